@@ -1,0 +1,2 @@
+//! Load harness of Tickwheel.
+fn main() {}

@@ -1,0 +1,273 @@
+//! What the service offers to those above it (HTTP, embedding programs): requests and answers in domain terms.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use crate::model::{
+    ids::TaskId,
+    state::Outcome,
+    task::{Content, Spec},
+    time::Millis,
+};
+
+/// A task to register. The content must be inside the spec; the service decides where it is kept.
+#[derive(Debug, Clone)]
+pub struct NewTask {
+    /// When it is to start; in the past means now.
+    pub start: Millis,
+    /// The task.
+    pub spec: Spec,
+}
+
+/// What a request could not be done for. Nothing of this is the requester's fault.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Fault {
+    /// A part of the service is away; the request had no effect, or may be repeated safely.
+    #[error("{reason}")]
+    Unavailable {
+        /// Which part, and what it said.
+        reason: String,
+        /// When trying again makes sense.
+        retry_after: Duration,
+    },
+    /// It is not known whether the request had an effect.
+    #[error("it is not known whether the request took effect: {reason}")]
+    Unknown {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// The states users see. Some are derived: a row is written at the first claim only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum VisibleState {
+    /// Waits for its start time.
+    Scheduled,
+    /// Handed to the queue, not claimed yet.
+    Enqueued,
+    /// Claimed by a worker.
+    Claimed,
+    /// Its worker has sent a heartbeat.
+    Processing,
+    /// Done.
+    Succeeded,
+    /// Failed for good, as its callback said.
+    Failed,
+    /// Failed, and waits for its next attempt.
+    Retrying,
+    /// Cancelled.
+    Cancelled,
+    /// Too late to be useful.
+    Expired,
+    /// Used up its attempts.
+    Dead,
+    /// A `kafka` target's record was published.
+    Published,
+}
+
+impl VisibleState {
+    /// Returns the name used in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Enqueued => "enqueued",
+            Self::Claimed => "claimed",
+            Self::Processing => "processing",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Retrying => "retrying",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Dead => "dead",
+            Self::Published => "published",
+        }
+    }
+
+    /// Tells whether the task's life has ended.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        match self {
+            Self::Scheduled
+            | Self::Enqueued
+            | Self::Claimed
+            | Self::Processing
+            | Self::Retrying => false,
+            Self::Succeeded
+            | Self::Failed
+            | Self::Cancelled
+            | Self::Expired
+            | Self::Dead
+            | Self::Published => true,
+        }
+    }
+}
+
+/// A task as it reads.
+#[derive(Debug, Clone)]
+pub struct TaskView {
+    /// Its id.
+    pub id: TaskId,
+    /// What was registered; the content inside, or apart when it was not asked for.
+    pub spec: Arc<Spec>,
+    /// The content; none when it was not asked for.
+    pub content: Option<Content>,
+    /// Where it stands.
+    pub state: VisibleState,
+    /// The start time: as registered, or as last rescheduled.
+    pub start: Millis,
+    /// When it will really start, or was to start: later than `start` while it waits for a retry.
+    pub effective_start: Millis,
+    /// When it was handed to the queue, as far as it is known.
+    pub fire_time: Option<Millis>,
+    /// When it was claimed last.
+    pub claim_time: Option<Millis>,
+    /// When it became terminal.
+    pub end_time: Option<Millis>,
+    /// Claims so far.
+    pub attempt: u32,
+    /// Reschedules so far.
+    pub generation: u32,
+    /// Who claimed it last; empty is nobody.
+    pub worker: String,
+    /// What the callback last said about how far it is.
+    pub progress: Option<Bytes>,
+    /// What the callback returned.
+    pub result: Option<Bytes>,
+    /// The last failure.
+    pub error: Option<String>,
+    /// Someone asked to cancel while it was running.
+    pub cancel_requested: bool,
+}
+
+/// Who won between a cancel and the firing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CancelOutcome {
+    /// It will not run.
+    Cancelled,
+    /// It had been cancelled before.
+    AlreadyCancelled,
+    /// An attempt is running; its worker is told, and no further attempt follows.
+    CancelRequested,
+    /// It had ended, or was published.
+    TooLate,
+}
+
+/// Who won between a reschedule and the firing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RescheduleOutcome {
+    /// It starts at the new time.
+    Rescheduled,
+    /// It is running, has ended, or was published.
+    TooLate,
+    /// The precondition (`If-Match`) does not hold.
+    Mismatch,
+}
+
+/// A message that a worker wants to run.
+#[derive(Debug, Clone)]
+pub struct ClaimRequest {
+    /// The task.
+    pub id: TaskId,
+    /// Generation of the message.
+    pub generation: u32,
+    /// Attempt that the message expects.
+    pub expected_attempt: u32,
+    /// The task, when the worker has the message at hand: saves a read.
+    pub spec: Option<Arc<Spec>>,
+    /// Return the content, too.
+    pub with_content: bool,
+}
+
+/// The answer to a claim.
+#[derive(Debug, Clone)]
+pub enum ClaimAnswer {
+    /// Run it.
+    Claimed(Box<ClaimedTask>),
+    /// The message is of the past: forget it.
+    Stale,
+    /// Another attempt is alive: forget the message, a look will come back to the task.
+    Held,
+    /// It is not time yet: hold the message until then.
+    Early {
+        /// When.
+        not_before: Millis,
+    },
+    /// It is not known: forget the message, a look will come back to the task.
+    Fault(Fault),
+}
+
+/// A task to run.
+#[derive(Debug, Clone)]
+pub struct ClaimedTask {
+    /// The task.
+    pub id: TaskId,
+    /// The fencing token.
+    pub attempt: u32,
+    /// Its generation.
+    pub generation: u32,
+    /// What was registered.
+    pub spec: Arc<Spec>,
+    /// The content, when it was asked for.
+    pub content: Option<Content>,
+    /// Its start time.
+    pub start: Millis,
+    /// When the claim ends unless a heartbeat extends it.
+    pub expires: Millis,
+}
+
+/// A sign of life from a worker.
+#[derive(Debug, Clone)]
+pub struct HeartbeatRequest {
+    /// The task.
+    pub id: TaskId,
+    /// The attempt.
+    pub attempt: u32,
+    /// How far it is.
+    pub progress: Option<Bytes>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone)]
+pub enum HeartbeatAnswer {
+    /// Go on.
+    Ok,
+    /// The attempt is not the live one any more: stop.
+    Lost,
+    /// Someone asked to cancel: stop, and settle.
+    CancelRequested,
+    /// Not recorded: try again.
+    Fault(Fault),
+}
+
+/// The report of how an attempt ended.
+#[derive(Debug, Clone)]
+pub struct SettleRequest {
+    /// The task.
+    pub id: TaskId,
+    /// The attempt.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// The answer to a report.
+#[derive(Debug, Clone)]
+pub enum SettleAnswer {
+    /// Recorded (or had been recorded by an earlier report of the same).
+    Ok,
+    /// The attempt is not the live one any more: the report counts for nothing.
+    Lost,
+    /// Not known: report again.
+    Fault(Fault),
+}
+
+/// One condition of readiness.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// `store`, `queue`, `draining`, `clock`.
+    pub name: &'static str,
+    /// Nothing when it holds; else what is wrong.
+    pub problem: Option<String>,
+}

@@ -1,0 +1,3 @@
+//! flow
+pub mod api;
+pub mod service;

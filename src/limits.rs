@@ -1,0 +1,113 @@
+//! Every bound of the service, with its reason. What a request can hit is named in the answer that refuses it.
+
+use std::time::Duration;
+
+/// Largest payload a task may carry, counted with headers, key and labels as encoded. Kafka's default for a message is
+/// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
+pub const CONTENT_BYTES_MAX_DEFAULT: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
+
+/// What the envelope, the CloudEvents headers and the record's own framing may add to a content.
+pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
+
+/// A content up to this size travels in every entry of its task; a larger one is kept apart, so that a page of entries
+/// has a bounded size: 1000 rows of 1 KiB are a megabyte.
+pub const INLINE_BYTES_MAX: usize = 1024;
+
+/// Largest body of a single-task request: the payload as base64 (4/3) and as much again for everything else.
+pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Largest body of a batch request.
+pub const BATCH_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Most tasks in a batch registration, most items in a worker call: bounds the work that one request causes.
+pub const BATCH_ITEMS_MAX: usize = 1000;
+
+/// Longest callback, collection or topic name: a Kafka topic name has at most 249 characters, ours adds a prefix.
+pub const NAME_CHARS_MAX: usize = 128;
+
+/// Most labels of a task; labels are for search, not for data.
+pub const LABELS_MAX: usize = 32;
+
+/// Longest label name or value.
+pub const LABEL_CHARS_MAX: usize = 256;
+
+/// Most headers of a `kafka` target.
+pub const HEADERS_MAX: usize = 64;
+
+/// Longest error text that is kept of a failed attempt.
+pub const ERROR_CHARS_MAX: usize = 4096;
+
+/// Largest result that is kept of a task: it lives in the task's row, beside the columns that conditional writes move.
+pub const RESULT_BYTES_MAX: usize = 16 * 1024;
+
+/// Largest progress note of a heartbeat.
+pub const PROGRESS_BYTES_MAX: usize = 4096;
+
+/// Most attempts a task may have.
+pub const ATTEMPTS_MAX: u32 = 10_000;
+
+/// Shortest claim timeout: looks come at this step, and each one is a read and a write.
+pub const CLAIM_TIMEOUT_MIN: Duration = Duration::from_secs(5);
+
+/// Shortest heartbeat timeout: must leave room for three heartbeats, a pause of a process and the skew of clocks.
+pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
+
+/// Longest timeout, wait, snooze or retention that is taken: ten years.
+pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Longest `?wait=` of a read.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// Rows of a page of the reader: a round trip is amortised, memory stays small.
+pub const PAGE_ROWS_MAX: usize = 1000;
+
+/// Entries that one wheel holds in memory ahead of their due time, whatever is due: the reader waits beyond it.
+pub const AHEAD_ENTRIES_MAX: usize = 20_000;
+
+/// Bytes that one wheel holds in memory ahead of their due time.
+pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
+pub const NEAR_TASKS_MAX: usize = 100_000;
+
+/// Bytes of near tasks that a node holds in memory.
+pub const NEAR_BYTES_MAX: u64 = 128 * 1024 * 1024;
+
+/// Entries that one step publishes or looks at: a batch big enough to amortise, small enough to answer soon.
+pub const STEP_ENTRIES_MAX: usize = 500;
+
+/// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
+pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
+
+/// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
+pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
+
+/// Rows of one conditional batch: larger ones time out under load.
+pub const GROUP_ROWS_MAX: usize = 64;
+
+/// Bytes of one conditional batch: as above.
+pub const GROUP_BYTES_MAX: usize = 48 * 1024;
+
+/// Conditional writes that a node has in flight over all partitions: beyond it the store only queues.
+pub const GROUPS_IN_FLIGHT_MAX: usize = 32;
+
+/// Times a lost race of a task row is read and decided again before the caller is told to try later.
+pub const RACES_MAX: usize = 5;
+
+/// Times an entry is written further on because its slot was closed meanwhile; two is usual at a tick's edge.
+pub const REPLACEMENTS_MAX: usize = 10;
+
+/// Times a record whose topic is missing or silent is put again further on before it is parked.
+pub const SPILLS_MAX: u32 = 10;
+
+/// Ticks erased by one step.
+pub const ERASE_TICKS_MAX: usize = 256;
+
+/// How long what has fired is kept in its slot, so that it can be read as `enqueued` or `published`.
+pub const ERASE_DELAY: Duration = Duration::from_secs(600);
+
+/// Claimed rows that a node remembers, to settle without reading first.
+pub const CLAIMED_ROWS_MAX: usize = 100_000;
+
+/// Wait before a failed step of a stage is tried again.
+pub const STEP_PAUSE: Duration = Duration::from_millis(200);

@@ -1,0 +1,2 @@
+//! The `tickwheel` program.
+fn main() {}

@@ -1,0 +1,120 @@
+//! The in-memory wheel: what is read ahead waits here, in buckets of one millisecond, until it is due.
+//!
+//! It holds a few ticks at most, so its buckets are a sorted map and not an array of levels: a catch-up after an outage
+//! holds hours of due times at once, and the next due time must be known exactly to sleep until it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::time::Millis;
+
+/// Items by due time; within one millisecond in the order they came.
+#[derive(Debug)]
+pub struct DueQueue<T> {
+    buckets: BTreeMap<Millis, VecDeque<(u64, T)>>,
+    len: usize,
+    bytes: u64,
+}
+
+impl<T> Default for DueQueue<T> {
+    fn default() -> Self {
+        Self {
+            buckets: BTreeMap::new(),
+            len: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl<T> DueQueue<T> {
+    /// Adds an item of about `bytes` bytes.
+    pub fn push(&mut self, due: Millis, bytes: u64, item: T) {
+        self.buckets
+            .entry(due)
+            .or_default()
+            .push_back((bytes, item));
+        self.len += 1;
+        self.bytes += bytes;
+    }
+
+    /// Takes the oldest items that are due at `now`, at most `max`, in order.
+    pub fn pop_due(&mut self, now: Millis, max: usize) -> Vec<T> {
+        let mut taken = Vec::new();
+        while taken.len() < max {
+            let Some(mut bucket) = self.buckets.first_entry() else {
+                break;
+            };
+            if *bucket.key() > now {
+                break;
+            }
+            match bucket.get_mut().pop_front() {
+                Some((bytes, item)) => {
+                    self.len -= 1;
+                    self.bytes -= bytes;
+                    taken.push(item);
+                }
+                None => {
+                    bucket.remove();
+                }
+            }
+        }
+        taken
+    }
+
+    /// Returns the earliest due time.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Millis> {
+        self.buckets
+            .iter()
+            .find(|(_, bucket)| !bucket.is_empty())
+            .map(|(due, _)| *due)
+    }
+
+    /// Returns how many items wait.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Tells whether nothing waits.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns about how many bytes wait.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn items_come_out_in_order_and_never_early(dues in prop::collection::vec(0..50i64, 0..60), steps in prop::collection::vec((0..60i64, 1..9usize), 0..30)) {
+            let mut queue = DueQueue::default();
+            for due in &dues { queue.push(Millis(*due), 3, *due); }
+            let (mut now, mut out) = (0, Vec::new());
+            for (later, max) in steps {
+                now = now.max(later);
+                let taken = queue.pop_due(Millis(now), max);
+                prop_assert!(taken.iter().all(|due| *due <= now) && taken.len() <= max);
+                prop_assert!(taken.len() == max || queue.next_due().is_none_or(|due| due > Millis(now)));
+                out.extend(taken);
+                prop_assert_eq!(queue.len(), dues.len() - out.len());
+                prop_assert_eq!(queue.bytes(), 3 * queue.len() as u64);
+            }
+            out.extend(queue.pop_due(Millis(100), 100));
+            let mut sorted = dues.clone();
+            sorted.sort_unstable();
+            prop_assert!(queue.is_empty());
+            prop_assert_eq!(out.len(), sorted.len());
+            if out.is_sorted() { prop_assert_eq!(out, sorted); }
+        }
+    }
+}

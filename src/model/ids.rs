@@ -1,0 +1,156 @@
+//! Identifiers, and what they carry.
+//!
+//! A task's id is a UUID version 8 (RFC 9562, section 5.8): 48 bits of its first start time in Unix milliseconds, the
+//! version, 12 bits of its wheel, the variant, 62 random bits. Wheel, slot and first start time are read from the id
+//! for ever, so read, cancel and reschedule are key look-ups without a second index. All ids have one version, so
+//! that they are ordered by start time in every store (Cassandra orders uuids by version first).
+
+use std::{fmt, str::FromStr};
+
+use uuid::Uuid;
+
+use super::{
+    time::Millis,
+    wheel::{Shape, Slot, WheelNumber},
+};
+
+/// The id of a task.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(Uuid);
+
+impl TaskId {
+    /// Above every task id: a position behind all entries of its millisecond.
+    pub const LAST: Self = Self(Uuid::max());
+    /// Below every task id.
+    pub const FIRST: Self = Self(Uuid::nil());
+
+    /// Builds an id from the first start time, the wheel and 62 bits of randomness (the two highest are ignored).
+    ///
+    /// `start` must lie in [`Millis::EPOCH`]..=[`Millis::MAX`]; the request's reader has seen to it.
+    #[must_use]
+    pub fn new(start: Millis, wheel: WheelNumber, random: u64) -> Self {
+        let millis = u64::try_from(start.0.clamp(0, Millis::MAX.0)).unwrap_or(0);
+        let high = (millis << 16) | (8 << 12) | u64::from(wheel.get());
+        let low = (0b10 << 62) | (random & (u64::MAX >> 2));
+        Self(Uuid::from_u64_pair(high, low))
+    }
+
+    /// Reads a uuid as a task's id; nothing when it is not one that [`TaskId::new`] could have built.
+    #[must_use]
+    pub fn from_uuid(uuid: Uuid) -> Option<Self> {
+        let id = Self(uuid);
+        let ours = uuid.get_version_num() == 8 && uuid.get_variant() == uuid::Variant::RFC4122;
+        (ours && id.first_start() <= Millis::MAX).then_some(id)
+    }
+
+    /// Takes a uuid that a store or a clock row holds as a bound, not as a task: no check.
+    #[must_use]
+    pub const fn bound(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+
+    /// Returns the uuid.
+    #[must_use]
+    pub const fn uuid(self) -> Uuid {
+        self.0
+    }
+
+    /// Returns the start time the task was registered with; a reschedule does not change it.
+    #[must_use]
+    pub fn first_start(self) -> Millis {
+        Millis((self.0.as_u64_pair().0 >> 16).cast_signed())
+    }
+
+    /// Returns the wheel the task belongs to for ever.
+    #[must_use]
+    pub fn wheel(self) -> WheelNumber {
+        WheelNumber::from_low_bits((self.0.as_u64_pair().0 & 0xfff) as u16)
+    }
+
+    /// Returns the slot of the first start time: with the wheel, the partition of the task's row.
+    #[must_use]
+    pub fn home_slot(self, shape: &Shape) -> Slot {
+        shape.slot_of_due(self.first_start())
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Why a text is not a task's id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("not a task id: expected a UUID of version 8 as returned by registration")]
+pub struct NotATaskId;
+
+impl FromStr for TaskId {
+    type Err = NotATaskId;
+
+    fn from_str(text: &str) -> Result<Self, NotATaskId> {
+        Uuid::try_parse(text)
+            .ok()
+            .and_then(Self::from_uuid)
+            .ok_or(NotATaskId)
+    }
+}
+
+/// One life of one process: a node that restarts is another. Nil is nobody.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub Uuid);
+
+impl NodeId {
+    /// The owner of a wheel that nobody owns.
+    pub const NOBODY: Self = Self(Uuid::nil());
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn an_id_gives_back_what_it_carries(ms in 0..=Millis::MAX.0, wheel in 0..4096u16, random: u64) {
+            let wheel = WheelNumber::new(wheel).unwrap();
+            let id = TaskId::new(Millis(ms), wheel, random);
+            prop_assert_eq!(id.first_start(), Millis(ms));
+            prop_assert_eq!(id.wheel(), wheel);
+            prop_assert_eq!(id.to_string().parse::<TaskId>(), Ok(id));
+            prop_assert!(TaskId::FIRST < id && id < TaskId::LAST);
+        }
+
+        #[test]
+        fn ids_are_ordered_by_start_time(a in 0..=Millis::MAX.0, b in 0..=Millis::MAX.0, r: u64, s: u64) {
+            let wheel = WheelNumber::new(1).unwrap();
+            let (x, y) = (TaskId::new(Millis(a), wheel, r), TaskId::new(Millis(b), wheel, s));
+            prop_assert!(a == b || (a < b) == (x < y));
+        }
+    }
+
+    #[test]
+    fn other_uuids_are_refused() {
+        for text in [
+            "",
+            "x",
+            "6e5c2f2a-5f0e-4b8e-9d6a-5a3e8f1b2c3d",
+            "ffffffff-ffff-8fff-8fff-ffffffffffff",
+        ] {
+            assert_eq!(text.parse::<TaskId>(), Err(NotATaskId), "{text}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! When a tracked task is looked at again.
+//!
+//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step is its claim timeout, the phase is the
+//! end of its first tick. Slot-mates therefore stay together (their looks are one batch, their rows one read), tasks of
+//! different slots spread evenly, and two chains of looks of one task, as a crash between writing a successor and
+//! moving `fired` leaves behind, meet in the same key within one step and are one again.
+
+use std::time::Duration;
+
+use super::{
+    ids::TaskId,
+    time::{Millis, Tick},
+    wheel::Shape,
+};
+
+/// How long after its tick a near task's look comes, at least: time for the registering node to fire it from memory.
+pub const NEAR_GRACE: Duration = Duration::from_secs(5);
+
+/// The grid of one task's looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    phase: Millis,
+    step: Duration,
+}
+
+impl Grid {
+    /// Returns the grid of a task whose claim timeout is `step`.
+    #[must_use]
+    pub fn of(id: TaskId, shape: &Shape, step: Duration) -> Self {
+        let tick = shape.tick();
+        Self {
+            phase: tick.end_of(tick.tick_of(id.first_start())),
+            step,
+        }
+    }
+
+    /// Returns the first point at or after `at`.
+    #[must_use]
+    pub fn at(&self, at: Millis) -> Millis {
+        at.ceil_to_grid(self.phase, self.step)
+    }
+
+    /// Returns the point about one step after `now`: half a step to one and a half.
+    #[must_use]
+    pub fn one_step_after(&self, now: Millis) -> Millis {
+        self.at(now.after(self.step / 2))
+    }
+
+    /// Returns where the look of a near task goes: behind its start, behind what is closed, and a grace later.
+    #[must_use]
+    pub fn for_near(&self, start: Millis, opened_until: Millis) -> Millis {
+        self.at(start.max(opened_until).after(NEAR_GRACE))
+    }
+
+    /// Returns the first point whose tick is later than `opened`, from `at` on.
+    #[must_use]
+    pub fn open_from(&self, at: Millis, shape: &Shape, opened: Tick) -> Millis {
+        self.at(at.max(Millis(shape.tick().end_of(opened).0 + 1)))
+    }
+
+    /// Returns the points at which a look of the task may lie that was put at or after `from`: this one and the next.
+    pub fn points_from(&self, from: Millis) -> impl Iterator<Item = Millis> + use<> {
+        let (first, step) = (self.at(from), self.step);
+        (0..).map(move |k| first.after(step * k))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{time::TickLength, wheel::WheelNumber};
+
+    #[test]
+    fn chains_of_one_task_meet_within_a_step() {
+        let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
+        let id = TaskId::new(Millis(12_345), WheelNumber::new(0).unwrap(), 7);
+        let grid = Grid::of(id, &shape, Duration::from_secs(60));
+        for now in (0..200_000).step_by(777) {
+            let next = grid.one_step_after(Millis(now));
+            assert!((30_000..=90_000).contains(&(next.0 - now)), "{now}");
+            assert_eq!((next.0 - 13_000).rem_euclid(60_000), 0);
+            let near = grid.for_near(Millis(now), Millis(now + 2_000));
+            assert!(near.0 >= now + 7_000 && near.0 < now + 67_000);
+            let open = grid.open_from(Millis(now), &shape, Tick(100));
+            assert!(shape.tick().tick_of(open) > Tick(100) && open.0 >= now);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The pure core: every rule of the protocol, and nothing that acts.
+//!
+//! What is here takes values and returns values. Time and randomness are arguments, there is no I/O, no async, no
+//! lock and no log, so that each rule can be read alone and tested exhaustively. `tests/tidy.rs` keeps it so.
+//!
+//! | file | decides |
+//! |---|---|
+//! | [`time`] | instants, ticks, rounding |
+//! | [`wheel`] | which wheel, tick and slot a task waits in |
+//! | [`ids`] | what an id carries |
+//! | [`task`] | what a client registered |
+//! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
+//! | [`look`] | when a task is looked at again |
+//! | [`state`] | the life cycle: one match of (state, event) |
+//! | [`clock`] | the clock row's next value, whatever the reason |
+//! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
+//! | [`due_queue`] | the in-memory wheel of one millisecond |
+//! | [`preference`] | which node should own which wheel |
+//! | [`backoff`] | when a failed attempt is tried again |
+
+pub mod backoff;
+pub mod clock;
+pub mod due_queue;
+pub mod entry;
+pub mod ids;
+pub mod ledger;
+pub mod look;
+pub mod preference;
+pub mod state;
+pub mod task;
+pub mod time;
+pub mod wheel;

@@ -1,0 +1,508 @@
+//! The life cycle of a tracked task: one match of (state, event); everything else is refused.
+//!
+//! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts claims
+//! and is the fence: it never goes back, a settle of another attempt is refused. `generation` counts reschedules.
+//!
+//! [`next`] computes a [`Transition`]: the row to write and the row it must replace. The store writes it only if it
+//! still finds that row ([`Expect`]); who loses that race reads again and asks again.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{ids::TaskId, task::Spec, time::Millis};
+
+/// Terminal rows live at least this long behind the last entry of their task: an absent row means a new task, so a
+/// row that vanished while an entry of it was still ahead would let it run again.
+pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The state of a row; numbers are what stores keep, and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i8)]
+pub enum State {
+    /// Waiting for its (new) start time.
+    New = 1,
+    /// An attempt of it may be running.
+    Claimed = 2,
+    /// Waiting for its next attempt.
+    Retrying = 3,
+    /// Terminal: done.
+    Succeeded = 4,
+    /// Terminal: the callback said that trying again is of no use.
+    Failed = 5,
+    /// Terminal: cancelled before it was done.
+    Cancelled = 6,
+    /// Terminal: too late to be useful.
+    Expired = 7,
+    /// Terminal: used up its attempts.
+    Dead = 8,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::New,
+        Self::Claimed,
+        Self::Retrying,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Dead,
+    ];
+
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> i8 {
+        self as i8
+    }
+
+    /// Reads a stored number.
+    #[must_use]
+    pub fn from_number(number: i8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.number() == number)
+    }
+
+    /// Tells whether the task's life has ended.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        self.number() >= Self::Succeeded.number()
+    }
+}
+
+/// What a row holds beside the columns that conditions name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    /// The task.
+    pub spec: Arc<Spec>,
+    /// Its start time: of the registration, or of the last reschedule.
+    pub start: Millis,
+    /// When it was claimed last.
+    pub claim_time: Option<Millis>,
+    /// When it became terminal.
+    pub end_time: Option<Millis>,
+    /// Who claimed it last.
+    pub worker: String,
+    /// The result the callback returned.
+    pub result: Option<Bytes>,
+    /// The last failure.
+    pub error: Option<String>,
+}
+
+/// The row of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRow {
+    /// The task.
+    pub id: TaskId,
+    /// Where it stands.
+    pub state: State,
+    /// Reschedules so far.
+    pub generation: u32,
+    /// Claims so far: the fencing token.
+    pub attempt: u32,
+    /// Claims that count against `max_attempts`: without snoozes and releases.
+    pub tries: u32,
+    /// Not before: the start (new), the end of the claim's lease (claimed), the next try (retrying).
+    pub next: Millis,
+    /// Latest time of any entry written for the task; only grows.
+    pub last: Millis,
+    /// Someone asked to cancel while an attempt was running.
+    pub cancel_requested: bool,
+    /// Names the write that made the row what it is.
+    pub nonce: Uuid,
+    /// The rest.
+    pub detail: Detail,
+}
+
+impl TaskRow {
+    /// Returns until when the live attempt is taken to live.
+    #[must_use]
+    pub fn alive_until(&self, heartbeat: Option<Millis>) -> Millis {
+        heartbeat.map_or(self.next, |at| {
+            self.next.max(at.after(self.detail.spec.heartbeat_timeout))
+        })
+    }
+
+    /// Returns what a conditional write must still find to replace this row.
+    #[must_use]
+    pub const fn seen(&self) -> Expect {
+        Expect::Row {
+            state: self.state,
+            generation: self.generation,
+            attempt: self.attempt,
+            cancel_requested: self.cancel_requested,
+        }
+    }
+}
+
+/// What a conditional write must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// No row.
+    Absent,
+    /// A row with these values. They name every row a task can have: each transition changes one of them, but for a
+    /// heartbeat-free claim extension, which does not exist.
+    Row {
+        /// The state.
+        state: State,
+        /// The generation.
+        generation: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The cancel flag.
+        cancel_requested: bool,
+    },
+}
+
+impl Expect {
+    /// Tells whether a row is the expected one.
+    #[must_use]
+    pub fn holds(&self, row: Option<&TaskRow>) -> bool {
+        row.map_or(Self::Absent, TaskRow::seen) == *self
+    }
+}
+
+/// One conditional write of one row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// What must be there.
+    pub expect: Expect,
+    /// What replaces it: every column.
+    pub row: TaskRow,
+    /// How long the row lives from now on; none is for ever. Only terminal rows have one.
+    pub ttl: Option<Duration>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, perhaps with a result.
+    Succeeded {
+        /// What the callback returned.
+        result: Option<Bytes>,
+    },
+    /// Failed; try again after the task's backoff, or after the given wait.
+    Retry {
+        /// What went wrong.
+        error: String,
+        /// The wait that the callback wants.
+        after: Option<Duration>,
+    },
+    /// Failed; trying again is of no use.
+    Failed {
+        /// What went wrong.
+        error: String,
+    },
+    /// Not now: run again after this; does not count against `max_attempts`.
+    Snoozed {
+        /// The wait.
+        after: Duration,
+    },
+}
+
+/// What can happen to a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A worker that got the message of (`generation`, `expected_attempt`) wants to run it.
+    Claim {
+        /// Generation of the message.
+        generation: u32,
+        /// Attempt that the message expects.
+        expected_attempt: u32,
+        /// The worker's name.
+        worker: String,
+        /// Last sign of life of the attempt before, if there is one.
+        heartbeat: Option<Millis>,
+    },
+    /// The worker of `attempt` reports how it ended.
+    Settle {
+        /// The fence.
+        attempt: u32,
+        /// How it ended.
+        outcome: Outcome,
+        /// Spreads the retry; uniform over all of `u64`.
+        chance: u64,
+    },
+    /// Someone cancels.
+    Cancel,
+    /// Someone moves the start.
+    Reschedule {
+        /// The new start.
+        start: Millis,
+    },
+    /// Too late to be useful, found by a look.
+    Expire,
+    /// The live attempt's lease has ended and a cancel was requested, found by a look.
+    AbandonedCancelled,
+    /// The live attempt's lease has ended and it was the last one, found by a look.
+    AbandonedLast,
+}
+
+/// Why an event does not apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The message or the attempt is of the past.
+    Stale,
+    /// Another attempt is alive.
+    Held {
+        /// Until when, as far as is known.
+        until: Millis,
+    },
+    /// It is not time yet.
+    Early {
+        /// When it is.
+        not_before: Millis,
+    },
+    /// An attempt of it may be running.
+    Running,
+    /// Its life has ended.
+    Ended {
+        /// How.
+        state: State,
+    },
+}
+
+/// Computes what an event makes of a task.
+///
+/// `row` is what the caller last read (none: absent), `spec` the task, `now` the caller's wall clock, `nonce` a fresh
+/// random id that names the write.
+///
+/// # Errors
+/// A [`Refusal`] when the event does not apply to the state: an expected outcome, not a fault.
+pub fn next(
+    id: TaskId,
+    row: Option<&TaskRow>,
+    spec: &Arc<Spec>,
+    event: Event,
+    now: Millis,
+    nonce: Uuid,
+) -> Result<Transition, Refusal> {
+    let base = row.map_or_else(|| unwritten(id, spec), TaskRow::clone);
+    let expect = row.map_or(Expect::Absent, TaskRow::seen);
+    let state = base.state;
+    if state.is_terminal() {
+        return Err(match event {
+            Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
+            Event::Cancel
+            | Event::Reschedule { .. }
+            | Event::Expire
+            | Event::AbandonedCancelled
+            | Event::AbandonedLast => Refusal::Ended { state },
+        });
+    }
+    let row = match (state, event) {
+        (
+            _,
+            Event::Claim {
+                generation,
+                expected_attempt,
+                worker,
+                heartbeat,
+            },
+        ) => claim(base, generation, expected_attempt, worker, heartbeat, now)?,
+        (
+            State::Claimed,
+            Event::Settle {
+                attempt,
+                outcome,
+                chance,
+            },
+        ) if attempt == base.attempt => settle(base, outcome, chance, now),
+        (_, Event::Settle { .. }) => return Err(Refusal::Stale),
+        (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
+        (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
+        (State::Claimed, Event::Cancel) => TaskRow {
+            cancel_requested: true,
+            ..base
+        },
+        (State::New | State::Retrying, Event::Reschedule { start }) => TaskRow {
+            state: State::New,
+            generation: base.generation + 1,
+            next: start,
+            last: base.last.max(looked_at_until(start, spec)),
+            detail: Detail {
+                start,
+                ..base.detail
+            },
+            ..base
+        },
+        (State::New | State::Retrying, Event::Expire) => ended(base, State::Expired, now),
+        (State::Claimed, Event::AbandonedCancelled) => ended(base, State::Cancelled, now),
+        (State::Claimed, Event::AbandonedLast) => {
+            let detail = Detail {
+                error: Some(base.detail.error.clone().unwrap_or_else(|| {
+                    format!(
+                        "attempt {} ended without a report: no heartbeat in time",
+                        base.attempt
+                    )
+                })),
+                ..base.detail
+            };
+            ended(TaskRow { detail, ..base }, State::Dead, now)
+        }
+        (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
+        (_, Event::AbandonedCancelled | Event::AbandonedLast) => return Err(Refusal::Stale),
+        // Terminal states were answered above.
+        (
+            State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
+            Event::Cancel | Event::Reschedule { .. } | Event::Expire,
+        ) => return Err(Refusal::Ended { state }),
+    };
+    let ttl = row.state.is_terminal().then(|| terminal_ttl(&row, now));
+    Ok(Transition {
+        expect,
+        row: TaskRow { nonce, ..row },
+        ttl,
+    })
+}
+
+/// The row that an absent one stands for.
+fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
+    let start = id.first_start();
+    TaskRow {
+        id,
+        state: State::New,
+        generation: 0,
+        attempt: 0,
+        tries: 0,
+        next: start,
+        last: looked_at_until(start, spec),
+        cancel_requested: false,
+        nonce: Uuid::nil(),
+        detail: Detail {
+            spec: Arc::clone(spec),
+            start,
+            claim_time: None,
+            end_time: None,
+            worker: String::new(),
+            result: None,
+            error: None,
+        },
+    }
+}
+
+fn claim(
+    base: TaskRow,
+    generation: u32,
+    expected_attempt: u32,
+    worker: String,
+    heartbeat: Option<Millis>,
+    now: Millis,
+) -> Result<TaskRow, Refusal> {
+    if generation != base.generation || expected_attempt != base.attempt {
+        return Err(if base.state == State::Claimed {
+            Refusal::Held {
+                until: base.alive_until(heartbeat),
+            }
+        } else {
+            Refusal::Stale
+        });
+    }
+    let not_before = if base.state == State::Claimed {
+        base.alive_until(heartbeat)
+    } else {
+        base.next
+    };
+    if now < not_before {
+        return Err(if base.state == State::Claimed {
+            Refusal::Held { until: not_before }
+        } else {
+            Refusal::Early { not_before }
+        });
+    }
+    // A cancelled or used-up attempt is ended by its look, never run again.
+    if base.cancel_requested || base.tries >= base.detail.spec.max_attempts {
+        return Err(Refusal::Stale);
+    }
+    let lease_end = now.after(base.detail.spec.heartbeat_timeout);
+    Ok(TaskRow {
+        state: State::Claimed,
+        attempt: base.attempt + 1,
+        tries: base.tries + 1,
+        next: lease_end,
+        last: base.last.max(looked_at_until(lease_end, &base.detail.spec)),
+        detail: Detail {
+            worker,
+            claim_time: Some(now),
+            ..base.detail
+        },
+        ..base
+    })
+}
+
+fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow {
+    let (error, wait, counts) = match outcome {
+        Outcome::Succeeded { result } => {
+            let detail = Detail {
+                result,
+                error: None,
+                ..base.detail
+            };
+            return ended(TaskRow { detail, ..base }, State::Succeeded, now);
+        }
+        Outcome::Failed { error } => {
+            let detail = Detail {
+                error: Some(error),
+                ..base.detail
+            };
+            return ended(TaskRow { detail, ..base }, State::Failed, now);
+        }
+        Outcome::Retry { error, after } => {
+            let wait = after.unwrap_or_else(|| base.detail.spec.backoff.wait(base.tries, chance));
+            (Some(error), wait, true)
+        }
+        Outcome::Snoozed { after } => (base.detail.error.clone(), after, false),
+    };
+    let row = TaskRow {
+        detail: Detail {
+            error,
+            ..base.detail
+        },
+        ..base
+    };
+    if row.cancel_requested {
+        return ended(row, State::Cancelled, now);
+    }
+    if counts && row.tries >= row.detail.spec.max_attempts {
+        return ended(row, State::Dead, now);
+    }
+    let next = now.after(wait);
+    TaskRow {
+        state: State::Retrying,
+        tries: if counts {
+            row.tries
+        } else {
+            row.tries.saturating_sub(1)
+        },
+        next,
+        last: row.last.max(looked_at_until(next, &row.detail.spec)),
+        ..row
+    }
+}
+
+fn ended(base: TaskRow, state: State, now: Millis) -> TaskRow {
+    TaskRow {
+        state,
+        detail: Detail {
+            end_time: Some(now),
+            ..base.detail
+        },
+        ..base
+    }
+}
+
+/// Returns a bound on the entries that exist for a task which next acts at `at`: its looks are at most two steps on.
+fn looked_at_until(at: Millis, spec: &Spec) -> Millis {
+    at.after(spec.claim_timeout * 2)
+        .after(super::look::NEAR_GRACE)
+}
+
+fn terminal_ttl(row: &TaskRow, now: Millis) -> Duration {
+    let ahead = now.until(row.detail.start.max(row.last).max(row.id.first_start()));
+    row.detail.spec.retention.max(TERMINAL_TTL_MIN) + ahead
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

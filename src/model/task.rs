@@ -1,0 +1,144 @@
+//! What a client registered: where a due task goes, with which content, and by which rules.
+//!
+//! A [`Spec`] does not change while the task lives; what changes is the task's row ([`super::state`]).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{backoff::Backoff, time::Millis};
+
+/// Where a due task goes. Exactly one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Tracked: claimed, executed and settled by a consumer that implements the callback of this name.
+    Callback {
+        /// The callback's name.
+        name: String,
+    },
+    /// Published: a record of the user's own, put into any topic at the start time; at least once, not tracked.
+    Kafka {
+        /// The topic.
+        topic: String,
+        /// The partition; the broker client's partitioner chooses when absent.
+        partition: Option<i32>,
+    },
+}
+
+impl Target {
+    /// Tells whether the task is claimed and settled (and therefore looked at until it is terminal).
+    #[must_use]
+    pub const fn is_tracked(&self) -> bool {
+        matches!(self, Self::Callback { .. })
+    }
+}
+
+/// Which of a callback's queues a task travels in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Priority {
+    /// Its own queue, before the others.
+    High,
+    /// The default.
+    #[default]
+    Normal,
+    /// Its own queue, behind the others.
+    Low,
+}
+
+impl Priority {
+    /// All of them, the most urgent first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    /// Returns the name used in requests and in topic names.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+}
+
+/// The part of a task that can be large: kept apart from its entries when it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Content {
+    /// The payload, opaque bytes.
+    pub payload: Bytes,
+    /// Media type of the payload.
+    pub content_type: String,
+    /// The record's key (`kafka` target); none is a record without key.
+    pub record_key: Option<Bytes>,
+    /// The record's headers in order (`kafka` target).
+    pub record_headers: Vec<(String, Bytes)>,
+    /// Labels, for people and for search.
+    pub labels: Vec<(String, String)>,
+    /// W3C trace context of the registration, if the client sent one.
+    pub trace_parent: Option<String>,
+}
+
+/// Where the content of a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// With the spec, in every entry.
+    Inline(Content),
+    /// In the body table, under the task's id; this many encoded bytes.
+    Apart {
+        /// Encoded length.
+        bytes: u64,
+    },
+}
+
+/// A registered task, without its id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    /// Where it goes.
+    pub target: Target,
+    /// Label for a subset of a callback's tasks; empty is none.
+    pub collection: String,
+    /// Which queue of the callback.
+    pub priority: Priority,
+    /// How often a tracked task may be tried before it is dead; at least 1.
+    pub max_attempts: u32,
+    /// Waits between attempts.
+    pub backoff: Backoff,
+    /// How long a published task may stay unclaimed before it is published again; also the step of its looks.
+    pub claim_timeout: Duration,
+    /// How long an attempt lives after its claim or its last heartbeat.
+    pub heartbeat_timeout: Duration,
+    /// How long after its start time the task is still useful; none is for ever.
+    pub expire_after: Option<Duration>,
+    /// How long a terminal task can be read.
+    pub retention: Duration,
+    /// When the registration was received.
+    pub create_time: Millis,
+    /// The content, or where it is.
+    pub body: Body,
+}
+
+impl Spec {
+    /// Returns the callback's name, for a tracked task.
+    #[must_use]
+    pub fn callback(&self) -> Option<&str> {
+        match &self.target {
+            Target::Callback { name } => Some(name),
+            Target::Kafka { .. } => None,
+        }
+    }
+
+    /// Returns the content when it travels with the spec.
+    #[must_use]
+    pub const fn content(&self) -> Option<&Content> {
+        match &self.body {
+            Body::Inline(content) => Some(content),
+            Body::Apart { .. } => None,
+        }
+    }
+
+    /// Tells whether a task that should have started at `start` is too late to be useful at `now`.
+    #[must_use]
+    pub fn is_expired(&self, start: Millis, now: Millis) -> bool {
+        self.expire_after
+            .is_some_and(|after| now > start.after(after))
+    }
+}

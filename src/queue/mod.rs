@@ -1,0 +1,154 @@
+//! The seam to the queue: what the service and its workers need of one, and what they may rely on.
+//!
+//! # Contract (tested by `tests/queue_contract.rs` on every implementation)
+//! - **An acknowledged publication is durable**: it is delivered to every consumer group of its topic at least once, until
+//!   the topic's own retention ends. What is not acknowledged may be delivered all the same, once or several times.
+//! - Batches are answered item by item, in order. Within one partition, records of one batch keep their order.
+//! - **A consumer's delivery counts as handled only when [`Consumer::handled`] was called** for it: after a crash or a
+//!   rebalance what was not handled is delivered again, perhaps together with what was.
+//! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure), never fails.
+
+use std::{collections::HashMap, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::model::{time::Millis, wheel::WheelNumber};
+
+pub mod kafka;
+pub mod memory;
+pub mod message;
+
+/// Which partition a record goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partition {
+    /// The one of a wheel: wheel mod the topic's number of partitions.
+    OfWheel(WheelNumber),
+    /// This one.
+    Fixed(i32),
+    /// Whatever the key's hash says.
+    ByKey,
+}
+
+/// A record to publish.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The topic.
+    pub topic: String,
+    /// The topic is one of Tickwheel's own and is created when it does not exist.
+    pub create_topic: bool,
+    /// The partition.
+    pub partition: Partition,
+    /// The key; none is a record without key.
+    pub key: Option<Bytes>,
+    /// The value; never null.
+    pub value: Bytes,
+    /// The headers, in order.
+    pub headers: Vec<(String, Bytes)>,
+}
+
+impl Record {
+    /// Returns about how much memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
+        self.key.as_ref().map_or(0, Bytes::len) + self.value.len() + headers + self.topic.len()
+    }
+}
+
+/// Why a record was not acknowledged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// It never will be: too large, not authorised, not valid.
+    #[error("the queue refuses the record: {0}")]
+    Refused(String),
+    /// The topic (or the partition) does not exist now.
+    #[error("the topic is unknown to the queue: {0}")]
+    NoSuchTopic(String),
+    /// No acknowledgement in time: it may have been published or not.
+    #[error("the queue did not acknowledge the record: {0}")]
+    Unconfirmed(String),
+}
+
+/// A fault of the queue.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// It did not answer in time: try again later.
+    #[error("the queue is unavailable while trying to {operation}: {reason}")]
+    Unavailable {
+        /// What was attempted, as a verb phrase.
+        operation: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// It is not set up as this program needs it: the reason says what to do.
+    #[error("the queue cannot be used: {reason}")]
+    Unsuitable {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+/// Asks whether what was published at an instant still waits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Probe {
+    /// The topic.
+    pub topic: String,
+    /// The consumer group that would have handled it.
+    pub group: String,
+    /// The wheel whose partition is asked about.
+    pub wheel: WheelNumber,
+    /// When it was published.
+    pub since: Millis,
+}
+
+/// The publishing side.
+#[async_trait]
+pub trait Publisher: Send + Sync {
+    /// Publishes records and waits for the acknowledgements of all of them.
+    async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>>;
+    /// Creates topics of Tickwheel's own where they do not exist.
+    async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error>;
+    /// Tells for each probe whether what was published then is certainly still waiting. When in doubt: no, which costs a
+    /// duplicate that its claim refuses.
+    async fn still_queued(&self, probes: &[Probe]) -> Vec<bool>;
+    /// Finds out whether the queue answers.
+    async fn ping(&self) -> Result<(), Error>;
+    /// Sends what is buffered and stops, within `limit`.
+    async fn close(&self, limit: Duration);
+}
+
+/// A record that a consumer received.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// The topic.
+    pub topic: String,
+    /// The partition.
+    pub partition: i32,
+    /// Its place in the partition.
+    pub offset: i64,
+    /// The key.
+    pub key: Option<Bytes>,
+    /// The value.
+    pub value: Bytes,
+    /// The headers.
+    pub headers: HashMap<String, Bytes>,
+}
+
+/// The consuming side: one member of one consumer group.
+#[async_trait]
+pub trait Consumer: Send {
+    /// Waits for deliveries and returns up to `max` of them; none after `wait` without any.
+    ///
+    /// With `max` = 0 it only keeps the membership alive: the group must not take a consumer whose pool is full for dead.
+    /// Cancel-safe: deliveries that were not returned are returned by the next call.
+    async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error>;
+    /// Marks deliveries as handled. They may be handled out of order; a crash repeats from the oldest that is not.
+    fn handled(&mut self, deliveries: &[(String, i32, i64)]);
+    /// Stops receiving, commits what was handled and leaves the group, so that others take over at once.
+    async fn close(&mut self);
+}

@@ -1,0 +1,71 @@
+//! Contents of tasks, as bytes.
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{Malformed, v1};
+use crate::model::task::Content;
+
+/// Encodes a content.
+#[must_use]
+pub fn encode_content(content: &Content) -> Bytes {
+    to_message(content).encode_to_vec().into()
+}
+
+/// Decodes a content.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are not one.
+pub fn decode_content(bytes: Bytes) -> Result<Content, Malformed> {
+    Ok(from_message(v1::Content::decode(bytes)?))
+}
+
+pub(super) fn to_message(content: &Content) -> v1::Content {
+    let Content {
+        payload,
+        content_type,
+        record_key,
+        record_headers,
+        labels,
+        trace_parent,
+    } = content;
+    v1::Content {
+        payload: payload.clone(),
+        content_type: content_type.clone(),
+        record_key: record_key.clone(),
+        record_headers: record_headers
+            .iter()
+            .map(|(name, value)| v1::Header {
+                name: name.clone(),
+                value: value.clone(),
+            })
+            .collect(),
+        labels: labels
+            .iter()
+            .map(|(name, value)| v1::Label {
+                name: name.clone(),
+                value: value.clone(),
+            })
+            .collect(),
+        trace_parent: trace_parent.clone(),
+    }
+}
+
+pub(super) fn from_message(message: v1::Content) -> Content {
+    Content {
+        payload: message.payload,
+        content_type: message.content_type,
+        record_key: message.record_key,
+        record_headers: message
+            .record_headers
+            .into_iter()
+            .map(|h| (h.name, h.value))
+            .collect(),
+        labels: message
+            .labels
+            .into_iter()
+            .map(|l| (l.name, l.value))
+            .collect(),
+        trace_parent: message.trace_parent,
+    }
+}

@@ -1,0 +1,36 @@
+//! The messages of `schemas/tickwheel.proto`, and their conversion to and from the domain.
+//!
+//! What stores and queues keep is generated from the schema; what the service thinks in is [`crate::model`]. The two are
+//! separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
+
+mod content;
+mod spec;
+
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::indexing_slicing)]
+/// Generated messages.
+pub mod v1 {
+    include!(concat!(env!("OUT_DIR"), "/tickwheel.v1.rs"));
+}
+
+pub use content::{decode_content, encode_content};
+pub use spec::{decode_spec, encode_spec, spec_from_message, spec_to_message};
+
+/// Why bytes are not what they should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// Not a message of the schema at all.
+    #[error("not a protobuf message of this schema: {0}")]
+    Encoding(String),
+    /// A field that must be there is not.
+    #[error("field {0} is missing")]
+    Missing(&'static str),
+    /// A field has a value that cannot be.
+    #[error("field {0} is out of range")]
+    OutOfRange(&'static str),
+}
+
+impl From<prost::DecodeError> for Malformed {
+    fn from(error: prost::DecodeError) -> Self {
+        Self::Encoding(error.to_string())
+    }
+}

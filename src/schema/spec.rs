@@ -1,0 +1,193 @@
+//! Specs of tasks, as messages and as bytes.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{Malformed, content, v1};
+use crate::model::{
+    backoff::{Backoff, Jitter},
+    task::{Body, Priority, Spec, Target},
+    time::{Millis, whole_millis},
+};
+
+/// Encodes a spec.
+#[must_use]
+pub fn encode_spec(spec: &Spec) -> Bytes {
+    spec_to_message(spec).encode_to_vec().into()
+}
+
+/// Decodes a spec.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are not one.
+pub fn decode_spec(bytes: Bytes) -> Result<Spec, Malformed> {
+    spec_from_message(v1::TaskSpec::decode(bytes)?)
+}
+
+/// Converts a spec to its message.
+#[must_use]
+pub fn spec_to_message(spec: &Spec) -> v1::TaskSpec {
+    let Spec {
+        target,
+        collection,
+        priority,
+        max_attempts,
+        backoff,
+        claim_timeout,
+        heartbeat_timeout,
+        expire_after,
+        retention,
+        create_time,
+        body,
+    } = spec;
+    v1::TaskSpec {
+        target: Some(match target {
+            Target::Callback { name } => {
+                v1::task_spec::Target::Callback(v1::CallbackTarget { name: name.clone() })
+            }
+            Target::Kafka { topic, partition } => v1::task_spec::Target::Kafka(v1::KafkaTarget {
+                topic: topic.clone(),
+                partition: *partition,
+            }),
+        }),
+        collection: collection.clone(),
+        priority: match priority {
+            Priority::High => v1::Priority::High,
+            Priority::Normal => v1::Priority::Normal,
+            Priority::Low => v1::Priority::Low,
+        }
+        .into(),
+        max_attempts: *max_attempts,
+        retry: Some(v1::RetryPolicy {
+            initial_ms: millis(backoff.initial),
+            factor_milli: backoff.factor_milli,
+            max_ms: millis(backoff.max),
+            jitter: match backoff.jitter {
+                Jitter::None => v1::Jitter::None,
+                Jitter::Full => v1::Jitter::Full,
+            }
+            .into(),
+        }),
+        claim_timeout_ms: millis(*claim_timeout),
+        heartbeat_timeout_ms: millis(*heartbeat_timeout),
+        expire_after_ms: expire_after.map(millis),
+        retention_ms: millis(*retention),
+        create_time_ms: create_time.0,
+        body: Some(match body {
+            Body::Inline(inline) => v1::task_spec::Body::Content(content::to_message(inline)),
+            Body::Apart { bytes } => v1::task_spec::Body::ContentBytesApart(*bytes),
+        }),
+    }
+}
+
+/// Reads a spec from its message.
+///
+/// # Errors
+/// [`Malformed`] when a field that must be there is missing or out of range.
+pub fn spec_from_message(message: v1::TaskSpec) -> Result<Spec, Malformed> {
+    let retry = message.retry.ok_or(Malformed::Missing("retry"))?;
+    let jitter = match v1::Jitter::try_from(retry.jitter) {
+        Ok(v1::Jitter::None) => Jitter::None,
+        Ok(v1::Jitter::Full) => Jitter::Full,
+        Ok(v1::Jitter::Unspecified) | Err(_) => return Err(Malformed::OutOfRange("retry.jitter")),
+    };
+    let priority = match v1::Priority::try_from(message.priority) {
+        Ok(v1::Priority::High) => Priority::High,
+        Ok(v1::Priority::Normal) => Priority::Normal,
+        Ok(v1::Priority::Low) => Priority::Low,
+        Ok(v1::Priority::Unspecified) | Err(_) => return Err(Malformed::OutOfRange("priority")),
+    };
+    if message.max_attempts == 0 {
+        return Err(Malformed::OutOfRange("max_attempts"));
+    }
+    Ok(Spec {
+        target: match message.target.ok_or(Malformed::Missing("target"))? {
+            v1::task_spec::Target::Callback(callback) => Target::Callback {
+                name: callback.name,
+            },
+            v1::task_spec::Target::Kafka(kafka) => Target::Kafka {
+                topic: kafka.topic,
+                partition: kafka.partition,
+            },
+        },
+        collection: message.collection,
+        priority,
+        max_attempts: message.max_attempts,
+        backoff: Backoff {
+            initial: Duration::from_millis(retry.initial_ms),
+            factor_milli: retry.factor_milli,
+            max: Duration::from_millis(retry.max_ms),
+            jitter,
+        },
+        claim_timeout: Duration::from_millis(message.claim_timeout_ms),
+        heartbeat_timeout: Duration::from_millis(message.heartbeat_timeout_ms),
+        expire_after: message.expire_after_ms.map(Duration::from_millis),
+        retention: Duration::from_millis(message.retention_ms),
+        create_time: Millis(message.create_time_ms),
+        body: match message.body.ok_or(Malformed::Missing("body"))? {
+            v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
+            v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
+        },
+    })
+}
+
+fn millis(duration: Duration) -> u64 {
+    whole_millis(duration).unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::task::Content;
+
+    #[test]
+    fn a_spec_survives_its_bytes() {
+        let spec = Spec {
+            target: Target::Kafka {
+                topic: "t".to_owned(),
+                partition: Some(3),
+            },
+            collection: "c".to_owned(),
+            priority: Priority::Low,
+            max_attempts: 9,
+            backoff: Backoff {
+                jitter: Jitter::None,
+                ..Backoff::DEFAULT
+            },
+            claim_timeout: Duration::from_secs(61),
+            heartbeat_timeout: Duration::from_millis(4501),
+            expire_after: Some(Duration::ZERO),
+            retention: Duration::from_secs(86_400),
+            create_time: Millis(1_790_000_000_123),
+            body: Body::Inline(Content {
+                payload: Bytes::from_static(b"\x00\xff"),
+                content_type: "application/octet-stream".to_owned(),
+                record_key: Some(Bytes::new()),
+                record_headers: vec![("a".to_owned(), Bytes::from_static(b"\xfe"))],
+                labels: vec![("tenant".to_owned(), "acme".to_owned())],
+                trace_parent: Some("00-1-2-01".to_owned()),
+            }),
+        };
+        assert_eq!(decode_spec(encode_spec(&spec)), Ok(spec.clone()));
+        let callback = Spec {
+            target: Target::Callback {
+                name: "send".to_owned(),
+            },
+            body: Body::Apart { bytes: 70_000 },
+            expire_after: None,
+            ..spec
+        };
+        assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback));
+    }
+
+    #[test]
+    fn bytes_that_are_not_a_spec_are_refused_with_the_field() {
+        assert_eq!(decode_spec(Bytes::new()), Err(Malformed::Missing("retry")));
+        assert!(
+            decode_spec(Bytes::from_static(b"\xff\xff\xff"))
+                .is_err_and(|e| matches!(e, Malformed::Encoding(_)))
+        );
+    }
+}

@@ -1,0 +1,265 @@
+//! The seam to the store: what the service needs of one, and what it may rely on.
+//!
+//! Four small traits, one per table family, and [`Store`] as their sum. The contract below is tested by one suite
+//! (`tests/store_contract.rs`) on every implementation.
+//!
+//! # Contract
+//! - **Acknowledged means durable**, and visible to every read that starts after the acknowledgement, on any node.
+//! - **Plain writes** (entries, bodies, heartbeats, nodes) carry the time of their first attempt; the newest wins, a
+//!   repetition with the same time changes nothing. An error means unknown: the write may take effect, now or later.
+//! - **Conditional writes** (clock, tasks) are linearizable and have three outcomes: [`Swapped::Applied`],
+//!   [`Swapped::Conflict`] (certainly not applied, with what is there instead) and [`Swapped::Unknown`] (it may have been
+//!   applied, or may be applied later). An implementation never repeats one by itself unless the first is known not to have
+//!   been applied. An error means that it was certainly not applied.
+//! - **Batches** are answered item by item, in order; one bad item fails alone. Callers bound their size.
+//! - Every call ends within the store's own time limit. Dropping a call's future leaves its outcome unknown.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::model::{
+    clock::{ClockRow, Position},
+    entry::{Entry, Key},
+    ids::{NodeId, TaskId},
+    state::{Expect, TaskRow, Transition},
+    task::Content,
+    time::{Millis, Tick},
+    wheel::{Slot, Span, WheelNumber},
+};
+
+pub mod cassandra;
+pub mod memory;
+pub mod row;
+
+/// A fault of the store.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// It did not answer in time, or refused for now: try again later.
+    #[error("the store is unavailable while trying to {operation}: {reason}")]
+    Unavailable {
+        /// What was attempted, as a verb phrase.
+        operation: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// What it holds cannot be understood: someone must look.
+    #[error("the store holds data that cannot be read while trying to {operation}: {reason}")]
+    Corrupt {
+        /// What was attempted.
+        operation: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// It is not set up as this program needs it: the reason says what to do.
+    #[error("the store cannot be used: {reason}")]
+    Unsuitable {
+        /// What is wrong, and what to do.
+        reason: String,
+    },
+}
+
+/// The outcome of a conditional write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Swapped<T> {
+    /// It is durable.
+    Applied,
+    /// It was not applied: this is there instead.
+    Conflict(T),
+    /// It may have been applied, or may be applied later.
+    Unknown,
+}
+
+/// How fresh a read of conditionally written rows must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// Sees every conditional write that was acknowledged before the read started.
+    Quorum,
+    /// Also settles conditional writes that are still in flight, so that what it returns cannot be undone.
+    Serial,
+}
+
+/// A bounded read of one tick of one wheel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scan {
+    /// The wheel.
+    pub wheel: WheelNumber,
+    /// The tick's slot.
+    pub slot: Slot,
+    /// The due times to read.
+    pub span: Span,
+    /// Read behind this key; none reads from the span's beginning.
+    pub behind: Option<Key>,
+    /// Return at most this many rows.
+    pub rows_max: usize,
+}
+
+/// Rows of a scan, in key order.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The rows.
+    pub rows: Vec<ScannedRow>,
+    /// Whether there may be more behind the last row. A page may be empty and still not be the last.
+    pub more: bool,
+}
+
+/// A row of a slot.
+#[derive(Debug, Clone)]
+pub struct ScannedRow {
+    /// Its key.
+    pub key: Key,
+    /// Its write time in microseconds.
+    pub written: i64,
+    /// What it holds; what cannot be understood is kept as it is.
+    pub entry: Result<Entry, Unreadable>,
+}
+
+impl ScannedRow {
+    /// Returns its place in the wheel's log.
+    #[must_use]
+    pub const fn position(&self) -> Position {
+        Position {
+            due: self.key.due,
+            id: self.key.id,
+        }
+    }
+}
+
+/// A row that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unreadable {
+    /// What is wrong with it.
+    pub reason: String,
+    /// Its bytes.
+    pub raw: Bytes,
+}
+
+/// The deletion of what a tick's slot holds for that tick.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Erasure {
+    /// The tick.
+    pub tick: Tick,
+    /// The newest write time among the rows that were read: anything newer survives.
+    pub newest_written: i64,
+}
+
+/// Something set aside because nothing can be done with it: kept for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parked {
+    /// Where it was.
+    pub key: Key,
+    /// When it was set aside.
+    pub at: Millis,
+    /// Why.
+    pub reason: String,
+    /// What it is.
+    pub raw: Bytes,
+}
+
+/// The slots of the wheels, and the bodies that are too large for them. Plain writes.
+#[async_trait]
+pub trait WheelStore: Send + Sync {
+    /// Writes entries under their keys; one with the same key and an older write time is replaced.
+    async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>>;
+    /// Reads a page of one tick.
+    async fn scan(&self, scan: &Scan) -> Result<Page, Error>;
+    /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
+    async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
+    /// Deletes ticks of a wheel, by ranges of due time, never by whole slots.
+    async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error>;
+    /// Writes contents under their tasks' ids at `written` microseconds; they live `ttl_seconds`, or for ever.
+    async fn put_bodies(
+        &self,
+        bodies: &[(TaskId, Arc<Content>)],
+        written: i64,
+        ttl_seconds: Option<u32>,
+    ) -> Vec<Result<(), Error>>;
+    /// Reads contents.
+    async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error>;
+    /// Deletes contents written up to `written` microseconds.
+    async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
+    /// Sets something aside.
+    async fn park(&self, parked: &Parked) -> Result<(), Error>;
+    /// Returns what was set aside on the day of `at`, oldest first, at most `max`.
+    async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error>;
+}
+
+/// The clock rows. Conditional writes only.
+#[async_trait]
+pub trait ClockStore: Send + Sync {
+    /// Reads the clock of a wheel.
+    async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error>;
+    /// Replaces `from` by `to` if `from` is still there in every field but `wall`.
+    async fn swap_clock(
+        &self,
+        wheel: WheelNumber,
+        from: &ClockRow,
+        to: &ClockRow,
+    ) -> Result<Swapped<ClockRow>, Error>;
+}
+
+/// The rows of tasks (conditional writes only), and the heartbeats of their attempts (plain writes).
+#[async_trait]
+pub trait TaskStore: Send + Sync {
+    /// Reads task rows; absent is none.
+    async fn tasks(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error>;
+    /// Writes rows conditionally, each on its own. Several of one (wheel, slot) share one round.
+    ///
+    /// The caller sees to it that ids are distinct and that one call at a time is under way per (wheel, slot). A conflict
+    /// whose row carries the transition's own nonce is answered as applied.
+    async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>>;
+    /// Records signs of life.
+    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>>;
+    /// Reads the last sign of life of attempts.
+    async fn heartbeats(&self, attempts: &[(TaskId, u32)])
+    -> Result<Vec<Option<Heartbeat>>, Error>;
+}
+
+/// A sign of life of an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The task.
+    pub id: TaskId,
+    /// The attempt.
+    pub attempt: u32,
+    /// When the service received it.
+    pub at: Millis,
+    /// What the callback says about how far it is, opaque.
+    pub progress: Option<Bytes>,
+}
+
+/// What a node says about itself every second. A hint, never a fence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeRow {
+    /// This life of the process.
+    pub node: NodeId,
+    /// What people call it.
+    pub name: String,
+    /// Where its API answers.
+    pub address: String,
+    /// Its wall clock when it wrote the row.
+    pub wall: Millis,
+    /// Whether it can own wheels: scanner role, sane clock, broker reachable, not leaving.
+    pub ready: bool,
+}
+
+/// The list of nodes. Plain writes, rows vanish 30 s after the last one.
+#[async_trait]
+pub trait NodeStore: Send + Sync {
+    /// Writes a node's row.
+    async fn put_node(&self, node: &NodeRow) -> Result<(), Error>;
+    /// Removes a node's row.
+    async fn remove_node(&self, node: NodeId) -> Result<(), Error>;
+    /// Lists the rows.
+    async fn nodes(&self) -> Result<Vec<NodeRow>, Error>;
+}
+
+/// A store.
+pub trait Store: WheelStore + ClockStore + TaskStore + NodeStore {}
+
+impl<T: WheelStore + ClockStore + TaskStore + NodeStore> Store for T {}

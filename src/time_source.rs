@@ -1,0 +1,203 @@
+//! The one place that reads a real clock, sleeps, or draws real randomness; everything else is handed these.
+//!
+//! Sleeping and monotonic time are tokio's, so that a paused runtime (`tokio::time::pause`) runs the whole service in
+//! virtual time; only the wall clock differs between [`TimeSource::real`] and [`TimeSource::simulated`].
+
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use uuid::Uuid;
+
+use crate::model::time::Millis;
+
+/// A point of the monotonic clock; comparable only within one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(tokio::time::Instant);
+
+impl Moment {
+    /// Returns the moment `duration` later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0 + duration)
+    }
+
+    /// Returns the moment `duration` earlier, or the clock's beginning.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.checked_sub(duration).unwrap_or(self.0))
+    }
+
+    /// Returns how long after `earlier` this moment is; zero when it is not.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+}
+
+#[derive(Debug)]
+enum Wall {
+    System,
+    /// Virtual: an epoch plus the runtime's (paused) clock, plus an offset that a test may change.
+    Simulated {
+        epoch: Millis,
+        started: Moment,
+        offset_ms: AtomicI64,
+    },
+}
+
+/// Clocks, sleep and randomness of one node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TimeSource {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    wall: Wall,
+    last_stamp: AtomicI64,
+    random: Mutex<StdRng>,
+}
+
+impl TimeSource {
+    /// Returns the machine's clocks and randomness.
+    #[must_use]
+    pub fn real() -> Self {
+        Self::new(Wall::System, StdRng::from_os_rng())
+    }
+
+    /// Returns virtual clocks that begin at `epoch`, and randomness from a seed. Needs a paused tokio runtime.
+    #[must_use]
+    pub fn simulated(epoch: Millis, seed: u64) -> Self {
+        let started = Moment(tokio::time::Instant::now());
+        let wall = Wall::Simulated {
+            epoch,
+            started,
+            offset_ms: AtomicI64::new(0),
+        };
+        Self::new(wall, StdRng::seed_from_u64(seed))
+    }
+
+    fn new(wall: Wall, random: StdRng) -> Self {
+        let shared = Shared {
+            wall,
+            last_stamp: AtomicI64::new(0),
+            random: Mutex::new(random),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
+    }
+
+    /// Returns a node's own view of the same virtual time: own randomness, own wall clock error.
+    #[must_use]
+    pub fn simulated_peer(&self, seed: u64) -> Self {
+        match &self.shared.wall {
+            Wall::System => Self::real(),
+            Wall::Simulated { epoch, started, .. } => {
+                let wall = Wall::Simulated {
+                    epoch: *epoch,
+                    started: *started,
+                    offset_ms: AtomicI64::new(0),
+                };
+                Self::new(wall, StdRng::seed_from_u64(seed))
+            }
+        }
+    }
+
+    /// Sets the error of a simulated wall clock; nothing on the real one.
+    pub fn set_wall_error_ms(&self, error_ms: i64) {
+        if let Wall::Simulated { offset_ms, .. } = &self.shared.wall {
+            offset_ms.store(error_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the wall clock.
+    #[must_use]
+    pub fn now(&self) -> Millis {
+        Millis(self.wall_micros().div_euclid(1000))
+    }
+
+    /// Returns the monotonic clock.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment(tokio::time::Instant::now())
+    }
+
+    /// Returns a write time in microseconds: the wall clock, but never the same or an earlier one twice.
+    #[must_use]
+    pub fn stamp(&self) -> i64 {
+        let wall = self.wall_micros();
+        let last = &self.shared.last_stamp;
+        let previous = last
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |previous| {
+                Some(wall.max(previous + 1))
+            })
+            .unwrap_or(wall);
+        wall.max(previous + 1)
+    }
+
+    /// Returns 64 random bits.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.shared
+            .random
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random()
+    }
+
+    /// Returns a random id that names a write or a process.
+    #[must_use]
+    pub fn random_uuid(&self) -> Uuid {
+        let bits = (u128::from(self.random()) << 64) | u128::from(self.random());
+        uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+    }
+
+    /// Sleeps until a moment. Cancel-safe.
+    pub async fn sleep_until(&self, moment: Moment) {
+        tokio::time::sleep_until(moment.0).await;
+    }
+
+    /// Sleeps. Cancel-safe.
+    pub async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+
+    /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and wakes
+    /// early when the wall clock is set: the caller looks again.
+    pub async fn sleep_until_wall(&self, at: Millis) {
+        let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
+        if let Ok(micros @ 1..) = u64::try_from(micros) {
+            self.sleep(Duration::from_micros(micros)).await;
+        }
+    }
+
+    /// Waits for a future, but no longer than `limit`; none when the time is up (the future is dropped then).
+    pub async fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
+        tokio::time::timeout(limit, future).await.ok()
+    }
+
+    fn wall_micros(&self) -> i64 {
+        match &self.shared.wall {
+            Wall::System => {
+                let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+                i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX)
+            }
+            Wall::Simulated {
+                epoch,
+                started,
+                offset_ms,
+            } => {
+                let passed =
+                    i64::try_from(self.moment().since(*started).as_micros()).unwrap_or(i64::MAX);
+                (epoch.0 + offset_ms.load(Ordering::Relaxed)) * 1000 + passed
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Every integration test, in one binary: one link instead of many.
+
+mod api;
+mod queue_contract;
+mod store_contract;
