@@ -1,6 +1,6 @@
 //! When a tracked task is looked at again.
 //!
-//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step is its claim timeout, the phase is the
+//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step covers its claim timeout and is in its id, the phase is the
 //! end of its first tick. Slot-mates therefore stay together (their looks are one batch, their rows one read), tasks of
 //! different slots spread evenly, and two chains of looks of one task, as a crash between writing a successor and
 //! moving `fired` leaves behind, meet in the same key within one step and are one again.
@@ -24,13 +24,14 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// Returns the grid of a task whose claim timeout is `step`.
+    /// Returns the grid of a task.
     #[must_use]
-    pub fn of(id: TaskId, shape: &Shape, step: Duration) -> Self {
+    pub fn of(id: TaskId, shape: &Shape) -> Self {
         let tick = shape.tick();
+        let phase = tick.end_of(tick.tick_of(id.first_start()));
         Self {
-            phase: tick.end_of(tick.tick_of(id.first_start())),
-            step,
+            phase,
+            step: id.look_step().duration(),
         }
     }
 
@@ -58,6 +59,12 @@ impl Grid {
         self.at(at.max(Millis(shape.tick().end_of(opened).0 + 1)))
     }
 
+    /// Returns the distance of its points.
+    #[must_use]
+    pub const fn step(&self) -> Duration {
+        self.step
+    }
+
     /// Returns the points at which a look of the task may lie that was put at or after `from`: this one and the next.
     pub fn points_from(&self, from: Millis) -> impl Iterator<Item = Millis> + use<> {
         let (first, step) = (self.at(from), self.step);
@@ -68,19 +75,21 @@ impl Grid {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{time::TickLength, wheel::WheelNumber};
+    use crate::model::{look_step::LookStep, time::TickLength, wheel::WheelNumber};
 
     #[test]
     fn chains_of_one_task_meet_within_a_step() {
         let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
-        let id = TaskId::new(Millis(12_345), WheelNumber::new(0).unwrap(), 7);
-        let grid = Grid::of(id, &shape, Duration::from_secs(60));
+        let step = LookStep::covering(Duration::from_secs(40));
+        assert_eq!(step.duration(), Duration::from_secs(40));
+        let id = TaskId::new(Millis(12_345), WheelNumber::new(0).unwrap(), 7).with_look_step(step);
+        let grid = Grid::of(id, &shape);
         for now in (0..200_000).step_by(777) {
             let next = grid.one_step_after(Millis(now));
-            assert!((30_000..=90_000).contains(&(next.0 - now)), "{now}");
-            assert_eq!((next.0 - 13_000).rem_euclid(60_000), 0);
+            assert!((20_000..=60_000).contains(&(next.0 - now)), "{now}");
+            assert_eq!((next.0 - 13_000).rem_euclid(40_000), 0);
             let near = grid.for_near(Millis(now), Millis(now + 2_000));
-            assert!(near.0 >= now + 7_000 && near.0 < now + 67_000);
+            assert!(near.0 >= now + 7_000 && near.0 < now + 47_000);
             let open = grid.open_from(Millis(now), &shape, Tick(100));
             assert!(shape.tick().tick_of(open) > Tick(100) && open.0 >= now);
         }

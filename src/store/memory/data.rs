@@ -57,14 +57,19 @@ impl Data {
             *wheel == key.wheel() && *at == slot && span.contains(key.due) && written <= *newest
         });
         let place = (key.wheel(), slot, key);
-        let newer = self.wheel.get(&place).is_none_or(|row| row.written <= written);
+        let newer = self
+            .wheel
+            .get(&place)
+            .is_none_or(|row| row.written <= written);
         if !shadowed && newer {
             self.wheel.insert(place, StoredRow { written, entry });
         }
     }
 
     pub(super) fn scan(&self, scan: &Scan) -> Page {
-        let max = self.page_rows_max.map_or(scan.rows_max, |max| max.min(scan.rows_max));
+        let max = self
+            .page_rows_max
+            .map_or(scan.rows_max, |max| max.min(scan.rows_max));
         let mut rows: Vec<ScannedRow> = self
             .wheel
             .range((scan.wheel, scan.slot, lowest(scan.span))..)
@@ -107,7 +112,8 @@ impl Data {
                 && span.contains(key.due)
                 && row.written <= erasure.newest_written)
         });
-        self.tombstones.push((wheel, slot, span, erasure.newest_written));
+        self.tombstones
+            .push((wheel, slot, span, erasure.newest_written));
     }
 
     pub(super) fn put_body(
@@ -117,14 +123,27 @@ impl Data {
         written: i64,
         expires: Option<Millis>,
     ) {
-        if self.bodies.get(&id).is_none_or(|body| body.written <= written) {
-            self.bodies.insert(id, StoredBody { written, content, expires });
+        if self
+            .bodies
+            .get(&id)
+            .is_none_or(|body| body.written <= written)
+        {
+            self.bodies.insert(
+                id,
+                StoredBody {
+                    written,
+                    content,
+                    expires,
+                },
+            );
         }
     }
 
     pub(super) fn body(&self, id: TaskId, now: Millis) -> Option<Content> {
         let body = self.bodies.get(&id)?;
-        body.expires.is_none_or(|at| at > now).then(|| body.content.clone())?
+        body.expires
+            .is_none_or(|at| at > now)
+            .then(|| body.content.clone())?
     }
 
     pub(super) fn swap_clock(
@@ -135,12 +154,16 @@ impl Data {
         to: &ClockRow,
     ) -> Option<Swapped<ClockRow>> {
         let row = self.clocks.get_mut(&wheel)?;
-        let same = ClockRow { wall: row.wall, ..*from } == *row;
+        let same = ClockRow {
+            wall: row.wall,
+            ..*from
+        } == *row;
         if !same {
             return Some(Swapped::Conflict(*row));
         }
         if !row.may_become(to, shape) {
-            self.clock_violations.push(format!("wheel {}: {row:?} -> {to:?}", wheel.get()));
+            self.clock_violations
+                .push(format!("wheel {}: {row:?} -> {to:?}", wheel.get()));
         }
         *row = *to;
         Some(Swapped::Applied)
@@ -154,7 +177,10 @@ impl Data {
     pub(super) fn swap_task(&mut self, transition: &Transition, now: Millis) -> Swapped<Expect> {
         let id = transition.row.id;
         let current = self.task(id, now);
-        if current.as_ref().is_some_and(|row| row.nonce == transition.row.nonce) {
+        if current
+            .as_ref()
+            .is_some_and(|row| row.nonce == transition.row.nonce)
+        {
             return Swapped::Applied;
         }
         if !transition.expect.holds(current.as_ref()) {
@@ -166,7 +192,11 @@ impl Data {
     }
 
     pub(super) fn live_nodes(&self, now: Millis) -> Vec<NodeRow> {
-        self.nodes.values().filter(|row| row.wall.after(NODE_TTL) > now).cloned().collect()
+        self.nodes
+            .values()
+            .filter(|row| row.wall.after(NODE_TTL) > now)
+            .cloned()
+            .collect()
     }
 }
 
@@ -175,5 +205,10 @@ fn lowest(span: Span) -> Key {
 }
 
 fn lowest_of(due: Millis, id: TaskId) -> Key {
-    Key { due, id, generation: 0, code: crate::model::entry::KeyCode(i32::MIN) }
+    Key {
+        due,
+        id,
+        generation: 0,
+        code: crate::model::entry::KeyCode(i32::MIN),
+    }
 }

@@ -29,7 +29,9 @@ pub struct MemoryHandle {
 
 impl fmt::Debug for MemoryHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryHandle").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("MemoryHandle")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
     }
 }
 
@@ -92,7 +94,17 @@ impl MemoryHandle {
         writes: bool,
         act: impl FnOnce(&MemoryStore, &mut Data) -> T + Send + 'static,
     ) -> Result<T, Error> {
-        match self.call(Call { operation, writes, conditional: false }, act).await {
+        match self
+            .call(
+                Call {
+                    operation,
+                    writes,
+                    conditional: false,
+                },
+                act,
+            )
+            .await
+        {
             Reply::Here(value) => Ok(value),
             Reply::Lost => Err(unavailable(operation, "the reply was lost")),
             Reply::Failed => Err(unavailable(operation, "it failed")),
@@ -101,7 +113,10 @@ impl MemoryHandle {
 }
 
 fn unavailable(operation: &'static str, reason: &str) -> Error {
-    Error::Unavailable { operation, reason: reason.to_owned() }
+    Error::Unavailable {
+        operation,
+        reason: reason.to_owned(),
+    }
 }
 
 #[async_trait]
@@ -118,12 +133,16 @@ impl WheelStore for MemoryHandle {
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
         let scan = *scan;
-        self.plain("scan", false, move |_, data| data.scan(&scan)).await
+        self.plain("scan", false, move |_, data| data.scan(&scan))
+            .await
     }
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
         let dues = dues.to_vec();
-        self.plain("find_entries", false, move |store, data| data.find(&store.shape, id, &dues)).await
+        self.plain("find_entries", false, move |store, data| {
+            data.find(&store.shape, id, &dues)
+        })
+        .await
     }
 
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
@@ -144,8 +163,8 @@ impl WheelStore for MemoryHandle {
     ) -> Vec<Result<(), Error>> {
         let (count, bodies) = (bodies.len(), bodies.to_vec());
         let put = self.plain("put_bodies", true, move |store, data| {
-            let expires = ttl_seconds
-                .map(|ttl| store.time.now().after(Duration::from_secs(u64::from(ttl))));
+            let expires =
+                ttl_seconds.map(|ttl| store.time.now().after(Duration::from_secs(u64::from(ttl))));
             for (id, content) in bodies {
                 data.put_body(id, Some(Content::clone(&content)), written, expires);
             }
@@ -156,7 +175,9 @@ impl WheelStore for MemoryHandle {
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error> {
         let ids = ids.to_vec();
         self.plain("bodies", false, move |store, data| {
-            ids.iter().map(|id| data.body(*id, store.time.now())).collect()
+            ids.iter()
+                .map(|id| data.body(*id, store.time.now()))
+                .collect()
         })
         .await
     }
@@ -184,7 +205,10 @@ impl WheelStore for MemoryHandle {
         const DAY_MS: i64 = 86_400_000;
         self.plain("parked", false, move |_, data| {
             let day = at.0.div_euclid(DAY_MS);
-            let of_day = data.parked.iter().filter(|parked| parked.at.0.div_euclid(DAY_MS) == day);
+            let of_day = data
+                .parked
+                .iter()
+                .filter(|parked| parked.at.0.div_euclid(DAY_MS) == day);
             of_day.take(max).cloned().collect()
         })
         .await
@@ -194,7 +218,11 @@ impl WheelStore for MemoryHandle {
 #[async_trait]
 impl ClockStore for MemoryHandle {
     async fn clock(&self, wheel: WheelNumber, _freshness: Freshness) -> Result<ClockRow, Error> {
-        let row = self.plain("clock", false, move |_, data| data.clocks.get(&wheel).copied()).await?;
+        let row = self
+            .plain("clock", false, move |_, data| {
+                data.clocks.get(&wheel).copied()
+            })
+            .await?;
         row.ok_or_else(|| no_clock(wheel))
     }
 
@@ -205,8 +233,17 @@ impl ClockStore for MemoryHandle {
         to: &ClockRow,
     ) -> Result<Swapped<ClockRow>, Error> {
         let (from, to) = (*from, *to);
-        let call = Call { operation: "swap_clock", writes: true, conditional: true };
-        match self.call(call, move |store, data| data.swap_clock(&store.shape, wheel, &from, &to)).await {
+        let call = Call {
+            operation: "swap_clock",
+            writes: true,
+            conditional: true,
+        };
+        match self
+            .call(call, move |store, data| {
+                data.swap_clock(&store.shape, wheel, &from, &to)
+            })
+            .await
+        {
             Reply::Here(swapped) => swapped.ok_or_else(|| no_clock(wheel)),
             Reply::Lost => Ok(Swapped::Unknown),
             Reply::Failed => Err(unavailable("swap_clock", "it failed")),
@@ -215,25 +252,40 @@ impl ClockStore for MemoryHandle {
 }
 
 fn no_clock(wheel: WheelNumber) -> Error {
-    Error::Unsuitable { reason: format!("wheel {} has no clock row", wheel.get()) }
+    Error::Unsuitable {
+        reason: format!("wheel {} has no clock row", wheel.get()),
+    }
 }
 
 #[async_trait]
 impl TaskStore for MemoryHandle {
-    async fn tasks(&self, ids: &[TaskId], _freshness: Freshness) -> Result<Vec<Option<TaskRow>>, Error> {
+    async fn tasks(
+        &self,
+        ids: &[TaskId],
+        _freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error> {
         let ids = ids.to_vec();
         self.plain("tasks", false, move |store, data| {
-            ids.iter().map(|id| data.task(*id, store.time.now())).collect()
+            ids.iter()
+                .map(|id| data.task(*id, store.time.now()))
+                .collect()
         })
         .await
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
         let (count, transitions) = (transitions.len(), transitions.to_vec());
-        let call = Call { operation: "swap_tasks", writes: true, conditional: true };
+        let call = Call {
+            operation: "swap_tasks",
+            writes: true,
+            conditional: true,
+        };
         let swap = self.call(call, move |store, data| {
             let now = store.time.now();
-            transitions.iter().map(|transition| data.swap_task(transition, now)).collect::<Vec<_>>()
+            transitions
+                .iter()
+                .map(|transition| data.swap_task(transition, now))
+                .collect::<Vec<_>>()
         });
         match swap.await {
             Reply::Here(swapped) => swapped.into_iter().map(Ok).collect(),
@@ -255,10 +307,16 @@ impl TaskStore for MemoryHandle {
         vec![put.await; count]
     }
 
-    async fn heartbeats(&self, attempts: &[(TaskId, u32)]) -> Result<Vec<Option<Heartbeat>>, Error> {
+    async fn heartbeats(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Result<Vec<Option<Heartbeat>>, Error> {
         let attempts = attempts.to_vec();
         self.plain("heartbeats", false, move |_, data| {
-            attempts.iter().map(|attempt| data.heartbeats.get(attempt).cloned()).collect()
+            attempts
+                .iter()
+                .map(|attempt| data.heartbeats.get(attempt).cloned())
+                .collect()
         })
         .await
     }
@@ -282,6 +340,9 @@ impl NodeStore for MemoryHandle {
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
-        self.plain("nodes", false, |store, data| data.live_nodes(store.time.now())).await
+        self.plain("nodes", false, |store, data| {
+            data.live_nodes(store.time.now())
+        })
+        .await
     }
 }

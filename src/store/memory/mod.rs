@@ -70,7 +70,9 @@ pub struct MemoryStore {
 
 impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryStore").field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("MemoryStore")
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
     }
 }
 
@@ -79,8 +81,15 @@ impl MemoryStore {
     #[must_use]
     pub fn new(shape: Shape, time: TimeSource) -> Arc<Self> {
         let first = ClockRow::first(&shape, time.now());
-        let data = Data { clocks: shape.all_wheels().map(|wheel| (wheel, first)).collect(), ..Data::default() };
-        Arc::new(Self { shape, time, data: Mutex::new(data) })
+        let data = Data {
+            clocks: shape.all_wheels().map(|wheel| (wheel, first)).collect(),
+            ..Data::default()
+        };
+        Arc::new(Self {
+            shape,
+            time,
+            data: Mutex::new(data),
+        })
     }
 
     /// Returns a handle without faults.
@@ -108,21 +117,32 @@ impl MemoryStore {
 
     /// Puts a row that cannot be understood.
     pub fn put_garbage(&self, key: Key, written: i64) {
-        let unreadable = Unreadable { reason: "garbage".to_owned(), raw: bytes::Bytes::from_static(b"\xff") };
-        self.lock().put_row(&self.shape, key, written, Err(unreadable));
+        let unreadable = Unreadable {
+            reason: "garbage".to_owned(),
+            raw: bytes::Bytes::from_static(b"\xff"),
+        };
+        self.lock()
+            .put_row(&self.shape, key, written, Err(unreadable));
     }
 
     /// Returns every live row of every slot.
     #[must_use]
     pub fn entries(&self) -> Vec<(Key, Option<Entry>)> {
         let data = self.lock();
-        data.wheel.iter().map(|((_, _, key), row)| (*key, row.entry.clone().ok())).collect()
+        data.wheel
+            .iter()
+            .map(|((_, _, key), row)| (*key, row.entry.clone().ok()))
+            .collect()
     }
 
     /// Returns every task row.
     #[must_use]
     pub fn task_rows(&self) -> Vec<TaskRow> {
-        self.lock().tasks.values().map(|(row, _)| row.clone()).collect()
+        self.lock()
+            .tasks
+            .values()
+            .map(|(row, _)| row.clone())
+            .collect()
     }
 
     /// Returns the task row as it is, without a fault.
@@ -148,7 +168,10 @@ impl MemoryStore {
     pub fn body_ids(&self) -> Vec<TaskId> {
         let now = self.time.now();
         let data = self.lock();
-        let live = data.bodies.iter().filter(|(_, body)| body.expires.is_none_or(|at| at > now));
+        let live = data
+            .bodies
+            .iter()
+            .filter(|(_, body)| body.expires.is_none_or(|at| at > now));
         live.map(|(id, _)| *id).collect()
     }
 
@@ -158,7 +181,7 @@ impl MemoryStore {
         self.lock().clock_violations.clone()
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Data> {
+    fn lock(&self) -> MutexGuard<'_, Data> {
         self.data.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
