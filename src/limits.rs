@@ -79,6 +79,24 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
+/// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
+pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_MAX + 64 * 1024;
+
+/// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
+pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time for a question to the queue (a ping, an offset, a topic's partitions): the answer has a safe default.
+pub const QUEUE_QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How far apart the clocks of a publisher and a broker may be before a record is thought to be handled that is not.
+pub const QUEUE_CLOCK_SKEW_MAX: Duration = Duration::from_secs(1);
+
+/// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
+pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
+
+/// Bytes of one topic that the in-process queue holds for consumers that are behind.
+pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
 pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
 
