@@ -27,9 +27,6 @@ use crate::{
 /// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
 const NEAR_POINTS: usize = 3;
 
-/// Points of its grid around now at which the look of a task may lie that waits for a worker.
-const LATER_POINTS: usize = 6;
-
 /// Ticks behind its start in which the backup entry of a near `kafka` task may lie.
 const BACKUP_TICKS: i64 = 8;
 
@@ -106,8 +103,7 @@ impl Finder {
             grid.points_from(grid.for_near(start, start))
                 .take(NEAR_POINTS),
         );
-        let since = self.ctx.now().before(grid.step() * 2).max(start);
-        let later = grid.points_from(since).take(LATER_POINTS).collect();
+        let later = grid.points_around(self.ctx.now());
         [vec![start], near, later]
     }
 

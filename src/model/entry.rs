@@ -388,7 +388,10 @@ fn unclaimed(task: &Unclaimed, entry: &Entry, now: Millis, grid: Grid) -> Decisi
         generation: task.generation,
         expected_attempt: task.attempt,
         start: task.not_before,
-        look_at: Some(grid.one_step_after(now)),
+        look_at: Some(match task.published {
+            Some(_) => grid.backed_off(now, now.since(task.not_before)),
+            None => grid.one_step_after(now),
+        }),
         unless_queued_since: task.published.filter(|at| *at >= task.not_before),
     })
 }

@@ -16,6 +16,10 @@ use super::{
 /// How long after its tick a near task's look comes, at least: time for the registering node to fire it from memory.
 pub const NEAR_GRACE: Duration = Duration::from_secs(5);
 
+/// However long a task has waited for a worker, it is looked at and published again at least this often: as long as its
+/// message may have been lost, this is what the loss costs.
+pub const INTERVAL_MAX: Duration = Duration::from_secs(600);
+
 /// The grid of one task's looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
@@ -47,6 +51,44 @@ impl Grid {
         self.at(now.after(self.step / 2))
     }
 
+    /// Returns the next point for a task that was published and has waited for a worker for `waited`.
+    ///
+    /// The interval grows with the wait, up to [`INTERVAL_MAX`], so that a backlog without workers is copied a few times and
+    /// not once a step. Intervals are the step times a power of two and their points lie on grids of their own, so that
+    /// [`Grid::points_around`] knows where to look for them.
+    #[must_use]
+    pub fn backed_off(&self, now: Millis, waited: Duration) -> Millis {
+        let interval = self
+            .intervals()
+            .take_while(|interval| *interval <= waited / 2)
+            .last();
+        let interval = interval.unwrap_or(self.step);
+        now.after(interval / 2).ceil_to_grid(self.phase, interval)
+    }
+
+    /// Returns the points at which the look of a task that waits for a worker may lie at `now`, or may have fired last.
+    #[must_use]
+    pub fn points_around(&self, now: Millis) -> Vec<Millis> {
+        let mut points: Vec<Millis> = self
+            .intervals()
+            .flat_map(|interval| {
+                let next = now.ceil_to_grid(self.phase, interval);
+                [next.before(interval), next, next.after(interval)]
+            })
+            .collect();
+        points.sort_unstable();
+        points.dedup();
+        points
+    }
+
+    /// The step, twice the step, and so on up to the longest interval.
+    fn intervals(&self) -> impl Iterator<Item = Duration> + use<> {
+        let step = self.step;
+        (0..32)
+            .map(move |k| step * (1 << k))
+            .take_while(move |i| *i == step || *i <= INTERVAL_MAX)
+    }
+
     /// Returns where the look of a near task goes: behind its start, behind what is closed, and a grace later.
     #[must_use]
     pub fn for_near(&self, start: Millis, opened_until: Millis) -> Millis {
@@ -76,6 +118,36 @@ impl Grid {
 mod tests {
     use super::*;
     use crate::model::{look_step::LookStep, time::TickLength, wheel::WheelNumber};
+
+    #[test]
+    fn the_look_of_a_waiting_task_is_always_found_and_comes_ever_more_seldom() {
+        let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
+        for seconds in [5, 60, 900, 100_000] {
+            let step = LookStep::covering(Duration::from_secs(seconds));
+            let id =
+                TaskId::new(Millis(12_345), WheelNumber::new(0).unwrap(), 7).with_look_step(step);
+            let grid = Grid::of(id, &shape);
+            let mut looks = vec![grid.one_step_after(id.first_start())];
+            while looks.len() < 200 {
+                let now = looks[looks.len() - 1];
+                let next = grid.backed_off(now, now.since(id.first_start()));
+                for at in [now.0 + 1, (now.0 + next.0) / 2, next.0] {
+                    assert!(
+                        grid.points_around(Millis(at)).contains(&next),
+                        "{seconds} s, {next} at {at}"
+                    );
+                }
+                let interval = next.since(now);
+                assert!(interval <= (INTERVAL_MAX * 3 / 2).max(step.duration() * 2));
+                looks.push(next);
+            }
+            let day = id.first_start().after(Duration::from_secs(3600));
+            assert!(
+                looks.iter().filter(|look| **look < day).count() < 16,
+                "{seconds} s"
+            );
+        }
+    }
 
     #[test]
     fn chains_of_one_task_meet_within_a_step() {
