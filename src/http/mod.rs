@@ -1,3 +1,4 @@
 //! http
 
 pub mod dto;
+pub mod error;
