@@ -1,1 +1,4 @@
 //! http
+
+pub mod dto;
+pub mod error;
