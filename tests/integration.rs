@@ -2,5 +2,6 @@
 
 mod api;
 mod queue_contract;
+mod sim;
 mod store_contract;
 mod worker;

@@ -190,9 +190,13 @@ impl Lane {
         let mut passed = self.steps_passed(cycle, now);
         if passed > u128::from(STEPS) {
             // Slept through the end of the cycle: begin a new one, so that nothing bursts.
-            self.main.append(&mut self.sent);
             self.began = now.before(cycle / STEPS);
+            self.step = 0;
             passed = 1;
+        }
+        if self.step == 0 {
+            // Only now, so that what the last step sent has been answered.
+            self.main.append(&mut self.sent);
         }
         self.main.retain(|key| running.contains_key(key));
         let step = u32::try_from(passed).unwrap_or(STEPS).clamp(1, STEPS);
@@ -202,7 +206,6 @@ impl Lane {
         if step == STEPS {
             self.began = self.began.after(cycle);
             self.step = 0;
-            self.main.append(&mut self.sent);
         }
     }
 
