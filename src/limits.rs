@@ -129,3 +129,22 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rows of one unlogged batch of plain writes into one partition: the round trip is amortised, the server's warning
+/// threshold for batches is about bytes.
+pub const BATCH_ROWS_MAX: usize = 50;
+
+/// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
+pub const BATCH_BYTES_MAX: usize = 32 * 1024;
+
+/// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
+pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
+
+/// Reads that a node has in flight to the store.
+pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
+
+/// Keys of one read of several rows of a partition.
+pub const READ_KEYS_MAX: usize = 100;
+
+/// Rows that a read of all nodes, or of all entries of a task at one instant, returns at most.
+pub const LIST_ROWS_MAX: usize = 10_000;
