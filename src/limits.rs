@@ -43,6 +43,35 @@ pub const RESULT_BYTES_MAX: usize = 16 * 1024;
 /// Largest progress note of a heartbeat.
 pub const PROGRESS_BYTES_MAX: usize = 4096;
 
+/// Deepest nesting of a payload, result or progress note: parsers commonly stop at 128, and answers wrap it in a few
+/// levels more. One task that a worker cannot read must not spoil the batch that it arrives in.
+pub const JSON_DEPTH_MAX: usize = 100;
+
+/// Longest name of a worker.
+pub const WORKER_CHARS_MAX: usize = 256;
+
+/// Longest media type of a payload.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 256;
+
+/// Longest text of a request that an error message repeats.
+pub const QUOTED_CHARS_MAX: usize = 200;
+
+/// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
+/// balancers, so that it is they who close first.
+pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
+
+/// Longest time in which a request's body must have arrived.
+pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Connections that a node serves at once; further ones wait in the listener's backlog.
+pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
+
+/// How long requests in flight may take when the node stops.
+pub const HTTP_DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// Wait before the next connection is accepted when the system has no room for one.
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Most attempts a task may have.
 pub const ATTEMPTS_MAX: u32 = 10_000;
 
