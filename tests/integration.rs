@@ -14,3 +14,4 @@ mod api;
 mod queue_contract;
 mod sim;
 mod store_contract;
+mod worker;
