@@ -41,13 +41,15 @@ pub enum Code {
     Internal,
     /// A part of the service is away.
     Unavailable,
-    /// It is not known whether the request took effect.
+    /// It is not known whether the request took effect; it may be repeated.
     OutcomeUnknown,
+    /// It is not known whether the task was registered; repeating may register it twice.
+    RegistrationUnknown,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -62,6 +64,7 @@ impl Code {
         Self::Internal,
         Self::Unavailable,
         Self::OutcomeUnknown,
+        Self::RegistrationUnknown,
     ];
 
     /// Returns the name used in the API.
@@ -82,6 +85,7 @@ impl Code {
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
+            Self::RegistrationUnknown => "registration_unknown",
         }
     }
 
@@ -102,7 +106,7 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            Self::OutcomeUnknown => StatusCode::GATEWAY_TIMEOUT,
+            Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
     }
 
@@ -124,6 +128,7 @@ impl Code {
             Self::Internal => "A bug in the service",
             Self::Unavailable => "A part of the service is away",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
+            Self::RegistrationUnknown => "It is not known whether the task was registered",
         }
     }
 
@@ -169,9 +174,8 @@ impl Code {
             Self::Unavailable => {
                 "Try again after the time in the Retry-After header; the request had no effect."
             }
-            Self::OutcomeUnknown => {
-                "Reading, cancelling, rescheduling and worker calls may be repeated. Repeating a registration may register the task twice."
-            }
+            Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
+            Self::RegistrationUnknown => "Repeating it may register the task twice.",
         }
     }
 }
@@ -239,6 +243,19 @@ impl Error {
             Code::TaskNotFound,
             "there is no task of this id, or its retention has passed",
         )
+    }
+
+    /// Builds the error of a registration that failed: it is the one call that is not safe to repeat blindly.
+    #[must_use]
+    pub fn of_registration(fault: Fault) -> Self {
+        let error = Self::from(fault);
+        match error.code {
+            Code::OutcomeUnknown => Self {
+                code: Code::RegistrationUnknown,
+                ..error
+            },
+            _ => error,
+        }
     }
 
     /// Returns the problem document.

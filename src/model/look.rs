@@ -143,7 +143,10 @@ mod tests {
             }
             let hour = id.first_start().after(Duration::from_secs(3600));
             let copies = looks.iter().filter(|look| **look < hour).count();
-            assert!(copies < 32, "{copies} looks in an hour at a step of {seconds} s");
+            assert!(
+                copies < 32,
+                "{copies} looks in an hour at a step of {seconds} s"
+            );
         }
     }
 

@@ -43,7 +43,8 @@ async fn run(at: usize, fate: Fate) -> usize {
     let worker = world.worker(other.service(), succeeds(SECOND / 4));
     world.pass(60 * SECOND).await;
     let operations = dying.operations.load(std::sync::atomic::Ordering::SeqCst);
-    for id in acknowledged.lock().unwrap().iter() {
+    let acknowledged = acknowledged.lock().unwrap().clone();
+    for id in &acknowledged {
         let end = world.end_of(&other.service(), *id, SECOND).await;
         assert_eq!(
             end,

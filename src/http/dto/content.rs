@@ -8,10 +8,10 @@ use super::{json, new_task::Payload, violations::Violations};
 use crate::limits::CONTENT_TYPE_CHARS_MAX;
 
 /// Media type of `payload`.
-pub const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 
 /// Media type of `payload_base64` that does not say.
-pub const BYTES: &str = "application/octet-stream";
+pub(super) const BYTES: &str = "application/octet-stream";
 
 /// The three fields of a payload.
 #[derive(Debug, Clone, Default)]

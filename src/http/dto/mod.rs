@@ -20,3 +20,6 @@ pub mod time;
 mod violations;
 pub mod worker;
 pub mod worker_calls;
+
+pub(in crate::http) use content::is_json;
+pub(in crate::http) use violations::{Violations, name, shorten};

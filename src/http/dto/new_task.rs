@@ -205,7 +205,7 @@ fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> Backoff
     Backoff {
         initial,
         factor_milli: thousandths(factor),
-        max: max.unwrap_or(default.max.max(initial)),
+        max: max.unwrap_or_else(|| default.max.max(initial)),
         jitter: policy.jitter.map_or(default.jitter, Into::into),
     }
 }
