@@ -108,6 +108,46 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
+/// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
+pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_MAX + 64 * 1024;
+
+/// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
+pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest time for a question to the queue (a ping, an offset, a topic's partitions): the answer has a safe default.
+pub const QUEUE_QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How far apart the clocks of a publisher and a broker may be before a record is thought to be handled that is not.
+pub const QUEUE_CLOCK_SKEW_MAX: Duration = Duration::from_secs(1);
+
+/// Records that the Kafka producer buffers; beyond it publishers wait. At 5000 a second it fills in 20 s of outage.
+pub const PRODUCER_RECORDS_MAX: usize = 100_000;
+
+/// Bytes that the Kafka producer buffers.
+pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Wait before a record that found the producer's buffer full is offered again.
+pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes that a Kafka consumer fetches ahead: some seconds of work for a pool, small beside its payloads.
+pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions: pausing throws
+/// away what was fetched ahead, so it is worth a pause only now and then.
+pub const IN_HAND_RECORDS_MAX: usize = 256;
+
+/// Bytes that a Kafka consumer holds in hand while its pool is full.
+pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Consumer groups whose progress a publisher keeps a client for.
+pub const PROGRESS_GROUPS_MAX: usize = 16;
+
+/// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
+pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
+
+/// Bytes of one topic that the in-process queue holds for consumers that are behind.
+pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
 /// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
 pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
 
@@ -140,3 +180,22 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rows of one unlogged batch of plain writes into one partition: the round trip is amortised, the server's warning
+/// threshold for batches is about bytes.
+pub const BATCH_ROWS_MAX: usize = 50;
+
+/// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
+pub const BATCH_BYTES_MAX: usize = 32 * 1024;
+
+/// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
+pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
+
+/// Reads that a node has in flight to the store.
+pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
+
+/// Keys of one read of several rows of a partition.
+pub const READ_KEYS_MAX: usize = 100;
+
+/// Rows that a read of all nodes, or of all entries of a task at one instant, returns at most.
+pub const LIST_ROWS_MAX: usize = 10_000;

@@ -10,6 +10,7 @@ pub mod docs;
 pub mod dto;
 pub mod error;
 mod headers;
+pub mod gate;
 pub mod health;
 mod metrics;
 mod observe;
