@@ -7,6 +7,7 @@ mod config;
 mod doctor;
 mod healthcheck;
 mod init;
+mod node;
 mod output;
 mod request;
 mod serve;
@@ -16,7 +17,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{client, config::SettingsArgs};
+use crate::{client, config::SettingsArgs, queue, store};
 
 /// How a command ended; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,6 +100,13 @@ struct Failure {
 }
 
 impl Failure {
+    fn failed(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Failed,
+            text: text.into(),
+        }
+    }
+
     fn usage(text: impl Into<String>) -> Self {
         Self {
             exit: Exit::Usage,
@@ -128,6 +136,32 @@ impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         Self {
             exit: Exit::Failed,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let exit = match error {
+            store::Error::Unavailable { .. } => Exit::Unavailable,
+            store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Failed,
+        };
+        Self {
+            exit,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<queue::Error> for Failure {
+    fn from(error: queue::Error) -> Self {
+        let exit = match error {
+            queue::Error::Unavailable { .. } => Exit::Unavailable,
+            queue::Error::Unsuitable { .. } => Exit::Failed,
+        };
+        Self {
+            exit,
             text: error.to_string(),
         }
     }

@@ -35,7 +35,7 @@ mod wheel;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-pub use setup::{Initialized, init};
+pub use setup::{Initialized, init, servers};
 
 use self::{link::Link, statements::Statements};
 use super::Error;

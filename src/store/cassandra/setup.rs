@@ -78,6 +78,21 @@ pub async fn init(
     }
 }
 
+/// Counts the cluster's servers, as the one that answers knows them.
+///
+/// # Errors
+/// [`Error::Unavailable`] when none answers.
+pub async fn servers(settings: &Settings, time: &TimeSource) -> Result<usize, Error> {
+    const SERVERS_MAX: usize = 1000;
+    settings.check()?;
+    let link = Link::open(settings, time).await?;
+    let peers = link.prepare("SELECT peer FROM system.peers".into()).await?;
+    let peers: Vec<(std::net::IpAddr,)> = link
+        .rows("count the servers", &peers, (), SERVERS_MAX)
+        .await?;
+    Ok(peers.len() + 1)
+}
+
 /// Divides a file of the schema into statements.
 fn statements(text: &str) -> impl Iterator<Item = String> {
     let without_comments: Vec<&str> = text
