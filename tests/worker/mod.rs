@@ -1,6 +1,7 @@
 //! The worker against a scripted service and the queue in memory, in virtual time.
 
 mod script;
+mod starved;
 
 use std::{
     sync::{
