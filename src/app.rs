@@ -183,7 +183,7 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
         }
         time.sleep(PAUSE).await;
         waited += PAUSE;
-        if waited.as_secs() % 5 == 0 && waited.subsec_nanos() == 0 {
+        if waited.as_secs().is_multiple_of(5) && waited.subsec_nanos() == 0 {
             tracing::warn!(problems = problems.join("; "), "not ready yet");
         }
     }
