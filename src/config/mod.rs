@@ -104,6 +104,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Contact points.
     pub cassandra: Vec<String>,
+    /// Datacenter to prefer.
+    pub cassandra_datacenter: Option<String>,
     /// Keyspace.
     pub keyspace: String,
     /// Bootstrap servers.
@@ -307,6 +309,7 @@ fn blank() -> Settings {
         queue: QueueKind::Embedded,
         data_dir: PathBuf::new(),
         cassandra: Vec::new(),
+        cassandra_datacenter: None,
         keyspace: String::new(),
         kafka: Vec::new(),
         replication_factor: None,
