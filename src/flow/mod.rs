@@ -1,3 +1,46 @@
-//! flow
+//! The flow of tasks through a node: one file per stage, all of one shape.
+//!
+//! ```text
+//! register --entry--> [slots]        [clock row: opened, fired, erased]
+//!     | near                              ^ swap          | won
+//!     v                                   |               v
+//!   near --+                            clock ---term--> read --page--> publish --+--> look
+//!          |                                                            |         |
+//!          +-----------------------> send ---record---> [queue] <-------+---------+
+//!                                                          |
+//!                                    [rows] <-- claim <----+---- settle --retry--> near / slots
+//! ```
+//!
+//! A stage is made of what it needs, `step` does one bounded batch and says whether more remains, `run` waits, steps, logs and
+//! stops. Only here are a store and a queue held at once. What decides is in [`crate::model`]; what is done here is the order
+//! of effects, chosen so that a crash between any two repeats work and never loses it:
+//!
+//! - [`register`]: entry, then clock, then acknowledgement. [`place`] is that loop for every writer of entries.
+//! - [`clock`]: swap, then read; acknowledge, then move `fired`; delete, then move `erased`.
+//! - [`look`]: successor, then publication.
+//! - [`claim`], [`settle`], [`change`]: one conditional write is the decision ([`swap`]).
+
 pub mod api;
+pub mod change;
+pub mod claim;
+pub mod claimed;
+pub mod clock;
+pub mod context;
+mod end;
+mod erase;
+pub mod find;
+pub mod hand;
+pub mod look;
+pub mod members;
+pub mod near;
+pub mod node;
+pub mod place;
+mod publish;
+mod read;
+pub mod register;
+pub mod send;
 pub mod service;
+pub mod settle;
+pub mod stages;
+pub mod swap;
+mod term;

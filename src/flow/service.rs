@@ -1,19 +1,25 @@
-//! The service as those above it see it.
+//! The service as those above it see it: everything a request can ask of a node.
 
 use std::{sync::Arc, time::Duration};
 
-use super::api::{
-    CancelOutcome, Check, ClaimAnswer, ClaimRequest, Fault, HeartbeatAnswer, HeartbeatRequest,
-    NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView,
+use super::{
+    api::{
+        CancelOutcome, Check, ClaimAnswer, ClaimRequest, Fault, HeartbeatAnswer, HeartbeatRequest,
+        NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView,
+    },
+    change::{Changer, Condition},
+    claim::Claimer,
+    context::Context,
+    find::Finder,
+    members::Members,
+    register::Registrar,
+    settle::Settler,
 };
 use crate::{
-    model::{ids::TaskId, time::Millis, wheel::Shape},
+    model::{ids::TaskId, task::Priority, time::Millis, wheel::Shape},
+    queue::message,
     time_source::TimeSource,
 };
-
-/// The service of one node: everything a request can ask for. Cheap to share.
-#[derive(Debug)]
-pub struct Service {}
 
 /// Whether a read returns the content, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,73 +30,137 @@ pub enum View {
     Full,
 }
 
+/// The service of one node. Every call is cancel-safe in the sense of the protocol: what was begun may still take effect.
+#[derive(Debug)]
+pub struct Service {
+    pub(super) ctx: Arc<Context>,
+    pub(super) registrar: Registrar,
+    pub(super) finder: Finder,
+    pub(super) changer: Changer,
+    pub(super) claimer: Claimer,
+    pub(super) settler: Settler,
+    pub(super) members: Members,
+}
+
 impl Service {
     /// Returns the wheel's shape.
+    #[must_use]
     pub fn shape(&self) -> &Shape {
-        todo!()
+        self.ctx.shape()
     }
+
     /// Returns the node's clocks.
+    #[must_use]
     pub fn time(&self) -> &TimeSource {
-        todo!()
+        &self.ctx.time
     }
+
     /// Registers tasks; one result per task, in order. What is returned is durable and will fire.
-    pub async fn register(&self, _tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
-        todo!()
+    pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
+        self.registrar.register(tasks).await
     }
+
     /// Reads a task.
-    pub async fn get(&self, _id: TaskId, _view: View) -> Result<Option<TaskView>, Fault> {
-        todo!()
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
+        self.finder.get(id, view).await
     }
+
     /// Reads a task once it is terminal, or as it is when `wait` has passed.
+    ///
+    /// # Errors
+    /// When the store is away.
     pub async fn get_when_terminal(
         &self,
-        _id: TaskId,
-        _view: View,
-        _wait: Duration,
+        id: TaskId,
+        view: View,
+        wait: Duration,
     ) -> Result<Option<TaskView>, Fault> {
-        todo!()
+        const FIRST: Duration = Duration::from_millis(20);
+        const LONGEST: Duration = Duration::from_millis(500);
+        let end = self.ctx.time.moment().after(wait);
+        let mut pause = FIRST;
+        loop {
+            let task = self.get(id, view).await?;
+            let left = end.since(self.ctx.time.moment());
+            if left.is_zero() || task.as_ref().is_none_or(|task| task.state.is_terminal()) {
+                return Ok(task);
+            }
+            // A task that starts later cannot be terminal before, unless it is cancelled: ask seldom until then.
+            self.ctx.time.sleep(pause.min(left)).await;
+            pause = (pause * 3 / 2).min(LONGEST);
+        }
     }
+
     /// Cancels; none when there is no such task.
-    pub async fn cancel(&self, _id: TaskId) -> Result<Option<(CancelOutcome, TaskView)>, Fault> {
-        todo!()
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn cancel(&self, id: TaskId) -> Result<Option<(CancelOutcome, TaskView)>, Fault> {
+        self.changer.cancel(id).await
     }
+
     /// Moves the start; `condition` sees the task as it is and may refuse (`If-Match`); none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
     pub async fn reschedule(
         &self,
-        _id: TaskId,
-        _start: Millis,
-        _condition: Option<Box<dyn Fn(&TaskView) -> bool + Send + Sync>>,
+        id: TaskId,
+        start: Millis,
+        condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        todo!()
+        self.changer.reschedule(id, start, condition).await
     }
+
     /// Claims messages for a worker; one answer per message, in order.
-    pub async fn claim(&self, _worker: &str, _requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
-        todo!()
+    pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
+        self.claimer.claim(worker, requests).await
     }
+
     /// Records signs of life; one answer per attempt, in order.
     pub async fn heartbeat(
         &self,
         _worker: &str,
-        _requests: Vec<HeartbeatRequest>,
+        requests: Vec<HeartbeatRequest>,
     ) -> Vec<HeartbeatAnswer> {
-        todo!()
+        self.settler.heartbeat(requests).await
     }
+
     /// Records how attempts ended; one answer per report, in order.
-    pub async fn settle(&self, _worker: &str, _requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
-        todo!()
+    pub async fn settle(&self, _worker: &str, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
+        self.settler.settle(requests).await
     }
+
     /// Makes sure that the topics of these callbacks exist, and returns them.
-    pub async fn subscribe(&self, _callbacks: &[String]) -> Result<Vec<String>, Fault> {
-        todo!()
+    ///
+    /// # Errors
+    /// When the queue is away.
+    pub async fn subscribe(&self, callbacks: &[String]) -> Result<Vec<String>, Fault> {
+        let topics: Vec<String> = callbacks
+            .iter()
+            .flat_map(|callback| Priority::ALL.map(|priority| message::topic(callback, priority)))
+            .collect();
+        match self.ctx.publisher.ensure_topics(&topics).await {
+            Ok(()) => Ok(topics),
+            Err(error) => Err(Fault::Unavailable {
+                reason: error.to_string(),
+                retry_after: Duration::from_secs(1),
+            }),
+        }
     }
+
     /// Tells whether the node can do its work: every condition, held or not.
+    #[must_use]
     pub fn readiness(&self) -> Vec<Check> {
-        todo!()
+        self.members.readiness()
     }
+
     /// Tells whether the node has been ready once.
+    #[must_use]
     pub fn started(&self) -> bool {
-        todo!()
+        self.members.started()
     }
 }
-
-const _: fn(Arc<Service>) = |_| {};

@@ -13,7 +13,7 @@ use super::{
     look::Grid,
     state::{Event, State, TaskRow},
     task::Spec,
-    time::Millis,
+    time::{Millis, Tick},
     wheel::{Shape, Slot, WheelNumber},
 };
 
@@ -117,7 +117,6 @@ pub struct Entry {
     pub written: i64,
 }
 
-/// The key and code that a kind of entry gets.
 impl Entry {
     /// Returns a due entry.
     #[must_use]
@@ -192,11 +191,38 @@ impl Entry {
         }
     }
 
+    /// Returns the entry further on, behind everything that is closed: a look at the next point of its grid, a due entry a
+    /// tick or a few later (spread by `chance`), its true start kept.
+    #[must_use]
+    pub fn moved_behind(&self, opened: Tick, shape: &Shape, chance: u64) -> Self {
+        let due = match self.kind {
+            Kind::Look { .. } => {
+                let grid = Grid::of(self.key.id, shape);
+                grid.open_from(self.key.due, shape, opened)
+            }
+            Kind::Due { .. } | Kind::Done { .. } => backup_due(shape, opened, chance),
+        };
+        Self {
+            key: Key {
+                due: due.max(self.key.due),
+                ..self.key
+            },
+            ..self.clone()
+        }
+    }
+
     /// Tells whether its look must be written before it is published.
     #[must_use]
     pub fn needs_look(&self) -> bool {
         matches!(self.kind, Kind::Due { first: true, .. }) && self.spec.target.is_tracked()
     }
+}
+
+/// Returns the due time of an entry that must wait in a slot behind `opened`: the end of one of the next three ticks.
+#[must_use]
+pub fn backup_due(shape: &Shape, opened: Tick, chance: u64) -> Millis {
+    let jitter = i64::try_from(chance % 3).unwrap_or(0);
+    shape.tick().end_of(opened.plus(1 + jitter))
 }
 
 /// What is known of a task when one of its entries fires.
@@ -251,7 +277,7 @@ pub struct Publish {
 /// A due entry decides alone (`known` is not looked at): its row is not read, the claim finds out what is stale.
 #[must_use]
 pub fn decide(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Decision {
-    let grid = Grid::of(entry.key.id, shape, entry.spec.claim_timeout);
+    let grid = Grid::of(entry.key.id, shape);
     match entry.kind {
         Kind::Done { .. } => Decision::Drop,
         Kind::Due {
@@ -362,7 +388,10 @@ fn unclaimed(task: &Unclaimed, entry: &Entry, now: Millis, grid: Grid) -> Decisi
         generation: task.generation,
         expected_attempt: task.attempt,
         start: task.not_before,
-        look_at: Some(grid.one_step_after(now)),
+        look_at: Some(match task.published {
+            Some(_) => grid.backed_off(now, now.since(task.not_before)),
+            None => grid.one_step_after(now),
+        }),
         unless_queued_since: task.published.filter(|at| *at >= task.not_before),
     })
 }

@@ -1,8 +1,8 @@
 //! Identifiers, and what they carry.
 //!
 //! A task's id is a UUID version 8 (RFC 9562, section 5.8): 48 bits of its first start time in Unix milliseconds, the
-//! version, 12 bits of its wheel, the variant, 62 random bits. Wheel, slot and first start time are read from the id
-//! for ever, so read, cancel and reschedule are key look-ups without a second index. All ids have one version, so
+//! version, 12 bits of its wheel, the variant, 6 bits of its look step, 56 random bits. Wheel, slot, first start time and the grid of its looks are read from
+//! the id for ever, so read, cancel and reschedule are key look-ups without a second index. All ids have one version, so
 //! that they are ordered by start time in every store (Cassandra orders uuids by version first).
 
 use std::{fmt, str::FromStr};
@@ -10,6 +10,7 @@ use std::{fmt, str::FromStr};
 use uuid::Uuid;
 
 use super::{
+    look_step::LookStep,
     time::Millis,
     wheel::{Shape, Slot, WheelNumber},
 };
@@ -33,6 +34,20 @@ impl TaskId {
         let high = (millis << 16) | (8 << 12) | u64::from(wheel.get());
         let low = (0b10 << 62) | (random & (u64::MAX >> 2));
         Self(Uuid::from_u64_pair(high, low))
+    }
+
+    /// Returns the id with this look step in place of six of its random bits.
+    #[must_use]
+    pub fn with_look_step(self, step: LookStep) -> Self {
+        let (high, low) = self.0.as_u64_pair();
+        let low = (low & !(0x3f << 56)) | (u64::from(step.bits()) << 56);
+        Self(Uuid::from_u64_pair(high, low))
+    }
+
+    /// Returns how far apart the looks of the task are.
+    #[must_use]
+    pub fn look_step(self) -> LookStep {
+        LookStep::from_low_bits(((self.0.as_u64_pair().1 >> 56) & 0x3f) as u8)
     }
 
     /// Reads a uuid as a task's id; nothing when it is not one that [`TaskId::new`] could have built.
@@ -131,6 +146,10 @@ mod tests {
             prop_assert_eq!(id.first_start(), Millis(ms));
             prop_assert_eq!(id.wheel(), wheel);
             prop_assert_eq!(id.to_string().parse::<TaskId>(), Ok(id));
+            let step = LookStep::from_low_bits((random % 64) as u8);
+            let stepped = id.with_look_step(step);
+            prop_assert_eq!((stepped.look_step(), stepped.wheel(), stepped.first_start()), (step, wheel, Millis(ms)));
+            prop_assert_eq!(TaskId::from_uuid(stepped.uuid()), Some(stepped));
             prop_assert!(TaskId::FIRST < id && id < TaskId::LAST);
         }
 

@@ -11,6 +11,7 @@
 //! | [`task`] | what a client registered |
 //! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
 //! | [`look`] | when a task is looked at again |
+//! | [`look_step`] | how far apart those looks are, as the id carries it |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`clock`] | the clock row's next value, whatever the reason |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
@@ -25,6 +26,7 @@ pub mod entry;
 pub mod ids;
 pub mod ledger;
 pub mod look;
+pub mod look_step;
 pub mod preference;
 pub mod state;
 pub mod task;

@@ -320,7 +320,7 @@ pub fn next(
             state: State::New,
             generation: base.generation + 1,
             next: start,
-            last: base.last.max(looked_at_until(start, spec)),
+            last: base.last.max(looked_at_until(id, start)),
             detail: Detail {
                 start,
                 ..base.detail
@@ -367,7 +367,7 @@ fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
         attempt: 0,
         tries: 0,
         next: start,
-        last: looked_at_until(start, spec),
+        last: looked_at_until(id, start),
         cancel_requested: false,
         nonce: Uuid::nil(),
         detail: Detail {
@@ -421,7 +421,7 @@ fn claim(
         attempt: base.attempt + 1,
         tries: base.tries + 1,
         next: lease_end,
-        last: base.last.max(looked_at_until(lease_end, &base.detail.spec)),
+        last: base.last.max(looked_at_until(base.id, lease_end)),
         detail: Detail {
             worker,
             claim_time: Some(now),
@@ -476,7 +476,7 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
             row.tries.saturating_sub(1)
         },
         next,
-        last: row.last.max(looked_at_until(next, &row.detail.spec)),
+        last: row.last.max(looked_at_until(row.id, next)),
         ..row
     }
 }
@@ -493,8 +493,8 @@ fn ended(base: TaskRow, state: State, now: Millis) -> TaskRow {
 }
 
 /// Returns a bound on the entries that exist for a task which next acts at `at`: its looks are at most two steps on.
-fn looked_at_until(at: Millis, spec: &Spec) -> Millis {
-    at.after(spec.claim_timeout * 2)
+fn looked_at_until(id: TaskId, at: Millis) -> Millis {
+    at.after(id.look_step().duration() * 2)
         .after(super::look::NEAR_GRACE)
 }
 

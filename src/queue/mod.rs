@@ -16,6 +16,7 @@ use bytes::Bytes;
 use crate::model::{time::Millis, wheel::WheelNumber};
 
 pub mod kafka;
+pub mod low_water;
 pub mod memory;
 pub mod message;
 

@@ -12,6 +12,13 @@ pub mod v1 {
     include!(concat!(env!("OUT_DIR"), "/tickwheel.v1.rs"));
 }
 
+use std::sync::Arc;
+
+use crate::{
+    limits,
+    model::task::{Body, Spec},
+};
+
 pub use content::{decode_content, encode_content};
 pub use spec::{decode_spec, encode_spec, spec_from_message, spec_to_message};
 
@@ -33,4 +40,24 @@ impl From<prost::DecodeError> for Malformed {
     fn from(error: prost::DecodeError) -> Self {
         Self::Encoding(error.to_string())
     }
+}
+
+/// Returns the spec as entries and rows keep it: with its content inside only if that is small.
+///
+/// A spec that came in a message has its content inside, whatever its size.
+#[must_use]
+pub fn without_large_content(spec: &Arc<Spec>) -> Arc<Spec> {
+    let Some(content) = spec.content() else {
+        return Arc::clone(spec);
+    };
+    let bytes = encode_content(content).len();
+    if bytes <= limits::INLINE_BYTES_MAX {
+        return Arc::clone(spec);
+    }
+    Arc::new(Spec {
+        body: Body::Apart {
+            bytes: bytes as u64,
+        },
+        ..Spec::clone(spec)
+    })
 }

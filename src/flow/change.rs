@@ -1,0 +1,410 @@
+//! Cancel and reschedule by id, atomic against firing: the answer says who won.
+//!
+//! Tracked tasks: the linearisation point is the conditional write of the task's row. A cancel that is applied there is
+//! final: no claim can be applied after it, whatever is in the queue. A reschedule writes the new entry first, then the row;
+//! a crash in between, or a lost race, leaves an entry whose claim is refused.
+//!
+//! `kafka` tasks have no row: a cancel overwrites the entry and then looks at the clock, and is certain only if the slot is
+//! still open. In the instant in which a slot closes between the two looks, the task is kept (a copy goes further on) rather
+//! than lost: it may then be published twice.
+
+use std::sync::Arc;
+
+use super::{
+    api::{CancelOutcome, Fault, RescheduleOutcome, TaskView},
+    context::Context,
+    end,
+    find::{Finder, Registered, unwritten_view, view_of_row},
+    hand::Hands,
+    near::{Near, NearTask},
+    place::{Placed, Placer},
+    register::near_record,
+    send::Sending,
+    service::View,
+    swap::{Moved, Mover},
+};
+use crate::{
+    limits,
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        task::Spec,
+        time::Millis,
+    },
+};
+
+/// A precondition on the task as it reads (`If-Match`).
+pub type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
+
+/// The changer of tasks.
+#[derive(Debug, Clone)]
+pub struct Changer {
+    ctx: Arc<Context>,
+    hands: Hands,
+    placer: Placer,
+    near: Near,
+    mover: Mover,
+    finder: Finder,
+}
+
+/// What is known of the task that is to be changed.
+struct Subject {
+    row: Option<TaskRow>,
+    spec: Arc<Spec>,
+    entry: Option<Entry>,
+}
+
+impl Changer {
+    /// Changes through these.
+    #[must_use]
+    pub const fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        near: Near,
+        mover: Mover,
+        finder: Finder,
+    ) -> Self {
+        Self {
+            ctx,
+            hands,
+            placer,
+            near,
+            mover,
+            finder,
+        }
+    }
+
+    async fn subject(&self, id: TaskId) -> Result<Option<Subject>, Fault> {
+        if let Some(row) = self.mover.rows(&[id]).await?.into_iter().next().flatten() {
+            let spec = Arc::clone(&row.detail.spec);
+            return Ok(Some(Subject {
+                row: Some(row),
+                spec,
+                entry: None,
+            }));
+        }
+        let found = self.finder.registered(id).await?;
+        Ok(found.map(|Registered { spec, entry }| Subject {
+            row: None,
+            spec,
+            entry: Some(entry),
+        }))
+    }
+
+    /// Cancels; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn cancel(&self, id: TaskId) -> Result<Option<(CancelOutcome, TaskView)>, Fault> {
+        let Some(subject) = self.subject(id).await? else {
+            return Ok(None);
+        };
+        match subject.entry {
+            Some(entry) if !subject.spec.target.is_tracked() => self.cancel_published(entry).await,
+            entry => {
+                self.cancel_tracked(id, subject.row, &subject.spec, entry)
+                    .await
+            }
+        }
+        .map(Some)
+    }
+
+    async fn cancel_tracked(
+        &self,
+        id: TaskId,
+        row: Option<TaskRow>,
+        spec: &Arc<Spec>,
+        entry: Option<Entry>,
+    ) -> Result<(CancelOutcome, TaskView), Fault> {
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, spec, Event::Cancel, now, nonce)
+        };
+        let moved = self.mover.apply(id, row, true, decide).await?;
+        let now = self.ctx.now();
+        match moved {
+            Moved::To(row) if row.state == State::Cancelled => {
+                if let Err(fault) = end::steps(&self.ctx, &row).await {
+                    tracing::debug!(task = %id, %fault, "end steps were left to the look");
+                }
+                self.mark_cancelled(&row, entry).await;
+                Ok((CancelOutcome::Cancelled, view_of_row(*row, None, now)))
+            }
+            Moved::To(row) => Ok((CancelOutcome::CancelRequested, view_of_row(*row, None, now))),
+            Moved::Refused(refusal, row) => {
+                let outcome = match refusal {
+                    Refusal::Running => CancelOutcome::CancelRequested,
+                    Refusal::Ended {
+                        state: State::Cancelled,
+                    } => CancelOutcome::AlreadyCancelled,
+                    Refusal::Ended { .. }
+                    | Refusal::Stale
+                    | Refusal::Held { .. }
+                    | Refusal::Early { .. } => CancelOutcome::TooLate,
+                };
+                let view = row.map_or_else(
+                    || unwritten_view(id, spec, id.first_start()),
+                    |row| view_of_row(*row, None, now),
+                );
+                Ok((outcome, view))
+            }
+        }
+    }
+
+    /// Spares the scanner a publication that nobody could claim; nothing depends on it.
+    async fn mark_cancelled(&self, row: &TaskRow, entry: Option<Entry>) {
+        let entry = entry.unwrap_or_else(|| {
+            let spec = Arc::clone(&row.detail.spec);
+            Entry::due(
+                row.id,
+                row.generation,
+                row.attempt,
+                row.next,
+                spec,
+                self.ctx.time.stamp(),
+            )
+        });
+        let ahead = self.ctx.tick().tick_of(entry.key.due) > self.hands.guess(row.id.wheel());
+        if ahead && matches!(entry.kind, Kind::Due { .. }) {
+            let now = self.ctx.now();
+            self.placer
+                .mark(vec![entry.marked_done(
+                    DoneReason::Cancelled,
+                    now,
+                    self.ctx.time.stamp(),
+                )])
+                .await;
+        }
+    }
+
+    async fn cancel_published(&self, entry: Entry) -> Result<(CancelOutcome, TaskView), Fault> {
+        let outcome = match entry.kind {
+            Kind::Done {
+                reason: DoneReason::Cancelled,
+                ..
+            } => CancelOutcome::AlreadyCancelled,
+            Kind::Done { .. } | Kind::Look { .. } => CancelOutcome::TooLate,
+            Kind::Due { .. } => self.withdraw_published(&entry).await?,
+        };
+        let id = entry.key.id;
+        let view = self.finder.get(id, View::Basic).await?;
+        Ok((
+            outcome,
+            view.unwrap_or_else(|| unwritten_view(id, &entry.spec, entry.start)),
+        ))
+    }
+
+    async fn withdraw_published(&self, entry: &Entry) -> Result<CancelOutcome, Fault> {
+        // A backup of a near task may be published from memory at any moment.
+        let (wheel, tick) = (entry.key.wheel(), self.ctx.tick().tick_of(entry.key.due));
+        if entry.key.due != entry.start && entry.spills == 0
+            || tick <= self.hands.opened(wheel).await?
+        {
+            return Ok(CancelOutcome::TooLate);
+        }
+        let mark = entry.marked_done(DoneReason::Cancelled, self.ctx.now(), self.ctx.time.stamp());
+        match self.placer.write(&[mark]).await.into_iter().next() {
+            Some(Ok(Placed::Open)) => Ok(CancelOutcome::Cancelled),
+            Some(Ok(Placed::Closed(_))) | None => {
+                self.keep(entry).await?;
+                Ok(CancelOutcome::TooLate)
+            }
+            Some(Err(fault)) => Err(fault),
+        }
+    }
+
+    /// Its slot closed while its entry was being overwritten: nobody knows whether it was read before.
+    async fn keep(&self, entry: &Entry) -> Result<(), Fault> {
+        let copy = Entry {
+            written: self.ctx.time.stamp(),
+            ..entry.clone()
+        };
+        for placed in self.placer.place(vec![copy]).await {
+            placed?;
+        }
+        Ok(())
+    }
+
+    /// Moves the start; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn reschedule(
+        &self,
+        id: TaskId,
+        start: Millis,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let start = start.max(self.ctx.now());
+        for _ in 0..limits::RACES_MAX {
+            let Some(subject) = self.subject(id).await? else {
+                return Ok(None);
+            };
+            let view = match &subject.row {
+                Some(row) => view_of_row(row.clone(), None, self.ctx.now()),
+                None => match self.finder.get(id, View::Basic).await? {
+                    Some(view) => view,
+                    None => return Ok(None),
+                },
+            };
+            if condition.as_ref().is_some_and(|holds| !holds(&view)) {
+                return Ok(Some((RescheduleOutcome::Mismatch, view)));
+            }
+            let moved = match subject.entry {
+                Some(entry) if !subject.spec.target.is_tracked() => {
+                    Some(self.move_published(&entry, start, view).await?)
+                }
+                _ => {
+                    self.move_tracked(id, subject.row, &subject.spec, start)
+                        .await?
+                }
+            };
+            if let Some(answer) = moved {
+                return Ok(Some(answer));
+            }
+        }
+        Err(Fault::Unavailable {
+            reason: format!("task {id} is being changed by many at once"),
+            retry_after: std::time::Duration::from_secs(1),
+        })
+    }
+
+    /// Moves a tracked task; none when it was changed by somebody else meanwhile: look again.
+    async fn move_tracked(
+        &self,
+        id: TaskId,
+        row: Option<TaskRow>,
+        spec: &Arc<Spec>,
+        start: Millis,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let planned = row
+            .as_ref()
+            .map_or((0, 0), |row| (row.generation, row.attempt));
+        let movable = row
+            .as_ref()
+            .is_none_or(|row| matches!(row.state, State::New | State::Retrying));
+        if !movable {
+            let view = row.map(|row| view_of_row(row, None, self.ctx.now()));
+            return Ok(view.map(|view| (RescheduleOutcome::TooLate, view)));
+        }
+        let (generation, attempt) = (planned.0 + 1, planned.1);
+        let near = self
+            .put_entry(id, generation, attempt, start, spec)
+            .await?
+            .is_some();
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let unchanged = row.map_or((0, 0), |row| (row.generation, row.attempt)) == planned;
+            if !unchanged {
+                return Err(Refusal::Stale);
+            }
+            state::next(id, row, spec, Event::Reschedule { start }, now, nonce)
+        };
+        let now = self.ctx.now();
+        match self.mover.apply(id, row, true, decide).await? {
+            Moved::To(row) => {
+                if near {
+                    self.hold(id, generation, attempt, start, spec, None);
+                }
+                Ok(Some((
+                    RescheduleOutcome::Rescheduled,
+                    view_of_row(*row, None, now),
+                )))
+            }
+            Moved::Refused(Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. }, _)
+            | Moved::Refused(_, None) => Ok(None),
+            Moved::Refused(Refusal::Running | Refusal::Ended { .. }, Some(row)) => Ok(Some((
+                RescheduleOutcome::TooLate,
+                view_of_row(*row, None, now),
+            ))),
+        }
+    }
+
+    /// Writes the entry of a new start; for a near one its durable record, which is returned.
+    async fn put_entry(
+        &self,
+        id: TaskId,
+        generation: u32,
+        attempt: u32,
+        start: Millis,
+        spec: &Arc<Spec>,
+    ) -> Result<Option<Entry>, Fault> {
+        let mut opened = self.hands.guess(id.wheel());
+        if self.ctx.tick().tick_of(start) > opened {
+            let stamp = self.ctx.time.stamp();
+            let entry = Entry::due(id, generation, attempt, start, Arc::clone(spec), stamp)
+                .first_of_generation();
+            match self.placer.write(&[entry]).await.into_iter().next() {
+                Some(Ok(Placed::Open)) | None => return Ok(None),
+                Some(Ok(Placed::Closed(closed))) => opened = closed,
+                Some(Err(fault)) => return Err(fault),
+            }
+        }
+        let record = near_record(&self.ctx, id, generation, attempt, start, spec, opened);
+        match self.placer.place(vec![record]).await.into_iter().next() {
+            Some(placed) => placed.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn hold(
+        &self,
+        id: TaskId,
+        generation: u32,
+        expected_attempt: u32,
+        start: Millis,
+        spec: &Arc<Spec>,
+        backup: Option<Entry>,
+    ) {
+        let sending = Sending {
+            id,
+            generation,
+            expected_attempt,
+            start,
+            spec: Arc::clone(spec),
+        };
+        if !self.near.hold(NearTask { sending, backup }) {
+            tracing::debug!(task = %id, "no room for a near task: left to its durable record");
+        }
+    }
+
+    /// Moves a `kafka` task: the new entry first, then the mark that withdraws the old one.
+    async fn move_published(
+        &self,
+        entry: &Entry,
+        start: Millis,
+        view: TaskView,
+    ) -> Result<(RescheduleOutcome, TaskView), Fault> {
+        let (id, generation) = (entry.key.id, entry.key.generation + 1);
+        let tick = self.ctx.tick().tick_of(entry.key.due);
+        let near = entry.key.due != entry.start && entry.spills == 0;
+        let waiting = matches!(entry.kind, Kind::Due { .. }) && !near;
+        if !waiting || tick <= self.hands.opened(id.wheel()).await? {
+            return Ok((RescheduleOutcome::TooLate, view));
+        }
+        let record = self
+            .put_entry(id, generation, 0, start, &entry.spec)
+            .await?;
+        let to = record.as_ref().map_or(start, |record| record.key.due);
+        let mark = entry.marked_done(
+            DoneReason::Moved { to },
+            self.ctx.now(),
+            self.ctx.time.stamp(),
+        );
+        for written in self.placer.write(&[mark]).await {
+            written?;
+        }
+        if record.is_some() {
+            self.hold(id, generation, 0, start, &entry.spec, record);
+        }
+        Ok((
+            RescheduleOutcome::Rescheduled,
+            TaskView {
+                start,
+                effective_start: start,
+                generation,
+                ..view
+            },
+        ))
+    }
+}

@@ -1,0 +1,286 @@
+//! The clock stage: one per wheel on every scanner node. It proposes the row's next value and follows what comes of it.
+//!
+//! `step` considers the row once: [`crate::model::clock::next`] decides, one conditional write swaps, and the outcome
+//! begins, continues or ends the node's term. An unknown outcome is settled by a serial read before anything is believed;
+//! if that read fails the term goes on only as long as its lease, which is counted on the monotonic clock from before the
+//! last swap that is known to be applied.
+//!
+//! Crash points: before the swap, nothing happened; after it, the row says that this (dead) node owns the wheel until its
+//! lease ends, `fired` has not passed anything unacknowledged, and the next owner goes on from there.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{context::Context, hand::Hands, members::Members, stages::Stages, term::Term};
+use crate::{
+    limits,
+    model::{
+        clock::{self, ClockRow, Move, Reason, Rest, Situation},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    store::{Error, Freshness, Swapped},
+    time_source::Moment,
+};
+
+/// After giving a wheel up, a node leaves it to others for this long.
+const AVOID: Duration = Duration::from_secs(30);
+
+/// What a step of the clock came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ticked {
+    /// The row was swapped.
+    Swapped(Reason),
+    /// Somebody else had swapped it.
+    Lost,
+    /// It was left alone.
+    Rested(Rest),
+}
+
+/// The clock stage of one wheel.
+#[derive(Debug)]
+pub struct Clock {
+    ctx: Arc<Context>,
+    hands: Hands,
+    members: Members,
+    stages: Stages,
+    wheel: WheelNumber,
+    /// The row as it is known to be in the store, while this node owns the wheel.
+    owned: Option<ClockRow>,
+    term: Option<Arc<Term>>,
+    free_since: Option<Moment>,
+    avoid_until: Option<Millis>,
+}
+
+impl Clock {
+    /// Watches a wheel.
+    #[must_use]
+    pub const fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        members: Members,
+        stages: Stages,
+        wheel: WheelNumber,
+    ) -> Self {
+        Self {
+            ctx,
+            hands,
+            members,
+            stages,
+            wheel,
+            owned: None,
+            term: None,
+            free_since: None,
+            avoid_until: None,
+        }
+    }
+
+    /// Considers the row once.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written; the term, if any, goes on until its lease ends.
+    pub async fn step(&mut self) -> Result<Ticked, Error> {
+        self.end_if_lapsed();
+        let row = match self.owned {
+            Some(row) => row,
+            None => self.ctx.store.clock(self.wheel, Freshness::Quorum).await?,
+        };
+        self.hands.learn(self.wheel, row.opened);
+        if row.owner != self.ctx.me {
+            self.end("lost");
+        }
+        let now = self.ctx.time.moment();
+        self.note_free(&row, now);
+        let (to, reason) = match clock::next(&row, &self.ctx.rules, &self.situation(now)) {
+            Move::Swap { to, reason } => (to, reason),
+            Move::Rest(rest) => return Ok(Ticked::Rested(rest)),
+        };
+        match self.ctx.store.swap_clock(self.wheel, &row, &to).await? {
+            Swapped::Applied => {
+                self.adopt(to, now, reason);
+                Ok(Ticked::Swapped(reason))
+            }
+            Swapped::Conflict(current) => {
+                self.lose(&current);
+                Ok(Ticked::Lost)
+            }
+            Swapped::Unknown => self.settle_unknown(&to, now, reason).await,
+        }
+    }
+
+    /// Finds out what became of a swap whose outcome is unknown.
+    async fn settle_unknown(
+        &mut self,
+        to: &ClockRow,
+        sent: Moment,
+        reason: Reason,
+    ) -> Result<Ticked, Error> {
+        let row = match self.ctx.store.clock(self.wheel, Freshness::Serial).await {
+            Ok(row) => row,
+            Err(error) => {
+                // Not known whether our row is the one in the store: read it before the next proposal.
+                self.owned = None;
+                return Err(error);
+            }
+        };
+        if row.version >= to.version && row.owner == to.owner && row.owner == self.ctx.me {
+            // Only this node writes its own id: the row is ours, committed, whatever it says.
+            self.adopt(row, sent, reason);
+            return Ok(Ticked::Swapped(reason));
+        }
+        if row.owner == self.ctx.me && self.term.is_some() {
+            // The swap was not applied; the term stands on the row before it.
+            self.owned = Some(row);
+            return Ok(Ticked::Lost);
+        }
+        self.lose(&row);
+        Ok(Ticked::Lost)
+    }
+
+    /// Takes a row that is known to be in the store.
+    fn adopt(&mut self, row: ClockRow, sent: Moment, reason: Reason) {
+        self.hands.learn(self.wheel, row.opened);
+        let result = reason_name(reason);
+        metrics::counter!("tickwheel_ticks_total", "result" => result).increment(1);
+        if row.owner != self.ctx.me {
+            if reason == Reason::GiveUp {
+                self.avoid_until = Some(self.ctx.now().after(AVOID));
+            }
+            self.end(result);
+            return;
+        }
+        self.owned = Some(row);
+        self.free_since = None;
+        let lease_end = sent.after(self.ctx.rules.lease);
+        if let Some(term) = &self.term {
+            {
+                let mut state = term.lock();
+                state.row = row;
+                state.lease_end = lease_end;
+                state.done_since_swap = 0;
+            }
+            term.readable.notify_one();
+            return;
+        }
+        tracing::info!(
+            wheel = self.wheel.get(),
+            version = row.version,
+            "took over a wheel"
+        );
+        metrics::counter!("tickwheel_wheel_takeovers_total", "reason" => result).increment(1);
+        metrics::gauge!("tickwheel_wheels_owned").increment(1.0);
+        let now = self.ctx.time.moment();
+        let term = Arc::new(Term::new(self.wheel, row, lease_end, now, self.ctx.tick()));
+        self.stages.begin(&term);
+        self.term = Some(term);
+    }
+
+    /// Takes notice that another row than ours is in the store.
+    fn lose(&mut self, current: &ClockRow) {
+        self.hands.learn(self.wheel, current.opened);
+        metrics::counter!("tickwheel_ticks_total", "result" => "lost").increment(1);
+        self.end("lost");
+    }
+
+    fn end_if_lapsed(&mut self) {
+        let lapsed = self
+            .term
+            .as_ref()
+            .is_some_and(|term| !term.is_live(self.ctx.time.moment()));
+        if lapsed {
+            self.end("lapsed");
+        }
+    }
+
+    fn end(&mut self, why: &'static str) {
+        self.owned = None;
+        if let Some(term) = self.term.take() {
+            term.ended.cancel();
+            metrics::gauge!("tickwheel_wheels_owned").decrement(1.0);
+            tracing::info!(wheel = self.wheel.get(), why, "left a wheel");
+        }
+    }
+
+    fn note_free(&mut self, row: &ClockRow, now: Moment) {
+        let free = row.owner != self.ctx.me && clock::is_free(row, &self.ctx.rules, self.ctx.now());
+        self.free_since = if free {
+            Some(self.free_since.unwrap_or(now))
+        } else {
+            None
+        };
+    }
+
+    fn situation(&self, moment: Moment) -> Situation {
+        let now = self.ctx.now();
+        let view = self.members.view();
+        Situation {
+            me: self.ctx.me,
+            now,
+            median_wall: view.median_wall(now, moment),
+            preferred: view.preferred(self.wheel),
+            leaving: self.members.is_leaving(),
+            free_since: self.free_since.map(|since| now.before(moment.since(since))),
+            avoid_until: self.avoid_until,
+            progress: self.term.as_ref().map(|term| term.progress(moment, now)),
+        }
+    }
+
+    /// Steps each tick, and sooner when much was done, until `stop`; then leaves the wheel.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let pause = match self.step().await {
+                Ok(ticked) => self.pause_after(ticked),
+                Err(error) => {
+                    tracing::warn!(wheel = self.wheel.get(), %error, "could not advance the clock");
+                    limits::STEP_PAUSE
+                }
+            };
+            if stop.is_cancelled() {
+                break;
+            }
+            let term = self.term.clone();
+            let reportable = async {
+                match &term {
+                    Some(term) => term.reportable.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = reportable => {}
+                () = self.ctx.time.sleep(pause) => {}
+            }
+        }
+        self.end("stopped");
+    }
+
+    /// Until the next tick ends; sooner while the wheel is free, so that it is not free for long.
+    fn pause_after(&self, ticked: Ticked) -> Duration {
+        const FREE: Duration = Duration::from_millis(250);
+        let tick = self.ctx.tick();
+        let now = self.ctx.now();
+        let next = tick.end_of(tick.last_ended(now).plus(1));
+        let until = now.until(next).max(Duration::from_millis(1));
+        let expected = self.members.view().preferred(self.wheel) == Some(self.ctx.me);
+        match ticked {
+            // It is about to be handed to this node.
+            Ticked::Rested(Rest::Held) if expected => until.min(FREE),
+            Ticked::Rested(Rest::LeftToPreferred) | Ticked::Lost => until.min(FREE),
+            Ticked::Swapped(Reason::HandOver | Reason::GiveUp | Reason::Resign)
+            | Ticked::Swapped(Reason::Advance | Reason::TakeOver)
+            | Ticked::Rested(_) => until,
+        }
+    }
+}
+
+const fn reason_name(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Advance => "advanced",
+        Reason::TakeOver => "took_over",
+        Reason::HandOver => "handed_over",
+        Reason::GiveUp => "gave_up",
+        Reason::Resign => "resigned",
+    }
+}

@@ -1,0 +1,115 @@
+//! What every stage of a node is given: the seams, the clocks, the rules.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use super::api::Fault;
+use crate::{
+    limits,
+    model::{
+        clock::Rules,
+        ids::NodeId,
+        time::{Millis, Tick, TickLength},
+        wheel::Shape,
+    },
+    queue::Publisher,
+    store::{self, Store},
+    time_source::TimeSource,
+};
+
+/// What an operator may set of a node's bounds; the defaults are those of [`crate::limits`].
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// Entries that one wheel holds in memory ahead of their due time.
+    pub ahead_entries_max: usize,
+    /// Bytes that one wheel holds in memory ahead of their due time.
+    pub ahead_bytes_max: u64,
+    /// Near tasks that the node holds in memory.
+    pub near_tasks_max: usize,
+    /// How long what has fired is kept readable in its slot.
+    pub erase_delay: Duration,
+    /// Rows of a page of the reader.
+    pub page_rows_max: usize,
+    /// The node owns wheels.
+    pub scans: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            ahead_entries_max: limits::AHEAD_ENTRIES_MAX,
+            ahead_bytes_max: limits::AHEAD_BYTES_MAX,
+            near_tasks_max: limits::NEAR_TASKS_MAX,
+            erase_delay: limits::ERASE_DELAY,
+            page_rows_max: limits::PAGE_ROWS_MAX,
+            scans: true,
+        }
+    }
+}
+
+/// What every stage of a node is given.
+pub struct Context {
+    /// This life of the process.
+    pub me: NodeId,
+    /// What people call the node.
+    pub name: String,
+    /// Where its API answers.
+    pub address: String,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// The queue.
+    pub publisher: Arc<dyn Publisher>,
+    /// Clocks and randomness.
+    pub time: TimeSource,
+    /// Constants of the clock protocol.
+    pub rules: Rules,
+    /// Bounds.
+    pub settings: Settings,
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("me", &self.me)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    pub(super) const fn shape(&self) -> &Shape {
+        &self.rules.shape
+    }
+
+    pub(super) const fn tick(&self) -> TickLength {
+        self.rules.shape.tick()
+    }
+
+    pub(super) fn now(&self) -> Millis {
+        self.time.now()
+    }
+
+    /// The last tick that a healthy owner has opened by now.
+    pub(super) fn opened_by_now(&self) -> Tick {
+        self.tick()
+            .last_ended(self.now())
+            .plus(self.rules.look_ahead)
+    }
+}
+
+impl From<store::Error> for Fault {
+    fn from(error: store::Error) -> Self {
+        Self::Unavailable {
+            reason: error.to_string(),
+            retry_after: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a step of a stage came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stepped {
+    /// Something was done, and more can be done at once.
+    More,
+    /// Nothing can be done before time passes or somebody gives notice.
+    Idle,
+}

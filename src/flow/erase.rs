@@ -1,0 +1,127 @@
+//! The erase stage: truncates a wheel behind `fired`, by one range delete per tick that held anything.
+//!
+//! A delete carries the newest write time that was seen in its range, never "now": what was written later and not seen
+//! survives as a leftover instead of being shadowed, and so does a row of the next revolution. What has fired is kept
+//! readable for a while first. `erased` moves after the deletes are acknowledged: a crash in between repeats them.
+
+use std::sync::Arc;
+
+use super::{
+    api::Fault,
+    context::{Context, Stepped},
+    term::{Term, TickNotes},
+};
+use crate::{
+    limits,
+    model::{entry::Key, ids::TaskId, task::Body, time::Tick},
+    store::{Erasure, Scan},
+};
+
+/// The eraser of one term.
+#[derive(Debug)]
+pub(super) struct Eraser {
+    ctx: Arc<Context>,
+    term: Arc<Term>,
+}
+
+impl Eraser {
+    pub(super) const fn new(ctx: Arc<Context>, term: Arc<Term>) -> Self {
+        Self { ctx, term }
+    }
+
+    /// Erases some ticks.
+    pub(super) async fn step(&self) -> Result<Stepped, Fault> {
+        let tick = self.ctx.tick();
+        let (from, through, noted_from) = {
+            let state = self.term.lock();
+            let fired = tick.last_ended(state.ledger.fired().due);
+            let settled = tick.last_ended(self.ctx.now().before(self.ctx.settings.erase_delay));
+            (state.erased, fired.min(settled), state.noted_from)
+        };
+        if from >= through {
+            return Ok(Stepped::Idle);
+        }
+        let count = i64::try_from(limits::ERASE_TICKS_MAX).unwrap_or(i64::MAX);
+        let through = through.min(from.plus(count));
+        let mut erasures = Vec::new();
+        let mut bodies: Vec<TaskId> = Vec::new();
+        for number in from.0 + 1..=through.0 {
+            let at = Tick(number);
+            let notes = if at >= noted_from {
+                self.term.lock().notes.get(&at).cloned().unwrap_or_default()
+            } else {
+                self.read_again(at).await?
+            };
+            bodies.extend(&notes.bodies);
+            erasures.extend(notes.newest_written.map(|newest_written| Erasure {
+                tick: at,
+                newest_written,
+            }));
+        }
+        if !bodies.is_empty() {
+            self.ctx
+                .store
+                .delete_bodies(&bodies, self.ctx.time.stamp())
+                .await?;
+        }
+        if !erasures.is_empty() {
+            self.ctx.store.erase(self.term.wheel, &erasures).await?;
+        }
+        let mut state = self.term.lock();
+        state.erased = state.erased.max(through);
+        state.notes = state.notes.split_off(&through.plus(1));
+        Ok(Stepped::More)
+    }
+
+    /// Reads a tick that an earlier owner has read, for what the eraser must know of it.
+    async fn read_again(&self, tick: Tick) -> Result<TickNotes, Fault> {
+        let shape = self.ctx.shape();
+        let mut notes = TickNotes::default();
+        let mut behind: Option<Key> = None;
+        loop {
+            let page = self
+                .ctx
+                .store
+                .scan(&Scan {
+                    wheel: self.term.wheel,
+                    slot: shape.slot_of(tick),
+                    span: shape.span_of(tick),
+                    behind,
+                    rows_max: self.ctx.settings.page_rows_max,
+                })
+                .await?;
+            for row in &page.rows {
+                notes.newest_written = notes.newest_written.max(Some(row.written));
+                if let Ok(entry) = &row.entry
+                    && !entry.spec.target.is_tracked()
+                    && matches!(entry.spec.body, Body::Apart { .. })
+                {
+                    notes.bodies.push(entry.key.id);
+                }
+            }
+            behind = page.rows.last().map(|row| row.key).or(behind);
+            if !page.more {
+                return Ok(notes);
+            }
+        }
+    }
+
+    /// Erases until the term ends, a little each tick.
+    pub(super) async fn run(self) {
+        loop {
+            let pause = match self.step().await {
+                Ok(Stepped::More) => continue,
+                Ok(Stepped::Idle) => self.ctx.tick().duration(),
+                Err(error) => {
+                    tracing::debug!(wheel = self.term.wheel.get(), %error, "could not erase");
+                    self.ctx.tick().duration()
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.term.ended.cancelled() => return,
+                () = self.ctx.time.sleep(pause) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! Finds a task by its id: its row, else the entries that a registration left.
+//!
+//! A task that was never claimed, cancelled or rescheduled has no row. Its entry lies at the tick of its start; a near or
+//! re-routed one has a look at one of the next points of its grid instead, or a backup entry a few ticks on.
+
+use std::sync::Arc;
+
+use super::{
+    api::{Fault, TaskView, VisibleState},
+    context::Context,
+    service::View,
+    swap::Mover,
+};
+use crate::{
+    model::{
+        clock::Position,
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        look::Grid,
+        state::{State, TaskRow},
+        task::{Body, Spec, Target},
+        time::Millis,
+    },
+    store::{Freshness, Heartbeat},
+};
+
+/// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
+const NEAR_POINTS: usize = 3;
+
+/// Ticks behind its start in which the backup entry of a near `kafka` task may lie.
+const BACKUP_TICKS: i64 = 12;
+
+/// What a registration left of a task.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// The task.
+    pub spec: Arc<Spec>,
+    /// The entry that was found.
+    pub entry: Entry,
+}
+
+/// The finder.
+#[derive(Debug, Clone)]
+pub struct Finder {
+    ctx: Arc<Context>,
+    mover: Mover,
+}
+
+impl Finder {
+    /// Reads through these.
+    #[must_use]
+    pub const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        Self { ctx, mover }
+    }
+
+    /// Reads a task.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
+        let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
+        let found = match row {
+            Some(row) => self.of_row(row).await?,
+            None => match self.registered(id).await? {
+                Some(found) => Some(self.of_entry(found).await?),
+                None => None,
+            },
+        };
+        match (found, view) {
+            (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Finds what the registration of a task without row left.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn registered(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
+        for dues in self.likely_dues(id) {
+            let entries = self.ctx.store.find_entries(id, &dues).await?;
+            let latest = entries.into_iter().rev().find(|entry| !is_withdrawn(entry));
+            if let Some(entry) = latest {
+                return Ok(Some(self.follow(entry).await?));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Where an entry of the task may lie, the likeliest first: at its start; where a near one's look or backup lies; where
+    /// the looks lie of one that still waits for a worker.
+    fn likely_dues(&self, id: TaskId) -> [Vec<Millis>; 3] {
+        let (start, tick, grid) = (
+            id.first_start(),
+            self.ctx.tick(),
+            Grid::of(id, self.ctx.shape()),
+        );
+        let first = tick.tick_of(start);
+        let mut near: Vec<Millis> = (1..=BACKUP_TICKS)
+            .map(|k| tick.end_of(first.plus(k)))
+            .collect();
+        near.extend(
+            grid.points_from(grid.for_near(start, start))
+                .take(NEAR_POINTS),
+        );
+        let later = grid.points_around(self.ctx.now());
+        [vec![start], near, later]
+    }
+
+    /// Follows the marks of a `kafka` task that was rescheduled, a few steps at most.
+    async fn follow(&self, entry: Entry) -> Result<Registered, Fault> {
+        let mut entry = entry;
+        for _ in 0..crate::limits::RACES_MAX {
+            let Kind::Done {
+                reason: DoneReason::Moved { to },
+                ..
+            } = entry.kind
+            else {
+                break;
+            };
+            let next = self.ctx.store.find_entries(entry.key.id, &[to]).await?;
+            match next.into_iter().max_by_key(|next| next.key.generation) {
+                Some(next) if next.key != entry.key => entry = next,
+                Some(_) | None => break,
+            }
+        }
+        Ok(Registered {
+            spec: Arc::clone(&entry.spec),
+            entry,
+        })
+    }
+
+    async fn of_row(&self, row: TaskRow) -> Result<Option<TaskView>, Fault> {
+        let heartbeat = if row.state == State::Claimed {
+            self.ctx
+                .store
+                .heartbeats(&[(row.id, row.attempt)])
+                .await?
+                .into_iter()
+                .next()
+                .flatten()
+        } else {
+            None
+        };
+        let retention = row.detail.spec.retention;
+        let hidden = row.state.is_terminal()
+            && row
+                .detail
+                .end_time
+                .is_some_and(|end| self.ctx.now() > end.after(retention));
+        Ok((!hidden).then(|| view_of_row(row, heartbeat, self.ctx.now())))
+    }
+
+    async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
+        let Registered { spec, entry } = found;
+        let mut view = unwritten_view(entry.key.id, &spec, entry.start);
+        view.generation = entry.key.generation;
+        let now = self.ctx.now();
+        match entry.kind {
+            Kind::Done {
+                reason: DoneReason::Cancelled,
+                at,
+            } => {
+                view.state = VisibleState::Cancelled;
+                view.end_time = Some(at);
+            }
+            Kind::Done {
+                reason: DoneReason::Published,
+                at,
+            } => {
+                view.state = VisibleState::Published;
+                view.fire_time = Some(at);
+                view.end_time = Some(at);
+            }
+            Kind::Done {
+                reason: DoneReason::Moved { .. },
+                ..
+            }
+            | Kind::Look { .. }
+            | Kind::Due { .. } => {
+                let fired = now >= entry.start && self.has_fired(&entry).await?;
+                match spec.target {
+                    Target::Kafka { .. } if fired => view.state = VisibleState::Published,
+                    Target::Callback { .. } if fired => view.state = VisibleState::Enqueued,
+                    Target::Kafka { .. } | Target::Callback { .. } => {}
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// Tells whether the entry's task has been handed over, as far as its wheel's clock shows.
+    async fn has_fired(&self, entry: &Entry) -> Result<bool, Fault> {
+        if matches!(entry.kind, Kind::Look { .. }) {
+            // A near task: it goes out from memory at its start.
+            return Ok(true);
+        }
+        let clock = self
+            .ctx
+            .store
+            .clock(entry.key.wheel(), Freshness::Quorum)
+            .await?;
+        Ok(Position {
+            due: entry.key.due,
+            id: entry.key.id,
+        } <= clock.fired)
+    }
+
+    async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {
+        task.content = match &task.spec.body {
+            Body::Inline(content) => Some(content.clone()),
+            Body::Apart { .. } => self
+                .ctx
+                .store
+                .bodies(&[task.id])
+                .await?
+                .into_iter()
+                .next()
+                .flatten(),
+        };
+        Ok(task)
+    }
+}
+
+/// A first copy that was written again elsewhere says nothing about its task.
+fn is_withdrawn(entry: &Entry) -> bool {
+    match entry.kind {
+        Kind::Done {
+            reason: DoneReason::Moved { .. },
+            ..
+        } => entry.spec.target.is_tracked(),
+        Kind::Done { .. } | Kind::Due { .. } | Kind::Look { .. } => false,
+    }
+}
+
+/// A registered task that nothing has happened to.
+pub(super) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Millis) -> TaskView {
+    TaskView {
+        id,
+        spec: Arc::clone(spec),
+        content: None,
+        state: VisibleState::Scheduled,
+        start,
+        effective_start: start,
+        fire_time: None,
+        claim_time: None,
+        end_time: None,
+        attempt: 0,
+        generation: 0,
+        worker: String::new(),
+        progress: None,
+        result: None,
+        error: None,
+        cancel_requested: false,
+    }
+}
+
+/// A task as its row says.
+pub(super) fn view_of_row(row: TaskRow, heartbeat: Option<Heartbeat>, now: Millis) -> TaskView {
+    let state = match row.state {
+        State::New if now >= row.next => VisibleState::Enqueued,
+        State::New => VisibleState::Scheduled,
+        State::Claimed if heartbeat.is_some() => VisibleState::Processing,
+        State::Claimed => VisibleState::Claimed,
+        State::Retrying => VisibleState::Retrying,
+        State::Succeeded => VisibleState::Succeeded,
+        State::Failed => VisibleState::Failed,
+        State::Cancelled => VisibleState::Cancelled,
+        State::Expired => VisibleState::Expired,
+        State::Dead => VisibleState::Dead,
+    };
+    let effective_start = if row.state == State::Retrying {
+        row.next
+    } else {
+        row.detail.start
+    };
+    TaskView {
+        id: row.id,
+        spec: row.detail.spec,
+        content: None,
+        state,
+        start: row.detail.start,
+        effective_start,
+        fire_time: None,
+        claim_time: row.detail.claim_time,
+        end_time: row.detail.end_time,
+        attempt: row.attempt,
+        generation: row.generation,
+        worker: row.detail.worker,
+        progress: heartbeat.and_then(|beat| beat.progress),
+        result: row.detail.result,
+        error: row.detail.error,
+        cancel_requested: row.cancel_requested,
+    }
+}

@@ -1,0 +1,126 @@
+//! Reads of the `opened` hand, shared: one read of a wheel's clock serves everybody who asked before it started.
+//!
+//! A writer of an entry must learn, from a read that *started after its write was acknowledged*, that the slot is still
+//! open. Nobody waits to fill a batch: while one read is under way those who ask form the next one.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicI64, Ordering},
+};
+
+use tokio::sync::oneshot;
+
+use super::{api::Fault, context::Context};
+use crate::{
+    model::{time::Tick, wheel::WheelNumber},
+    store::Freshness,
+};
+
+type Waiter = oneshot::Sender<Result<Tick, Fault>>;
+
+#[derive(Debug, Default)]
+struct Waiting {
+    reading: bool,
+    waiters: Vec<Waiter>,
+}
+
+#[derive(Debug)]
+struct Hand {
+    /// The highest value seen: a lower bound, since the hand never goes back.
+    known: AtomicI64,
+    waiting: Mutex<Waiting>,
+}
+
+/// The `opened` hands of all wheels, as this node knows them.
+#[derive(Debug, Clone)]
+pub struct Hands {
+    ctx: Arc<Context>,
+    hands: Arc<[Hand]>,
+}
+
+impl Hands {
+    /// Knows nothing yet.
+    #[must_use]
+    pub fn new(ctx: Arc<Context>) -> Self {
+        let hands = ctx
+            .shape()
+            .all_wheels()
+            .map(|_| Hand {
+                known: AtomicI64::new(i64::MIN),
+                waiting: Mutex::default(),
+            })
+            .collect();
+        Self { ctx, hands }
+    }
+
+    /// Takes notice of a value that was read elsewhere.
+    pub fn learn(&self, wheel: WheelNumber, opened: Tick) {
+        if let Some(hand) = self.hand(wheel) {
+            hand.known.fetch_max(opened.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Guesses the hand without reading: good for choosing where to write first, never for acknowledging.
+    #[must_use]
+    pub fn guess(&self, wheel: WheelNumber) -> Tick {
+        let known = self
+            .hand(wheel)
+            .map_or(i64::MIN, |hand| hand.known.load(Ordering::Relaxed));
+        Tick(known).max(self.ctx.opened_by_now())
+    }
+
+    /// Reads the hand; the read starts after the call.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] when the store cannot be read.
+    pub async fn opened(&self, wheel: WheelNumber) -> Result<Tick, Fault> {
+        let (sender, receiver) = oneshot::channel();
+        let Some(hand) = self.hand(wheel) else {
+            return Err(Fault::Unavailable {
+                reason: format!("wheel {} does not exist", wheel.get()),
+                retry_after: std::time::Duration::from_secs(1),
+            });
+        };
+        let idle = {
+            let mut waiting = hand.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.waiters.push(sender);
+            !std::mem::replace(&mut waiting.reading, true)
+        };
+        if idle {
+            tokio::spawn(self.clone().serve(wheel));
+        }
+        receiver.await.unwrap_or_else(|_| {
+            Err(Fault::Unknown {
+                reason: "the node is stopping".to_owned(),
+            })
+        })
+    }
+
+    /// Reads for those who wait, as long as anybody does.
+    async fn serve(self, wheel: WheelNumber) {
+        let Some(hand) = self.hand(wheel) else { return };
+        loop {
+            let waiters = {
+                let mut waiting = hand.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                if waiting.waiters.is_empty() {
+                    waiting.reading = false;
+                    return;
+                }
+                std::mem::take(&mut waiting.waiters)
+            };
+            let read = self.ctx.store.clock(wheel, Freshness::Quorum).await;
+            let opened = read.map(|row| row.opened).map_err(Fault::from);
+            if let Ok(opened) = opened {
+                hand.known.fetch_max(opened.0, Ordering::Relaxed);
+            }
+            for waiter in waiters {
+                // A waiter that has gone away needs no answer.
+                drop(waiter.send(opened.clone()));
+            }
+        }
+    }
+
+    fn hand(&self, wheel: WheelNumber) -> Option<&Hand> {
+        self.hands.get(usize::from(wheel.get()))
+    }
+}

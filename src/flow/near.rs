@@ -1,0 +1,203 @@
+//! Tasks that are due sooner than the wheel can hand them out wait in the memory of the node that took them.
+//!
+//! Each has a durable record first: the look of a tracked task, the backup entry of a `kafka` target. So the death of the
+//! node delays it and loses nothing, and the memory is bounded: above the cap a task is left to its record.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, task::JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    context::{Context, Stepped},
+    place::Placer,
+    send::{Sender, Sending, Unsent},
+};
+use crate::{
+    limits,
+    model::{
+        due_queue::DueQueue,
+        entry::{DoneReason, Entry},
+        look::NEAR_GRACE,
+        task::Body,
+        time::Millis,
+    },
+    queue::PublishError,
+};
+
+/// A task that waits in memory.
+#[derive(Debug, Clone)]
+pub struct NearTask {
+    /// What to hand over.
+    pub sending: Sending,
+    /// The backup entry to mark when it was handed over; none for a tracked task, whose look decides by itself.
+    pub backup: Option<Entry>,
+}
+
+/// The memory wheel of near tasks of one node.
+#[derive(Debug, Clone)]
+pub struct Near {
+    ctx: Arc<Context>,
+    sender: Sender,
+    placer: Placer,
+    waiting: Arc<Mutex<DueQueue<NearTask>>>,
+    earlier: Arc<Notify>,
+}
+
+impl Near {
+    /// Holds nothing yet.
+    #[must_use]
+    pub fn new(ctx: Arc<Context>, sender: Sender, placer: Placer) -> Self {
+        Self {
+            ctx,
+            sender,
+            placer,
+            waiting: Arc::default(),
+            earlier: Arc::default(),
+        }
+    }
+
+    /// Takes a task whose durable record is written; tells whether there was room.
+    pub fn hold(&self, task: NearTask) -> bool {
+        let start = task.sending.start;
+        let bytes = match &task.sending.spec.body {
+            Body::Inline(content) => content.payload.len() as u64 + 512,
+            Body::Apart { .. } => 512,
+        };
+        let wakes = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let full = waiting.len() >= self.ctx.settings.near_tasks_max
+                || waiting.bytes() + bytes > limits::NEAR_BYTES_MAX;
+            if full {
+                return false;
+            }
+            let wakes = waiting.next_due().is_none_or(|next| start < next);
+            waiting.push(start, bytes, task);
+            wakes
+        };
+        if wakes {
+            self.earlier.notify_one();
+        }
+        true
+    }
+
+    /// Returns how many tasks wait.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .len()
+    }
+
+    /// Tells whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Takes what is due, at most one batch.
+    fn take(&self) -> Vec<NearTask> {
+        let now = self.ctx.now();
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.pop_due(now, limits::STEP_ENTRIES_MAX)
+    }
+
+    /// Hands over what is due, one batch.
+    pub async fn step(&self) -> Stepped {
+        let batch = self.take();
+        if batch.is_empty() {
+            return Stepped::Idle;
+        }
+        self.fire(batch).await;
+        Stepped::More
+    }
+
+    async fn fire(&self, batch: Vec<NearTask>) {
+        let sendings: Vec<Sending> = batch.iter().map(|task| task.sending.clone()).collect();
+        let results = self.sender.send(&sendings).await;
+        let mut marks = Vec::new();
+        for (task, result) in batch.into_iter().zip(results) {
+            match result {
+                Ok(()) => {
+                    let mark = |entry: Entry| {
+                        entry.marked_done(
+                            DoneReason::Published,
+                            self.ctx.now(),
+                            self.ctx.time.stamp(),
+                        )
+                    };
+                    marks.extend(task.backup.map(mark));
+                }
+                Err(unsent) => self.again(task, &unsent),
+            }
+        }
+        self.placer.mark(marks).await;
+    }
+
+    /// Tries again until the durable record takes over.
+    fn again(&self, task: NearTask, unsent: &Unsent) {
+        let hopeless = match unsent {
+            Unsent::NoContent
+            | Unsent::Queue(PublishError::Refused(_) | PublishError::NoSuchTopic(_)) => true,
+            Unsent::Early | Unsent::StoreAway(_) | Unsent::Queue(PublishError::Unconfirmed(_)) => {
+                false
+            }
+        };
+        let record = task
+            .backup
+            .as_ref()
+            .map_or_else(|| task.sending.start.after(NEAR_GRACE), |e| e.key.due);
+        let next = self.ctx.now().after(limits::STEP_PAUSE);
+        if hopeless || next >= record {
+            tracing::debug!(task = %task.sending.id, ?unsent, "left a near task to its durable record");
+            return;
+        }
+        let bytes = 512;
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.push(next, bytes, task);
+    }
+
+    fn next_due(&self) -> Option<Millis> {
+        self.waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .next_due()
+    }
+
+    /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
+    pub async fn run(self, stop: CancellationToken, drain: Duration) {
+        let mut firing = JoinSet::new();
+        let mut deadline = None;
+        loop {
+            metrics::gauge!("tickwheel_near_tasks").set(self.len() as f64);
+            while firing.len() < limits::PUBLISHES_IN_FLIGHT_MAX {
+                let batch = self.take();
+                if batch.is_empty() {
+                    break;
+                }
+                let near = self.clone();
+                firing.spawn(async move { near.fire(batch).await });
+            }
+            if stop.is_cancelled() {
+                let end = *deadline.get_or_insert_with(|| self.ctx.time.moment().after(drain));
+                if (self.is_empty() && firing.is_empty()) || self.ctx.time.moment() >= end {
+                    return;
+                }
+            }
+            let full = firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX;
+            let next = self.next_due().filter(|_| !full);
+            tokio::select! {
+                biased;
+                Some(_) = firing.join_next() => {}
+                () = async { self.ctx.time.sleep_until_wall(next.unwrap_or(Millis::MAX)).await }, if next.is_some() => {}
+                () = self.earlier.notified() => {}
+                () = stop.cancelled(), if deadline.is_none() => {}
+                () = self.ctx.time.sleep(limits::STEP_PAUSE), if deadline.is_some() => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A node: builds the stages on a store and a queue, runs them, and stops them in order.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
+    find::Finder, hand::Hands, look::Looker, members::Members, near::Near, place::Placer,
+    register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
+    swap::Mover,
+};
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    ctx: Arc<Context>,
+    service: Arc<Service>,
+    members: Members,
+    stop: CancellationToken,
+    stop_members: CancellationToken,
+    stop_near: CancellationToken,
+    clocks: TaskTracker,
+    rest: TaskTracker,
+}
+
+impl Node {
+    /// Starts the node's stages on the current runtime.
+    ///
+    /// `drain` is how long near tasks may take to go out when the node stops.
+    #[must_use]
+    pub fn start(ctx: Context, drain: Duration) -> Self {
+        let ctx = Arc::new(ctx);
+        let hands = Hands::new(Arc::clone(&ctx));
+        let placer = Placer::new(Arc::clone(&ctx), hands.clone());
+        let sender = Sender::new(Arc::clone(&ctx));
+        let mover = Mover::new(Arc::clone(&ctx));
+        let near = Near::new(Arc::clone(&ctx), sender.clone(), placer.clone());
+        let finder = Finder::new(Arc::clone(&ctx), mover.clone());
+        let members = Members::new(Arc::clone(&ctx));
+        let claimed = Arc::new(ClaimedRows::default());
+        let looker = Looker::new(
+            Arc::clone(&ctx),
+            placer.clone(),
+            sender.clone(),
+            mover.clone(),
+        );
+        let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
+        let stages = Stages::new(
+            Arc::clone(&ctx),
+            placer.clone(),
+            sender,
+            looker,
+            rest.clone(),
+        );
+        let node = Self {
+            stop: CancellationToken::new(),
+            stop_members: CancellationToken::new(),
+            stop_near: CancellationToken::new(),
+            clocks,
+            rest,
+            service: Arc::new(Service {
+                ctx: Arc::clone(&ctx),
+                registrar: Registrar::new(
+                    Arc::clone(&ctx),
+                    hands.clone(),
+                    placer.clone(),
+                    near.clone(),
+                ),
+                changer: Changer::new(
+                    Arc::clone(&ctx),
+                    hands.clone(),
+                    placer.clone(),
+                    near.clone(),
+                    mover.clone(),
+                    finder.clone(),
+                ),
+                claimer: Claimer::new(
+                    Arc::clone(&ctx),
+                    mover.clone(),
+                    finder.clone(),
+                    Arc::clone(&claimed),
+                ),
+                settler: Settler::new(
+                    Arc::clone(&ctx),
+                    mover,
+                    hands.clone(),
+                    placer,
+                    near.clone(),
+                    claimed,
+                ),
+                finder,
+                members: members.clone(),
+            }),
+            members: members.clone(),
+            ctx: Arc::clone(&ctx),
+        };
+        node.rest
+            .spawn(members.clone().run(node.stop_members.clone()));
+        node.rest.spawn(near.run(node.stop_near.clone(), drain));
+        if ctx.settings.scans {
+            for wheel in ctx.shape().all_wheels() {
+                let clock = Clock::new(
+                    Arc::clone(&ctx),
+                    hands.clone(),
+                    members.clone(),
+                    stages.clone(),
+                    wheel,
+                );
+                node.clocks.spawn(clock.run(node.stop.clone()));
+            }
+        }
+        node
+    }
+
+    /// Returns what requests go to.
+    #[must_use]
+    pub fn service(&self) -> Arc<Service> {
+        Arc::clone(&self.service)
+    }
+
+    /// Announces that the node is about to stop: `/readyz` fails from now on, and it takes no more wheels.
+    pub fn leave(&self) {
+        self.members.leave();
+    }
+
+    /// Stops in order: leaves the wheels (others take them at once), sends what is near, leaves the list, closes the queue.
+    pub async fn stop(self, limit: Duration) {
+        self.leave();
+        self.stop.cancel();
+        self.clocks.close();
+        self.ended(self.clocks.wait(), limit, "clocks").await;
+        self.stop_near.cancel();
+        self.stop_members.cancel();
+        self.rest.close();
+        self.ended(self.rest.wait(), limit, "stages").await;
+        self.ctx.publisher.close(limit).await;
+    }
+
+    async fn ended(&self, what: impl Future<Output = ()>, limit: Duration, name: &str) {
+        if self.ctx.time.within(limit, what).await.is_none() {
+            tracing::warn!(name, "did not end in time");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Puts entries into slots that are still open: every writer of entries goes through here.
+//!
+//! The order is the promise: write the entry (acknowledged), *then* look at the clock, then tell the caller that it is
+//! safe. An entry whose slot was closed meanwhile may not have been seen by its scanner: it is written again further on,
+//! and the first one is marked done. Checking before the write, or with a read that started before the acknowledgement,
+//! loses tasks in eight steps.
+//!
+//! A crash anywhere leaves at worst an entry too many; its claim is refused, or its record is a duplicate.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::join_all;
+
+use super::{api::Fault, context::Context, hand::Hands};
+use crate::{
+    limits,
+    model::{
+        entry::{DoneReason, Entry},
+        time::Tick,
+        wheel::WheelNumber,
+    },
+};
+
+/// Where a written entry turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// In an open slot: its scanner will see it.
+    Open,
+    /// In a slot that was closed by the time it was durable; closed is everything up to here.
+    Closed(Tick),
+}
+
+/// The writer of entries.
+#[derive(Debug, Clone)]
+pub struct Placer {
+    ctx: Arc<Context>,
+    hands: Hands,
+}
+
+impl Placer {
+    /// Writes through this store, checks against these hands.
+    #[must_use]
+    pub const fn new(ctx: Arc<Context>, hands: Hands) -> Self {
+        Self { ctx, hands }
+    }
+
+    /// Writes entries once and tells of each whether its slot was still open afterwards.
+    pub async fn write(&self, entries: &[Entry]) -> Vec<Result<Placed, Fault>> {
+        let written = self.put(entries).await;
+        let wheels: BTreeMap<WheelNumber, ()> = entries
+            .iter()
+            .map(|entry| (entry.key.wheel(), ()))
+            .collect();
+        let opened = wheels
+            .keys()
+            .map(|wheel| async { (*wheel, self.hands.opened(*wheel).await) });
+        let opened: BTreeMap<_, _> = join_all(opened).await.into_iter().collect();
+        let verdict = |entry: &Entry, written: Result<(), Fault>| {
+            written?;
+            let opened = opened
+                .get(&entry.key.wheel())
+                .cloned()
+                .transpose()?
+                .unwrap_or(Tick(i64::MAX));
+            let tick = self.ctx.tick().tick_of(entry.key.due);
+            Ok(if tick > opened {
+                Placed::Open
+            } else {
+                Placed::Closed(opened)
+            })
+        };
+        entries
+            .iter()
+            .zip(written)
+            .map(|(entry, written)| verdict(entry, written))
+            .collect()
+    }
+
+    /// Writes entries until each is in an open slot, further on where it must be, and returns them as they were placed.
+    pub async fn place(&self, entries: Vec<Entry>) -> Vec<Result<Entry, Fault>> {
+        let mut results: Vec<Option<Result<Entry, Fault>>> = entries.iter().map(|_| None).collect();
+        let mut open: Vec<(usize, Entry)> = entries.into_iter().enumerate().collect();
+        for _ in 0..limits::REPLACEMENTS_MAX {
+            let batch: Vec<Entry> = open.iter().map(|(_, entry)| entry.clone()).collect();
+            let mut again = Vec::new();
+            let mut closed = Vec::new();
+            for ((index, entry), placed) in open.into_iter().zip(self.write(&batch).await) {
+                let settled = match placed {
+                    Ok(Placed::Open) => Ok(entry),
+                    Ok(Placed::Closed(opened)) => {
+                        let next =
+                            entry.moved_behind(opened, self.ctx.shape(), self.ctx.time.random());
+                        let reason = DoneReason::Moved { to: next.key.due };
+                        closed.push(entry.marked_done(
+                            reason,
+                            self.ctx.now(),
+                            self.ctx.time.stamp(),
+                        ));
+                        again.push((
+                            index,
+                            Entry {
+                                written: self.ctx.time.stamp(),
+                                ..next
+                            },
+                        ));
+                        continue;
+                    }
+                    Err(fault) => Err(fault),
+                };
+                if let Some(result) = results.get_mut(index) {
+                    *result = Some(settled);
+                }
+            }
+            if again.is_empty() {
+                break;
+            }
+            open = again;
+            // Marking the first copies is a kindness to the scanner, after the new ones are tried; it may fail.
+            self.mark(closed).await;
+        }
+        let late = || Fault::Unknown {
+            reason: "the wheel's slots kept closing before an entry was written".to_owned(),
+        };
+        results
+            .into_iter()
+            .map(|result| result.unwrap_or_else(|| Err(late())))
+            .collect()
+    }
+
+    /// Overwrites entries with marks, best effort: nothing depends on it.
+    pub async fn mark(&self, marks: Vec<Entry>) {
+        if marks.is_empty() {
+            return;
+        }
+        let failed = self
+            .ctx
+            .store
+            .put_entries(&marks)
+            .await
+            .into_iter()
+            .filter(Result::is_err)
+            .count();
+        if failed > 0 {
+            tracing::debug!(failed, "could not mark entries as done");
+        }
+    }
+
+    /// Writes entries; a failed write is repeated as it is, with the same write time.
+    async fn put(&self, entries: &[Entry]) -> Vec<Result<(), Fault>> {
+        let mut results: Vec<Result<(), Fault>> = Vec::with_capacity(entries.len());
+        results.extend(
+            self.ctx
+                .store
+                .put_entries(entries)
+                .await
+                .into_iter()
+                .map(|r| r.map_err(Fault::from)),
+        );
+        let failed: Vec<usize> = results
+            .iter()
+            .enumerate()
+            .filter(|(_, r)| r.is_err())
+            .map(|(index, _)| index)
+            .collect();
+        if failed.is_empty() {
+            return results;
+        }
+        let repeated: Vec<Entry> = failed
+            .iter()
+            .filter_map(|index| entries.get(*index).cloned())
+            .collect();
+        let second = self.ctx.store.put_entries(&repeated).await;
+        for (index, result) in failed.into_iter().zip(second) {
+            if let Some(place) = results.get_mut(index) {
+                *place = result.map_err(Fault::from);
+            }
+        }
+        results
+    }
+}

@@ -1,0 +1,277 @@
+//! The publish stage: takes what is due out of a wheel's memory and hands it over, at its millisecond and never before.
+//!
+//! Due entries go to the queue, looks to [`super::look`]. An entry counts as done, and lets `fired` pass, when the queue has
+//! acknowledged it, or when something durable stands in for it: the look of a tracked task, a copy further on, a parked row.
+//! One bad target never stops a wheel: while the queue acknowledges others, an entry that it does not take is passed that
+//! way after [`PATIENCE`]. Only when nothing at all is acknowledged does `fired` wait, and everything is tried again.
+//!
+//! Crash points: published and not yet done: published again by the next owner, refused by the claim.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use super::{
+    context::Context,
+    look::Looker,
+    place::Placer,
+    send::{Sender, Sending, Unsent},
+    term::{Held, Term},
+};
+use crate::{
+    limits,
+    model::{
+        entry::{Entry, Key, Kind},
+        ledger::Number,
+        time::Millis,
+    },
+    queue::PublishError,
+    schema,
+    store::Parked,
+};
+
+/// How long an entry that fails alone is tried in place before something durable stands in for it.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What to do about an entry that was not handed over.
+enum Remedy {
+    /// Try again shortly.
+    Again,
+    /// Its look stands in.
+    LeaveToLook,
+    /// Put it further on.
+    Spill,
+    /// Set it aside.
+    Park(String),
+}
+
+/// The publisher of one term.
+#[derive(Debug, Clone)]
+pub(super) struct Publisher {
+    ctx: Arc<Context>,
+    placer: Placer,
+    sender: Sender,
+    looker: Looker,
+    term: Arc<Term>,
+}
+
+impl Publisher {
+    pub(super) const fn new(
+        ctx: Arc<Context>,
+        placer: Placer,
+        sender: Sender,
+        looker: Looker,
+        term: Arc<Term>,
+    ) -> Self {
+        Self {
+            ctx,
+            placer,
+            sender,
+            looker,
+            term,
+        }
+    }
+
+    /// Takes what is due, unless the lease has ended.
+    fn take(&self) -> Vec<Held> {
+        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
+        if !self.term.is_live(moment) {
+            return Vec::new();
+        }
+        let mut state = self.term.lock();
+        let batch = state.ahead.pop_due(now, limits::STEP_ENTRIES_MAX);
+        state.in_flight += batch.len();
+        batch
+    }
+
+    async fn fire(&self, batch: Vec<Held>) {
+        let (looks, dues): (Vec<Held>, Vec<Held>) = batch
+            .into_iter()
+            .partition(|held| matches!(held.entry.kind, Kind::Look { .. }));
+        futures_util::future::join(self.fire_dues(dues), self.fire_looks(looks)).await;
+    }
+
+    async fn fire_looks(&self, looks: Vec<Held>) {
+        if looks.is_empty() {
+            return;
+        }
+        let entries: Vec<&Entry> = looks.iter().map(|held| &held.entry).collect();
+        let results = self.looker.look(&entries).await;
+        let (mut done, mut again) = (Vec::new(), Vec::new());
+        for (held, result) in looks.into_iter().zip(results) {
+            match result {
+                Ok(()) => done.push(held.number),
+                Err(fault) => {
+                    tracing::debug!(task = %held.entry.key.id, %fault, "a look is tried again");
+                    again.push(held);
+                }
+            }
+        }
+        self.finish(&done, again);
+    }
+
+    async fn fire_dues(&self, dues: Vec<Held>) {
+        if dues.is_empty() {
+            return;
+        }
+        let sendings: Vec<Sending> = dues
+            .iter()
+            .filter_map(|held| sending(&held.entry))
+            .collect();
+        let results = self.sender.send(&sendings).await;
+        let (mut done, mut again) = (Vec::new(), Vec::new());
+        let mut spills = Vec::new();
+        for (mut held, result) in dues.into_iter().zip(results) {
+            let Err(unsent) = result else {
+                done.push(held.number);
+                continue;
+            };
+            let since = *held
+                .failing_since
+                .get_or_insert_with(|| self.ctx.time.moment());
+            let failing = self.ctx.time.moment().since(since);
+            match self.remedy(&held.entry, &unsent, failing) {
+                Remedy::Again => again.push(held),
+                Remedy::LeaveToLook => done.push(held.number),
+                Remedy::Spill => spills.push(held),
+                Remedy::Park(reason) => {
+                    if self.park(&held.entry, reason).await {
+                        done.push(held.number);
+                    } else {
+                        again.push(held);
+                    }
+                }
+            }
+        }
+        self.spill(spills, &mut done, &mut again).await;
+        self.finish(&done, again);
+    }
+
+    fn remedy(&self, entry: &Entry, unsent: &Unsent, failing: Duration) -> Remedy {
+        let tracked = entry.spec.target.is_tracked();
+        let others_pass = failing >= PATIENCE && self.sender.acknowledged_within(PATIENCE);
+        match unsent {
+            Unsent::Early | Unsent::StoreAway(_) => Remedy::Again,
+            // Its body expires with a terminal task; the look reads the row and knows.
+            Unsent::NoContent if tracked => Remedy::LeaveToLook,
+            Unsent::NoContent => Remedy::Park("its content is gone".to_owned()),
+            Unsent::Queue(PublishError::Refused(reason)) => {
+                Remedy::Park(format!("the queue refuses it: {reason}"))
+            }
+            Unsent::Queue(PublishError::Unconfirmed(_)) if !others_pass => Remedy::Again,
+            Unsent::Queue(PublishError::Unconfirmed(_) | PublishError::NoSuchTopic(_))
+                if tracked =>
+            {
+                Remedy::LeaveToLook
+            }
+            Unsent::Queue(error) if entry.spills >= limits::SPILLS_MAX => {
+                Remedy::Park(format!("given up after {} tries: {error}", entry.spills))
+            }
+            Unsent::Queue(_) => Remedy::Spill,
+        }
+    }
+
+    /// Puts entries further on, the longer the oftener it was done, their true start kept.
+    async fn spill(&self, spills: Vec<Held>, done: &mut Vec<Number>, again: &mut Vec<Held>) {
+        if spills.is_empty() {
+            return;
+        }
+        let copies = spills.iter().map(|held| {
+            let wait = Duration::from_secs(5) * (1 << held.entry.spills.min(6));
+            let due = self.ctx.now().after(wait);
+            Entry {
+                key: Key {
+                    due,
+                    ..held.entry.key
+                },
+                spills: held.entry.spills + 1,
+                written: self.ctx.time.stamp(),
+                ..held.entry.clone()
+            }
+        });
+        let placed = self.placer.place(copies.collect()).await;
+        for (held, placed) in spills.into_iter().zip(placed) {
+            if placed.is_ok() {
+                metrics::counter!("tickwheel_spilled_total").increment(1);
+                done.push(held.number);
+            } else {
+                again.push(held);
+            }
+        }
+    }
+
+    /// Sets a task aside that can never be handed over; tells whether that is durable.
+    async fn park(&self, entry: &Entry, reason: String) -> bool {
+        tracing::warn!(task = %entry.key.id, reason, "set a task aside that cannot be handed over");
+        let raw = schema::encode_spec(&entry.spec);
+        let parked = Parked {
+            key: entry.key,
+            at: self.ctx.now(),
+            reason,
+            raw,
+        };
+        let kept = self.ctx.store.park(&parked).await.is_ok();
+        if kept {
+            metrics::counter!("tickwheel_parked_total", "reason" => "undeliverable").increment(1);
+        }
+        kept
+    }
+
+    fn finish(&self, done: &[Number], again: Vec<Held>) {
+        let moment = self.ctx.time.moment();
+        self.term.done(done, moment, limits::ENTRIES_PER_SWAP_MAX);
+        self.term
+            .put_back(again, self.ctx.now().after(limits::STEP_PAUSE));
+    }
+
+    /// Hands over what is due until the term ends.
+    pub(super) async fn run(self) {
+        let mut firing = JoinSet::new();
+        loop {
+            while firing.len() < limits::PUBLISHES_IN_FLIGHT_MAX {
+                let batch = self.take();
+                if batch.is_empty() {
+                    break;
+                }
+                let publisher = self.clone();
+                firing.spawn(async move { publisher.fire(batch).await });
+            }
+            let full = firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX;
+            let next = if full {
+                None
+            } else {
+                self.term.lock().ahead.next_due()
+            };
+            // Due and yet not taken: the lease has ended; only a new one goes on.
+            let wake = next.map(|due| due.max(self.ctx.now().after(Duration::from_millis(1))));
+            tokio::select! {
+                biased;
+                () = self.term.ended.cancelled() => return,
+                Some(fired) = firing.join_next() => if let Err(error) = fired {
+                    // What it held is in nobody's hands: end the term, so that it is read again.
+                    tracing::error!(wheel = self.term.wheel.get(), %error, "a batch failed; its wheel is taken anew");
+                    self.term.ended.cancel();
+                },
+                () = self.term.held.notified() => {}
+                () = async { self.ctx.time.sleep_until_wall(wake.unwrap_or(Millis::MAX)).await }, if wake.is_some() => {}
+            }
+        }
+    }
+}
+
+/// What a due entry hands over; looks and marks hand over nothing.
+fn sending(entry: &Entry) -> Option<Sending> {
+    let Kind::Due {
+        expected_attempt, ..
+    } = entry.kind
+    else {
+        return None;
+    };
+    Some(Sending {
+        id: entry.key.id,
+        generation: entry.key.generation,
+        expected_attempt,
+        start: entry.start,
+        spec: Arc::clone(&entry.spec),
+    })
+}

@@ -1,0 +1,203 @@
+//! The read stage: reads `(fired, opened]` of an owned wheel in due order, page by page, into the memory wheel.
+//!
+//! It runs seconds ahead of the due times, so that nothing between due time and hand-over waits for the store: that includes
+//! the look of a tracked task's first publication, which is written here, for a whole page in one batch. Memory is bounded
+//! by the settings, whatever is due: a full memory wheel stops the reader, not the clock.
+//!
+//! Crash points: a page that was read and not fired is read again by the next owner; its looks are written again under the
+//! same keys. An entry that cannot be understood is set aside, counted and passed.
+
+use std::sync::Arc;
+
+use super::{
+    api::Fault,
+    context::{Context, Stepped},
+    place::Placer,
+    term::{Cursor, Held, Term, weight},
+};
+use crate::{
+    limits,
+    model::{
+        clock::Position,
+        entry::{self, Decision, Entry, Kind, Known},
+        task::Body,
+        wheel::Span,
+    },
+    store::{Page, Parked, Scan, ScannedRow},
+};
+
+/// The reader of one term.
+#[derive(Debug)]
+pub(super) struct Reader {
+    ctx: Arc<Context>,
+    placer: Placer,
+    term: Arc<Term>,
+}
+
+impl Reader {
+    pub(super) const fn new(ctx: Arc<Context>, placer: Placer, term: Arc<Term>) -> Self {
+        Self { ctx, placer, term }
+    }
+
+    /// Reads one page.
+    pub(super) async fn step(&self) -> Result<Stepped, Fault> {
+        let cursor = {
+            let state = self.term.lock();
+            let full = state.ahead.len() + state.in_flight >= self.ctx.settings.ahead_entries_max
+                || state.ahead.bytes() >= self.ctx.settings.ahead_bytes_max;
+            if full || state.cursor.tick > state.row.opened {
+                return Ok(Stepped::Idle);
+            }
+            state.cursor
+        };
+        let page = self.ctx.store.scan(&self.scan(cursor)).await?;
+        let mut entries = Vec::with_capacity(page.rows.len());
+        for row in &page.rows {
+            match &row.entry {
+                Ok(entry) if matches!(entry.kind, Kind::Done { .. }) => {}
+                Ok(entry) => entries.push(entry.clone()),
+                Err(_) => self.park(row).await?,
+            }
+        }
+        self.put_looks(&entries).await?;
+        self.take(cursor, &page, entries);
+        Ok(Stepped::More)
+    }
+
+    fn scan(&self, cursor: Cursor) -> Scan {
+        let shape = self.ctx.shape();
+        let Span { after, through } = shape.span_of(cursor.tick);
+        Scan {
+            wheel: self.term.wheel,
+            slot: shape.slot_of(cursor.tick),
+            span: Span { after, through },
+            behind: cursor.behind,
+            rows_max: self.ctx.settings.page_rows_max,
+        }
+    }
+
+    /// Writes the looks of a page's first publications. A slot that closed meanwhile moves a look to its next grid point.
+    async fn put_looks(&self, entries: &[Entry]) -> Result<(), Fault> {
+        let now = self.ctx.now();
+        let unread = Known {
+            row: None,
+            heartbeat: None,
+        };
+        let looks: Vec<Entry> = entries
+            .iter()
+            .filter(|entry| entry.needs_look())
+            .filter_map(
+                |entry| match entry::decide(entry, unread, now, self.ctx.shape()) {
+                    Decision::Publish(publish) => Some(Entry::look(
+                        entry.key.id,
+                        publish.generation,
+                        publish.look_at?,
+                        Some(entry.key.due.max(now)),
+                        entry.start,
+                        Arc::clone(&entry.spec),
+                        self.ctx.time.stamp(),
+                    )),
+                    Decision::Drop
+                    | Decision::LookAgain { .. }
+                    | Decision::End { .. }
+                    | Decision::EndSteps => None,
+                },
+            )
+            .collect();
+        if looks.is_empty() {
+            return Ok(());
+        }
+        for placed in self.placer.place(looks).await {
+            placed?;
+        }
+        Ok(())
+    }
+
+    /// Hands a page to the memory wheel and moves the cursor.
+    fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
+        let tick_end = self.ctx.tick().end_of(cursor.tick);
+        {
+            let mut state = self.term.lock();
+            for row in &page.rows {
+                let notes = state.notes.entry(cursor.tick).or_default();
+                notes.newest_written = notes.newest_written.max(Some(row.written));
+                if let Ok(entry) = &row.entry
+                    && !entry.spec.target.is_tracked()
+                    && matches!(entry.spec.body, Body::Apart { .. })
+                {
+                    notes.bodies.push(entry.key.id);
+                }
+            }
+            for entry in entries {
+                let number = state.ledger.note(Position {
+                    due: entry.key.due,
+                    id: entry.key.id,
+                });
+                let (due, bytes) = (entry.key.due, weight(&entry));
+                state.ahead.push(
+                    due,
+                    bytes,
+                    Held {
+                        number,
+                        entry,
+                        failing_since: None,
+                    },
+                );
+            }
+            let last = page.rows.last().map(|row| row.key);
+            if page.more {
+                state.cursor.behind = last.or(cursor.behind);
+            } else {
+                state.ledger.reached(Position::behind(tick_end));
+                state.cursor = Cursor {
+                    tick: cursor.tick.plus(1),
+                    behind: None,
+                };
+            }
+        }
+        self.term.held.notify_one();
+    }
+
+    /// Sets a row aside that cannot be understood: kept, counted, logged once, passed.
+    async fn park(&self, row: &ScannedRow) -> Result<(), Fault> {
+        let Err(unreadable) = &row.entry else {
+            return Ok(());
+        };
+        let parked = Parked {
+            key: row.key,
+            at: self.ctx.now(),
+            reason: unreadable.reason.clone(),
+            raw: unreadable.raw.clone(),
+        };
+        self.ctx.store.park(&parked).await?;
+        metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
+        tracing::error!(task = %row.key.id, reason = unreadable.reason, "set an entry aside that cannot be understood");
+        Ok(())
+    }
+
+    /// Reads until the term ends.
+    pub(super) async fn run(self) {
+        let mut reported = false;
+        loop {
+            let wait = match self.step().await {
+                Ok(Stepped::More) => {
+                    reported = false;
+                    continue;
+                }
+                Ok(Stepped::Idle) => None,
+                Err(error) => {
+                    if !std::mem::replace(&mut reported, true) {
+                        tracing::warn!(wheel = self.term.wheel.get(), %error, "could not read ahead");
+                    }
+                    Some(limits::STEP_PAUSE)
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.term.ended.cancelled() => return,
+                () = self.term.readable.notified(), if wait.is_none() => {}
+                () = async { self.ctx.time.sleep(wait.unwrap_or_default()).await }, if wait.is_some() => {}
+            }
+        }
+    }
+}

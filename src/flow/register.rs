@@ -1,0 +1,277 @@
+//! Registration: write the entry, look at the clock, acknowledge.
+//!
+//! A task that is due behind everything closed gets a due entry in its slot: one plain write and one shared read. A task that
+//! is due sooner ("near") gets its durable record first, a look (tracked) or a backup entry (`kafka` target), and waits in
+//! this node's memory. A crash before the acknowledgement may leave a task that fires though nobody was told its id; a crash
+//! after it loses nothing.
+
+use std::sync::Arc;
+
+use super::{
+    api::{Fault, NewTask, TaskView},
+    context::Context,
+    find,
+    hand::Hands,
+    near::{Near, NearTask},
+    place::{Placed, Placer},
+    send::Sending,
+};
+use crate::{
+    limits,
+    model::{
+        entry::{Entry, Key, KeyCode, backup_due},
+        ids::TaskId,
+        look::Grid,
+        look_step::LookStep,
+        preference::mix,
+        task::{Body, Content, Spec, Target},
+        time::{Millis, Tick},
+    },
+    schema,
+};
+
+/// A task with its id, on its way into the wheel.
+#[derive(Debug, Clone)]
+struct Incoming {
+    id: TaskId,
+    start: Millis,
+    spec: Arc<Spec>,
+}
+
+/// The registrar.
+#[derive(Debug, Clone)]
+pub struct Registrar {
+    ctx: Arc<Context>,
+    hands: Hands,
+    placer: Placer,
+    near: Near,
+}
+
+impl Registrar {
+    /// Registers through these.
+    #[must_use]
+    pub const fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+        Self {
+            ctx,
+            hands,
+            placer,
+            near,
+        }
+    }
+
+    /// Registers tasks; one result per task, in order. What is returned is durable.
+    pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
+        let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
+        let incoming: Vec<Incoming> = tasks
+            .into_iter()
+            .map(|task| self.admit(task, &mut bodies))
+            .collect();
+        let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
+        self.put_bodies(&bodies, &incoming, &mut results).await;
+
+        let mut near: Vec<(usize, Tick)> = Vec::new();
+        let mut far: Vec<(usize, Entry)> = Vec::new();
+        for (index, task) in incoming.iter().enumerate() {
+            if results.get(index).is_some_and(Option::is_some) {
+                continue;
+            }
+            let opened = self.hands.guess(task.id.wheel());
+            if self.ctx.tick().tick_of(task.start) > opened {
+                far.push((index, self.due_entry(task)));
+            } else {
+                near.push((index, opened));
+            }
+        }
+        if !far.is_empty() {
+            let entries: Vec<Entry> = far.iter().map(|(_, entry)| entry.clone()).collect();
+            for ((index, entry), placed) in far.into_iter().zip(self.placer.write(&entries).await) {
+                match placed {
+                    Ok(Placed::Open) => {}
+                    Ok(Placed::Closed(opened)) => {
+                        // It may or may not be seen where it is: from now on it is near, and the copy is a duplicate.
+                        near.push((index, opened));
+                        self.withdraw(&entry).await;
+                    }
+                    Err(fault) => set(&mut results, index, fault),
+                }
+            }
+        }
+        self.register_near(&incoming, near, &mut results).await;
+        incoming
+            .into_iter()
+            .zip(results)
+            .map(|(task, fault)| self.answer(&task, fault))
+            .collect()
+    }
+
+    fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {
+        let random = self.ctx.time.random();
+        let start = task.start.max(self.ctx.now());
+        let wheel = self.ctx.shape().wheel_of_hash(mix(random));
+        let step = LookStep::covering(task.spec.claim_timeout);
+        let id = TaskId::new(start, wheel, random).with_look_step(step);
+        let mut spec = task.spec;
+        if let Body::Inline(content) = &spec.body {
+            let bytes = schema::encode_content(content).len();
+            if bytes > limits::INLINE_BYTES_MAX {
+                bodies.push((id, Arc::new(content.clone())));
+                spec.body = Body::Apart {
+                    bytes: bytes as u64,
+                };
+            }
+        }
+        Incoming {
+            id,
+            start,
+            spec: Arc::new(spec),
+        }
+    }
+
+    /// Contents that are kept apart are durable before any entry names them.
+    async fn put_bodies(
+        &self,
+        bodies: &[(TaskId, Arc<Content>)],
+        incoming: &[Incoming],
+        results: &mut [Option<Fault>],
+    ) {
+        if bodies.is_empty() {
+            return;
+        }
+        let put = self
+            .ctx
+            .store
+            .put_bodies(bodies, self.ctx.time.stamp(), None)
+            .await;
+        for ((id, _), result) in bodies.iter().zip(put) {
+            let index = incoming.iter().position(|task| task.id == *id);
+            if let (Err(error), Some(index)) = (result, index) {
+                set(results, index, error.into());
+            }
+        }
+    }
+
+    fn due_entry(&self, task: &Incoming) -> Entry {
+        let stamp = self.ctx.time.stamp();
+        Entry::due(task.id, 0, 0, task.start, Arc::clone(&task.spec), stamp).first_of_generation()
+    }
+
+    async fn register_near(
+        &self,
+        incoming: &[Incoming],
+        near: Vec<(usize, Tick)>,
+        results: &mut [Option<Fault>],
+    ) {
+        if near.is_empty() {
+            return;
+        }
+        let records = near
+            .iter()
+            .filter_map(|(index, opened)| Some(self.record(incoming.get(*index)?, *opened)))
+            .collect();
+        for ((index, _), placed) in near.into_iter().zip(self.placer.place(records).await) {
+            let Some(task) = incoming.get(index) else {
+                continue;
+            };
+            match placed {
+                Ok(record) => self.hold(task, record),
+                Err(fault) => set(results, index, fault),
+            }
+        }
+    }
+
+    /// The durable record of a near task.
+    fn record(&self, task: &Incoming, opened: Tick) -> Entry {
+        near_record(&self.ctx, task.id, 0, 0, task.start, &task.spec, opened)
+    }
+
+    fn hold(&self, task: &Incoming, record: Entry) {
+        let sending = Sending {
+            id: task.id,
+            generation: 0,
+            expected_attempt: 0,
+            start: task.start,
+            spec: Arc::clone(&task.spec),
+        };
+        let backup = (!task.spec.target.is_tracked()).then_some(record);
+        if !self.near.hold(NearTask { sending, backup }) {
+            tracing::debug!(task = %task.id, "no room for a near task: left to its durable record");
+        }
+    }
+
+    async fn withdraw(&self, entry: &Entry) {
+        let reason = crate::model::entry::DoneReason::Moved { to: entry.start };
+        self.placer
+            .mark(vec![entry.marked_done(
+                reason,
+                self.ctx.now(),
+                self.ctx.time.stamp(),
+            )])
+            .await;
+    }
+
+    fn answer(&self, task: &Incoming, fault: Option<Fault>) -> Result<TaskView, Fault> {
+        let target = match task.spec.target {
+            Target::Callback { .. } => "callback",
+            Target::Kafka { .. } => "kafka",
+        };
+        match fault {
+            Some(fault) => Err(fault),
+            None => {
+                metrics::counter!("tickwheel_tasks_registered_total", "target" => target)
+                    .increment(1);
+                Ok(find::unwritten_view(task.id, &task.spec, task.start))
+            }
+        }
+    }
+}
+
+/// Builds the durable record of a task that a node is about to fire from memory: its look, or its backup entry.
+pub(super) fn near_record(
+    ctx: &Context,
+    id: TaskId,
+    generation: u32,
+    expected_attempt: u32,
+    start: Millis,
+    spec: &Arc<Spec>,
+    opened: Tick,
+) -> Entry {
+    let stamp = ctx.time.stamp();
+    if spec.target.is_tracked() {
+        let grid = Grid::of(id, ctx.shape());
+        let at = grid.for_near(start, ctx.tick().end_of(opened));
+        return Entry::look(
+            id,
+            generation,
+            at,
+            Some(start),
+            start,
+            Arc::clone(spec),
+            stamp,
+        );
+    }
+    // Its slot must not be read ahead before the task has gone out from memory and the backup is marked.
+    let behind = opened
+        .max(ctx.tick().tick_of(start))
+        .plus(ctx.rules.look_ahead);
+    let due = backup_due(ctx.shape(), behind, ctx.time.random());
+    let entry = Entry::due(
+        id,
+        generation,
+        expected_attempt,
+        start,
+        Arc::clone(spec),
+        stamp,
+    );
+    let key = Key {
+        due,
+        code: KeyCode::due(expected_attempt),
+        ..entry.key
+    };
+    Entry { key, ..entry }.first_of_generation()
+}
+
+fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {
+    if let Some(result) = results.get_mut(index) {
+        *result = Some(fault);
+    }
+}

@@ -1,0 +1,195 @@
+//! Hands due tasks to the queue: loads contents that are kept apart, builds records, publishes, and says of each how it went.
+//!
+//! It decides nothing: who calls it knows what a failure means for its entry. It remembers when anything was acknowledged
+//! last, so that callers can tell a silent target from a silent queue.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::context::Context;
+use crate::{
+    model::{
+        ids::TaskId,
+        task::{Content, Spec, Target},
+        time::Millis,
+    },
+    queue::{
+        PublishError, Record,
+        message::{self, TaskMessage},
+    },
+    time_source::Moment,
+};
+
+/// A task to hand over.
+#[derive(Debug, Clone)]
+pub struct Sending {
+    /// The task.
+    pub id: TaskId,
+    /// Generation that the claim must find.
+    pub generation: u32,
+    /// Attempt that the claim must find.
+    pub expected_attempt: u32,
+    /// When it was due: what lateness is measured from, and what never-early is checked against.
+    pub start: Millis,
+    /// The task.
+    pub spec: Arc<Spec>,
+}
+
+/// Why a task was not handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsent {
+    /// It is not due by this node's clock.
+    Early,
+    /// Its content, kept apart, is gone.
+    NoContent,
+    /// Its content could not be read now.
+    StoreAway(String),
+    /// The queue did not take it.
+    Queue(PublishError),
+}
+
+/// The sender.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    ctx: Arc<Context>,
+    acknowledged: Arc<Mutex<Option<Moment>>>,
+}
+
+impl Sender {
+    /// Publishes through this queue.
+    #[must_use]
+    pub fn new(ctx: Arc<Context>) -> Self {
+        Self {
+            ctx,
+            acknowledged: Arc::default(),
+        }
+    }
+
+    /// Tells whether the queue has acknowledged anything in the last `within`.
+    #[must_use]
+    pub fn acknowledged_within(&self, within: Duration) -> bool {
+        let last = *self
+            .acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| self.ctx.time.moment().since(last) <= within)
+    }
+
+    /// Publishes tasks; one result per task, in order. Everything that is not an early task reaches the queue in one batch.
+    pub async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
+        let now = self.ctx.now();
+        let contents = self.contents(batch).await;
+        let mut results = vec![Ok(()); batch.len()];
+        let mut records = Vec::with_capacity(batch.len());
+        let mut indices = Vec::with_capacity(batch.len());
+        for (index, (sending, result)) in batch.iter().zip(&mut results).enumerate() {
+            match Self::record(sending, &contents, now) {
+                Ok(record) => {
+                    records.push(record);
+                    indices.push(index);
+                }
+                Err(unsent) => *result = Err(unsent),
+            }
+        }
+        if records.is_empty() {
+            return results;
+        }
+        let published = self.ctx.publisher.publish(records).await;
+        let fired = self.ctx.now();
+        for (index, outcome) in indices.into_iter().zip(published) {
+            let (Some(sending), Some(result)) = (batch.get(index), results.get_mut(index)) else {
+                continue;
+            };
+            match outcome {
+                Ok(()) => observe(sending, fired),
+                Err(error) => *result = Err(Unsent::Queue(error)),
+            }
+        }
+        if results.iter().any(Result::is_ok) {
+            let moment = self.ctx.time.moment();
+            *self
+                .acknowledged
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(moment);
+        }
+        results
+    }
+
+    /// Reads the contents that are kept apart.
+    async fn contents(&self, batch: &[Sending]) -> Result<HashMap<TaskId, Content>, String> {
+        let apart: Vec<TaskId> = batch
+            .iter()
+            .filter(|s| s.spec.content().is_none())
+            .map(|s| s.id)
+            .collect();
+        if apart.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let read = self
+            .ctx
+            .store
+            .bodies(&apart)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(apart
+            .into_iter()
+            .zip(read)
+            .filter_map(|(id, body)| Some((id, body?)))
+            .collect())
+    }
+
+    fn record(
+        sending: &Sending,
+        contents: &Result<HashMap<TaskId, Content>, String>,
+        now: Millis,
+    ) -> Result<Record, Unsent> {
+        let Sending {
+            id,
+            generation,
+            expected_attempt,
+            start,
+            spec,
+        } = sending;
+        // Never early: the last place that can hold it back on this side of the queue.
+        if now < *start {
+            return Err(Unsent::Early);
+        }
+        let content = match spec.content() {
+            Some(content) => content,
+            None => contents
+                .as_ref()
+                .map_err(|reason| Unsent::StoreAway(reason.clone()))?
+                .get(id)
+                .ok_or(Unsent::NoContent)?,
+        };
+        match &spec.target {
+            Target::Callback { name } => {
+                let message = TaskMessage {
+                    id: *id,
+                    generation: *generation,
+                    expected_attempt: *expected_attempt,
+                    start: *start,
+                    published: now,
+                    spec: message::with_content(spec, content),
+                };
+                Ok(message.to_record(name))
+            }
+            Target::Kafka { .. } => {
+                message::user_record(*id, *start, spec, content).ok_or(Unsent::NoContent)
+            }
+        }
+    }
+}
+
+fn observe(sending: &Sending, fired: Millis) {
+    let target = match sending.spec.target {
+        Target::Callback { .. } => "callback",
+        Target::Kafka { .. } => "kafka",
+    };
+    metrics::counter!("tickwheel_tasks_fired_total", "target" => target).increment(1);
+    metrics::histogram!("tickwheel_fire_lag_seconds")
+        .record(fired.since(sending.start).as_secs_f64());
+}

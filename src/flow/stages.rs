@@ -1,0 +1,73 @@
+//! Starts the stages of a term, and joins them when the node stops.
+
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use super::{
+    context::Context, erase::Eraser, look::Looker, place::Placer, publish::Publisher, read::Reader,
+    send::Sender, term::Term,
+};
+
+/// What the stages of every term are made of.
+#[derive(Debug, Clone)]
+pub struct Stages {
+    ctx: Arc<Context>,
+    placer: Placer,
+    sender: Sender,
+    looker: Looker,
+    tasks: TaskTracker,
+}
+
+impl Stages {
+    /// Makes stages of these, and lets `tasks` own them.
+    #[must_use]
+    pub const fn new(
+        ctx: Arc<Context>,
+        placer: Placer,
+        sender: Sender,
+        looker: Looker,
+        tasks: TaskTracker,
+    ) -> Self {
+        Self {
+            ctx,
+            placer,
+            sender,
+            looker,
+            tasks,
+        }
+    }
+
+    /// Starts the stages of a term; each ends with it.
+    pub(super) fn begin(&self, term: &Arc<Term>) {
+        let reader = Reader::new(Arc::clone(&self.ctx), self.placer.clone(), Arc::clone(term));
+        let publisher = Publisher::new(
+            Arc::clone(&self.ctx),
+            self.placer.clone(),
+            self.sender.clone(),
+            self.looker.clone(),
+            Arc::clone(term),
+        );
+        let eraser = Eraser::new(Arc::clone(&self.ctx), Arc::clone(term));
+        self.watch(term, "read", reader.run());
+        self.watch(term, "publish", publisher.run());
+        self.watch(term, "erase", eraser.run());
+    }
+
+    /// Runs a stage. One that panics ends its term: a wheel whose stage is gone would look owned and stand still.
+    fn watch(
+        &self,
+        term: &Arc<Term>,
+        name: &'static str,
+        stage: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let term = Arc::clone(term);
+        let running = tokio::spawn(stage);
+        self.tasks.spawn(async move {
+            if let Err(error) = running.await {
+                tracing::error!(wheel = term.wheel.get(), name, %error, "a stage failed; its wheel is taken anew");
+                term.ended.cancel();
+            }
+        });
+    }
+}

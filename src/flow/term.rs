@@ -1,0 +1,219 @@
+//! A term: one unbroken ownership of one wheel by this node, and what its stages share.
+//!
+//! The clock stage begins and ends terms and moves the hands; the read stage fills the memory wheel from the slots; the fire
+//! stage empties it at the due millisecond; the erase stage truncates. They share this state behind one lock that is never
+//! held across an await. When the term ends, by a lost race or at the end of the lease, what was read ahead is forgotten:
+//! the next owner reads it again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    model::{
+        clock::{ClockRow, Position, Progress},
+        due_queue::DueQueue,
+        entry::{Entry, Key, KeyCode},
+        ids::TaskId,
+        ledger::{Ledger, Number},
+        time::{Millis, Tick, TickLength},
+        wheel::WheelNumber,
+    },
+    time_source::Moment,
+};
+
+/// An entry that was read ahead.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    /// Its number in the ledger.
+    pub(super) number: Number,
+    /// The entry.
+    pub(super) entry: Entry,
+    /// When handing it over failed first.
+    pub(super) failing_since: Option<Moment>,
+}
+
+/// What the reader has seen of a tick, for the eraser.
+#[derive(Debug, Clone, Default)]
+pub(super) struct TickNotes {
+    /// The newest write time.
+    pub(super) newest_written: Option<i64>,
+    /// `kafka` tasks whose content is kept apart.
+    pub(super) bodies: Vec<TaskId>,
+}
+
+/// Where the reader stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor {
+    /// The tick it reads.
+    pub(super) tick: Tick,
+    /// The last key it has seen of that tick, if any.
+    pub(super) behind: Option<Key>,
+}
+
+/// What the stages of a term share.
+#[derive(Debug)]
+pub(super) struct TermState {
+    pub(super) row: ClockRow,
+    /// End of the lease by the monotonic clock, counted from before the swap was sent.
+    pub(super) lease_end: Moment,
+    pub(super) ledger: Ledger,
+    pub(super) ahead: DueQueue<Held>,
+    /// Entries handed to the queue or under examination, with their bytes still counted in memory.
+    pub(super) in_flight: usize,
+    pub(super) cursor: Cursor,
+    /// Ticks read from their beginning by this term, from here on.
+    pub(super) noted_from: Tick,
+    pub(super) notes: BTreeMap<Tick, TickNotes>,
+    pub(super) erased: Tick,
+    pub(super) last_done: Moment,
+    pub(super) done_since_swap: usize,
+}
+
+/// One unbroken ownership of a wheel.
+#[derive(Debug)]
+pub(super) struct Term {
+    pub(super) wheel: WheelNumber,
+    state: Mutex<TermState>,
+    /// Wakes the reader: there is room, or more is open.
+    pub(super) readable: Notify,
+    /// Wakes the fire stage: something earlier is held.
+    pub(super) held: Notify,
+    /// Wakes the clock stage: much was done since the last swap.
+    pub(super) reportable: Notify,
+    /// The term is over.
+    pub(super) ended: CancellationToken,
+}
+
+impl Term {
+    /// Begins a term with the row as it is known to be in the store.
+    pub(super) fn new(
+        wheel: WheelNumber,
+        row: ClockRow,
+        lease_end: Moment,
+        now: Moment,
+        tick: TickLength,
+    ) -> Self {
+        let cursor = Cursor::behind(row.fired, tick);
+        let state = TermState {
+            row,
+            lease_end,
+            ledger: Ledger::new(row.fired),
+            ahead: DueQueue::default(),
+            in_flight: 0,
+            cursor,
+            noted_from: cursor.tick.plus(i64::from(cursor.behind.is_some())),
+            notes: BTreeMap::new(),
+            erased: row.erased,
+            last_done: now,
+            done_since_swap: 0,
+        };
+        Self {
+            wheel,
+            state: Mutex::new(state),
+            readable: Notify::new(),
+            held: Notify::new(),
+            reportable: Notify::new(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, TermState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the node may still act as owner: the term has not ended and the lease holds.
+    pub(super) fn is_live(&self, now: Moment) -> bool {
+        !self.ended.is_cancelled() && now < self.lock().lease_end
+    }
+
+    /// Marks entries done.
+    pub(super) fn done(&self, numbers: &[Number], now: Moment, report_after: usize) {
+        if numbers.is_empty() {
+            return;
+        }
+        let report = {
+            let mut state = self.lock();
+            for number in numbers {
+                state.ledger.done(*number);
+            }
+            state.in_flight = state.in_flight.saturating_sub(numbers.len());
+            state.done_since_swap += numbers.len();
+            state.last_done = now;
+            state.done_since_swap >= report_after
+        };
+        self.readable.notify_one();
+        if report {
+            self.reportable.notify_one();
+        }
+    }
+
+    /// Puts entries back that could not be handed over, to be tried again at `due`.
+    pub(super) fn put_back(&self, entries: Vec<Held>, due: Millis) {
+        if entries.is_empty() {
+            return;
+        }
+        {
+            let mut state = self.lock();
+            state.in_flight = state.in_flight.saturating_sub(entries.len());
+            for held in entries {
+                let bytes = weight(&held.entry);
+                state.ahead.push(due, bytes, held);
+            }
+        }
+        self.held.notify_one();
+    }
+
+    /// What the owner has done, for the clock's next value.
+    pub(super) fn progress(&self, now: Moment, wall: Millis) -> Progress {
+        let state = self.lock();
+        let waiting = state.ledger.oldest().filter(|oldest| oldest.due <= wall);
+        let stalled_since = waiting.map(|oldest| {
+            let silent = now.since(state.last_done);
+            oldest.due.max(wall.before(silent))
+        });
+        Progress {
+            fired: state.ledger.fired(),
+            erased: state.erased,
+            idle: state.in_flight == 0,
+            stalled_since,
+        }
+    }
+}
+
+impl Cursor {
+    /// The cursor that reads everything behind a position.
+    fn behind(position: Position, tick: TickLength) -> Self {
+        let at = tick.tick_of(position.due);
+        if position == Position::behind(tick.end_of(at)) {
+            return Self {
+                tick: at.plus(1),
+                behind: None,
+            };
+        }
+        let last = Key {
+            due: position.due,
+            id: position.id,
+            generation: u32::MAX,
+            code: KeyCode(i32::MAX),
+        };
+        Self {
+            tick: at,
+            behind: Some(last),
+        }
+    }
+}
+
+/// Returns about how much memory an entry takes.
+pub(super) fn weight(entry: &Entry) -> u64 {
+    const FIXED: u64 = 512;
+    FIXED
+        + entry
+            .spec
+            .content()
+            .map_or(0, |content| content.payload.len() as u64 * 2)
+}

@@ -1,0 +1,364 @@
+//! The broker's state without locks, waiting or faults: topics, groups, and who may read which partition.
+//!
+//! Every collection is ordered, so that the same calls give the same answers in every run.
+
+use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
+
+use crate::{
+    limits,
+    model::time::Millis,
+    queue::{Delivery, Partition, Probe, PublishError, Record, low_water::LowWater},
+};
+
+use super::Keep;
+
+/// A record in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Published {
+    /// Its partition.
+    pub partition: i32,
+    /// Its place in the partition.
+    pub offset: i64,
+    /// When it was published, by the queue's clock.
+    pub at: Millis,
+    /// What was published.
+    pub record: Record,
+}
+
+/// The number of a group's member, in the order of joining.
+pub(super) type Member = u64;
+
+#[derive(Debug, Default)]
+struct Log {
+    /// Offset of the first record kept.
+    begin: i64,
+    records: VecDeque<Arc<Published>>,
+}
+
+impl Log {
+    fn end(&self) -> i64 {
+        self.begin + i64::try_from(self.records.len()).unwrap_or(i64::MAX)
+    }
+
+    fn get(&self, offset: i64) -> Option<&Arc<Published>> {
+        self.records.get(usize::try_from(offset - self.begin).ok()?)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Topic {
+    partitions: Vec<Log>,
+    bytes: usize,
+    records: usize,
+    without_key: u32,
+}
+
+#[derive(Debug)]
+struct Held {
+    owner: Option<Member>,
+    position: i64,
+    low_water: LowWater,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    members: BTreeMap<Member, Vec<String>>,
+    held: BTreeMap<(String, i32), Held>,
+}
+
+#[derive(Debug)]
+pub(super) struct Broker {
+    keep: Keep,
+    partitions: i32,
+    topics: BTreeMap<String, Topic>,
+    groups: BTreeMap<String, Group>,
+    last_member: Member,
+    journal: Vec<Arc<Published>>,
+}
+
+impl Broker {
+    pub(super) const fn new(partitions: i32, keep: Keep) -> Self {
+        Self {
+            keep,
+            partitions,
+            topics: BTreeMap::new(),
+            groups: BTreeMap::new(),
+            last_member: 0,
+            journal: Vec::new(),
+        }
+    }
+
+    /// Creates a topic unless it exists.
+    pub(super) fn create(&mut self, topic: &str, partitions: Option<i32>) {
+        if self.topics.contains_key(topic) {
+            return;
+        }
+        let created = Topic {
+            partitions: (0..partitions.unwrap_or(self.partitions).max(1))
+                .map(|_| Log::default())
+                .collect(),
+            ..Topic::default()
+        };
+        self.topics.insert(topic.to_owned(), created);
+        for group in self.groups.values_mut() {
+            group.assign(&self.topics);
+        }
+    }
+
+    /// Tells whether a record has to wait until consumers have caught up.
+    pub(super) fn is_full(&self, topic: &str) -> bool {
+        self.keep == Keep::UntilHandled
+            && self.topics.get(topic).is_some_and(|topic| {
+                topic.records >= limits::MEMORY_TOPIC_RECORDS_MAX
+                    || topic.bytes >= limits::MEMORY_TOPIC_BYTES_MAX
+            })
+    }
+
+    /// Appends a record.
+    pub(super) fn append(&mut self, record: &Record, at: Millis) -> Result<(), PublishError> {
+        if record.bytes() > limits::RECORD_BYTES_MAX {
+            return Err(PublishError::Refused(format!(
+                "it has {} bytes, {} are allowed",
+                record.bytes(),
+                limits::RECORD_BYTES_MAX
+            )));
+        }
+        if record.create_topic {
+            self.create(&record.topic, None);
+        }
+        let missing = || PublishError::NoSuchTopic(record.topic.clone());
+        let topic = self.topics.get_mut(&record.topic).ok_or_else(missing)?;
+        let partition = topic.choose(record);
+        let log = usize::try_from(partition)
+            .ok()
+            .and_then(|partition| topic.partitions.get_mut(partition))
+            .ok_or_else(missing)?;
+        let published = Arc::new(Published {
+            partition,
+            offset: log.end(),
+            at,
+            record: record.clone(),
+        });
+        log.records.push_back(Arc::clone(&published));
+        topic.bytes += record.bytes();
+        topic.records += 1;
+        if self.keep == Keep::Everything {
+            self.journal.push(published);
+        }
+        Ok(())
+    }
+
+    /// Returns what was published, in order; only while everything is kept.
+    pub(super) fn journal(&self) -> &[Arc<Published>] {
+        &self.journal
+    }
+
+    /// Takes a member into a group.
+    pub(super) fn join(&mut self, group: &str, topics: &[String]) -> Member {
+        self.last_member += 1;
+        let group = self.groups.entry(group.to_owned()).or_default();
+        group.members.insert(self.last_member, topics.to_vec());
+        group.assign(&self.topics);
+        self.last_member
+    }
+
+    /// Takes a member out of its group: what it did not handle is delivered to the others.
+    pub(super) fn leave(&mut self, group: &str, member: Member) {
+        if let Some(group) = self.groups.get_mut(group) {
+            group.members.remove(&member);
+            group.assign(&self.topics);
+        }
+    }
+
+    /// Returns up to `max` records for a member, beginning with the partitions behind `after`, so that a full one does
+    /// not starve the others.
+    pub(super) fn take(
+        &mut self,
+        group: &str,
+        member: Member,
+        max: usize,
+        after: &(String, i32),
+    ) -> Vec<Delivery> {
+        let mut taken = Vec::new();
+        let Some(group) = self.groups.get_mut(group) else {
+            return taken;
+        };
+        let own = |held: &Held| held.owner == Some(member);
+        let keys: Vec<(String, i32)> = group
+            .held
+            .iter()
+            .filter(|(_, held)| own(held))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let split = keys.partition_point(|key| key <= after);
+        let (first, last) = keys.split_at(split);
+        for key in last.iter().chain(first) {
+            let Some(held) = group.held.get_mut(key) else {
+                continue;
+            };
+            let log = self.topics.get(&key.0).and_then(|topic| topic.log(key.1));
+            let Some(log) = log else { continue };
+            held.position = held.position.max(log.begin);
+            while taken.len() < max
+                && let Some(published) = log.get(held.position)
+            {
+                held.low_water.delivered(published.offset);
+                held.position = published.offset + 1;
+                taken.push(published.delivery());
+            }
+        }
+        taken
+    }
+
+    /// Notes what a member has handled. What belongs to another member by now is ignored, as after a rebalance.
+    pub(super) fn handled(&mut self, group: &str, member: Member, done: &[(String, i32, i64)]) {
+        let Some(found) = self.groups.get_mut(group) else {
+            return;
+        };
+        for (topic, partition, offset) in done {
+            let held = found.held.get_mut(&(topic.clone(), *partition));
+            if let Some(held) = held.filter(|held| held.owner == Some(member)) {
+                held.low_water.handled(*offset);
+            }
+        }
+        if self.keep == Keep::UntilHandled {
+            self.forget(done);
+        }
+    }
+
+    /// Drops what every group that reads a topic has handled.
+    fn forget(&mut self, done: &[(String, i32, i64)]) {
+        for (name, partition, _) in done {
+            let key = (name.clone(), *partition);
+            let readers = self
+                .groups
+                .values()
+                .filter_map(|group| group.held.get(&key));
+            let Some(mark) = readers.map(|held| held.low_water.mark()).min() else {
+                continue;
+            };
+            let Some(topic) = self.topics.get_mut(name) else {
+                continue;
+            };
+            let log = usize::try_from(*partition)
+                .ok()
+                .and_then(|partition| topic.partitions.get_mut(partition));
+            let Some(log) = log else { continue };
+            while log.begin < mark
+                && let Some(published) = log.records.pop_front()
+            {
+                log.begin += 1;
+                topic.records -= 1;
+                topic.bytes -= published.record.bytes();
+            }
+        }
+    }
+
+    /// Tells whether what was published to a wheel's partition at an instant waits for a group.
+    pub(super) fn still_queued(&self, probe: &Probe) -> bool {
+        let Some(topic) = self.topics.get(&probe.topic) else {
+            return false;
+        };
+        let partition = probe.wheel.partition(topic.count());
+        let Some(log) = topic.log(partition) else {
+            return false;
+        };
+        let since = probe.since.before(limits::QUEUE_CLOCK_SKEW_MAX);
+        let Some(first) = log.records.iter().find(|published| published.at >= since) else {
+            return false;
+        };
+        let held = self
+            .groups
+            .get(&probe.group)
+            .and_then(|group| group.held.get(&(probe.topic.clone(), partition)));
+        // A group that never committed begins with the oldest record.
+        held.map_or(log.begin, |held| held.low_water.mark()) <= first.offset
+    }
+}
+
+impl Topic {
+    fn count(&self) -> i32 {
+        i32::try_from(self.partitions.len()).unwrap_or(i32::MAX)
+    }
+
+    fn log(&self, partition: i32) -> Option<&Log> {
+        self.partitions.get(usize::try_from(partition).ok()?)
+    }
+
+    fn choose(&mut self, record: &Record) -> i32 {
+        let of_hash = |hash: u32, count: i32| {
+            i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
+        };
+        match (record.partition, &record.key) {
+            (Partition::OfWheel(wheel), _) => wheel.partition(self.count()),
+            (Partition::Fixed(partition), _) => partition,
+            (Partition::ByKey, Some(key)) => of_hash(fnv1a(key), self.count()),
+            (Partition::ByKey, None) => {
+                self.without_key = self.without_key.wrapping_add(1);
+                of_hash(self.without_key, self.count())
+            }
+        }
+    }
+}
+
+impl Group {
+    /// Gives each partition to one member; a partition that changes hands is read again from its low-water mark.
+    fn assign(&mut self, topics: &BTreeMap<String, Topic>) {
+        for held in self
+            .held
+            .iter_mut()
+            .filter(|(key, _)| !topics.contains_key(&key.0))
+        {
+            held.1.owner = None;
+        }
+        for (name, topic) in topics {
+            let members: Vec<Member> = self
+                .members
+                .iter()
+                .filter(|(_, topics)| topics.contains(name))
+                .map(|(member, _)| *member)
+                .collect();
+            for (place, partition) in (0..topic.count()).enumerate() {
+                let place = place.checked_rem(members.len()).unwrap_or(0);
+                let owner = members.get(place).copied();
+                let key = (name.clone(), partition);
+                if owner.is_none() && !self.held.contains_key(&key) {
+                    continue;
+                }
+                let held = self.held.entry(key).or_insert_with(|| Held {
+                    owner,
+                    position: 0,
+                    low_water: LowWater::new(0),
+                });
+                if held.owner != owner {
+                    let mark = held.low_water.mark();
+                    *held = Held {
+                        owner,
+                        position: mark,
+                        low_water: LowWater::new(mark),
+                    };
+                }
+            }
+        }
+    }
+}
+
+impl Published {
+    fn delivery(&self) -> Delivery {
+        Delivery {
+            topic: self.record.topic.clone(),
+            partition: self.partition,
+            offset: self.offset,
+            key: self.record.key.clone(),
+            value: self.record.value.clone(),
+            headers: self.record.headers.iter().cloned().collect(),
+        }
+    }
+}
+
+/// FNV-1a: short, and the same in every run.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}

@@ -1,0 +1,107 @@
+//! The consuming side.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+
+use super::{MemoryPublisher, MemoryQueue, broker::Member};
+use crate::queue::{Consumer, Delivery, Error};
+
+/// A member of a consumer group; it leaves when it is closed or dropped.
+#[derive(Debug)]
+pub struct MemoryConsumer {
+    queue: MemoryQueue,
+    process: MemoryPublisher,
+    group: String,
+    member: Member,
+    /// The partition served last: the next call begins behind it.
+    last: (String, i32),
+    changes: watch::Receiver<u64>,
+}
+
+impl MemoryConsumer {
+    pub(super) fn new(
+        queue: MemoryQueue,
+        process: MemoryPublisher,
+        group: &str,
+        member: Member,
+    ) -> Self {
+        let changes = queue.shared.changes.subscribe();
+        Self {
+            queue,
+            process,
+            group: group.to_owned(),
+            member,
+            last: (String::new(), 0),
+            changes,
+        }
+    }
+
+    /// Takes what is there, without waiting.
+    fn take(&mut self, max: usize) -> Vec<Delivery> {
+        self.changes.mark_unchanged();
+        let mut state = self.queue.state();
+        if state.plan.outage || self.process.is_killed() {
+            return Vec::new();
+        }
+        let taken = state.broker.take(&self.group, self.member, max, &self.last);
+        if let Some(last) = taken.last() {
+            self.last = (last.topic.clone(), last.partition);
+        }
+        taken
+    }
+
+    fn leave(&self) {
+        if !self.process.is_killed() {
+            self.queue.state().broker.leave(&self.group, self.member);
+            self.queue.wake();
+        }
+    }
+}
+
+#[async_trait]
+impl Consumer for MemoryConsumer {
+    async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
+        let process = self.process.clone();
+        process.pass("receive", false).await;
+        let time = self.queue.shared.time.clone();
+        let until = time.moment().after(wait);
+        loop {
+            // Between taking and returning there is no point at which this call could be cancelled, except in a process
+            // that is dead.
+            let taken = self.take(max);
+            if !taken.is_empty() {
+                process.pass("receive", true).await;
+                return Ok(taken);
+            }
+            let left = until.since(time.moment());
+            let changed = time.within(left, self.changes.changed()).await;
+            if !matches!(changed, Some(Ok(()))) {
+                process.pass("receive", true).await;
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
+        if !self.process.is_killed() {
+            let mut state = self.queue.state();
+            state.broker.handled(&self.group, self.member, deliveries);
+            drop(state);
+            self.queue.wake();
+        }
+    }
+
+    async fn close(&mut self) {
+        self.process.pass("leave", false).await;
+        self.leave();
+        self.process.pass("leave", true).await;
+    }
+}
+
+impl Drop for MemoryConsumer {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}

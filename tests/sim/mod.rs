@@ -1,0 +1,8 @@
+//! The whole flow on memory adapters, deterministic, in virtual time.
+
+mod crash;
+mod faults;
+mod firing;
+mod lifecycle;
+mod races;
+mod world;

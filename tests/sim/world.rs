@@ -1,0 +1,373 @@
+//! A cluster in one process: the real stages on the store and the queue in memory, in virtual time.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tickwheel::{
+    flow::{
+        api::{
+            ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, VisibleState,
+        },
+        context::{Context, Settings},
+        node::Node,
+        service::{Service, View},
+    },
+    model::{
+        backoff::{Backoff, Jitter},
+        clock::Rules,
+        ids::{NodeId, TaskId},
+        state::Outcome,
+        task::{Body, Content, Priority, Spec, Target},
+        time::{Millis, TickLength},
+        wheel::Shape,
+    },
+    queue::{
+        Consumer,
+        memory::{Keep, MemoryPublisher, MemoryQueue},
+        message::{self, TaskMessage},
+    },
+    store::memory::{Call, Fate, MemoryStore},
+    time_source::TimeSource,
+};
+
+/// Virtual time begins in the middle of a tick.
+pub(crate) const EPOCH: Millis = Millis(1_800_000_000_437);
+
+/// One execution of a callback.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Execution {
+    pub(crate) id: TaskId,
+    pub(crate) attempt: u32,
+    pub(crate) began: Millis,
+    pub(crate) ended: Millis,
+}
+
+/// What a worker does with an attempt: how long it runs, and what it reports; nothing is a worker that dies.
+pub(crate) type Behaviour = Arc<dyn Fn(TaskId, u32) -> (Duration, Option<Outcome>) + Send + Sync>;
+
+/// Chooses the fate of the n-th operation of a node.
+pub(crate) type Fates = Arc<dyn Fn(usize, Call) -> Fate + Send + Sync>;
+
+pub(crate) struct World {
+    pub(crate) time: TimeSource,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) queue: MemoryQueue,
+    pub(crate) rules: Rules,
+    pub(crate) settings: Settings,
+    pub(crate) executions: Arc<Mutex<Vec<Execution>>>,
+}
+
+pub(crate) struct Simulated {
+    pub(crate) node: Node,
+    pub(crate) operations: Arc<AtomicUsize>,
+    pub(crate) time: TimeSource,
+    dead: Arc<AtomicBool>,
+    publisher: MemoryPublisher,
+}
+
+impl Simulated {
+    pub(crate) fn service(&self) -> Arc<Service> {
+        self.node.service()
+    }
+
+    /// The process dies: nothing it does has an effect any more.
+    pub(crate) fn crash(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+        self.publisher.kill();
+    }
+}
+
+impl World {
+    pub(crate) fn new(wheels: u16, slots: i64) -> Self {
+        let shape = Shape::new(
+            wheels,
+            TickLength::new(Duration::from_secs(1)).unwrap(),
+            slots,
+        )
+        .unwrap();
+        let time = TimeSource::simulated(EPOCH, 1);
+        Self {
+            store: MemoryStore::new(shape, time.clone()),
+            queue: MemoryQueue::new(time.clone(), 4, Keep::Everything),
+            rules: Rules {
+                shape,
+                look_ahead: 2,
+                lease: Duration::from_secs(5),
+                grace: Duration::from_secs(3),
+                skew_max: Duration::from_secs(1),
+                stall_max: Duration::from_secs(15),
+            },
+            settings: Settings {
+                erase_delay: Duration::from_secs(30),
+                ..Settings::default()
+            },
+            executions: Arc::default(),
+            time,
+        }
+    }
+
+    pub(crate) fn node(&self, number: u64) -> Simulated {
+        self.node_with(number, Arc::new(|_, _| Fate::Go))
+    }
+
+    pub(crate) fn node_with(&self, number: u64, fates: Fates) -> Simulated {
+        let (dead, operations) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let publisher = self.queue.handle();
+        let hook = {
+            let (dead, operations, publisher) = (
+                Arc::clone(&dead),
+                Arc::clone(&operations),
+                publisher.clone(),
+            );
+            move |call: Call| {
+                if dead.load(Ordering::SeqCst) {
+                    return Fate::StopBefore;
+                }
+                let fate = fates(operations.fetch_add(1, Ordering::SeqCst), call);
+                if matches!(fate, Fate::StopBefore | Fate::StopAfter) {
+                    dead.store(true, Ordering::SeqCst);
+                    publisher.kill();
+                }
+                fate
+            }
+        };
+        let time = self.time.simulated_peer(number);
+        let context = Context {
+            me: NodeId(time.random_uuid()),
+            name: format!("node-{number}"),
+            address: String::new(),
+            store: self.store.handle_with(Arc::new(hook)),
+            publisher: Arc::new(publisher.clone()),
+            time: time.clone(),
+            rules: self.rules,
+            settings: self.settings,
+        };
+        Simulated {
+            node: Node::start(context, Duration::from_secs(3)),
+            operations,
+            time,
+            dead,
+            publisher,
+        }
+    }
+
+    pub(crate) async fn pass(&self, duration: Duration) {
+        self.time.sleep(duration).await;
+    }
+
+    /// Starts a worker of the callback `work` that claims through `service`.
+    pub(crate) fn worker(
+        &self,
+        service: Arc<Service>,
+        behaviour: Behaviour,
+    ) -> tokio::task::JoinHandle<()> {
+        let topics: Vec<String> = Priority::ALL
+            .iter()
+            .map(|priority| message::topic("work", *priority))
+            .collect();
+        for topic in &topics {
+            self.queue.create_topic(topic, None);
+        }
+        let mut consumer = self.queue.consumer(&message::group("work"), &topics);
+        let (time, executions) = (self.time.clone(), Arc::clone(&self.executions));
+        tokio::spawn(async move {
+            loop {
+                let deliveries = consumer
+                    .receive(64, Duration::from_secs(1))
+                    .await
+                    .unwrap_or_default();
+                let mut requests = Vec::new();
+                for delivery in &deliveries {
+                    let message = TaskMessage::decode(delivery.value.clone()).unwrap();
+                    requests.push(ClaimRequest {
+                        id: message.id,
+                        generation: message.generation,
+                        expected_attempt: message.expected_attempt,
+                        spec: Some(Arc::new(message.spec)),
+                        with_content: false,
+                    });
+                }
+                if requests.is_empty() {
+                    continue;
+                }
+                let answers = service.claim("worker", requests).await;
+                let handled: Vec<_> = deliveries
+                    .iter()
+                    .map(|d| (d.topic.clone(), d.partition, d.offset))
+                    .collect();
+                consumer.handled(&handled);
+                for answer in answers {
+                    let ClaimAnswer::Claimed(task) = answer else {
+                        continue;
+                    };
+                    let run = Run {
+                        service: Arc::clone(&service),
+                        time: time.clone(),
+                        executions: Arc::clone(&executions),
+                        behaviour: Arc::clone(&behaviour),
+                    };
+                    tokio::spawn(run.attempt(task.id, task.attempt));
+                }
+            }
+        })
+    }
+
+    pub(crate) fn executions_of(&self, id: TaskId) -> Vec<Execution> {
+        self.executions
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|e| e.id == id)
+            .cloned()
+            .collect()
+    }
+
+    /// Checks what must hold in every run, whatever happened.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.store.clock_violations(), Vec::<String>::new());
+        let executions = self.executions.lock().unwrap().clone();
+        for (index, one) in executions.iter().enumerate() {
+            assert!(
+                one.began >= one.id.first_start(),
+                "early: {one:?} of {}",
+                one.id.first_start()
+            );
+            for other in executions
+                .iter()
+                .skip(index + 1)
+                .filter(|other| other.id == one.id)
+            {
+                assert_ne!(one.attempt, other.attempt, "one attempt ran twice");
+                let apart = one.ended <= other.began || other.ended <= one.began;
+                assert!(apart, "two live executions of one task: {one:?} {other:?}");
+            }
+        }
+    }
+
+    /// Waits until a task is terminal and returns how it ended.
+    pub(crate) async fn end_of(
+        &self,
+        service: &Service,
+        id: TaskId,
+        limit: Duration,
+    ) -> VisibleState {
+        let task = service
+            .get_when_terminal(id, View::Basic, limit)
+            .await
+            .unwrap();
+        task.expect("the task exists").state
+    }
+}
+
+struct Run {
+    service: Arc<Service>,
+    time: TimeSource,
+    executions: Arc<Mutex<Vec<Execution>>>,
+    behaviour: Behaviour,
+}
+
+impl Run {
+    async fn attempt(self, id: TaskId, attempt: u32) {
+        let began = self.time.now();
+        let (duration, outcome) = (self.behaviour)(id, attempt);
+        self.executions.lock().unwrap().push(Execution {
+            id,
+            attempt,
+            began,
+            ended: began.after(duration),
+        });
+        self.time.sleep(duration).await;
+        let Some(outcome) = outcome else { return };
+        loop {
+            let request = SettleRequest {
+                id,
+                attempt,
+                outcome: outcome.clone(),
+            };
+            match self.service.settle("worker", vec![request]).await.pop() {
+                Some(SettleAnswer::Fault(_)) => self.time.sleep(Duration::from_millis(500)).await,
+                Some(SettleAnswer::Ok | SettleAnswer::Lost) | None => return,
+            }
+        }
+    }
+}
+
+/// A worker that succeeds after this long.
+pub(crate) fn succeeds(after: Duration) -> Behaviour {
+    Arc::new(move |_, _| (after, Some(Outcome::Succeeded { result: None })))
+}
+
+pub(crate) fn callback(start: Millis) -> NewTask {
+    NewTask {
+        start,
+        spec: spec(Target::Callback {
+            name: "work".to_owned(),
+        }),
+    }
+}
+
+pub(crate) fn record(start: Millis) -> NewTask {
+    NewTask {
+        start,
+        spec: spec(Target::Kafka {
+            topic: "users".to_owned(),
+            partition: None,
+        }),
+    }
+}
+
+fn spec(target: Target) -> Spec {
+    Spec {
+        target,
+        collection: String::new(),
+        priority: Priority::Normal,
+        max_attempts: 3,
+        backoff: Backoff {
+            jitter: Jitter::None,
+            ..Backoff::DEFAULT
+        },
+        claim_timeout: Duration::from_secs(10),
+        heartbeat_timeout: Duration::from_secs(10),
+        expire_after: None,
+        retention: Duration::from_secs(86_400),
+        create_time: EPOCH,
+        body: Body::Inline(Content {
+            payload: Bytes::from_static(b"{}"),
+            content_type: "application/json".to_owned(),
+            ..Content::default()
+        }),
+    }
+}
+
+pub(crate) async fn register(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskView> {
+    service
+        .register(tasks)
+        .await
+        .into_iter()
+        .map(|task| task.unwrap())
+        .collect()
+}
+
+/// When a callback's task was handed to the queue, by its messages.
+pub(crate) fn published(world: &World, id: TaskId) -> Vec<Millis> {
+    let topics: Vec<String> = Priority::ALL
+        .iter()
+        .map(|priority| message::topic("work", *priority))
+        .collect();
+    topics
+        .iter()
+        .flat_map(|topic| world.queue.records(topic))
+        .filter_map(|published| TaskMessage::decode(published.record.value.clone()).ok())
+        .filter(|message| message.id == id)
+        .map(|message| message.published)
+        .collect()
+}
