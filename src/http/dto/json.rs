@@ -10,7 +10,7 @@ use serde::{
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
-use super::violations::shorten;
+use super::{object::Object, violations::shorten};
 use crate::{
     http::error::{Code, Error},
     limits::{BATCH_ITEMS_MAX, JSON_DEPTH_MAX},
@@ -32,13 +32,13 @@ const RESERVED: [(&str, &str); 3] = [
     ),
 ];
 
-/// Reads one JSON document as a value of `T`.
+/// Reads one JSON document, an object, as a value of `T`.
 ///
 /// # Errors
 /// What is wrong, with the place: line and column of what is not JSON, the pointer of what has another type.
 pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader)
+    let Object(value) = serde_path_to_error::deserialize(&mut reader)
         .map_err(|error| explain(error.inner(), Some(error.path())))?;
     reader.end().map_err(|error| explain(&error, None))?;
     Ok(value)

@@ -9,6 +9,7 @@
 mod content;
 pub mod json;
 pub mod new_task;
+mod object;
 pub mod problem;
 mod read_target;
 pub mod target;
@@ -23,3 +24,8 @@ pub mod worker_calls;
 
 pub(in crate::http) use content::is_json;
 pub(in crate::http) use violations::{Violations, name, shorten};
+
+#[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
+mod request_tests;

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de, de::value::MapAccessDeserializer};
 use utoipa::ToSchema;
 
+use super::object::Object;
+
 /// A callback: its name, or an object with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(untagged)]
@@ -120,7 +122,7 @@ impl<'de> Deserialize<'de> for KafkaHeaders {
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut headers = Vec::new();
-                while let Some(header) = seq.next_element()? {
+                while let Some(Object(header)) = seq.next_element()? {
                     headers.push(header);
                 }
                 Ok(KafkaHeaders::List(headers))

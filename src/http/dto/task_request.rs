@@ -22,7 +22,11 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<CallbackTarget>,
     /// The record to publish instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub kafka: Option<KafkaTarget>,
     /// Label for a subset of a callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +60,11 @@ pub struct TaskRequest {
     #[schema(minimum = 1, maximum = 10000, default = 5)]
     pub max_attempts: Option<u32>,
     /// Waits between attempts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub retry: Option<RetryPolicy>,
     /// How long it may stay unclaimed before it is published again; 60 s by default, at least 5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]

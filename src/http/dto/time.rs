@@ -1,6 +1,6 @@
 //! Reads instants and durations of requests. What they mean is bounded here; what they look like is in [`super::text`].
 
-use std::time::Duration;
+use std::{sync::LazyLock, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,14 +14,17 @@ use crate::{
     queue::message::rfc3339,
 };
 
+/// Latest start time: the last second that the time library can write.
+static LATEST: LazyLock<Millis> = LazyLock::new(|| Millis(Timestamp::MAX.as_second() * 1000));
+
 /// Reads an instant between 1970 and 9999; what is finer than a millisecond is rounded up, so that nothing is early.
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn instant(text: &InstantText) -> Result<Millis, String> {
     let earliest = rfc3339(Millis::EPOCH);
-    let latest = Timestamp::MAX.as_millisecond();
-    let range = || format!("must be from {earliest} to {}", rfc3339(Millis(latest)));
+    let latest = *LATEST;
+    let range = || format!("must be from {earliest} to {}", rfc3339(latest));
     let time = text.0.parse::<Timestamp>().map_err(|_| {
         let quoted = shorten(&text.0);
         // The parser does not tell a text it cannot read from a time it cannot hold.
@@ -29,7 +32,7 @@ pub fn instant(text: &InstantText) -> Result<Millis, String> {
     })?;
     let millis = -(-time.as_nanosecond()).div_euclid(1_000_000);
     match i64::try_from(millis) {
-        Ok(millis) if (Millis::EPOCH.0..=latest).contains(&millis) => Ok(Millis(millis)),
+        Ok(millis) if (Millis::EPOCH.0..=latest.0).contains(&millis) => Ok(Millis(millis)),
         _ => Err(range()),
     }
 }
