@@ -96,7 +96,9 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let publisher = KafkaPublisher::connect(options.kafka.clone(), time.clone())?;
+    let mut kafka = options.kafka.clone();
+    kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
+    let publisher = KafkaPublisher::connect(kafka, time.clone())?;
     let node = Node::start(
         Context {
             me: NodeId(time.random_uuid()),
