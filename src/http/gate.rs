@@ -31,10 +31,12 @@ pub struct Gate(watch::Sender<Phase>);
 
 impl Gate {
     /// Returns a closed gate and the router that stands in front of it.
-    #[must_use]
     pub fn closed(reason: &str) -> (Self, Router) {
         let (sender, receiver) = watch::channel(Phase::Waiting(reason.to_owned()));
-        (Self(sender), Router::new().fallback(pass).with_state(receiver))
+        (
+            Self(sender),
+            Router::new().fallback(pass).with_state(receiver),
+        )
     }
 
     /// Says what the node waits for now.
@@ -63,8 +65,15 @@ fn waiting(path: &str, reason: &str) -> Response {
     let retry = [(header::RETRY_AFTER, "1")];
     match path {
         "/livez" => "ok\n".into_response(),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, retry, format!("not ready\nstore: {reason}\n")).into_response(),
+        "/readyz" => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            retry,
+            format!("not ready\nstore: {reason}\n"),
+        )
+            .into_response(),
         "/startupz" => (StatusCode::SERVICE_UNAVAILABLE, retry, "starting\n").into_response(),
-        _ => Error::new(Code::Unavailable, format!("the node is starting: {reason}")).into_response(),
+        _ => {
+            Error::new(Code::Unavailable, format!("the node is starting: {reason}")).into_response()
+        }
     }
 }
