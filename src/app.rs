@@ -70,15 +70,24 @@ pub async fn run(
     prometheus: Option<PrometheusHandle>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(options.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}: choose another address with --listen", options.listen))?;
-    let address = listener.local_addr().context("cannot tell the address that is listened on")?;
+    let listener = TcpListener::bind(options.listen).await.with_context(|| {
+        format!(
+            "cannot listen on {}: choose another address with --listen",
+            options.listen
+        )
+    })?;
+    let address = listener
+        .local_addr()
+        .context("cannot tell the address that is listened on")?;
     let (gate, front) = Gate::closed("not connected yet");
     let (serving, hang_up) = (TaskTracker::new(), CancellationToken::new());
     serving.spawn(http::serve(listener, front, hang_up.clone()));
     if let Some(handle) = prometheus.clone() {
-        serving.spawn(telemetry::keep_metrics_small(handle, time.clone(), hang_up.clone()));
+        serving.spawn(telemetry::keep_metrics_small(
+            handle,
+            time.clone(),
+            hang_up.clone(),
+        ));
     }
     serving.close();
 
@@ -87,12 +96,15 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let publisher = KafkaPublisher::connect(&options.kafka, &time)?;
+    let publisher = KafkaPublisher::connect(options.kafka.clone(), time.clone())?;
     let node = Node::start(
         Context {
             me: NodeId(time.random_uuid()),
             name: options.name.clone(),
-            address: options.advertise.clone().unwrap_or_else(|| address.to_string()),
+            address: options
+                .advertise
+                .clone()
+                .unwrap_or_else(|| address.to_string()),
             rules: rules(store.shape()),
             store,
             publisher: Arc::new(publisher),
@@ -159,7 +171,11 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
         let problems: Vec<String> = service
             .readiness()
             .into_iter()
-            .filter_map(|check| check.problem.map(|problem| format!("{}: {problem}", check.name)))
+            .filter_map(|check| {
+                check
+                    .problem
+                    .map(|problem| format!("{}: {problem}", check.name))
+            })
             .collect();
         if problems.is_empty() {
             eprintln_line(&format!("ready on http://{address}"));
@@ -167,7 +183,7 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
         }
         time.sleep(PAUSE).await;
         waited += PAUSE;
-        if waited.as_secs() % 5 == 0 && waited.subsec_nanos() == 0 {
+        if waited.as_secs().is_multiple_of(5) && waited.subsec_nanos() == 0 {
             tracing::warn!(problems = problems.join("; "), "not ready yet");
         }
     }

@@ -64,9 +64,18 @@ fn work(
             let time = TimeSource::real();
             let began = time.now();
             time.sleep(Duration::from_millis(5)).await;
-            let execution =
-                Execution { attempt: job.attempt, due: job.start_time, began, ended: time.now() };
-            executions.lock().unwrap().entry(job.id).or_default().push(execution);
+            let execution = Execution {
+                attempt: job.attempt,
+                due: job.start_time,
+                began,
+                ended: time.now(),
+            };
+            executions
+                .lock()
+                .unwrap()
+                .entry(job.id)
+                .or_default()
+                .push(execution);
             Ok(Outcome::Done)
         }
     };
@@ -77,18 +86,26 @@ fn work(
         .concurrency(256)
         .build()
         .expect("the worker can be built");
-    tokio::spawn(async move { worker.run_until(stop.cancelled_owned()).await.expect("the worker runs") })
+    tokio::spawn(async move {
+        worker
+            .run_until(stop.cancelled_owned())
+            .await
+            .expect("the worker runs")
+    })
 }
 
 /// Registers the tasks in batches through the servers in turn; returns those that were acknowledged.
 async fn register(servers: &[String], first_start: Millis) -> Vec<TaskId> {
-    let clients: Vec<Client> =
-        servers.iter().map(|server| Client::connect(server).expect("an address")).collect();
+    let clients: Vec<Client> = servers
+        .iter()
+        .map(|server| Client::connect(server).expect("an address"))
+        .collect();
     let batches = (0..TASKS / BATCH).map(|batch| {
         let client = clients[usize::try_from(batch).unwrap() % clients.len()].clone();
         async move {
             let tasks = (batch * BATCH..(batch + 1) * BATCH).map(|n| {
-                let start = Millis(first_start.0 + n * i64::try_from(SPREAD.as_millis()).unwrap() / TASKS);
+                let start =
+                    Millis(first_start.0 + n * i64::try_from(SPREAD.as_millis()).unwrap() / TASKS);
                 Task::callback("kill_test")
                     .start_at(start)
                     .claim_timeout(Duration::from_secs(5))
@@ -97,11 +114,21 @@ async fn register(servers: &[String], first_start: Millis) -> Vec<TaskId> {
                     .json(&n)
                     .expect("a number is JSON")
             });
-            let results = client.register_batch(tasks.collect()).await.expect("registration");
-            results.into_iter().map(|result| result.expect("registration").id).collect::<Vec<_>>()
+            let results = client
+                .register_batch(tasks.collect())
+                .await
+                .expect("registration");
+            results
+                .into_iter()
+                .map(|result| result.expect("registration").id)
+                .collect::<Vec<_>>()
         }
     });
-    stream::iter(batches).buffer_unordered(8).collect::<Vec<_>>().await.concat()
+    stream::iter(batches)
+        .buffer_unordered(8)
+        .collect::<Vec<_>>()
+        .await
+        .concat()
 }
 
 /// Waits until every task has ended, and returns those that did not succeed.
@@ -123,7 +150,11 @@ async fn not_succeeded(servers: &[String], ids: &[TaskId], limit: Duration) -> V
             }
         }
     });
-    stream::iter(waits).buffer_unordered(64).filter_map(std::future::ready).collect().await
+    stream::iter(waits)
+        .buffer_unordered(64)
+        .filter_map(std::future::ready)
+        .collect()
+        .await
 }
 
 fn check(name: &str, executions: &Executions) {
@@ -135,11 +166,20 @@ fn check(name: &str, executions: &Executions) {
         of_task.sort_by_key(|execution| execution.began.0);
         runs += of_task.len();
         let first = of_task[0];
-        assert!(first.began >= first.due, "{name}: {id} began early: {first:?}");
+        assert!(
+            first.began >= first.due,
+            "{name}: {id} began early: {first:?}"
+        );
         lateness.push(first.began.0 - first.due.0);
         for pair in of_task.windows(2) {
-            assert!(pair[0].ended <= pair[1].began, "{name}: two live executions of {id}: {pair:?}");
-            assert!(pair[0].attempt < pair[1].attempt, "{name}: attempts of {id} out of order: {pair:?}");
+            assert!(
+                pair[0].ended <= pair[1].began,
+                "{name}: two live executions of {id}: {pair:?}"
+            );
+            assert!(
+                pair[0].attempt < pair[1].attempt,
+                "{name}: attempts of {id} out of order: {pair:?}"
+            );
         }
     }
     lateness.sort_unstable();
@@ -156,7 +196,10 @@ fn check(name: &str, executions: &Executions) {
 }
 
 /// Registers, lets `disturb` break something ten seconds into the due times, and checks the end.
-async fn scenario<F: Future<Output = ()>>(name: &str, disturb: impl FnOnce(Arc<Cluster>, Vec<cluster::Node>) -> F) {
+async fn scenario<F: Future<Output = ()>>(
+    name: &str,
+    disturb: impl FnOnce(Arc<Cluster>, Vec<cluster::Node>) -> F,
+) {
     let _alone = ALONE.lock().await;
     let cluster = Arc::new(Cluster::init(Stack::of_this_run(), 8));
     let nodes = vec![cluster.node(1).await, cluster.node(2).await];
@@ -168,11 +211,23 @@ async fn scenario<F: Future<Output = ()>>(name: &str, disturb: impl FnOnce(Arc<C
     ];
     let first_start = cluster.time.now().after(Duration::from_secs(15));
     let ids = register(&servers, first_start).await;
-    println!("{name}: {} tasks registered, first due in {:?}", ids.len(), cluster.time.now().until(first_start));
-    cluster.time.sleep_until_wall(first_start.after(SPREAD / 2)).await;
+    println!(
+        "{name}: {} tasks registered, first due in {:?}",
+        ids.len(),
+        cluster.time.now().until(first_start)
+    );
+    cluster
+        .time
+        .sleep_until_wall(first_start.after(SPREAD / 2))
+        .await;
     disturb(Arc::clone(&cluster), nodes).await;
     let failed = not_succeeded(&servers, &ids, Duration::from_secs(180)).await;
-    assert!(failed.is_empty(), "{name}: {} of {TASKS} did not succeed, for example {}", failed.len(), failed[0]);
+    assert!(
+        failed.is_empty(),
+        "{name}: {} of {TASKS} did not succeed, for example {}",
+        failed.len(),
+        failed[0]
+    );
     check(name, &executions);
     stop.cancel();
     for worker in workers {

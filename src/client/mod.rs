@@ -263,12 +263,13 @@ impl Client {
         self.call(Method::POST, &path, None, false).await
     }
 
-    /// Asks whether the server can do its work; nothing when it can.
+    /// Asks whether a server can do its work; nothing when it can.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when it cannot.
+    /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot.
     pub async fn ready(&self) -> Result<(), Error> {
-        let _checks: serde::de::IgnoredAny = self.call(Method::GET, "/readyz", None, true).await?;
+        let call = self.plain(Method::GET, "/readyz", None, true);
+        self.transport.send(call).await?;
         Ok(())
     }
 
@@ -279,14 +280,18 @@ impl Client {
         body: Option<Bytes>,
         repeatable: bool,
     ) -> Result<T, Error> {
-        let call = Call {
+        let call = self.plain(method, path, body, repeatable);
+        self.transport.call(call).await
+    }
+
+    fn plain(&self, method: Method, path: &str, body: Option<Bytes>, repeatable: bool) -> Call {
+        Call {
             method,
             path: path.to_owned(),
             body,
             repeatable,
             limit: self.limit,
-        };
-        self.transport.call(call).await
+        }
     }
 }
 

@@ -77,7 +77,17 @@ impl Transport {
         &self.time
     }
 
+    /// Makes a call and reads its answer.
     pub(super) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        let (server, body) = self.send(call).await?;
+        serde_json::from_slice(&body).map_err(|error| Error::Unexpected {
+            server: server.to_owned(),
+            reason: format!("{error} in {}", quoted(&body)),
+        })
+    }
+
+    /// Makes a call; returns which server answered, and what.
+    pub(super) async fn send(&self, call: Call) -> Result<(&str, Bytes), Error> {
         let first = self.preferred.load(Ordering::Relaxed);
         let count = self.servers.len();
         let mut last = None;
@@ -89,7 +99,7 @@ impl Transport {
             .skip(first)
             .take(count)
         {
-            match self.call_one(server, &call).await {
+            match self.send_to(server, &call).await {
                 Err(error) if tries_next(&error, call.repeatable) => last = Some(error),
                 answer => {
                     self.preferred.store(place, Ordering::Relaxed);
@@ -100,7 +110,7 @@ impl Transport {
         Err(last.unwrap_or_else(|| Error::Invalid("no server was given".to_owned())))
     }
 
-    async fn call_one<T: DeserializeOwned>(&self, server: &str, call: &Call) -> Result<T, Error> {
+    async fn send_to<'a>(&self, server: &'a str, call: &Call) -> Result<(&'a str, Bytes), Error> {
         let mut request = self
             .http
             .request(call.method.clone(), format!("{server}{}", call.path));
@@ -129,7 +139,10 @@ impl Transport {
                 ));
             }
         };
-        read(server, status, retry_after, &body)
+        match refusal(server, status, retry_after, &body) {
+            None => Ok((server, body)),
+            Some(error) => Err(error),
+        }
     }
 }
 
@@ -147,35 +160,32 @@ fn tries_next(error: &Error, repeatable: bool) -> bool {
     }
 }
 
-fn read<T: DeserializeOwned>(
+/// Reads an answer that is not a success.
+fn refusal(
     server: &str,
     status: StatusCode,
     retry_after: Option<Duration>,
     body: &[u8],
-) -> Result<T, Error> {
-    let unexpected = |reason| Error::Unexpected {
-        server: server.to_owned(),
-        reason,
-    };
+) -> Option<Error> {
     if status.is_success() {
-        return serde_json::from_slice(body)
-            .map_err(|error| unexpected(format!("{error} in {}", quoted(body))));
+        return None;
     }
+    let server = server.to_owned();
     let Ok(problem) = serde_json::from_slice::<Problem>(body).map(Box::new) else {
         let reason = format!("{status}: {}", quoted(body));
-        return Err(match status {
+        return Some(match status {
             // A proxy in between: its server is away.
             StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => Error::Transport {
-                server: server.to_owned(),
+                server,
                 reason,
                 sent: true,
             },
-            _ => unexpected(reason),
+            _ => Error::Unexpected { server, reason },
         });
     };
-    Err(match status {
+    Some(match status {
         StatusCode::NOT_FOUND => Error::NotFound { problem },
         _ if problem.retryable || status.is_server_error() => Error::Unavailable {
             problem,
@@ -219,13 +229,12 @@ fn quoted(body: &[u8]) -> String {
     format!("{text:?}")
 }
 
-/// `reqwest` hides the interesting part ("connection refused") in its sources.
+/// `reqwest` itself only says that sending failed; why is in its sources.
 fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text = format!("{text}: {inner}");
-        cause = inner.source();
-    }
-    text
+    let Some(cause) = error.source() else {
+        return error.to_string();
+    };
+    let causes = std::iter::successors(Some(cause), |cause| cause.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
 }

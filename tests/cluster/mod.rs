@@ -71,11 +71,20 @@ impl Cluster {
         let keyspace = format!("t{:016x}", time.random());
         let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&keyspace);
         std::fs::create_dir_all(&logs).expect("the folder for logs can be made");
-        let cluster = Self { stack, keyspace, logs, time };
+        let cluster = Self {
+            stack,
+            keyspace,
+            logs,
+            time,
+        };
         let mut init = cluster.program("init");
         init.args(["--replication-factor", "1", "--wheels", &wheels.to_string()]);
         let output = init.output().expect("the program can be run");
-        assert!(output.status.success(), "init: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "init: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         cluster
     }
 
@@ -107,7 +116,11 @@ impl Cluster {
 
     async fn node_at(&self, number: u16, port: u16) -> Node {
         let log = self.logs.join(format!("node-{number}.log"));
-        let file = File::options().create(true).append(true).open(&log).expect("the log can be written");
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("the log can be written");
         let from = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
         let child = self
             .program("serve")
@@ -116,24 +129,40 @@ impl Cluster {
             .stderr(file)
             .spawn()
             .expect("the program can be run");
-        let mut node = Node { child, number, url: format!("http://127.0.0.1:{port}"), port };
+        let mut node = Node {
+            child,
+            number,
+            url: format!("http://127.0.0.1:{port}"),
+            port,
+        };
         for _ in 0..600 {
             if said_ready(&log, from) {
                 return node;
             }
             let exited = node.child.try_wait().expect("the child can be asked");
-            assert!(exited.is_none(), "node {number} ended: {exited:?}; see {}", log.display());
+            assert!(
+                exited.is_none(),
+                "node {number} ended: {exited:?}; see {}",
+                log.display()
+            );
             self.time.sleep(Duration::from_millis(100)).await;
         }
-        panic!("node {number} was not ready within a minute; see {}", log.display());
+        panic!(
+            "node {number} was not ready within a minute; see {}",
+            log.display()
+        );
     }
 }
 
 fn said_ready(log: &Path, from: u64) -> bool {
     use std::io::Seek;
     let mut file = File::open(log).expect("the log can be read");
-    file.seek(std::io::SeekFrom::Start(from)).expect("the log can be read");
-    BufReader::new(file).lines().map_while(Result::ok).any(|line| line.starts_with("ready on http://"))
+    file.seek(std::io::SeekFrom::Start(from))
+        .expect("the log can be read");
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.starts_with("ready on http://"))
 }
 
 fn free_port() -> u16 {
@@ -150,7 +179,9 @@ impl Node {
 
     /// Asks the process to stop (SIGTERM) and returns its exit status.
     pub(crate) fn terminate(&mut self) -> std::process::ExitStatus {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        let status = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
         assert!(status.expect("kill can be run").success());
         self.child.wait().expect("the child can be waited for")
     }

@@ -1,8 +1,8 @@
 //! Creating the keyspace, and proving that the server does what the protocol rests on.
 //!
-//! [`init`] can be run again at any time: it adds what is missing and changes nothing. It marks the keyspace ready last,
-//! so that one that was interrupted is noticed at connect. It is meant to be run by one person at a time: servers without
-//! transactional schema changes may quarrel over a table that is created twice at once.
+//! [`init`] can be run again at any time: it adds what is missing and changes nothing. It marks the keyspace ready
+//! last, so that one that was interrupted is noticed at connect. It is meant to be run by one person at a time: servers
+//! without transactional schema changes may quarrel over a table that is created twice at once.
 
 use std::fmt;
 
@@ -47,6 +47,14 @@ pub async fn init(
     time: &TimeSource,
 ) -> Result<Initialized, Error> {
     settings.check()?;
+    Box::pin(init_checked(settings, shape, time)).await
+}
+
+async fn init_checked(
+    settings: &Settings,
+    shape: Shape,
+    time: &TimeSource,
+) -> Result<Initialized, Error> {
     let link = Link::open(settings, time).await?;
     let server = Server::ask(&link).await?;
     for statement in statements(KEYSPACE).chain(statements(TABLES)) {
@@ -76,6 +84,21 @@ pub async fn init(
             "its last step may not have been done: run `tickwheel init` again",
         )),
     }
+}
+
+/// Counts the cluster's servers, as the one that answers knows them.
+///
+/// # Errors
+/// [`Error::Unavailable`] when none answers.
+pub async fn servers(settings: &Settings, time: &TimeSource) -> Result<usize, Error> {
+    const SERVERS_MAX: usize = 1000;
+    settings.check()?;
+    let link = Link::open(settings, time).await?;
+    let peers = link.prepare("SELECT peer FROM system.peers".into()).await?;
+    let peers: Vec<(std::net::IpAddr,)> = link
+        .rows("count the servers", &peers, (), SERVERS_MAX)
+        .await?;
+    Ok(peers.len() + 1)
 }
 
 /// Divides a file of the schema into statements.
@@ -210,8 +233,8 @@ impl Meta {
         let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
         if self.schema_version != SCHEMA_VERSION || self.consistency != CONSISTENCY {
             return unsuitable(format!(
-                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and consistency \
-                 {CONSISTENCY}: use the program that made it, or another keyspace"
+                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and \
+                 consistency {CONSISTENCY}: use the program that made it, or another keyspace"
             ));
         }
         if !self.ready {
