@@ -95,7 +95,7 @@ pub fn settle_request(item: SettleItem) -> Result<api::SettleRequest, Error> {
     let wrong = &mut violations;
     allowed_fields(&item, wrong);
     let result = bounded("/result", item.result.as_deref(), RESULT_BYTES_MAX, wrong);
-    let delay = read_duration("/delay", item.delay, Duration::ZERO, wrong);
+    let delay = read_duration("/delay", item.delay.as_ref(), Duration::ZERO, wrong);
     let error = item.error.as_deref().map(kept_error).unwrap_or_default();
     violations.finish()?;
     let outcome = match item.outcome {
