@@ -30,7 +30,7 @@ struct Peer {
 }
 
 impl Peer {
-    async fn start(answer: fn(Uri, Value) -> Response) -> Self {
+    async fn start(answer: fn(&Uri, &Value) -> Response) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let requests = Arc::new(AtomicUsize::new(0));
@@ -41,7 +41,7 @@ impl Peer {
             if uri.path() == "/v1/tasks" && body["callback"] == "slow" {
                 std::future::pending::<()>().await;
             }
-            answer(uri, body)
+            answer(&uri, &body)
         });
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { address, requests }
@@ -72,9 +72,9 @@ fn task(state: &str) -> Value {
     })
 }
 
-fn registered(_: Uri, body: Value) -> Response {
+fn registered(_: &Uri, body: &Value) -> Response {
     assert_eq!(
-        body,
+        *body,
         json!({"callback": "c", "delay": "90s", "payload": {"user": 7}})
     );
     (StatusCode::CREATED, Json(task("scheduled"))).into_response()
@@ -92,7 +92,7 @@ fn problem(status: StatusCode, retryable: bool) -> Response {
     (status, headers, body.to_string()).into_response()
 }
 
-fn unavailable(_: Uri, _: Value) -> Response {
+fn unavailable(_: &Uri, _: &Value) -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, true)
 }
 
