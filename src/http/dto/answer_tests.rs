@@ -317,7 +317,7 @@ fn a_claimed_task_carries_all_that_a_worker_needs() {
 
 fn settle(fields: &str) -> Result<Outcome, Error> {
     let text = format!(r#"{{"id":"{}","attempt":1,{fields}}}"#, id());
-    settle_request(read::<SettleItem>(&text)?).map(|request| request.outcome)
+    settle_request(&read::<SettleItem>(&text)?).map(|request| request.outcome)
 }
 
 #[test]

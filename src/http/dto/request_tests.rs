@@ -423,10 +423,10 @@ fn all_wrong_fields_are_named_at_once() {
         pointers,
         [
             "/delay",
-            "",
-            "/payload_base64",
             "/max_attempts",
-            "/retention"
+            "/retention",
+            "",
+            "/payload_base64"
         ]
     );
 }
