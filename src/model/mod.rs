@@ -12,6 +12,7 @@
 //! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
+//! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`clock`] | the clock row's next value, whatever the reason |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
@@ -23,6 +24,11 @@ pub mod backoff;
 pub mod clock;
 pub mod due_queue;
 pub mod entry;
+pub mod event;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod history_tests;
 pub mod ids;
 pub mod ledger;
 pub mod look;
