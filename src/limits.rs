@@ -43,6 +43,35 @@ pub const RESULT_BYTES_MAX: usize = 16 * 1024;
 /// Largest progress note of a heartbeat.
 pub const PROGRESS_BYTES_MAX: usize = 4096;
 
+/// Deepest nesting of a payload, result or progress note: parsers commonly stop at 128, and answers wrap it in a few
+/// levels more. One task that a worker cannot read must not spoil the batch that it arrives in.
+pub const JSON_DEPTH_MAX: usize = 100;
+
+/// Longest name of a worker.
+pub const WORKER_CHARS_MAX: usize = 256;
+
+/// Longest media type of a payload.
+pub const CONTENT_TYPE_CHARS_MAX: usize = 256;
+
+/// Longest text of a request that an error message repeats.
+pub const QUOTED_CHARS_MAX: usize = 200;
+
+/// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
+/// balancers, so that it is they who close first.
+pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
+
+/// Longest time in which a request's body must have arrived.
+pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Connections that a node serves at once; further ones wait in the listener's backlog.
+pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
+
+/// How long requests in flight may take when the node stops.
+pub const HTTP_DRAIN_MAX: Duration = Duration::from_secs(10);
+
+/// Wait before the next connection is accepted when the system has no room for one.
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Most attempts a task may have.
 pub const ATTEMPTS_MAX: u32 = 10_000;
 
@@ -91,6 +120,28 @@ pub const QUEUE_QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How far apart the clocks of a publisher and a broker may be before a record is thought to be handled that is not.
 pub const QUEUE_CLOCK_SKEW_MAX: Duration = Duration::from_secs(1);
 
+/// Records that the Kafka producer buffers; beyond it publishers wait. At 5000 a second it fills in 20 s of outage.
+pub const PRODUCER_RECORDS_MAX: usize = 100_000;
+
+/// Bytes that the Kafka producer buffers.
+pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Wait before a record that found the producer's buffer full is offered again.
+pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes that a Kafka consumer fetches ahead: some seconds of work for a pool, small beside its payloads.
+pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions: pausing throws
+/// away what was fetched ahead, so it is worth a pause only now and then.
+pub const IN_HAND_RECORDS_MAX: usize = 256;
+
+/// Bytes that a Kafka consumer holds in hand while its pool is full.
+pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Consumer groups whose progress a publisher keeps a client for.
+pub const PROGRESS_GROUPS_MAX: usize = 16;
+
 /// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
 pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
 
@@ -129,3 +180,22 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rows of one unlogged batch of plain writes into one partition: the round trip is amortised, the server's warning
+/// threshold for batches is about bytes.
+pub const BATCH_ROWS_MAX: usize = 50;
+
+/// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
+pub const BATCH_BYTES_MAX: usize = 32 * 1024;
+
+/// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
+pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
+
+/// Reads that a node has in flight to the store.
+pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
+
+/// Keys of one read of several rows of a partition.
+pub const READ_KEYS_MAX: usize = 100;
+
+/// Rows that a read of all nodes, or of all entries of a task at one instant, returns at most.
+pub const LIST_ROWS_MAX: usize = 10_000;

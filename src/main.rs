@@ -1,2 +1,11 @@
 //! The `tickwheel` program.
-fn main() {}
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use tickwheel::cli::{self, Cli};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    cli::run(Cli::parse()).await
+}

@@ -3,6 +3,8 @@
 //! Sleeping and monotonic time are tokio's, so that a paused runtime (`tokio::time::pause`) runs the whole service in
 //! virtual time; only the wall clock differs between [`TimeSource::real`] and [`TimeSource::simulated`].
 
+#![allow(clippy::disallowed_methods, reason = "this is the one place that may")]
+
 use std::{
     sync::{
         Arc, Mutex, PoisonError,

@@ -1,6 +1,17 @@
 //! Every integration test, in one binary: one link instead of many.
 
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::large_futures,
+    clippy::await_holding_lock,
+    reason = "a test that fails may say so by panicking"
+)]
+
 mod api;
 mod queue_contract;
 mod sim;
 mod store_contract;
+mod worker;

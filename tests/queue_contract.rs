@@ -1,1 +1,544 @@
-//! queue_contract
+//! The contract of `tickwheel::queue`, one suite for every queue.
+//!
+//! Each case gets an [`Env`] with topic and group names of its own, so that cases run at once against one broker. Nothing
+//! sleeps: a case waits in `receive`, up to [`LIMIT`]. The memory queue runs in virtual time.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tickwheel::{
+    limits,
+    model::wheel::WheelNumber,
+    queue::{
+        Consumer, Delivery, Partition, Probe, PublishError, Publisher, Record,
+        kafka::{GroupProtocol, KafkaConsumer, KafkaPublisher, Settings},
+        memory::{Keep, MemoryQueue},
+    },
+    time_source::TimeSource,
+};
+
+mod kafka;
+mod memory;
+
+/// How long anything may take before the case has failed.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// One `receive` of a case that waits.
+const STEP: Duration = Duration::from_millis(500);
+
+const PARTITIONS: i32 = 4;
+
+enum Queue {
+    Memory(MemoryQueue),
+    Kafka(Settings),
+}
+
+struct Env {
+    time: TimeSource,
+    publisher: Arc<dyn Publisher>,
+    queue: Queue,
+    prefix: String,
+}
+
+impl Env {
+    fn memory() -> Self {
+        let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
+        let queue = MemoryQueue::new(time.clone(), PARTITIONS, Keep::Everything);
+        Self {
+            publisher: Arc::new(queue.clone()),
+            queue: Queue::Memory(queue),
+            prefix: "test".to_owned(),
+            time,
+        }
+    }
+
+    fn kafka(group_protocol: GroupProtocol) -> Self {
+        let brokers = std::env::var("TICKWHEEL_TEST_KAFKA").expect(
+            "no Kafka to test with: use `make test`, or set TICKWHEEL_TEST_KAFKA=HOST:PORT",
+        );
+        let settings = Settings {
+            partitions: PARTITIONS,
+            group_protocol,
+            ..Settings::new(&brokers)
+        };
+        let time = TimeSource::real();
+        let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+        Self {
+            publisher: Arc::new(publisher),
+            queue: Queue::Kafka(settings),
+            prefix: format!("test-{}", time.random_uuid().simple()),
+            time,
+        }
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}.{name}", self.prefix)
+    }
+
+    /// A topic of ours: created with the first record.
+    fn record(&self, topic: &str, partition: Partition, value: impl Into<Bytes>) -> Record {
+        Record {
+            topic: self.name(topic),
+            create_topic: true,
+            partition,
+            key: None,
+            value: value.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    async fn consumer(&self, group: &str, topics: &[&str]) -> Box<dyn Consumer> {
+        let (group, topics) = (self.name(group), self.names(topics));
+        match &self.queue {
+            Queue::Memory(queue) => Box::new(queue.consumer(&group, &topics)),
+            Queue::Kafka(settings) => {
+                let (settings, time) = (settings.clone(), self.time.clone());
+                Box::new(
+                    KafkaConsumer::connect(settings, time, &group, &topics)
+                        .await
+                        .unwrap(),
+                )
+            }
+        }
+    }
+
+    fn names(&self, topics: &[&str]) -> Vec<String> {
+        topics.iter().map(|topic| self.name(topic)).collect()
+    }
+
+    async fn publish(&self, records: Vec<Record>) {
+        for answer in self.publisher.publish(records).await {
+            answer.unwrap();
+        }
+    }
+
+    /// Receives until `count` deliveries are there.
+    async fn receive(&self, consumer: &mut dyn Consumer, count: usize) -> Vec<Delivery> {
+        let until = self.time.moment().after(LIMIT);
+        let mut received = Vec::new();
+        while received.len() < count {
+            received.extend(
+                consumer
+                    .receive(count - received.len(), STEP)
+                    .await
+                    .unwrap(),
+            );
+            let seen = received.len();
+            assert!(
+                self.time.moment() < until,
+                "{seen} of {count} deliveries in time"
+            );
+        }
+        received
+    }
+
+    /// Handles what was received and leaves the group, so that the commit is done when this returns.
+    async fn finish(&self, mut consumer: Box<dyn Consumer>, deliveries: &[Delivery]) {
+        consumer.handled(&places(deliveries));
+        consumer.close().await;
+    }
+}
+
+fn places(deliveries: &[Delivery]) -> Vec<(String, i32, i64)> {
+    let place = |one: &Delivery| (one.topic.clone(), one.partition, one.offset);
+    deliveries.iter().map(place).collect()
+}
+
+fn values(deliveries: &[Delivery]) -> Vec<String> {
+    let text = |one: &Delivery| String::from_utf8(one.value.to_vec()).unwrap();
+    deliveries.iter().map(text).collect()
+}
+
+fn sorted(mut values: Vec<String>) -> Vec<String> {
+    values.sort();
+    values
+}
+
+fn wheel(number: u16) -> WheelNumber {
+    WheelNumber::new(number).unwrap()
+}
+
+fn numbered(env: &Env, topic: &str, numbers: std::ops::Range<u16>) -> Vec<Record> {
+    let one = |number: u16| {
+        env.record(
+            topic,
+            Partition::OfWheel(wheel(number)),
+            format!("{number:05}"),
+        )
+    };
+    numbers.map(one).collect()
+}
+
+fn expected(numbers: std::ops::Range<u16>) -> Vec<String> {
+    numbers.map(|number| format!("{number:05}")).collect()
+}
+
+async fn every_group_receives_what_was_acknowledged(env: Env) {
+    env.publish(numbered(&env, "t", 0..20)).await;
+    for group in ["a", "b"] {
+        let mut consumer = env.consumer(group, &["t"]).await;
+        let received = env.receive(&mut *consumer, 20).await;
+        assert_eq!(sorted(values(&received)), expected(0..20));
+    }
+}
+
+async fn order_within_a_partition_is_kept(env: Env) {
+    for hundred in 0..5_u16 {
+        let numbers = hundred * 100..(hundred + 1) * 100;
+        let one = |text| env.record("t", Partition::Fixed(2), text);
+        env.publish(expected(numbers).into_iter().map(one).collect())
+            .await;
+    }
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 500).await;
+    assert_eq!(values(&received), expected(0..500));
+    assert!(
+        received
+            .windows(2)
+            .all(|pair| pair[0].offset < pair[1].offset)
+    );
+}
+
+async fn keys_values_and_headers_arrive_unchanged(env: Env) {
+    let all = env.record("t", Partition::Fixed(0), vec![0, 255, 10]);
+    let full = Record {
+        key: Some(Bytes::from_static(b"\x00key\xff")),
+        headers: vec![
+            ("ce_id".to_owned(), Bytes::from_static("Zürich".as_bytes())),
+            ("binary".to_owned(), Bytes::from_static(b"\x00\xff")),
+            ("empty".to_owned(), Bytes::new()),
+        ],
+        ..all.clone()
+    };
+    let bare = Record {
+        value: Bytes::new(),
+        ..all.clone()
+    };
+    let empty_key = Record {
+        key: Some(Bytes::new()),
+        ..all
+    };
+    let sent = vec![full, bare, empty_key];
+    env.publish(sent.clone()).await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    for (record, delivery) in sent.iter().zip(&received) {
+        assert_eq!(
+            (&record.key, &record.value),
+            (&delivery.key, &delivery.value)
+        );
+        let headers: HashMap<String, Bytes> = record.headers.iter().cloned().collect();
+        assert_eq!(headers, delivery.headers);
+    }
+}
+
+async fn slot_mates_share_a_partition(env: Env) {
+    env.publish(numbered(&env, "t", 0..32)).await;
+    env.publish(numbered(&env, "t", 0..32)).await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    for delivery in env.receive(&mut *consumer, 64).await {
+        let number: u16 = values(std::slice::from_ref(&delivery))[0].parse().unwrap();
+        assert_eq!(delivery.partition, wheel(number).partition(PARTITIONS));
+    }
+}
+
+async fn one_key_goes_to_one_partition(env: Env) {
+    let keyed = |key: &'static str| Record {
+        key: Some(Bytes::from_static(key.as_bytes())),
+        ..env.record("t", Partition::ByKey, key)
+    };
+    let keys = ["a", "b", "c", "d", "e", "f"];
+    env.publish(keys.iter().map(|key| keyed(key)).collect())
+        .await;
+    env.publish(keys.iter().map(|key| keyed(key)).collect())
+        .await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let mut homes: HashMap<Bytes, i32> = HashMap::new();
+    for delivery in env.receive(&mut *consumer, 12).await {
+        let home = *homes.entry(delivery.value).or_insert(delivery.partition);
+        assert_eq!(delivery.partition, home);
+    }
+}
+
+async fn a_missing_topic_or_partition_is_told_and_holds_nothing_up(env: Env) {
+    env.publish(numbered(&env, "t", 0..1)).await;
+    let missing = Record {
+        create_topic: false,
+        ..env.record("nowhere", Partition::ByKey, "x")
+    };
+    let outside = env.record("t", Partition::Fixed(PARTITIONS), "x");
+    let negative = env.record("t", Partition::Fixed(-1), "x");
+    let good = env.record("t", Partition::Fixed(0), "good");
+    let begun = env.time.moment();
+    let batch = vec![missing, outside, good.clone(), negative, good];
+    let answers = env.publisher.publish(batch).await;
+    assert!(env.time.moment().since(begun) < Duration::from_millis(2500));
+    let told: Vec<&str> = answers
+        .iter()
+        .map(|answer| match answer {
+            Ok(()) => "ok",
+            Err(PublishError::NoSuchTopic(_)) => "no such topic",
+            Err(error) => panic!("{error}"),
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "no such topic",
+            "no such topic",
+            "ok",
+            "no such topic",
+            "ok"
+        ]
+    );
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    assert_eq!(sorted(values(&received)), ["00000", "good", "good"]);
+}
+
+async fn what_is_too_large_is_refused_and_the_rest_published(env: Env) {
+    let of = |bytes: usize| env.record("t", Partition::Fixed(0), vec![b'x'; bytes]);
+    let largest = limits::CONTENT_BYTES_MAX_DEFAULT + limits::ENVELOPE_BYTES_MAX;
+    let batch = vec![of(1), of(limits::RECORD_BYTES_MAX + 1), of(largest), of(2)];
+    let answers = env.publisher.publish(batch).await;
+    assert!(
+        matches!(
+            answers.as_slice(),
+            [Ok(()), Err(PublishError::Refused(_)), Ok(()), Ok(())]
+        ),
+        "{answers:?}"
+    );
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    let sizes: Vec<usize> = received.iter().map(|one| one.value.len()).collect();
+    assert_eq!(sizes, [1, largest, 2]);
+}
+
+async fn unhandled_deliveries_come_again_after_a_crash(env: Env) {
+    let one = |number: u16| env.record("t", Partition::Fixed(0), format!("{number:05}"));
+    env.publish((0..10).map(one).collect()).await;
+    let mut first = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *first, 10).await;
+    first.handled(&places(&received[..4]));
+    drop(first);
+    let mut second = env.consumer("g", &["t"]).await;
+    let again = env.receive(&mut *second, 6).await;
+    assert_eq!(values(&again), expected(4..10));
+}
+
+async fn handling_out_of_order_skips_nothing(env: Env) {
+    let one = |number: u16| env.record("t", Partition::Fixed(0), format!("{number:05}"));
+    env.publish((0..10).map(one).collect()).await;
+    let mut first = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *first, 10).await;
+    first.handled(&places(&received[5..]));
+    first.handled(&places(&received[..2]));
+    first.close().await;
+    let mut second = env.consumer("g", &["t"]).await;
+    let again = env.receive(&mut *second, 8).await;
+    assert_eq!(
+        values(&again),
+        expected(2..10),
+        "from the oldest that was not handled"
+    );
+}
+
+async fn what_is_handled_when_it_closes_does_not_come_again(env: Env) {
+    env.publish(numbered(&env, "t", 0..40)).await;
+    let mut first = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *first, 40).await;
+    env.finish(first, &received).await;
+    env.publish(numbered(&env, "t", 40..44)).await;
+    let mut second = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *second, 4).await;
+    assert_eq!(sorted(values(&received)), expected(40..44));
+}
+
+async fn a_full_worker_stays_a_member_and_goes_on_later(env: Env) {
+    let mut consumer = env.consumer("g", &["t"]).await;
+    env.publish(numbered(&env, "t", 0..4)).await;
+    let first = env.receive(&mut *consumer, 4).await;
+    // More than is taken in hand, so that the partitions are paused as well.
+    env.publish(numbered(&env, "t", 4..900)).await;
+    for _ in 0..4 {
+        let none = consumer.receive(0, STEP).await.unwrap();
+        assert_eq!(none, Vec::new());
+    }
+    consumer.handled(&places(&first));
+    let rest = env.receive(&mut *consumer, 896).await;
+    assert_eq!(sorted(values(&rest)), expected(4..900));
+    env.finish(consumer, &rest).await;
+    env.publish(numbered(&env, "t", 900..901)).await;
+    let mut next = env.consumer("g", &["t"]).await;
+    assert_eq!(
+        values(&env.receive(&mut *next, 1).await),
+        expected(900..901)
+    );
+}
+
+async fn a_receive_that_is_given_up_loses_nothing(env: Env) {
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let publisher = Arc::clone(&env.publisher);
+    let batches: Vec<_> = (0..20)
+        .map(|at| numbered(&env, "t", at * 5..(at + 1) * 5))
+        .collect();
+    let publishing = tokio::spawn(async move {
+        for batch in batches {
+            for answer in publisher.publish(batch).await {
+                answer.unwrap();
+            }
+        }
+    });
+    let until = env.time.moment().after(LIMIT);
+    let mut received = Vec::new();
+    while received.len() < 100 {
+        let impatient = Duration::from_micros(700);
+        let some = env.time.within(impatient, consumer.receive(7, STEP)).await;
+        received.extend(some.map(Result::unwrap).unwrap_or_default());
+        assert!(
+            env.time.moment() < until,
+            "{} of 100 in time",
+            received.len()
+        );
+    }
+    publishing.await.unwrap();
+    assert_eq!(sorted(values(&received)), expected(0..100));
+}
+
+async fn two_members_share_the_partitions_and_one_takes_over(env: Env) {
+    let mut first = env.consumer("g", &["t"]).await;
+    let mut second = env.consumer("g", &["t"]).await;
+    let until = env.time.moment().after(LIMIT);
+    let mut number = 0;
+    // Until a round is delivered to both: membership takes a moment.
+    loop {
+        env.publish(numbered(&env, "t", number..number + 8)).await;
+        number += 8;
+        let (of_first, of_second) =
+            tokio::join!(first.receive(100, STEP), second.receive(100, STEP));
+        let (of_first, of_second) = (of_first.unwrap(), of_second.unwrap());
+        first.handled(&places(&of_first));
+        second.handled(&places(&of_second));
+        if !of_first.is_empty() && !of_second.is_empty() {
+            let of = |some: &[Delivery]| some.iter().map(|one| one.partition).collect::<Vec<_>>();
+            let (of_first, of_second) = (of(&of_first), of(&of_second));
+            if of_first
+                .iter()
+                .all(|partition| !of_second.contains(partition))
+            {
+                break;
+            }
+        }
+        assert!(
+            env.time.moment() < until,
+            "the members never shared the partitions"
+        );
+    }
+    second.close().await;
+    let marker = |partition| env.record("t", Partition::Fixed(partition), "last");
+    env.publish((0..PARTITIONS).map(marker).collect()).await;
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < PARTITIONS as usize {
+        for delivery in first.receive(100, STEP).await.unwrap() {
+            if delivery.value.as_ref() == b"last" {
+                seen.insert(delivery.partition);
+            }
+        }
+        assert!(env.time.moment() < until, "only {seen:?} were taken over");
+    }
+}
+
+async fn a_group_that_came_first_sees_a_topic_that_is_created_later(env: Env) {
+    let mut consumer = env.consumer("g", &["t", "u"]).await;
+    env.publish(numbered(&env, "u", 0..4)).await;
+    env.publish(numbered(&env, "t", 4..8)).await;
+    let received = env.receive(&mut *consumer, 8).await;
+    assert_eq!(sorted(values(&received)), expected(0..8));
+}
+
+async fn still_queued_until_it_is_handled(env: Env) {
+    let probe = |number: u16, since| Probe {
+        topic: env.name("t"),
+        group: env.name("g"),
+        wheel: wheel(number),
+        since,
+    };
+    let since = env.time.now();
+    let probes: Vec<Probe> = (0..4).map(|number| probe(number, since)).collect();
+    assert_eq!(
+        env.publisher.still_queued(&probes).await,
+        [false; 4],
+        "nothing was published"
+    );
+    env.publish(numbered(&env, "t", 0..3)).await;
+    let queued = env.publisher.still_queued(&probes).await;
+    assert_eq!(
+        queued,
+        [true, true, true, false],
+        "nobody has read the group's partitions"
+    );
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    let queued = env.publisher.still_queued(&probes).await;
+    assert_eq!(queued, [true, true, true, false], "received is not handled");
+    let (handled, rest): (Vec<Delivery>, Vec<Delivery>) = received
+        .into_iter()
+        .partition(|one| one.value.as_ref() != b"00001");
+    assert_eq!(rest.len(), 1);
+    env.finish(consumer, &handled).await;
+    let queued = env.publisher.still_queued(&probes).await;
+    assert_eq!(queued, [false, true, false, false]);
+    let later = env.time.now().after(Duration::from_secs(60));
+    assert_eq!(
+        env.publisher.still_queued(&[probe(1, later)]).await,
+        [false]
+    );
+}
+
+async fn topics_are_created_once_and_the_queue_answers(env: Env) {
+    env.publisher.ping().await.unwrap();
+    let topics = env.names(&["t", "u"]);
+    env.publisher.ensure_topics(&topics).await.unwrap();
+    env.publisher.ensure_topics(&topics).await.unwrap();
+    let user = Record {
+        create_topic: false,
+        ..env.record("t", Partition::Fixed(PARTITIONS - 1), "x")
+    };
+    env.publish(vec![user]).await;
+    assert_eq!(env.publisher.publish(Vec::new()).await, Vec::new());
+    env.publisher.close(Duration::from_secs(5)).await;
+}
+
+/// Runs every case of the contract as a test of its own.
+macro_rules! contract {
+    ([$(#[$test:meta])*] $env:expr) => {
+        contract!(@each [$(#[$test])*] $env;
+            every_group_receives_what_was_acknowledged,
+            order_within_a_partition_is_kept,
+            keys_values_and_headers_arrive_unchanged,
+            slot_mates_share_a_partition,
+            one_key_goes_to_one_partition,
+            a_missing_topic_or_partition_is_told_and_holds_nothing_up,
+            what_is_too_large_is_refused_and_the_rest_published,
+            unhandled_deliveries_come_again_after_a_crash,
+            handling_out_of_order_skips_nothing,
+            what_is_handled_when_it_closes_does_not_come_again,
+            a_full_worker_stays_a_member_and_goes_on_later,
+            a_receive_that_is_given_up_loses_nothing,
+            two_members_share_the_partitions_and_one_takes_over,
+            a_group_that_came_first_sees_a_topic_that_is_created_later,
+            still_queued_until_it_is_handled,
+            topics_are_created_once_and_the_queue_answers,
+        );
+    };
+    (@each $tests:tt $env:expr; $($case:ident,)*) => {
+        $(contract!(@one $tests $env; $case);)*
+    };
+    (@one [$(#[$test:meta])*] $env:expr; $case:ident) => {
+        $(#[$test])*
+        async fn $case() {
+            super::$case($env).await;
+        }
+    };
+}
+use contract;

@@ -1,1 +1,192 @@
-//! cli
+//! The command line: nouns, then verbs; one file per noun.
+//!
+//! What a command prints for people goes to standard output; a failure is one sentence on standard error and an exit
+//! code ([`Exit`]).
+
+mod config;
+mod doctor;
+mod healthcheck;
+mod init;
+mod node;
+mod output;
+mod request;
+mod serve;
+mod task;
+
+use std::{io::Write as _, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::{client, config::SettingsArgs, queue, store};
+
+/// How a command ended; the number is the exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Done.
+    Ok = 0,
+    /// Failed.
+    Failed = 1,
+    /// The command, the settings or the request is wrong: fix it.
+    Usage = 2,
+    /// There is no such task.
+    NotFound = 3,
+    /// The service cannot be reached, or cannot do it now: try again later.
+    Unavailable = 4,
+    /// Too late: the task had started or ended.
+    TooLate = 5,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command or the request is wrong; 3 not found; \
+4 the service is unavailable: try again later; 5 too late: the task had started or ended";
+
+/// A durable, distributed timer service.
+#[derive(Debug, Parser)]
+#[command(name = "tickwheel", version, about, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a node of the service.
+    Serve(SettingsArgs),
+    /// Create the schema and the topics, or check them.
+    Init(SettingsArgs),
+    /// Find out what is wrong with a setup.
+    Doctor(SettingsArgs),
+    /// Register, read and change tasks.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Task(task::Command),
+    /// Print and check settings.
+    #[command(subcommand)]
+    Config(config::Command),
+    /// Ask a node whether it is ready; for containers.
+    Healthcheck(healthcheck::Command),
+}
+
+/// How to reach the service, and how to print its answers.
+#[derive(Debug, Clone, Args)]
+struct ClientArgs {
+    /// Server of the service; several, separated by commas, are tried in turn.
+    #[arg(
+        long,
+        env = "TICKWHEEL_SERVER",
+        default_value = "http://127.0.0.1:7420",
+        value_name = "URL"
+    )]
+    server: String,
+    /// How answers are printed.
+    #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// Indented JSON.
+    Json,
+    /// One JSON value a line.
+    Jsonl,
+}
+
+/// Why a command failed: a sentence, and the exit code.
+#[derive(Debug)]
+struct Failure {
+    exit: Exit,
+    text: String,
+}
+
+impl Failure {
+    fn failed(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Failed,
+            text: text.into(),
+        }
+    }
+
+    fn usage(text: impl Into<String>) -> Self {
+        Self {
+            exit: Exit::Usage,
+            text: text.into(),
+        }
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        let exit = match error {
+            client::Error::Refused { .. } | client::Error::Invalid(_) => Exit::Usage,
+            client::Error::NotFound { .. } => Exit::NotFound,
+            client::Error::Unavailable { .. } | client::Error::Transport { .. } => {
+                Exit::Unavailable
+            }
+            client::Error::Unexpected { .. } => Exit::Failed,
+        };
+        Self {
+            exit,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self {
+            exit: Exit::Failed,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        let exit = match error {
+            store::Error::Unavailable { .. } => Exit::Unavailable,
+            store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Failed,
+        };
+        Self {
+            exit,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<queue::Error> for Failure {
+    fn from(error: queue::Error) -> Self {
+        let exit = match error {
+            queue::Error::Unavailable { .. } => Exit::Unavailable,
+            queue::Error::Unsuitable { .. } => Exit::Failed,
+        };
+        Self {
+            exit,
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<crate::config::Invalid> for Failure {
+    fn from(invalid: crate::config::Invalid) -> Self {
+        Self::usage(invalid.to_string())
+    }
+}
+
+/// Runs a command.
+pub async fn run(cli: Cli) -> ExitCode {
+    let ended = match cli.command {
+        Command::Serve(settings) => serve::run(settings).await,
+        Command::Init(settings) => init::run(settings).await,
+        Command::Doctor(settings) => doctor::run(settings).await,
+        Command::Task(command) => task::run(command).await,
+        Command::Config(command) => config::run(&command),
+        Command::Healthcheck(command) => healthcheck::run(command).await,
+    };
+    let exit = ended.unwrap_or_else(|failure| {
+        // With standard error closed there is nobody to tell; the exit code tells.
+        writeln!(std::io::stderr(), "error: {}", failure.text).unwrap_or_default();
+        failure.exit
+    });
+    ExitCode::from(exit as u8)
+}

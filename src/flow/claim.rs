@@ -106,7 +106,7 @@ impl Claimer {
         let fresh = row.is_some();
         if spec.is_expired(
             row.as_ref()
-                .map_or(request.id.first_start(), |row| row.detail.start),
+                .map_or_else(|| request.id.first_start(), |row| row.detail.start),
             self.ctx.now(),
         ) && row.as_ref().is_none_or(|row| row.state != State::Claimed)
         {

@@ -87,6 +87,9 @@ impl Clock {
             None => self.ctx.store.clock(self.wheel, Freshness::Quorum).await?,
         };
         self.hands.learn(self.wheel, row.opened);
+        if row.owner != self.ctx.me {
+            self.end("lost");
+        }
         let now = self.ctx.time.moment();
         self.note_free(&row, now);
         let (to, reason) = match clock::next(&row, &self.ctx.rules, &self.situation(now)) {
@@ -260,7 +263,10 @@ impl Clock {
         let now = self.ctx.now();
         let next = tick.end_of(tick.last_ended(now).plus(1));
         let until = now.until(next).max(Duration::from_millis(1));
+        let expected = self.members.view().preferred(self.wheel) == Some(self.ctx.me);
         match ticked {
+            // It is about to be handed to this node.
+            Ticked::Rested(Rest::Held) if expected => until.min(FREE),
             Ticked::Rested(Rest::LeftToPreferred) | Ticked::Lost => until.min(FREE),
             Ticked::Swapped(Reason::HandOver | Reason::GiveUp | Reason::Resign)
             | Ticked::Swapped(Reason::Advance | Reason::TakeOver)

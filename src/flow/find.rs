@@ -28,7 +28,7 @@ use crate::{
 const NEAR_POINTS: usize = 3;
 
 /// Ticks behind its start in which the backup entry of a near `kafka` task may lie.
-const BACKUP_TICKS: i64 = 8;
+const BACKUP_TICKS: i64 = 12;
 
 /// What a registration left of a task.
 #[derive(Debug, Clone)]

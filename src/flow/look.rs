@@ -6,6 +6,8 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use futures_util::future::join_all;
+
 use super::{
     api::Fault,
     context::Context,
@@ -72,17 +74,24 @@ impl Looker {
             .collect();
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
-        for (index, ((look, decision), row)) in looks.iter().zip(&decisions).zip(rows).enumerate() {
-            metrics::counter!("tickwheel_looks_total", "decision" => name(decision)).increment(1);
-            let ended = match decision {
-                Decision::End { event } => self.end(look, row, event.clone()).await,
-                Decision::EndSteps => match row {
-                    Some(row) => end::steps(&self.ctx, &row).await,
-                    None => Ok(()),
-                },
-                Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. } => continue,
-            };
-            if let Some(result) = results.get_mut(index) {
+        let ends = looks.iter().zip(&decisions).zip(rows).map(
+            |((look, decision), row)| async move {
+                metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
+                    .increment(1);
+                match (decision, row) {
+                    (Decision::End { event }, row) => {
+                        Some(self.end(look, row, event.clone()).await)
+                    }
+                    (Decision::EndSteps, Some(row)) => Some(end::steps(&self.ctx, &row).await),
+                    (Decision::EndSteps, None)
+                    | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => {
+                        None
+                    }
+                }
+            },
+        );
+        for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
+            if let Some(ended) = ended {
                 *result = ended;
             }
         }

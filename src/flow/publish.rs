@@ -247,7 +247,11 @@ impl Publisher {
             tokio::select! {
                 biased;
                 () = self.term.ended.cancelled() => return,
-                Some(_) = firing.join_next() => {}
+                Some(fired) = firing.join_next() => if let Err(error) = fired {
+                    // What it held is in nobody's hands: end the term, so that it is read again.
+                    tracing::error!(wheel = self.term.wheel.get(), %error, "a batch failed; its wheel is taken anew");
+                    self.term.ended.cancel();
+                },
                 () = self.term.held.notified() => {}
                 () = async { self.ctx.time.sleep_until_wall(wake.unwrap_or(Millis::MAX)).await }, if wake.is_some() => {}
             }

@@ -249,11 +249,11 @@ pub(super) fn near_record(
             stamp,
         );
     }
-    let due = backup_due(
-        ctx.shape(),
-        opened.max(ctx.tick().tick_of(start)),
-        ctx.time.random(),
-    );
+    // Its slot must not be read ahead before the task has gone out from memory and the backup is marked.
+    let behind = opened
+        .max(ctx.tick().tick_of(start))
+        .plus(ctx.rules.look_ahead);
+    let due = backup_due(ctx.shape(), behind, ctx.time.random());
     let entry = Entry::due(
         id,
         generation,

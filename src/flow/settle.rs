@@ -235,7 +235,7 @@ impl Settler {
                 Ok(rows) => answer(request, rows.get(index).and_then(Option::as_ref)),
             }
         });
-        answers.inspect(|answer| count(answer)).collect()
+        answers.inspect(count).collect()
     }
 }
 

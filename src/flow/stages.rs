@@ -49,8 +49,25 @@ impl Stages {
             Arc::clone(term),
         );
         let eraser = Eraser::new(Arc::clone(&self.ctx), Arc::clone(term));
-        self.tasks.spawn(reader.run());
-        self.tasks.spawn(publisher.run());
-        self.tasks.spawn(eraser.run());
+        self.watch(term, "read", reader.run());
+        self.watch(term, "publish", publisher.run());
+        self.watch(term, "erase", eraser.run());
+    }
+
+    /// Runs a stage. One that panics ends its term: a wheel whose stage is gone would look owned and stand still.
+    fn watch(
+        &self,
+        term: &Arc<Term>,
+        name: &'static str,
+        stage: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let term = Arc::clone(term);
+        let running = tokio::spawn(stage);
+        self.tasks.spawn(async move {
+            if let Err(error) = running.await {
+                tracing::error!(wheel = term.wheel.get(), name, %error, "a stage failed; its wheel is taken anew");
+                term.ended.cancel();
+            }
+        });
     }
 }

@@ -99,18 +99,18 @@ mod tests {
         fn items_come_out_in_order_and_never_early(dues in prop::collection::vec(0..50i64, 0..60), steps in prop::collection::vec((0..60i64, 1..9usize), 0..30)) {
             let mut queue = DueQueue::default();
             for due in &dues { queue.push(Millis(*due), 3, *due); }
-            let (mut now, mut out) = (0, Vec::new());
+            let (mut now, mut out, total) = (0, Vec::new(), dues.len());
             for (later, max) in steps {
                 now = now.max(later);
                 let taken = queue.pop_due(Millis(now), max);
                 prop_assert!(taken.iter().all(|due| *due <= now) && taken.len() <= max);
                 prop_assert!(taken.len() == max || queue.next_due().is_none_or(|due| due > Millis(now)));
                 out.extend(taken);
-                prop_assert_eq!(queue.len(), dues.len() - out.len());
+                prop_assert_eq!(queue.len(), total - out.len());
                 prop_assert_eq!(queue.bytes(), 3 * queue.len() as u64);
             }
             out.extend(queue.pop_due(Millis(100), 100));
-            let mut sorted = dues.clone();
+            let mut sorted = dues;
             sorted.sort_unstable();
             prop_assert!(queue.is_empty());
             prop_assert_eq!(out.len(), sorted.len());

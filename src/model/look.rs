@@ -141,10 +141,11 @@ mod tests {
                 assert!(interval <= (INTERVAL_MAX * 3 / 2).max(step.duration() * 2));
                 looks.push(next);
             }
-            let day = id.first_start().after(Duration::from_secs(3600));
+            let hour = id.first_start().after(Duration::from_secs(3600));
+            let copies = looks.iter().filter(|look| **look < hour).count();
             assert!(
-                looks.iter().filter(|look| **look < day).count() < 16,
-                "{seconds} s"
+                copies < 32,
+                "{copies} looks in an hour at a step of {seconds} s"
             );
         }
     }

@@ -1,0 +1,66 @@
+//! `tickwheel init`: creates the schema, or checks it, and proves that the servers do what is needed.
+
+use std::io::Write as _;
+
+use super::{Exit, Failure, node};
+use crate::{
+    config::{Settings, SettingsArgs},
+    model::{time::TickLength, wheel::Shape},
+    queue::{Publisher as _, kafka::KafkaPublisher},
+    store::cassandra::{self, Initialized},
+    time_source::TimeSource,
+};
+
+/// Copies of every row where there are enough servers: a quorum survives the loss of one.
+const COPIES: usize = 3;
+
+/// Runs the command.
+pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
+    let time = TimeSource::real();
+    let mut store = node::store(&settings)?;
+    let shape = shape(&settings)?;
+    if settings.replication_factor.is_none() {
+        let servers = cassandra::servers(&store, &time).await?;
+        store.replication_factor = u8::try_from(servers.min(COPIES)).unwrap_or(1);
+    }
+    let initialized = cassandra::init(&store, shape, &time).await?;
+    let found = match initialized {
+        Initialized::Created => "is ready",
+        Initialized::AlreadyThere => "was ready already",
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "keyspace {} {found}: {} wheels, ticks of {} ms, {} slots; conditional writes and claim groups work",
+        store.keyspace,
+        shape.wheels(),
+        shape.tick().millis(),
+        shape.slots(),
+    )?;
+    if store.replication_factor == 1 && initialized == Initialized::Created {
+        writeln!(
+            out,
+            "note: one copy of every row: what its server loses is lost"
+        )?;
+    }
+    drop(out);
+    if !settings.kafka.is_empty() {
+        let queue = KafkaPublisher::connect(node::queue(&settings)?, time)?;
+        queue.ping().await?;
+        writeln!(
+            std::io::stdout().lock(),
+            "kafka answers; topics of callbacks are created when they are first used, with {} partitions",
+            settings.partitions
+        )?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn shape(settings: &Settings) -> Result<Shape, Failure> {
+    let tick = TickLength::new(settings.tick)
+        .ok_or_else(|| Failure::usage("tick: use 100ms to 60s, in whole milliseconds"))?;
+    Shape::new(settings.wheels, tick, settings.slots).ok_or_else(|| {
+        Failure::usage("wheels, slots: use a power of two up to 4096, and at least 2 slots")
+    })
+}

@@ -1,0 +1,95 @@
+//! From settings to the parts of a node: shared by `serve`, `init` and `doctor`.
+
+use super::Failure;
+use crate::{
+    app,
+    config::{LogFormat, QueueKind, Role, Settings, StoreKind},
+    flow::context,
+    queue::kafka,
+    store::cassandra,
+    telemetry,
+};
+
+/// How to reach the store; its copies are set for `init`, which may not know them yet.
+pub(super) fn store(settings: &Settings) -> Result<cassandra::Settings, Failure> {
+    match settings.store {
+        StoreKind::Cassandra => {}
+        StoreKind::Embedded => {
+            return Err(Failure::usage(
+                "store: the embedded store is not in this version: use --store cassandra --cassandra HOST:PORT",
+            ));
+        }
+    }
+    if settings.cassandra.is_empty() {
+        return Err(Failure::usage(
+            "cassandra: no contact point is set: add --cassandra HOST:PORT",
+        ));
+    }
+    let mut store = cassandra::Settings::new(settings.cassandra.clone(), settings.keyspace.clone());
+    if let Some(copies) = settings.replication_factor {
+        store.replication_factor = u8::try_from(copies).map_err(|_| {
+            Failure::usage(format!(
+                "replication_factor: {copies} copies are too many: use 1 to 5"
+            ))
+        })?;
+    }
+    Ok(store)
+}
+
+/// How to reach the queue.
+pub(super) fn queue(settings: &Settings) -> Result<kafka::Settings, Failure> {
+    match settings.queue {
+        QueueKind::Kafka => {}
+        // `--store cassandra --kafka ADDRESS` says enough.
+        QueueKind::Embedded if !settings.kafka.is_empty() => {}
+        QueueKind::Embedded => {
+            return Err(Failure::usage(
+                "queue: the embedded queue is not in this version: use --queue kafka --kafka HOST:PORT",
+            ));
+        }
+    }
+    if settings.kafka.is_empty() {
+        return Err(Failure::usage(
+            "kafka: no bootstrap server is set: add --kafka HOST:PORT",
+        ));
+    }
+    let mut queue = kafka::Settings::new(&settings.kafka.join(","));
+    queue.partitions = i32::from(settings.partitions);
+    queue.replication_factor = settings.replication_factor.map(i32::from);
+    Ok(queue)
+}
+
+/// The parts of a node.
+pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
+    Ok(app::Options {
+        listen: settings.listen,
+        name: settings.node_name.clone().unwrap_or_else(host_name),
+        advertise: settings.advertise.clone(),
+        cassandra: store(settings)?,
+        kafka: queue(settings)?,
+        settings: context::Settings {
+            scans: settings.roles.contains(&Role::Scanner),
+            ..context::Settings::default()
+        },
+        drain_timeout: settings.drain_timeout,
+        content_bytes_max: settings.content_bytes_max,
+    })
+}
+
+/// How log lines are written.
+pub(super) const fn log_format(settings: &Settings) -> telemetry::LogFormat {
+    match settings.log_format {
+        LogFormat::Text => telemetry::LogFormat::Text,
+        LogFormat::Json => telemetry::LogFormat::Json,
+    }
+}
+
+fn host_name() -> String {
+    let read = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    let name = read.trim();
+    if name.is_empty() {
+        "node".to_owned()
+    } else {
+        name.to_owned()
+    }
+}

@@ -1,0 +1,122 @@
+//! Prints answers.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::Format;
+use crate::client::{TargetResponse, TaskResponse};
+
+/// Prints an answer about a task: `outcome` says what was done.
+pub(super) fn task(
+    out: &mut impl Write,
+    format: Format,
+    outcome: Option<&str>,
+    task: &TaskResponse,
+) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Answer<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        outcome: Option<&'a str>,
+        #[serde(flatten)]
+        task: &'a TaskResponse,
+    }
+    let answer = Answer { outcome, task };
+    match format {
+        Format::Table => rows(out, outcome, task),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &answer)?;
+            writeln!(out)
+        }
+        Format::Jsonl => {
+            serde_json::to_writer(&mut *out, &answer)?;
+            writeln!(out)
+        }
+    }
+}
+
+fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io::Result<()> {
+    let target = match &task.target {
+        TargetResponse::Callback { name } => format!("callback {name}"),
+        TargetResponse::Kafka { topic, .. } => format!("topic {topic}"),
+    };
+    let text = |text: &crate::http::dto::text::InstantText| text.0.clone();
+    let labels = task
+        .labels
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"));
+    let labels: Vec<String> = labels.collect();
+    let attempts = format!("{} of {}", task.attempt, task.max_attempts);
+    let rows = [
+        ("outcome", outcome.map(str::to_owned)),
+        ("id", Some(task.id.clone())),
+        ("target", Some(target)),
+        ("collection", task.collection.clone()),
+        ("state", Some(state(task))),
+        ("start", Some(text(&task.start_time))),
+        (
+            "next",
+            Some(text(&task.effective_start_time)).filter(|at| *at != task.start_time.0),
+        ),
+        ("fired", task.fire_time.as_ref().map(text)),
+        ("claimed", task.claim_time.as_ref().map(text)),
+        ("ended", task.end_time.as_ref().map(text)),
+        ("attempt", Some(attempts).filter(|_| task.attempt > 0)),
+        ("worker", task.worker.clone()),
+        (
+            "progress",
+            task.progress.as_ref().map(|raw| raw.get().to_owned()),
+        ),
+        (
+            "result",
+            task.result.as_ref().map(|raw| raw.get().to_owned()),
+        ),
+        ("error", task.error.clone()),
+        (
+            "labels",
+            Some(labels.join(" ")).filter(|labels| !labels.is_empty()),
+        ),
+        (
+            "payload",
+            task.payload.as_ref().map(|raw| raw.get().to_owned()),
+        ),
+        (
+            "payload",
+            task.payload_base64
+                .as_ref()
+                .map(|text| format!("base64 {text}")),
+        ),
+    ];
+    for (name, value) in rows {
+        if let Some(value) = value {
+            writeln!(out, "{name:<12}{}", printable(&value))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the state's name, as the API writes it.
+pub(super) fn state(task: &TaskResponse) -> String {
+    let name = serde_json::to_value(task.state).ok();
+    let name = name
+        .as_ref()
+        .and_then(serde_json::Value::as_str)
+        .unwrap_or_default();
+    if task.cancel_requested {
+        format!("{name} (cancel requested)")
+    } else {
+        name.to_owned()
+    }
+}
+
+/// A payload must not move the cursor of who reads it.
+pub(super) fn printable(text: &str) -> String {
+    let shown = |c: char| {
+        if c.is_control() && c != '\n' && c != '\t' {
+            '\u{fffd}'
+        } else {
+            c
+        }
+    };
+    text.chars().map(shown).collect()
+}

@@ -1,0 +1,274 @@
+//! `tickwheel task register`: flags -> the request.
+
+use std::{
+    collections::BTreeMap,
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use clap::Args;
+use serde_json::value::RawValue;
+
+use super::Failure;
+use crate::{
+    client::Task,
+    http::dto::{
+        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
+        task_request::{Priority, TaskRequest},
+        text::{DurationText, InstantText},
+    },
+};
+
+/// A task to register.
+#[derive(Debug, Clone, Default, Args)]
+pub(super) struct RegisterArgs {
+    /// Callback that executes it.
+    #[arg(
+        long,
+        value_name = "NAME",
+        required_unless_present = "topic",
+        conflicts_with = "topic"
+    )]
+    callback: Option<String>,
+    /// Kafka topic that its payload is published to instead.
+    #[arg(long, value_name = "TOPIC")]
+    topic: Option<String>,
+    /// Start it this long from now, such as 90s or "1h 30m"; without --delay and --at it starts now.
+    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
+    delay: Option<String>,
+    /// Start it then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+    /// Payload as JSON.
+    #[arg(long, value_name = "JSON", conflicts_with = "payload_file")]
+    payload: Option<String>,
+    /// File with the payload, - for standard input: JSON if it is, else bytes.
+    #[arg(long, value_name = "FILE")]
+    payload_file: Option<PathBuf>,
+    /// Media type of the payload; with another than application/json it is sent as bytes.
+    #[arg(long, value_name = "TYPE")]
+    content_type: Option<String>,
+    /// Subset of the callback's tasks it belongs to.
+    #[arg(long, value_name = "NAME", conflicts_with = "topic")]
+    collection: Option<String>,
+    /// Which of the callback's queues it travels in: high, normal, low.
+    #[arg(long, value_name = "PRIORITY", value_parser = priority)]
+    priority: Option<Priority>,
+    /// A label; may be repeated.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = pair)]
+    labels: Vec<(String, String)>,
+    /// How often it may be tried.
+    #[arg(long, value_name = "COUNT")]
+    max_attempts: Option<u32>,
+    /// How long it may stay unclaimed before it is published again.
+    #[arg(long, value_name = "DURATION")]
+    claim_timeout: Option<String>,
+    /// How long an attempt lives after its claim or its last heartbeat.
+    #[arg(long, value_name = "DURATION")]
+    heartbeat_timeout: Option<String>,
+    /// How long after its start time it is still useful.
+    #[arg(long, value_name = "DURATION")]
+    expire_after: Option<String>,
+    /// How long it can be read once it has ended.
+    #[arg(long, value_name = "DURATION")]
+    retention: Option<String>,
+    /// Key of the record.
+    #[arg(long, value_name = "TEXT", conflicts_with = "callback")]
+    key: Option<String>,
+    /// Header of the record; may be repeated.
+    #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "callback")]
+    headers: Vec<(String, String)>,
+    /// Partition of the record.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "callback")]
+    partition: Option<i32>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=');
+    let (name, value) = pair.ok_or_else(|| "expected NAME=VALUE".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+fn priority(text: &str) -> Result<Priority, String> {
+    match text {
+        "high" => Ok(Priority::High),
+        "normal" => Ok(Priority::Normal),
+        "low" => Ok(Priority::Low),
+        _ => Err("expected high, normal or low".to_owned()),
+    }
+}
+
+impl RegisterArgs {
+    /// Returns the task.
+    pub(super) fn task(self) -> Result<Task, Failure> {
+        let (payload, payload_base64) = self.content()?;
+        let labels: BTreeMap<String, String> = self.labels.into_iter().collect();
+        let headers = self.headers.into_iter().map(|(name, value)| KafkaHeader {
+            name,
+            value: Some(value),
+            value_base64: None,
+        });
+        let headers: Vec<KafkaHeader> = headers.collect();
+        let kafka = self.topic.map(|topic| KafkaTarget {
+            topic,
+            key: self.key,
+            key_base64: None,
+            headers: (!headers.is_empty()).then_some(KafkaHeaders::List(headers)),
+            partition: self.partition,
+        });
+        Ok(Task::from(TaskRequest {
+            callback: self.callback.map(CallbackTarget::Name),
+            kafka,
+            collection: self.collection,
+            start_time: self.at.map(InstantText),
+            delay: self.delay.map(DurationText),
+            payload,
+            payload_base64,
+            content_type: self.content_type,
+            priority: self.priority,
+            max_attempts: self.max_attempts,
+            retry: None,
+            claim_timeout: self.claim_timeout.map(DurationText),
+            heartbeat_timeout: self.heartbeat_timeout.map(DurationText),
+            expire_after: self.expire_after.map(DurationText),
+            retention: self.retention.map(DurationText),
+            labels: (!labels.is_empty()).then_some(labels),
+        }))
+    }
+
+    /// Returns the payload as JSON or as base64.
+    fn content(&self) -> Result<(Option<Box<RawValue>>, Option<String>), Failure> {
+        let json_wanted = self
+            .content_type
+            .as_deref()
+            .is_none_or(|t| t == "application/json");
+        if let Some(text) = &self.payload {
+            if !json_wanted {
+                return Ok((None, Some(STANDARD.encode(text))));
+            }
+            let raw = RawValue::from_string(text.clone());
+            let raw =
+                raw.map_err(|error| Failure::usage(format!("--payload is not JSON: {error}")))?;
+            return Ok((Some(raw), None));
+        }
+        let Some(path) = &self.payload_file else {
+            return Ok((None, None));
+        };
+        let bytes = read(path).map_err(|error| {
+            Failure::usage(format!(
+                "cannot read the payload from {}: {error}",
+                path.display()
+            ))
+        })?;
+        let text = std::str::from_utf8(&bytes).ok().filter(|_| json_wanted);
+        let raw = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
+        let base64 = raw.is_none().then(|| STANDARD.encode(&bytes));
+        Ok((raw, base64))
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    std::fs::read(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Parsed {
+        #[command(flatten)]
+        register: RegisterArgs,
+    }
+
+    fn written(flags: &[&str]) -> serde_json::Value {
+        let parsed = Parsed::try_parse_from([&["register"], flags].concat()).unwrap();
+        serde_json::to_value(parsed.register.task().unwrap().request()).unwrap()
+    }
+
+    #[test]
+    fn flags_become_the_request() {
+        let flags = [
+            "--callback",
+            "c",
+            "--delay",
+            "1h 30m",
+            "--payload",
+            r#"{"n": 1.50}"#,
+            "--label",
+            "a=b=c",
+            "--priority",
+            "low",
+            "--max-attempts",
+            "3",
+        ];
+        let wanted = json!({
+            "callback": "c", "delay": "1h 30m", "payload": {"n": 1.5}, "labels": {"a": "b=c"},
+            "priority": "low", "max_attempts": 3,
+        });
+        assert_eq!(written(&flags), wanted);
+    }
+
+    #[test]
+    fn a_record_has_key_headers_and_partition() {
+        let flags = [
+            "--topic",
+            "t",
+            "--at",
+            "2030-01-01T00:00:00Z",
+            "--key",
+            "k",
+            "--header",
+            "h=v",
+            "--partition",
+            "3",
+            "--payload",
+            "plain",
+            "--content-type",
+            "text/plain",
+        ];
+        let wanted = json!({
+            "kafka": {"topic": "t", "key": "k", "headers": [{"name": "h", "value": "v"}], "partition": 3},
+            "start_time": "2030-01-01T00:00:00Z", "payload_base64": "cGxhaW4=", "content_type": "text/plain",
+        });
+        assert_eq!(written(&flags), wanted);
+    }
+
+    #[test]
+    fn a_file_is_json_if_it_can_be() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        std::fs::write(path, "[1]\n").unwrap();
+        let flags = ["--callback", "c", "--payload-file", path];
+        assert_eq!(written(&flags), json!({"callback": "c", "payload": [1]}));
+        std::fs::write(path, [0xff]).unwrap();
+        assert_eq!(
+            written(&flags),
+            json!({"callback": "c", "payload_base64": "/w=="})
+        );
+    }
+
+    #[test]
+    fn contradictory_flags_are_refused() {
+        for flags in [
+            vec!["--delay", "1s"],
+            vec!["--callback", "c", "--topic", "t"],
+            vec!["--callback", "c", "--delay", "1s", "--at", "x"],
+            vec!["--callback", "c", "--key", "k"],
+        ] {
+            assert!(
+                Parsed::try_parse_from([&["register"], flags.as_slice()].concat()).is_err(),
+                "{flags:?}"
+            );
+        }
+    }
+}

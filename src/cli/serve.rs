@@ -1,0 +1,50 @@
+//! `tickwheel serve`: runs a node until it is told to stop.
+
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use super::{Exit, Failure, node};
+use crate::{
+    app,
+    config::{Settings, SettingsArgs},
+    telemetry,
+    time_source::TimeSource,
+};
+
+/// Runs the command.
+pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
+    let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
+    let options = node::options(&settings)?;
+    telemetry::start_logging(node::log_format(&settings), &settings.log)
+        .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    let prometheus =
+        telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
+    let stop = CancellationToken::new();
+    listen_for_signals(stop.clone(), settings.drain_timeout)?;
+    app::run(options, TimeSource::real(), Some(prometheus), stop)
+        .await
+        .map_err(|error| Failure::failed(format!("{error:#}")))?;
+    Ok(Exit::Ok)
+}
+
+/// The first SIGTERM or SIGINT stops the node in order, the second one at once.
+fn listen_for_signals(stop: CancellationToken, drain_timeout: Duration) -> Result<(), Failure> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!(limit = ?drain_timeout, "told to stop; once more stops at once");
+        stop.cancel();
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        std::process::exit(130);
+    });
+    Ok(())
+}

@@ -1,0 +1,203 @@
+//! `tickwheel task`: registers, reads and changes tasks.
+
+use std::{io::Write as _, time::Duration};
+
+use clap::{Args, Subcommand};
+
+use super::{ClientArgs, Exit, Failure, Format, output, request::RegisterArgs};
+use crate::{
+    client::{
+        CancelOutcome, Client, NewStart, RescheduleOutcome, RescheduleResponse, StartTime,
+        TaskResponse, TaskState, has_ended,
+    },
+    http::dto::text::DurationText,
+    model::ids::TaskId,
+    time_source::TimeSource,
+};
+
+/// How often `watch` looks: the longest that a state goes unseen.
+const WATCH_STEP: Duration = Duration::from_secs(1);
+
+/// Failed looks in a row after which `watch` gives up: about a minute.
+const WATCH_FAILURES_MAX: u32 = 30;
+
+/// Wait between looks that fail.
+const WATCH_PAUSE: Duration = Duration::from_secs(2);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Register a task.
+    Register {
+        #[command(flatten)]
+        task: Box<RegisterArgs>,
+        #[command(flatten)]
+        client: ClientArgs,
+    },
+    /// Read a task.
+    Get {
+        #[command(flatten)]
+        of: TaskArgs,
+        /// Wait this many seconds for it to end.
+        #[arg(long, value_name = "SECONDS")]
+        wait: Option<u64>,
+    },
+    /// Cancel a task.
+    Cancel(TaskArgs),
+    /// Move the start of a task.
+    Reschedule {
+        #[command(flatten)]
+        of: TaskArgs,
+        #[command(flatten)]
+        start: StartArgs,
+    },
+    /// Start a task now.
+    Run(TaskArgs),
+    /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
+    Watch(TaskArgs),
+}
+
+/// A task.
+#[derive(Debug, Args)]
+pub(super) struct TaskArgs {
+    /// Its id, as printed by `task register`.
+    id: TaskId,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// When to start instead.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct StartArgs {
+    /// This long from now, such as 90s or "1h 30m".
+    #[arg(long, value_name = "DURATION")]
+    delay: Option<String>,
+    /// Then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+}
+
+impl StartArgs {
+    fn new_start(self) -> Result<NewStart, Failure> {
+        match (self.delay, self.at) {
+            (Some(delay), None) => Ok(NewStart::In(DurationText(delay))),
+            (None, Some(at)) => Ok(NewStart::At(StartTime::from(at))),
+            _ => Err(Failure::usage("expected either --delay or --at")),
+        }
+    }
+}
+
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Register { task, client } => {
+            let task = task.task()?;
+            let registered = Client::connect(&client.server)?.register(task).await?;
+            print(client.output, None, &registered.task)?;
+            Ok(Exit::Ok)
+        }
+        Command::Get { of, wait } => {
+            let client = of.client()?;
+            let task = match wait {
+                Some(seconds) => client.wait(of.id, Duration::from_secs(seconds)).await?,
+                None => client.get(of.id).await?,
+            };
+            print(of.client.output, None, &task)?;
+            Ok(Exit::Ok)
+        }
+        Command::Cancel(of) => cancel(of).await,
+        Command::Reschedule { of, start } => {
+            let answer = of.client()?.reschedule(of.id, start.new_start()?).await?;
+            moved(of.client.output, &answer)
+        }
+        Command::Run(of) => {
+            let answer = of.client()?.run_now(of.id).await?;
+            moved(of.client.output, &answer)
+        }
+        Command::Watch(of) => watch(&of, &TimeSource::real()).await,
+    }
+}
+
+impl TaskArgs {
+    fn client(&self) -> Result<Client, Failure> {
+        Ok(Client::connect(&self.client.server)?)
+    }
+}
+
+async fn cancel(of: TaskArgs) -> Result<Exit, Failure> {
+    let answer = of.client()?.cancel(of.id).await?;
+    let (outcome, exit) = match answer.outcome {
+        CancelOutcome::Cancelled => ("cancelled", Exit::Ok),
+        CancelOutcome::AlreadyCancelled => ("already cancelled", Exit::Ok),
+        CancelOutcome::CancelRequested => ("cancel requested: an attempt is running", Exit::Ok),
+        CancelOutcome::TooLate => ("too late", Exit::TooLate),
+    };
+    print(of.client.output, Some(outcome), &answer.task)?;
+    Ok(exit)
+}
+
+fn moved(format: Format, answer: &RescheduleResponse) -> Result<Exit, Failure> {
+    let (outcome, exit) = match answer.outcome {
+        RescheduleOutcome::Rescheduled => ("rescheduled", Exit::Ok),
+        RescheduleOutcome::TooLate => ("too late", Exit::TooLate),
+    };
+    print(format, Some(outcome), &answer.task)?;
+    Ok(exit)
+}
+
+fn print(format: Format, outcome: Option<&str>, task: &TaskResponse) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    Ok(output::task(&mut out, format, outcome, task)?)
+}
+
+/// Follows a task; outages of up to about a minute are waited out.
+async fn watch(of: &TaskArgs, time: &TimeSource) -> Result<Exit, Failure> {
+    let client = of.client()?;
+    let (mut seen, mut failures) = (None, 0);
+    let mut task = client.get(of.id).await?;
+    loop {
+        let stands = (
+            task.state,
+            task.attempt,
+            task.generation,
+            task.cancel_requested,
+        );
+        if seen != Some(stands) {
+            seen = Some(stands);
+            print_step(of.client.output, &task, time)?;
+        }
+        if has_ended(task.state) {
+            return Ok(match task.state {
+                TaskState::Succeeded | TaskState::Published => Exit::Ok,
+                _ => Exit::Failed,
+            });
+        }
+        match client.wait(of.id, WATCH_STEP).await {
+            Ok(next) => (task, failures) = (next, 0),
+            Err(error) if error.is_temporary() && failures < WATCH_FAILURES_MAX => {
+                if failures == 0 {
+                    writeln!(std::io::stderr(), "waiting for the service: {error}")?;
+                }
+                failures += 1;
+                time.sleep(WATCH_PAUSE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn print_step(format: Format, task: &TaskResponse, time: &TimeSource) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    if format != Format::Table {
+        return Ok(output::task(&mut out, format, None, task)?);
+    }
+    let now = crate::queue::message::rfc3339(time.now());
+    write!(out, "{now}  {}", output::state(task))?;
+    if task.attempt > 0 {
+        write!(out, "  attempt {} of {}", task.attempt, task.max_attempts)?;
+    }
+    if let Some(error) = &task.error {
+        write!(out, "  {}", output::printable(error))?;
+    }
+    writeln!(out)?;
+    Ok(out.flush()?)
+}

@@ -1,0 +1,126 @@
+//! Why a call failed, and what to do about it.
+
+use std::time::Duration;
+
+use crate::http::dto::problem::Problem;
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The service understood the request and will never do it: fix the request.
+    #[error("refused: {}", described(problem))]
+    Refused {
+        /// What is wrong with it.
+        problem: Box<Problem>,
+    },
+    /// There is no such task, or it has been gone for longer than its retention.
+    #[error("not found: {}", described(problem))]
+    NotFound {
+        /// What was not found.
+        problem: Box<Problem>,
+    },
+    /// The service is there and cannot do it now: try again later.
+    #[error("not now: {}", described(problem))]
+    Unavailable {
+        /// What is missing.
+        problem: Box<Problem>,
+        /// When the service wants to be asked again.
+        retry_after: Option<Duration>,
+    },
+    /// No server could be reached, or none answered: see `sent` before repeating.
+    #[error("no answer from {server}: {reason}{}", if *sent {
+        "; it is not known whether the request took effect"
+    } else {
+        ""
+    })]
+    Transport {
+        /// The server tried last.
+        server: String,
+        /// What happened.
+        reason: String,
+        /// The request may have arrived: it may have taken effect.
+        sent: bool,
+    },
+    /// The answer is not one of this service: is the address right?
+    #[error("unexpected answer from {server}: {reason}")]
+    Unexpected {
+        /// Who answered.
+        server: String,
+        /// What is wrong with the answer.
+        reason: String,
+    },
+    /// The call could not be made from these arguments: fix them.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+impl Error {
+    /// Tells whether the same call may succeed later.
+    #[must_use]
+    pub const fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unavailable { .. } | Self::Transport { .. } => true,
+            Self::Refused { .. }
+            | Self::NotFound { .. }
+            | Self::Unexpected { .. }
+            | Self::Invalid(_) => false,
+        }
+    }
+
+    /// Returns the wait that the service asked for.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Unavailable { retry_after, .. } => *retry_after,
+            Self::Refused { .. }
+            | Self::NotFound { .. }
+            | Self::Transport { .. }
+            | Self::Unexpected { .. }
+            | Self::Invalid(_) => None,
+        }
+    }
+}
+
+fn described(problem: &Problem) -> String {
+    let mut text = if problem.detail.is_empty() {
+        problem.title.clone()
+    } else {
+        problem.detail.clone()
+    };
+    for error in &problem.errors {
+        text = format!("{text}; {} {}", error.pointer, error.detail);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::dto::problem::FieldError;
+
+    #[test]
+    fn a_refusal_names_the_fields() {
+        let problem = Problem {
+            kind: "/problems/invalid_request".to_owned(),
+            title: "Invalid request".to_owned(),
+            status: 400,
+            detail: "the task is not valid".to_owned(),
+            code: "invalid_request".to_owned(),
+            retryable: false,
+            errors: vec![FieldError {
+                pointer: "/retry/max".to_owned(),
+                detail: "must be a duration".to_owned(),
+            }],
+            trace_id: None,
+        };
+        let error = Error::Refused {
+            problem: Box::new(problem),
+        };
+        assert_eq!(
+            error.to_string(),
+            "refused: the task is not valid; /retry/max must be a duration"
+        );
+        assert!(!error.is_temporary());
+    }
+}

@@ -1,0 +1,315 @@
+//! The client: registers tasks, reads them, cancels and moves them; over HTTP, to one or several servers.
+//!
+//! ```no_run
+//! # use serde::Serialize;
+//! # #[derive(Serialize)] struct Reset { user: u32 }
+//! # async fn example() -> Result<(), tickwheel::client::Error> {
+//! use tickwheel::client::{Client, Task, secs};
+//!
+//! let client = Client::connect("http://127.0.0.1:7420")?;
+//! client.register(Task::callback("send_email").delay(secs(90)).json(&Reset { user: 7 })?).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every call has a time limit and ends. An [`Error`] tells what to do: fix the request, try again later, or stop. A
+//! call that may have arrived is repeated on another server only when repeating does no harm; a registration is not,
+//! since it would register twice: [`Error::Transport`] says so in `sent`.
+
+mod error;
+mod task;
+mod transport;
+mod worker_calls;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use reqwest::Method;
+use serde::{Serialize, de::DeserializeOwned};
+
+pub use error::Error;
+pub use task::{StartTime, Task};
+use transport::{CALL_LIMIT, Call, Transport};
+
+pub use crate::http::dto::{
+    problem::Problem,
+    task_response::{
+        CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TargetResponse,
+        TaskResponse, TaskState,
+    },
+};
+use crate::{
+    http::dto::{
+        task_request::{BatchCreateRequest, RescheduleRequest, TaskRequest},
+        task_response::BatchCreateResponse,
+        text::DurationText,
+    },
+    limits::WAIT_MAX,
+    model::ids::TaskId,
+    time_source::TimeSource,
+};
+
+/// Returns a duration of so many seconds.
+#[must_use]
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Tells whether the life of a task in this state has ended.
+#[must_use]
+pub const fn has_ended(state: TaskState) -> bool {
+    match state {
+        TaskState::Scheduled
+        | TaskState::Enqueued
+        | TaskState::Claimed
+        | TaskState::Processing
+        | TaskState::Retrying => false,
+        TaskState::Succeeded
+        | TaskState::Failed
+        | TaskState::Cancelled
+        | TaskState::Expired
+        | TaskState::Dead
+        | TaskState::Published => true,
+    }
+}
+
+/// A registered task.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// Its id: reads, cancels and moves it.
+    pub id: TaskId,
+    /// The task as the service understood it.
+    pub task: TaskResponse,
+}
+
+/// When a task is to start instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NewStart {
+    /// Then; in the past means now.
+    At(StartTime),
+    /// This long from now.
+    In(DurationText),
+}
+
+impl From<StartTime> for NewStart {
+    fn from(at: StartTime) -> Self {
+        Self::At(at)
+    }
+}
+
+impl From<Duration> for NewStart {
+    fn from(delay: Duration) -> Self {
+        Self::In(delay.into())
+    }
+}
+
+/// A client of the service. Cheap to clone; clones share their connections.
+#[derive(Debug, Clone)]
+pub struct Client {
+    transport: Arc<Transport>,
+    limit: Duration,
+}
+
+impl Client {
+    /// Makes a client of a server; several, separated by commas, are tried in turn. Sends nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when an address is none.
+    pub fn connect(servers: &str) -> Result<Self, Error> {
+        Self::connect_any([servers])
+    }
+
+    /// Makes a client of several servers: when one is away, the next is asked.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_any(servers: impl IntoIterator<Item: Into<String>>) -> Result<Self, Error> {
+        let servers: Vec<String> = servers.into_iter().map(Into::into).collect();
+        Self::with_time(&servers, TimeSource::real())
+    }
+
+    /// Makes a client with these clocks.
+    pub(crate) fn with_time(servers: &[String], time: TimeSource) -> Result<Self, Error> {
+        Ok(Self {
+            transport: Arc::new(Transport::new(servers, time)?),
+            limit: CALL_LIMIT,
+        })
+    }
+
+    /// Sets how long one server may take for a call; 10 s by default.
+    #[must_use]
+    pub fn call_limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Registers a task. When it returns, the task is durable and will fire.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] names what is wrong with the task. After [`Error::Transport`] with `sent` it may be
+    /// registered.
+    pub async fn register(&self, task: Task) -> Result<Registered, Error> {
+        let body = json(&task.request)?;
+        let task = self
+            .call(Method::POST, "/v1/tasks", Some(body), false)
+            .await?;
+        registered(task)
+    }
+
+    /// Registers up to 1000 tasks with one call; one result per task, in order.
+    ///
+    /// # Errors
+    /// As [`Client::register`], for the call as a whole. One bad task fails only itself.
+    pub async fn register_batch(
+        &self,
+        tasks: Vec<Task>,
+    ) -> Result<Vec<Result<Registered, Problem>>, Error> {
+        let tasks: Vec<TaskRequest> = tasks.into_iter().map(|task| task.request).collect();
+        let count = tasks.len();
+        let body = json(&BatchCreateRequest { tasks })?;
+        let path = "/v1/tasks:batchCreate";
+        let answer: BatchCreateResponse = self.call(Method::POST, path, Some(body), false).await?;
+        if answer.results.len() != count {
+            let got = answer.results.len();
+            return Err(not_ours(format!("{got} results for {count} tasks")));
+        }
+        let results = answer.results.into_iter();
+        results
+            .map(|result| match (result.task, result.error) {
+                (Some(task), None) => registered(task).map(Ok),
+                (None, Some(problem)) => Ok(Err(problem)),
+                _ => Err(not_ours("a result without task and error".to_owned())),
+            })
+            .collect()
+    }
+
+    /// Reads a task, with its payload.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this id.
+    pub async fn get(&self, id: TaskId) -> Result<TaskResponse, Error> {
+        let path = format!("/v1/tasks/{id}?view=FULL");
+        self.call(Method::GET, &path, None, true).await
+    }
+
+    /// Reads a task once it has ended, or as it is when `limit` has passed.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn wait(&self, id: TaskId, limit: Duration) -> Result<TaskResponse, Error> {
+        let time = self.transport.time();
+        let end = time.moment().after(limit);
+        loop {
+            let left = end.since(time.moment()).min(WAIT_MAX);
+            let task = self.wait_once(id, left).await?;
+            if has_ended(task.state) || time.moment() >= end {
+                return Ok(task);
+            }
+        }
+    }
+
+    /// Reads a task once it has ended, or as it is when `wait` (at most a minute) has passed: one call.
+    async fn wait_once(&self, id: TaskId, wait: Duration) -> Result<TaskResponse, Error> {
+        let DurationText(text) = wait.into();
+        let call = Call {
+            method: Method::GET,
+            path: format!("/v1/tasks/{id}?view=FULL&wait={text}"),
+            body: None,
+            repeatable: true,
+            limit: self.limit + wait,
+        };
+        self.transport.call(call).await
+    }
+
+    /// Cancels a task; the answer says who won.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this id.
+    pub async fn cancel(&self, id: TaskId) -> Result<CancelResponse, Error> {
+        let path = format!("/v1/tasks/{id}/cancel");
+        self.call(Method::POST, &path, None, true).await
+    }
+
+    /// Moves the start of a task; the answer says who won.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none of this id. After [`Error::Transport`] with `sent` it may have moved.
+    pub async fn reschedule(
+        &self,
+        id: TaskId,
+        start: impl Into<NewStart>,
+    ) -> Result<RescheduleResponse, Error> {
+        let request = match start.into() {
+            NewStart::At(StartTime(at)) => RescheduleRequest {
+                start_time: Some(at),
+                delay: None,
+            },
+            NewStart::In(delay) => RescheduleRequest {
+                start_time: None,
+                delay: Some(delay),
+            },
+        };
+        let path = format!("/v1/tasks/{id}/reschedule");
+        let body = Some(json(&request)?);
+        self.call(Method::POST, &path, body, false).await
+    }
+
+    /// Starts a task now; the answer says who won.
+    ///
+    /// # Errors
+    /// As [`Client::reschedule`].
+    pub async fn run_now(&self, id: TaskId) -> Result<RescheduleResponse, Error> {
+        let path = format!("/v1/tasks/{id}/run");
+        self.call(Method::POST, &path, None, false).await
+    }
+
+    /// Asks whether a server can do its work; nothing when it can.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let call = self.plain(Method::GET, "/readyz", None, true);
+        self.transport.send(call).await?;
+        Ok(())
+    }
+
+    async fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Bytes>,
+        repeatable: bool,
+    ) -> Result<T, Error> {
+        let call = self.plain(method, path, body, repeatable);
+        self.transport.call(call).await
+    }
+
+    fn plain(&self, method: Method, path: &str, body: Option<Bytes>, repeatable: bool) -> Call {
+        Call {
+            method,
+            path: path.to_owned(),
+            body,
+            repeatable,
+            limit: self.limit,
+        }
+    }
+}
+
+fn json(request: &impl Serialize) -> Result<Bytes, Error> {
+    serde_json::to_vec(request)
+        .map(Bytes::from)
+        .map_err(|error| Error::Invalid(format!("the request cannot be written: {error}")))
+}
+
+fn registered(task: TaskResponse) -> Result<Registered, Error> {
+    let id = task.id.parse();
+    let id = id.map_err(|error| not_ours(format!("{:?} is {error}", task.id)))?;
+    Ok(Registered { id, task })
+}
+
+fn not_ours(reason: String) -> Error {
+    Error::Unexpected {
+        server: "the server".to_owned(),
+        reason,
+    }
+}

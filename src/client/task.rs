@@ -1,0 +1,306 @@
+//! What to register: a builder of the request, one method per field.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::Serialize;
+use serde_json::value::to_raw_value;
+
+use super::error::Error;
+use crate::{
+    http::dto::{
+        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
+        task_request::{Jitter, RetryPolicy, TaskRequest},
+        text::InstantText,
+    },
+    model::{
+        backoff::{self, Backoff},
+        task::Priority,
+        time::Millis,
+    },
+};
+
+/// When a task is to start.
+///
+/// Made from a [`SystemTime`], from [`Millis`], or from a text such as `2030-01-31T09:00:00+01:00` (RFC 3339), which the
+/// service checks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartTime(pub(super) InstantText);
+
+impl From<Millis> for StartTime {
+    fn from(at: Millis) -> Self {
+        Self(at.into())
+    }
+}
+
+impl From<SystemTime> for StartTime {
+    /// Rounds up to the millisecond: a task never starts early. What lies before 1970 is 1970.
+    fn from(at: SystemTime) -> Self {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self(Millis::EPOCH.after(since).into())
+    }
+}
+
+impl From<&str> for StartTime {
+    fn from(text: &str) -> Self {
+        Self(InstantText(text.to_owned()))
+    }
+}
+
+impl From<String> for StartTime {
+    fn from(text: String) -> Self {
+        Self(InstantText(text))
+    }
+}
+
+/// A task to register. What is not set is the service's default.
+#[derive(Debug, Clone)]
+#[must_use = "a task does nothing until it is registered"]
+pub struct Task {
+    pub(super) request: TaskRequest,
+}
+
+impl Task {
+    /// A task that the workers of a callback execute.
+    pub fn callback(name: impl Into<String>) -> Self {
+        let callback = Some(CallbackTarget::Name(name.into()));
+        Self {
+            request: TaskRequest {
+                callback,
+                ..TaskRequest::default()
+            },
+        }
+    }
+
+    /// A record that is published to a Kafka topic at the start time; its value is the payload.
+    pub fn kafka(topic: impl Into<String>) -> Self {
+        let kafka = Some(KafkaTarget {
+            topic: topic.into(),
+            ..KafkaTarget::default()
+        });
+        Self {
+            request: TaskRequest {
+                kafka,
+                ..TaskRequest::default()
+            },
+        }
+    }
+
+    /// Starts it this long from now; replaces [`Task::start_at`].
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.request.delay = Some(delay.into());
+        self.request.start_time = None;
+        self
+    }
+
+    /// Starts it then; in the past means now. Replaces [`Task::delay`].
+    pub fn start_at(mut self, at: impl Into<StartTime>) -> Self {
+        self.request.start_time = Some(at.into().0);
+        self.request.delay = None;
+        self
+    }
+
+    /// Sets the payload to a value as JSON.
+    ///
+    /// # Errors
+    /// The value cannot be written as JSON.
+    pub fn json(mut self, payload: &impl Serialize) -> Result<Self, Error> {
+        let raw = to_raw_value(payload).map_err(|error| {
+            Error::Invalid(format!("the payload cannot be written as JSON: {error}"))
+        })?;
+        self.request.payload = Some(raw);
+        self.request.payload_base64 = None;
+        Ok(self)
+    }
+
+    /// Sets the payload to any bytes.
+    pub fn bytes(mut self, payload: impl AsRef<[u8]>) -> Self {
+        self.request.payload_base64 = Some(STANDARD.encode(payload));
+        self.request.payload = None;
+        self
+    }
+
+    /// Sets the media type of the payload.
+    pub fn content_type(mut self, media_type: impl Into<String>) -> Self {
+        self.request.content_type = Some(media_type.into());
+        self
+    }
+
+    /// Puts it among a subset of the callback's tasks.
+    pub fn collection(mut self, name: impl Into<String>) -> Self {
+        self.request.collection = Some(name.into());
+        self
+    }
+
+    /// Chooses the callback's queue it travels in.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.request.priority = Some(priority.into());
+        self
+    }
+
+    /// Adds a label.
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        let labels = self.request.labels.get_or_insert_with(BTreeMap::new);
+        labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Sets how often it may be tried before it is dead; at least 1.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.request.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Sets the waits between attempts.
+    pub fn retry(mut self, backoff: Backoff) -> Self {
+        self.request.retry = Some(RetryPolicy {
+            initial: Some(backoff.initial.into()),
+            factor: Some(f64::from(backoff.factor_milli) / 1000.0),
+            max: Some(backoff.max.into()),
+            jitter: Some(match backoff.jitter {
+                backoff::Jitter::Full => Jitter::Full,
+                backoff::Jitter::None => Jitter::None,
+            }),
+        });
+        self
+    }
+
+    /// Sets how long it may stay unclaimed before it is published again.
+    pub fn claim_timeout(mut self, timeout: Duration) -> Self {
+        self.request.claim_timeout = Some(timeout.into());
+        self
+    }
+
+    /// Sets how long an attempt lives after its claim or its last heartbeat.
+    pub fn heartbeat_timeout(mut self, timeout: Duration) -> Self {
+        self.request.heartbeat_timeout = Some(timeout.into());
+        self
+    }
+
+    /// Sets how long after its start time it is still useful.
+    pub fn expire_after(mut self, after: Duration) -> Self {
+        self.request.expire_after = Some(after.into());
+        self
+    }
+
+    /// Sets how long it can be read once it has ended.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.request.retention = Some(retention.into());
+        self
+    }
+
+    /// Sets the record's key (a task for Kafka; nothing otherwise).
+    pub fn record_key(mut self, key: impl AsRef<[u8]>) -> Self {
+        if let Some(kafka) = &mut self.request.kafka {
+            kafka.key_base64 = Some(STANDARD.encode(key));
+        }
+        self
+    }
+
+    /// Adds a header to the record (a task for Kafka; nothing otherwise).
+    pub fn header(mut self, name: impl Into<String>, value: impl AsRef<[u8]>) -> Self {
+        if let Some(kafka) = &mut self.request.kafka {
+            let header = KafkaHeader {
+                name: name.into(),
+                value: None,
+                value_base64: Some(STANDARD.encode(value)),
+            };
+            match &mut kafka.headers {
+                Some(KafkaHeaders::List(headers)) => headers.push(header),
+                other => *other = Some(KafkaHeaders::List(vec![header])),
+            }
+        }
+        self
+    }
+
+    /// Sets the record's partition (a task for Kafka; nothing otherwise).
+    pub fn partition(mut self, partition: i32) -> Self {
+        if let Some(kafka) = &mut self.request.kafka {
+            kafka.partition = Some(partition);
+        }
+        self
+    }
+
+    /// Returns the request as it is sent.
+    #[must_use]
+    pub const fn request(&self) -> &TaskRequest {
+        &self.request
+    }
+}
+
+impl From<TaskRequest> for Task {
+    fn from(request: TaskRequest) -> Self {
+        Self { request }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Reset {
+        user: u32,
+    }
+
+    fn written(task: &Task) -> serde_json::Value {
+        serde_json::to_value(task.request()).unwrap()
+    }
+
+    #[test]
+    fn a_callback_task_is_written_as_the_api_reads_it() {
+        let task = Task::callback("send_email")
+            .delay(Duration::from_millis(90_500))
+            .json(&Reset { user: 7 })
+            .unwrap()
+            .priority(Priority::High)
+            .label("tenant", "acme")
+            .max_attempts(3)
+            .retry(Backoff::DEFAULT);
+        assert_eq!(
+            written(&task),
+            json!({
+                "callback": "send_email", "delay": "90500ms", "payload": {"user": 7},
+                "priority": "high", "labels": {"tenant": "acme"}, "max_attempts": 3,
+                "retry": {"initial": "1s", "factor": 2.0, "max": "600s", "jitter": "full"},
+            })
+        );
+    }
+
+    #[test]
+    fn a_kafka_task_carries_bytes() {
+        let task = Task::kafka("orders")
+            .start_at(UNIX_EPOCH + Duration::from_micros(1_500_001))
+            .bytes([0xff])
+            .record_key([0x00])
+            .header("a", [0xfe])
+            .partition(2);
+        assert_eq!(
+            written(&task),
+            json!({
+                "kafka": {"topic": "orders", "key_base64": "AA==", "partition": 2,
+                          "headers": [{"name": "a", "value_base64": "/g=="}]},
+                "start_time": "1970-01-01T00:00:01.501Z", "payload_base64": "/w==",
+            })
+        );
+    }
+
+    #[test]
+    fn the_last_start_and_the_last_payload_count() {
+        let task = Task::callback("c")
+            .start_at("2030-01-01T00:00:00Z")
+            .delay(Duration::from_secs(1))
+            .json(&1)
+            .unwrap()
+            .bytes("x");
+        assert_eq!(
+            written(&task),
+            json!({"callback": "c", "delay": "1s", "payload_base64": "eA=="})
+        );
+    }
+}

@@ -1,0 +1,240 @@
+//! One call to whichever server answers: time limits, fail-over, and what an answer means.
+//!
+//! The servers are tried in order, beginning with the one that answered last. The next one is tried when a server
+//! cannot be connected to, or answers that it is not available; and when it does not answer at all, if repeating the
+//! call does no harm. Each server gets the whole time limit of the call.
+
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use reqwest::{Method, StatusCode, header};
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+use crate::{http::dto::problem::Problem, time_source::TimeSource};
+
+/// How long one server may take for an ordinary call.
+pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long connecting to one server may take: a dead host must not use up the time of the next.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Most characters of an answer that is not understood are quoted.
+const QUOTED_CHARS_MAX: usize = 200;
+
+/// A call to make.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    pub(super) method: Method,
+    /// Path and query, from the slash.
+    pub(super) path: String,
+    pub(super) body: Option<Bytes>,
+    /// Sending it twice does no harm.
+    pub(super) repeatable: bool,
+    pub(super) limit: Duration,
+}
+
+/// Servers, and the connections to them.
+#[derive(Debug)]
+pub(super) struct Transport {
+    http: reqwest::Client,
+    servers: Vec<String>,
+    preferred: AtomicUsize,
+    time: TimeSource,
+}
+
+impl Transport {
+    pub(super) fn new(servers: &[String], time: TimeSource) -> Result<Self, Error> {
+        let servers: Vec<String> = servers
+            .iter()
+            .flat_map(|list| list.split(','))
+            .map(|server| server.trim().trim_end_matches('/'))
+            .filter(|server| !server.is_empty())
+            .map(checked)
+            .collect::<Result<_, _>>()?;
+        if servers.is_empty() {
+            let text = "no server was given: expected an address such as http://127.0.0.1:7420";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_LIMIT)
+            .no_proxy()
+            .user_agent(concat!("tickwheel/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Error::Invalid(format!("cannot set up the HTTP client: {error}")))?;
+        Ok(Self {
+            http,
+            servers,
+            preferred: AtomicUsize::new(0),
+            time,
+        })
+    }
+
+    pub(super) const fn time(&self) -> &TimeSource {
+        &self.time
+    }
+
+    /// Makes a call and reads its answer.
+    pub(super) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        let (server, body) = self.send(call).await?;
+        serde_json::from_slice(&body).map_err(|error| Error::Unexpected {
+            server: server.to_owned(),
+            reason: format!("{error} in {}", quoted(&body)),
+        })
+    }
+
+    /// Makes a call; returns which server answered, and what.
+    pub(super) async fn send(&self, call: Call) -> Result<(&str, Bytes), Error> {
+        let first = self.preferred.load(Ordering::Relaxed);
+        let count = self.servers.len();
+        let mut last = None;
+        for (place, server) in self
+            .servers
+            .iter()
+            .enumerate()
+            .cycle()
+            .skip(first)
+            .take(count)
+        {
+            match self.send_to(server, &call).await {
+                Err(error) if tries_next(&error, call.repeatable) => last = Some(error),
+                answer => {
+                    self.preferred.store(place, Ordering::Relaxed);
+                    return answer;
+                }
+            }
+        }
+        Err(last.unwrap_or_else(|| Error::Invalid("no server was given".to_owned())))
+    }
+
+    async fn send_to<'a>(&self, server: &'a str, call: &Call) -> Result<(&'a str, Bytes), Error> {
+        let mut request = self
+            .http
+            .request(call.method.clone(), format!("{server}{}", call.path));
+        if let Some(body) = &call.body {
+            request = request
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body.clone());
+        }
+        let exchange = async {
+            let response = request.send().await?;
+            let (status, retry_after) = (response.status(), retry_after(response.headers()));
+            Ok::<_, reqwest::Error>((status, retry_after, response.bytes().await?))
+        };
+        let transport = |reason, sent| Error::Transport {
+            server: server.to_owned(),
+            reason,
+            sent,
+        };
+        let (status, retry_after, body) = match self.time.within(call.limit, exchange).await {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => return Err(transport(with_causes(&error), !error.is_connect())),
+            None => {
+                return Err(transport(
+                    format!("no answer within {:?}", call.limit),
+                    true,
+                ));
+            }
+        };
+        match refusal(server, status, retry_after, &body) {
+            None => Ok((server, body)),
+            Some(error) => Err(error),
+        }
+    }
+}
+
+/// Tells whether another server may do better, and may be asked.
+fn tries_next(error: &Error, repeatable: bool) -> bool {
+    match error {
+        Error::Transport { sent, .. } => repeatable || !sent,
+        Error::Unavailable { problem, .. } => {
+            problem.status == StatusCode::SERVICE_UNAVAILABLE.as_u16()
+        }
+        Error::Refused { .. }
+        | Error::NotFound { .. }
+        | Error::Unexpected { .. }
+        | Error::Invalid(_) => false,
+    }
+}
+
+/// Reads an answer that is not a success.
+fn refusal(
+    server: &str,
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    body: &[u8],
+) -> Option<Error> {
+    if status.is_success() {
+        return None;
+    }
+    let server = server.to_owned();
+    let Ok(problem) = serde_json::from_slice::<Problem>(body).map(Box::new) else {
+        let reason = format!("{status}: {}", quoted(body));
+        return Some(match status {
+            // A proxy in between: its server is away.
+            StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Error::Transport {
+                server,
+                reason,
+                sent: true,
+            },
+            _ => Error::Unexpected { server, reason },
+        });
+    };
+    Some(match status {
+        StatusCode::NOT_FOUND => Error::NotFound { problem },
+        _ if problem.retryable || status.is_server_error() => Error::Unavailable {
+            problem,
+            retry_after,
+        },
+        _ => Error::Refused { problem },
+    })
+}
+
+fn checked(server: &str) -> Result<String, Error> {
+    let schemes: &[&str] = if cfg!(feature = "tls") {
+        &["http", "https"]
+    } else {
+        &["http"]
+    };
+    let invalid = |reason: &str| {
+        Error::Invalid(format!(
+            "{server:?} is not an address of a server: {reason}; expected one such as http://127.0.0.1:7420"
+        ))
+    };
+    let url = reqwest::Url::parse(server).map_err(|error| invalid(&error.to_string()))?;
+    if url.scheme() == "https" && !schemes.contains(&"https") {
+        return Err(invalid("this build has no TLS (feature `tls`)"));
+    }
+    if !schemes.contains(&url.scheme()) || !url.has_host() {
+        return Err(invalid("no http:// in front"));
+    }
+    Ok(server.to_owned())
+}
+
+fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
+fn quoted(body: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(body)
+        .chars()
+        .take(QUOTED_CHARS_MAX)
+        .collect();
+    format!("{text:?}")
+}
+
+/// `reqwest` itself only says that sending failed; why is in its sources.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let Some(cause) = error.source() else {
+        return error.to_string();
+    };
+    let causes = std::iter::successors(Some(cause), |cause| cause.source());
+    let texts: Vec<String> = causes.map(ToString::to_string).collect();
+    texts.join(": ")
+}

@@ -1,0 +1,67 @@
+//! The calls of workers: each takes and answers a list, in order, and may be repeated.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{Client, Error, json, transport::Call};
+use crate::http::dto::worker::{
+    ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
+    SettleResponse, SubscribeRequest, SubscribeResponse,
+};
+
+impl Client {
+    /// Makes sure that the topics of callbacks exist, and learns what they and the groups are called.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm.
+    pub async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
+        self.worker_call("subscribe", request, self.limit).await
+    }
+
+    /// Claims messages. Repeating a claim whose answer was lost is answered `held`: the service comes back to the task.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn claim(&self, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
+        self.worker_call("claim", request, self.limit).await
+    }
+
+    /// Sends signs of life; each server has `limit` to answer.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm.
+    pub async fn heartbeat(
+        &self,
+        request: &HeartbeatRequest,
+        limit: Duration,
+    ) -> Result<HeartbeatResponse, Error> {
+        self.worker_call("heartbeat", request, limit.min(self.limit))
+            .await
+    }
+
+    /// Reports how attempts ended.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm: the attempt is a fence.
+    pub async fn settle(&self, request: &SettleRequest) -> Result<SettleResponse, Error> {
+        self.worker_call("settle", request, self.limit).await
+    }
+
+    async fn worker_call<T: DeserializeOwned>(
+        &self,
+        verb: &str,
+        request: &impl Serialize,
+        limit: Duration,
+    ) -> Result<T, Error> {
+        let call = Call {
+            method: Method::POST,
+            path: format!("/v1/worker/{verb}"),
+            body: Some(json(request)?),
+            repeatable: true,
+            limit,
+        };
+        self.transport.call(call).await
+    }
+}

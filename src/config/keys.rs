@@ -1,0 +1,289 @@
+//! Every setting: its name, its default, and why the default is what it is.
+
+use std::{net::SocketAddr, time::Duration};
+
+use super::{
+    Settings,
+    text::{
+        duration, hosts, list, log_filter, log_format, number, optional, queue, required, roles,
+        store,
+    },
+};
+use crate::limits::DURATION_MAX;
+
+/// How a value is written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Text,
+    List,
+    Number,
+}
+
+/// A setting.
+#[derive(Debug)]
+pub(super) struct Key {
+    pub(super) name: &'static str,
+    /// The name with dashes.
+    pub(super) flag: &'static str,
+    pub(super) form: Form,
+    /// As text; of a list, separated by commas.
+    pub(super) default: &'static str,
+    /// What a value looks like, for the help.
+    pub(super) value: &'static str,
+    pub(super) about: &'static str,
+    /// Why the default is what it is.
+    pub(super) why: &'static str,
+    pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Key {
+    pub(super) fn flag(&self) -> String {
+        format!("--{}", self.flag)
+    }
+
+    pub(super) fn variable(&self) -> String {
+        format!("TICKWHEEL_{}", self.name.to_uppercase())
+    }
+
+    /// Returns the default as it is written in a file.
+    pub(super) fn default_as_toml(&self) -> String {
+        match self.form {
+            Form::Text => format!("{:?}", self.default),
+            Form::Number => self.default.to_owned(),
+            Form::List => format!("{:?}", list(self.default)),
+        }
+    }
+}
+
+/// Assigns what was read.
+fn put<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
+    *field = read?;
+    Ok(())
+}
+
+/// Every setting, in the order of the printed file.
+pub(super) const KEYS: &[Key] = &[
+    Key {
+        name: "roles",
+        flag: "roles",
+        form: Form::List,
+        default: "all",
+        value: "ROLE,..",
+        about: "What this node does: api, scanner, controller, executor, status, or all.",
+        why: "One kind of node is the easiest to run; split roles when one of them needs machines of its own.",
+        set: |s, text| put(&mut s.roles, roles(text)),
+    },
+    Key {
+        name: "listen",
+        flag: "listen",
+        form: Form::Text,
+        default: "127.0.0.1:7420",
+        value: "ADDR",
+        about: "Address and port that the node listens on.",
+        why: "Only this machine: there is no authentication yet, so opening it further is a decision.",
+        set: |s, text| {
+            let address = text.trim().parse::<SocketAddr>();
+            put(
+                &mut s.listen,
+                address
+                    .map_err(|_| format!("{text:?} is not ADDRESS:PORT, such as 127.0.0.1:7420")),
+            )
+        },
+    },
+    Key {
+        name: "advertise",
+        flag: "advertise",
+        form: Form::Text,
+        default: "",
+        value: "HOST:PORT",
+        about: "Where other nodes reach this one.",
+        why: "Empty is the address it listens on; set it when that is 0.0.0.0 or behind a translation.",
+        set: |s, text| {
+            let host = hosts(text).map(|hosts| hosts.into_iter().next());
+            put(&mut s.advertise, host)
+        },
+    },
+    Key {
+        name: "node_name",
+        flag: "node-name",
+        form: Form::Text,
+        default: "",
+        value: "NAME",
+        about: "Name of this node in logs, metrics and the cluster's list.",
+        why: "Empty is the name of the host.",
+        set: |s, text| put(&mut s.node_name, Ok(optional(text))),
+    },
+    Key {
+        name: "store",
+        flag: "store",
+        form: Form::Text,
+        default: "embedded",
+        value: "KIND",
+        about: "Where tasks are kept: embedded (in this process, in data_dir) or cassandra (Cassandra or Scylla).",
+        why: "Runs without anything else; a cluster needs cassandra.",
+        set: |s, text| put(&mut s.store, store(text)),
+    },
+    Key {
+        name: "queue",
+        flag: "queue",
+        form: Form::Text,
+        default: "embedded",
+        value: "KIND",
+        about: "What carries due tasks to workers: embedded (this process) or kafka.",
+        why: "Runs without anything else; a cluster needs kafka.",
+        set: |s, text| put(&mut s.queue, queue(text)),
+    },
+    Key {
+        name: "data_dir",
+        flag: "data-dir",
+        form: Form::Text,
+        default: "tickwheel-data",
+        value: "DIR",
+        about: "Directory of the embedded store.",
+        why: "Beside where the service is started, so that it is found.",
+        set: |s, text| put(&mut s.data_dir, required(text).map(Into::into)),
+    },
+    Key {
+        name: "cassandra",
+        flag: "cassandra",
+        form: Form::List,
+        default: "",
+        value: "HOST:PORT,..",
+        about: "Contact points of Cassandra or Scylla.",
+        why: "None: there is no address to guess.",
+        set: |s, text| put(&mut s.cassandra, hosts(text)),
+    },
+    Key {
+        name: "keyspace",
+        flag: "keyspace",
+        form: Form::Text,
+        default: "tickwheel",
+        value: "NAME",
+        about: "Keyspace of the tables.",
+        why: "One keyspace is one service; name another to run two on one cluster.",
+        set: |s, text| put(&mut s.keyspace, keyspace(text)),
+    },
+    Key {
+        name: "kafka",
+        flag: "kafka",
+        form: Form::List,
+        default: "",
+        value: "HOST:PORT,..",
+        about: "Bootstrap servers of Kafka.",
+        why: "None: there is no address to guess.",
+        set: |s, text| put(&mut s.kafka, hosts(text)),
+    },
+    Key {
+        name: "replication_factor",
+        flag: "replication-factor",
+        form: Form::Text,
+        default: "auto",
+        value: "COPIES",
+        about: "Copies of every row and of every message that `init` asks for: auto or a number.",
+        why: "auto is three, or as many as there are nodes: with three, one may fail.",
+        set: |s, text| {
+            let copies = match text.trim() {
+                "auto" => Ok(None),
+                copies => number(copies, 1, 15).map(Some),
+            };
+            put(&mut s.replication_factor, copies)
+        },
+    },
+    Key {
+        name: "wheels",
+        flag: "wheels",
+        form: Form::Number,
+        default: "16",
+        value: "COUNT",
+        about: "Wheels that `init` creates: a power of two up to 4096. Fixed afterwards.",
+        why: "Wheels are what nodes share the work by; 16 keep a few nodes busy and cost 16 small writes a tick.",
+        set: |s, text| put(&mut s.wheels, number(text, 1, 4096)),
+    },
+    Key {
+        name: "tick",
+        flag: "tick",
+        form: Form::Text,
+        default: "1s",
+        value: "DURATION",
+        about: "Length of a tick that `init` sets: 100ms to 60s. Fixed afterwards.",
+        why: "Precision does not come from the tick (tasks are read ahead and fired to the millisecond); a shorter one costs more writes.",
+        set: |s, text| put(&mut s.tick, duration(text, Duration::from_secs(60))),
+    },
+    Key {
+        name: "slots",
+        flag: "slots",
+        form: Form::Number,
+        default: "100000000",
+        value: "COUNT",
+        about: "Slots of a wheel that `init` sets. Fixed afterwards.",
+        why: "Three years of ticks before a slot is used again; it bounds no horizon.",
+        set: |s, text| put(&mut s.slots, number(text, 2, 1_000_000_000_000)),
+    },
+    Key {
+        name: "partitions",
+        flag: "partitions",
+        form: Form::Number,
+        default: "16",
+        value: "COUNT",
+        about: "Partitions of a callback's topics: a power of two up to the number of wheels.",
+        why: "At most so many workers share a callback; as many as wheels is the most that helps.",
+        set: |s, text| put(&mut s.partitions, number(text, 1, 4096)),
+    },
+    Key {
+        name: "content_bytes_max",
+        flag: "content-bytes-max",
+        form: Form::Number,
+        default: "1032192",
+        value: "BYTES",
+        about: "Largest payload of a task, with its headers and labels.",
+        why: "What is accepted must fit into a Kafka message, which has 1 MiB by default, with its envelope.",
+        set: |s, text| put(&mut s.content_bytes_max, number(text, 1, 64 * 1024 * 1024)),
+    },
+    Key {
+        name: "drain_timeout",
+        flag: "drain-timeout",
+        form: Form::Text,
+        default: "20s",
+        value: "DURATION",
+        about: "How long the node may take to stop: finish requests, hand over its wheels.",
+        why: "Below the 30 s that Kubernetes grants before it kills.",
+        set: |s, text| put(&mut s.drain_timeout, duration(text, DURATION_MAX)),
+    },
+    Key {
+        name: "log",
+        flag: "log",
+        form: Form::Text,
+        default: "info",
+        value: "FILTER",
+        about: "Which log lines are written: a level, or levels by module (info,tickwheel=debug).",
+        why: "Changes of state and what went wrong; never a line per task.",
+        set: |s, text| put(&mut s.log, log_filter(text)),
+    },
+    Key {
+        name: "log_format",
+        flag: "log-format",
+        form: Form::Text,
+        default: "text",
+        value: "FORMAT",
+        about: "How log lines are written: text or json.",
+        why: "People read first; collectors want json.",
+        set: |s, text| put(&mut s.log_format, log_format(text)),
+    },
+];
+
+/// Reads a keyspace's name: it is put into statements, so only what needs no quotes.
+fn keyspace(text: &str) -> Result<String, String> {
+    let name = required(text)?;
+    let fits = name.len() <= 48
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if fits {
+        Ok(name)
+    } else {
+        Err(format!(
+            "{name:?} is not a keyspace: up to 48 of a-z, 0-9 and _, a letter first"
+        ))
+    }
+}

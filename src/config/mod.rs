@@ -1,0 +1,325 @@
+//! Settings of a node: flag > environment > file > default.
+//!
+//! One table ([`keys`]) names every setting with its default and the reason for it; flags, environment variables, keys of
+//! the file, the help and `config print-default` are all made from it, so none can be forgotten. A flag is the name with
+//! dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the TOML file is `data_dir`.
+
+mod args;
+mod file;
+mod keys;
+mod text;
+
+use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+
+pub use args::SettingsArgs;
+pub use file::print_default;
+use keys::{KEYS, Key};
+
+use crate::model::{time::TickLength, wheel::Shape};
+
+/// Environment variable that names the file.
+pub const FILE_VARIABLE: &str = "TICKWHEEL_CONFIG";
+
+/// A part of the service that a node can play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Registration, queries, administration.
+    Api,
+    /// Clocks, slots, publication.
+    Scanner,
+    /// Consumes the queue for executors that pull.
+    Controller,
+    /// Runs targets of the service's own.
+    Executor,
+    /// Claim, heartbeat, settle.
+    Status,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 5] = [
+        Self::Api,
+        Self::Scanner,
+        Self::Controller,
+        Self::Executor,
+        Self::Status,
+    ];
+
+    /// Returns its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Scanner => "scanner",
+            Self::Controller => "controller",
+            Self::Executor => "executor",
+            Self::Status => "status",
+        }
+    }
+}
+
+/// Where tasks are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoreKind {
+    /// In this process.
+    Embedded,
+    /// Cassandra or Scylla.
+    Cassandra,
+}
+
+/// What carries due tasks to workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueKind {
+    /// This process.
+    Embedded,
+    /// Kafka.
+    Kafka,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: one JSON object a line.
+    Json,
+}
+
+/// Settings of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// What the node does; in the order of [`Role::ALL`].
+    pub roles: Vec<Role>,
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Where others reach it; none: at `listen`.
+    pub advertise: Option<String>,
+    /// Its name; none: the host's.
+    pub node_name: Option<String>,
+    /// Where tasks are kept.
+    pub store: StoreKind,
+    /// What carries due tasks.
+    pub queue: QueueKind,
+    /// Directory of the embedded store.
+    pub data_dir: PathBuf,
+    /// Contact points.
+    pub cassandra: Vec<String>,
+    /// Keyspace.
+    pub keyspace: String,
+    /// Bootstrap servers.
+    pub kafka: Vec<String>,
+    /// Copies that `init` asks for; none: as many as there are nodes, up to three.
+    pub replication_factor: Option<u16>,
+    /// Wheels that `init` creates.
+    pub wheels: u16,
+    /// Tick that `init` sets.
+    pub tick: Duration,
+    /// Slots of each wheel that `init` sets.
+    pub slots: i64,
+    /// Partitions of a callback's topics.
+    pub partitions: u16,
+    /// Largest content of a task in bytes.
+    pub content_bytes_max: usize,
+    /// How long a node may take to stop.
+    pub drain_timeout: Duration,
+    /// Which log lines are written.
+    pub log: String,
+    /// How.
+    pub log_format: LogFormat,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let mut settings = blank();
+        for key in KEYS {
+            let set = (key.set)(&mut settings, key.default);
+            // Tested: every default is a value of its key.
+            set.expect("the default is a value of its key");
+        }
+        settings
+    }
+}
+
+/// What is wrong with one setting, and where it was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The flag, the variable or the key of the file.
+    pub origin: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// Everything that is wrong with the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invalid(pub Vec<Problem>);
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, Problem { origin, reason }) in self.0.iter().enumerate() {
+            if number > 0 {
+                f.write_str("; ")?;
+            }
+            write!(f, "{origin}: {reason}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+impl Settings {
+    /// Loads the settings: the defaults, then the file (named by the flag or [`FILE_VARIABLE`]), then the environment,
+    /// then the flags.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn load(
+        args: &SettingsArgs,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Invalid> {
+        let mut settings = Self::default();
+        let mut problems = Vec::new();
+        let path = args
+            .file
+            .clone()
+            .or_else(|| environment(FILE_VARIABLE).map(PathBuf::from));
+        if let Some(path) = path {
+            match std::fs::read_to_string(&path) {
+                Ok(text) => {
+                    problems.extend(settings.apply_file(&path.display().to_string(), &text))
+                }
+                Err(error) => problems.push(Problem {
+                    origin: path.display().to_string(),
+                    reason: format!("cannot be read: {error}"),
+                }),
+            }
+        }
+        for key in KEYS {
+            let variable = key.variable();
+            if let Some(value) = environment(&variable) {
+                problems.extend(settings.set(key, &value, variable));
+            }
+        }
+        for (key, value) in &args.values {
+            problems.extend(settings.set(key, value, key.flag()));
+        }
+        problems.extend(settings.contradictions());
+        if problems.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Invalid(problems))
+        }
+    }
+
+    /// Loads the settings of a file alone.
+    ///
+    /// # Errors
+    /// Everything that is wrong, at once.
+    pub fn from_file(name: &str, text: &str) -> Result<Self, Invalid> {
+        let mut settings = Self::default();
+        let mut problems = settings.apply_file(name, text);
+        problems.extend(settings.contradictions());
+        if problems.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Invalid(problems))
+        }
+    }
+
+    /// Returns the shape of the wheels.
+    ///
+    /// # Errors
+    /// [`Invalid`] when there is none of these numbers.
+    pub fn shape(&self) -> Result<Shape, Invalid> {
+        let invalid = |origin: &str, reason: String| {
+            Invalid(vec![Problem {
+                origin: origin.to_owned(),
+                reason,
+            }])
+        };
+        let tick = TickLength::new(self.tick).ok_or_else(|| {
+            let (from, to) = (TickLength::MIN, TickLength::MAX);
+            invalid(
+                "tick",
+                format!("must be whole milliseconds from {from:?} to {to:?}"),
+            )
+        })?;
+        if self.slots < 2 {
+            return Err(invalid("slots", "must be at least 2".to_owned()));
+        }
+        Shape::new(self.wheels, tick, self.slots)
+            .ok_or_else(|| invalid("wheels", "must be a power of two from 1 to 4096".to_owned()))
+    }
+
+    fn set(&mut self, key: &Key, value: &str, origin: String) -> Option<Problem> {
+        let set = (key.set)(self, value);
+        set.err().map(|reason| Problem { origin, reason })
+    }
+
+    /// Returns what does not go together.
+    fn contradictions(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut needs = |origin: &str, reason: &str| {
+            problems.push(Problem {
+                origin: origin.to_owned(),
+                reason: reason.to_owned(),
+            });
+        };
+        if self.store == StoreKind::Cassandra && self.cassandra.is_empty() {
+            needs(
+                "cassandra",
+                "store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
+            );
+        }
+        if self.queue == QueueKind::Kafka && self.kafka.is_empty() {
+            needs(
+                "kafka",
+                "queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
+            );
+        }
+        if self.store == StoreKind::Cassandra && self.queue == QueueKind::Embedded {
+            needs(
+                "queue",
+                "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",
+            );
+        }
+        if !self.partitions.is_power_of_two() || self.partitions > self.wheels {
+            needs(
+                "partitions",
+                "must be a power of two up to the number of wheels",
+            );
+        }
+        if let Err(Invalid(more)) = self.shape() {
+            problems.extend(more);
+        }
+        problems
+    }
+}
+
+/// Before any default: only for [`Settings::default`], which sets every field.
+fn blank() -> Settings {
+    Settings {
+        roles: Vec::new(),
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        advertise: None,
+        node_name: None,
+        store: StoreKind::Embedded,
+        queue: QueueKind::Embedded,
+        data_dir: PathBuf::new(),
+        cassandra: Vec::new(),
+        keyspace: String::new(),
+        kafka: Vec::new(),
+        replication_factor: None,
+        wheels: 1,
+        tick: Duration::ZERO,
+        slots: 0,
+        partitions: 1,
+        content_bytes_max: 0,
+        drain_timeout: Duration::ZERO,
+        log: String::new(),
+        log_format: LogFormat::Text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

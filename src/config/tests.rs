@@ -1,0 +1,116 @@
+use std::collections::HashMap;
+
+use clap::{Args as _, FromArgMatches as _};
+
+use super::*;
+use crate::limits::CONTENT_BYTES_MAX_DEFAULT;
+
+fn args(flags: &[&str]) -> SettingsArgs {
+    let command = SettingsArgs::augment_args(clap::Command::new("serve"));
+    let matches = command.try_get_matches_from([&["serve"], flags].concat());
+    SettingsArgs::from_arg_matches(&matches.unwrap()).unwrap()
+}
+
+fn problems(text: &str) -> Vec<String> {
+    let Invalid(problems) = Settings::from_file("f", text).unwrap_err();
+    let problems = problems.into_iter();
+    problems
+        .map(|problem| format!("{}: {}", problem.origin, problem.reason))
+        .collect()
+}
+
+#[test]
+fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let text = "listen = \"127.0.0.1:1\"\nwheels = 32\nkeyspace = \"file\"\n";
+    std::fs::write(file.path(), text).unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    let environment = HashMap::from([
+        (FILE_VARIABLE.to_owned(), path),
+        ("TICKWHEEL_LISTEN".to_owned(), "127.0.0.1:2".to_owned()),
+        ("TICKWHEEL_WHEELS".to_owned(), "64".to_owned()),
+    ]);
+    let settings = Settings::load(&args(&["--listen", "127.0.0.1:3"]), |name| {
+        environment.get(name).cloned()
+    });
+    let settings = settings.unwrap();
+    assert_eq!(settings.listen.port(), 3);
+    assert_eq!(settings.wheels, 64);
+    assert_eq!(settings.keyspace, "file");
+    assert_eq!(settings.slots, 100_000_000);
+}
+
+#[test]
+fn the_printed_file_is_the_defaults() {
+    let text = print_default();
+    assert_eq!(Settings::from_file("f", &text), Ok(Settings::default()));
+    let lines = text.lines().filter_map(|line| line.strip_prefix('#'));
+    let keys: Vec<&str> = lines.filter(|line| !line.starts_with(' ')).collect();
+    assert_eq!(keys.len(), KEYS.len());
+    assert_eq!(
+        Settings::from_file("f", &keys.join("\n")),
+        Ok(Settings::default())
+    );
+}
+
+#[test]
+fn every_default_is_a_value_and_differs_from_a_blank() {
+    let settings = Settings::default();
+    assert_eq!(settings.roles, Role::ALL);
+    assert_eq!(settings.content_bytes_max, CONTENT_BYTES_MAX_DEFAULT);
+    assert!(settings.shape().is_ok());
+    assert_eq!(settings.contradictions(), []);
+    for key in KEYS {
+        assert_eq!(key.flag, key.name.replace('_', "-"));
+    }
+}
+
+#[test]
+fn an_unknown_key_names_the_nearest() {
+    assert_eq!(
+        problems("liste = 1"),
+        ["f: liste: unknown key; did you mean listen?"]
+    );
+    assert_eq!(
+        problems("data-dir = \"x\""),
+        ["f: data-dir: unknown key; did you mean data_dir?"]
+    );
+    assert_eq!(
+        problems("xyzzy = 1"),
+        ["f: xyzzy: unknown key; `tickwheel config print-default` lists all"]
+    );
+}
+
+#[test]
+fn everything_wrong_is_said_at_once() {
+    let text = "store = \"cassandra\"\nqueue = \"kafka\"\nroles = [\"api\", \"boss\"]\ntick = \"90s\"\nwheels = 3\n";
+    assert_eq!(
+        problems(text),
+        [
+            "f: roles: \"boss\" is not a role: all, api, scanner, controller, executor, status",
+            "f: tick: \"90s\" is not a duration such as \"20s\" or \"1m 30s\", up to 60s",
+            "cassandra: store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
+            "kafka: queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
+            "partitions: must be a power of two up to the number of wheels",
+            "wheels: must be a power of two from 1 to 4096",
+        ]
+    );
+}
+
+#[test]
+fn a_broken_file_says_where() {
+    let problems = problems("wheels = \n");
+    assert!(
+        problems.iter().all(|text| text.contains("line 1")),
+        "{problems:?}"
+    );
+}
+
+#[test]
+fn lists_are_written_as_lists_or_with_commas() {
+    let text = "store = \"cassandra\"\nqueue = \"kafka\"\nkafka = \"a:1, b:2\"\ncassandra = [\"c:3\"]\nroles = \"status,api\"";
+    let settings = Settings::from_file("f", text).unwrap();
+    assert_eq!(settings.kafka, ["a:1", "b:2"]);
+    assert_eq!(settings.cassandra, ["c:3"]);
+    assert_eq!(settings.roles, [Role::Api, Role::Status]);
+}

@@ -1,0 +1,107 @@
+//! Reads the values of settings.
+
+use std::{str::FromStr, time::Duration};
+
+use super::{LogFormat, QueueKind, Role, StoreKind};
+
+pub(super) fn list(text: &str) -> Vec<String> {
+    let items = text.split(',').map(str::trim);
+    items
+        .filter(|item| !item.is_empty())
+        .map(str::to_owned)
+        .collect()
+}
+
+pub(super) fn optional(text: &str) -> Option<String> {
+    let text = text.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+pub(super) fn required(text: &str) -> Result<String, String> {
+    optional(text).ok_or_else(|| "must not be empty".to_owned())
+}
+
+/// Reads a host and a port, which need not be an address yet.
+pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let hosts = list(text);
+    for host in &hosts {
+        let port = host.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
+        if !matches!(port, Some(Ok(1..))) {
+            return Err(format!("{host:?} is not HOST:PORT"));
+        }
+    }
+    Ok(hosts)
+}
+
+pub(super) fn number<T: Copy + FromStr + PartialOrd + std::fmt::Display>(
+    text: &str,
+    least: T,
+    most: T,
+) -> Result<T, String> {
+    let number: Option<T> = text.trim().replace('_', "").parse().ok();
+    number
+        .filter(|number| (&least..=&most).contains(&number))
+        .ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
+}
+
+pub(super) fn duration(text: &str, most: Duration) -> Result<Duration, String> {
+    let read: Option<jiff::SignedDuration> = text.trim().parse().ok();
+    let duration = read.and_then(|duration| Duration::try_from(duration).ok());
+    duration
+        .filter(|duration| *duration <= most)
+        .ok_or_else(|| {
+            format!("{text:?} is not a duration such as \"20s\" or \"1m 30s\", up to {most:?}")
+        })
+}
+
+pub(super) fn roles(text: &str) -> Result<Vec<Role>, String> {
+    let names = list(text);
+    if names.is_empty() {
+        return Err("a node needs at least one role".to_owned());
+    }
+    if names.iter().any(|name| name == "all") {
+        return Ok(Role::ALL.to_vec());
+    }
+    for name in &names {
+        if !Role::ALL.iter().any(|role| role.name() == name) {
+            let known = Role::ALL.map(Role::name).join(", ");
+            return Err(format!("{name:?} is not a role: all, {known}"));
+        }
+    }
+    let chosen = |role: &Role| names.iter().any(|name| name == role.name());
+    Ok(Role::ALL.into_iter().filter(chosen).collect())
+}
+
+pub(super) fn store(text: &str) -> Result<StoreKind, String> {
+    match text.trim() {
+        "embedded" => Ok(StoreKind::Embedded),
+        "cassandra" => Ok(StoreKind::Cassandra),
+        other => Err(format!("{other:?} is not a store: embedded, cassandra")),
+    }
+}
+
+pub(super) fn queue(text: &str) -> Result<QueueKind, String> {
+    match text.trim() {
+        "embedded" => Ok(QueueKind::Embedded),
+        "kafka" => Ok(QueueKind::Kafka),
+        other => Err(format!("{other:?} is not a queue: embedded, kafka")),
+    }
+}
+
+pub(super) fn log_format(text: &str) -> Result<LogFormat, String> {
+    match text.trim() {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        other => Err(format!("{other:?} is not a log format: text, json")),
+    }
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    let filter = required(text)?;
+    match filter.parse::<tracing_subscriber::filter::Targets>() {
+        Ok(_) => Ok(filter),
+        Err(error) => Err(format!(
+            "{filter:?} is not a log filter such as \"info,tickwheel=debug\": {error}"
+        )),
+    }
+}

@@ -1,0 +1,123 @@
+//! Reads the body of a request: bounded in size and time, announced as JSON, UTF-8.
+
+use axum::{
+    body::Body,
+    extract::Request,
+    http::{HeaderMap, header},
+};
+use futures_util::StreamExt;
+
+use super::{
+    dto::{is_json, json},
+    error::{Code, Error},
+};
+use crate::{limits::HTTP_BODY_WAIT_MAX, time_source::TimeSource};
+
+/// Reads a body that must be JSON, as text.
+///
+/// # Errors
+/// 408, 413 or 415, or that it is not UTF-8.
+pub(super) async fn read_text(
+    time: &TimeSource,
+    request: Request,
+    bytes_max: usize,
+) -> Result<String, Error> {
+    let (parts, body) = request.into_parts();
+    check_media_type(&parts.headers)?;
+    collect(time, &parts.headers, body, bytes_max).await
+}
+
+/// Makes sure that the body of a call that needs none is empty, or an empty JSON object.
+///
+/// # Errors
+/// As [`read_text`], or that there is something in it.
+pub(super) async fn read_nothing(
+    time: &TimeSource,
+    request: Request,
+    bytes_max: usize,
+) -> Result<(), Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Nothing {}
+
+    let (parts, body) = request.into_parts();
+    let text = collect(time, &parts.headers, body, bytes_max).await?;
+    if text.is_empty() {
+        return Ok(());
+    }
+    check_media_type(&parts.headers)?;
+    json::read(&text).map(|Nothing {}| ())
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), Error> {
+    let refuse = |found: &str| {
+        let hint = "send `content-type: application/json`";
+        Err(Error::new(
+            Code::UnsupportedMediaType,
+            format!("{found}; {hint}"),
+        ))
+    };
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && encoding.as_bytes() != b"identity"
+    {
+        return refuse(&format!("the content encoding is {encoding:?}"));
+    }
+    match headers.get(header::CONTENT_TYPE) {
+        None => refuse("the content type is missing"),
+        Some(value) if value.to_str().is_ok_and(is_json) => Ok(()),
+        Some(value) => refuse(&format!("the content type is {value:?}")),
+    }
+}
+
+async fn collect(
+    time: &TimeSource,
+    headers: &HeaderMap,
+    body: Body,
+    bytes_max: usize,
+) -> Result<String, Error> {
+    let too_large = || {
+        Error::new(
+            Code::TooLarge,
+            format!("the body is larger than {bytes_max} bytes, the limit of this call"),
+        )
+    };
+    let announced = headers
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |n| n > bytes_max)) {
+        return Err(too_large());
+    }
+    let reading = async {
+        let mut bytes = Vec::new();
+        let mut stream = body.into_data_stream();
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| {
+                Error::new(Code::InvalidRequest, format!("the body broke off: {error}"))
+            })?;
+            if bytes.len() + chunk.len() > bytes_max {
+                return Err(too_large());
+            }
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    };
+    let bytes = time
+        .within(HTTP_BODY_WAIT_MAX, reading)
+        .await
+        .ok_or_else(|| {
+            Error::new(
+                Code::RequestTimeout,
+                format!(
+                    "the body did not arrive within {} s",
+                    HTTP_BODY_WAIT_MAX.as_secs()
+                ),
+            )
+        })??;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        Error::new(
+            Code::MalformedJson,
+            format!("the body is not UTF-8 at byte {at}"),
+        )
+    })
+}

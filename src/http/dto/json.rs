@@ -1,0 +1,232 @@
+//! Reads JSON strictly, and says where and what is wrong in a way its author can use.
+
+use std::{borrow::Cow, fmt};
+
+use bytes::Bytes;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned, DeserializeSeed},
+};
+use serde_json::value::RawValue;
+use serde_path_to_error::{Path, Segment};
+
+use super::{object::Object, violations::shorten};
+use crate::{
+    http::error::{Code, Error},
+    limits::{BATCH_ITEMS_MAX, JSON_DEPTH_MAX},
+};
+
+/// Fields that are documented for later: refused with a sentence of their own.
+const RESERVED: [(&str, &str); 3] = [
+    (
+        "http",
+        "`http` targets are not offered by this version; use `callback` or `kafka`",
+    ),
+    (
+        "key",
+        "`key` is not offered by this version: every registration makes a new task",
+    ),
+    (
+        "on_conflict",
+        "`on_conflict` is not offered by this version: every registration makes a new task",
+    ),
+];
+
+/// Reads one JSON document, an object, as a value of `T`.
+///
+/// # Errors
+/// What is wrong, with the place: line and column of what is not JSON, the pointer of what has another type.
+pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let Object(value) = serde_path_to_error::deserialize(&mut reader)
+        .map_err(|error| explain(error.inner(), Some(error.path())))?;
+    reader.end().map_err(|error| explain(&error, None))?;
+    Ok(value)
+}
+
+/// Reads an item of a batch, so that its mistakes are its own.
+///
+/// # Errors
+/// As [`read`]; places are relative to the item.
+pub fn read_item<T: DeserializeOwned>(item: &RawValue) -> Result<T, Error> {
+    read(item.get())
+}
+
+/// Makes sure that whoever reads this value can: bounded depth, text that is Unicode, numbers that a double can hold.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn readable(value: &RawValue) -> Result<Bytes, String> {
+    let mut reader = serde_json::Deserializer::from_str(value.get());
+    Depth(JSON_DEPTH_MAX)
+        .deserialize(&mut reader)
+        .map_err(|error| format!("cannot be read by every JSON parser: {}", message(&error)))?;
+    Ok(Bytes::copy_from_slice(value.get().as_bytes()))
+}
+
+/// The items of a batch, not yet read; never more than [`BATCH_ITEMS_MAX`].
+#[derive(Debug)]
+pub struct Items<'a>(pub Vec<&'a RawValue>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+        impl<'de> de::Visitor<'de> for Visitor {
+            type Value = Items<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a list of at most {BATCH_ITEMS_MAX} items")
+            }
+
+            // Stops at the bound: a body of megabytes can hold millions of tiny items.
+            fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    if items.len() == BATCH_ITEMS_MAX {
+                        return Err(de::Error::custom(format!(
+                            "more than {BATCH_ITEMS_MAX} items; send them in several requests"
+                        )));
+                    }
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+        deserializer
+            .deserialize_seq(Visitor)
+            .map(|items| Self(items.0))
+    }
+}
+
+fn explain(error: &serde_json::Error, path: Option<&Path>) -> Error {
+    let pointer = path.map(pointer).unwrap_or_default();
+    if !error.is_data() {
+        let place = format!("line {}, column {}", error.line(), error.column());
+        let detail = format!("{} at {place}", message(error));
+        return if pointer.is_empty() {
+            Error::new(Code::MalformedJson, detail)
+        } else {
+            Error::field(Code::MalformedJson, pointer, detail)
+        };
+    }
+    let text = message(error);
+    let detail = unknown_field(&text).unwrap_or_else(|| shorten(&text));
+    Error::field(Code::InvalidRequest, pointer, detail)
+}
+
+/// Returns the message without the place, which would be the item's own inside a batch.
+fn message(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+/// Rewrites serde's "unknown field `x`, expected one of `a`, `b`" to name the one that was probably meant.
+fn unknown_field(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown field `")?;
+    let (field, known) = rest
+        .rsplit_once("`, expected ")
+        .or_else(|| rest.rsplit_once("`, there are no fields"))?;
+    if let Some((_, sentence)) = RESERVED.iter().find(|(name, _)| *name == field) {
+        return Some((*sentence).to_owned());
+    }
+    let names: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let field = shorten(field);
+    let allowed = (field.chars().count() / 3).max(1);
+    let nearest = names
+        .iter()
+        .map(|name| (strsim::damerau_levenshtein(name, &field), name))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min();
+    Some(match nearest {
+        Some((_, name)) => format!("unknown field `{field}`; did you mean `{name}`?"),
+        None if names.is_empty() => format!("unknown field `{field}`; no fields are expected here"),
+        None => format!("unknown field `{field}`; known are: {}", names.join(", ")),
+    })
+}
+
+/// Writes a path as a JSON pointer (RFC 6901).
+fn pointer(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        let token = match segment {
+            Segment::Seq { index } => Cow::Owned(index.to_string()),
+            Segment::Map { key } => Cow::Owned(escape(key)),
+            // Not part of the document.
+            Segment::Enum { .. } | Segment::Unknown => continue,
+        };
+        pointer.push('/');
+        pointer.push_str(&token);
+    }
+    pointer
+}
+
+/// Escapes one token of a JSON pointer.
+pub(in crate::http) fn escape(token: &str) -> String {
+    shorten(token).replace('~', "~0").replace('/', "~1")
+}
+
+/// Walks through a value without keeping anything of it; the number is how much deeper it may go.
+struct Depth(usize);
+
+impl<'de> DeserializeSeed<'de> for Depth {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl Depth {
+    fn deeper<E: de::Error>(&self) -> Result<usize, E> {
+        self.0
+            .checked_sub(1)
+            .ok_or_else(|| E::custom(format!("nested deeper than {JSON_DEPTH_MAX} levels")))
+    }
+}
+
+impl<'de> de::Visitor<'de> for Depth {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let depth = self.deeper()?;
+        while seq.next_element_seed(Depth(depth))?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let depth = self.deeper()?;
+        while map.next_key_seed(Depth(depth))?.is_some() {
+            map.next_value_seed(Depth(depth))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,589 @@
+//! Registration requests: what they become, and what is said about wrong ones.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{
+    json,
+    new_task::{Context, new_start, new_task},
+    task_request::{RescheduleRequest, TaskRequest},
+};
+use crate::{
+    flow::api::NewTask,
+    http::error::{Code, Error},
+    model::{
+        backoff::{Backoff, Jitter},
+        task::{Content, Priority, Target},
+        time::Millis,
+    },
+};
+
+/// 2027-01-15T08:00:00Z.
+const NOW: Millis = Millis(1_800_000_000_000);
+
+fn context() -> Context {
+    Context {
+        now: NOW,
+        content_bytes_max: 10_000,
+        trace_parent: None,
+    }
+}
+
+fn read(text: &str) -> Result<NewTask, Error> {
+    new_task(json::read::<TaskRequest>(text)?, &context())
+}
+
+fn content(task: &NewTask) -> &Content {
+    task.spec.content().unwrap()
+}
+
+#[track_caller]
+fn refused(text: &str, pointer: &str, says: &str) {
+    let error = read(text).unwrap_err();
+    assert!(error.code.status().is_client_error(), "{error:?}");
+    let found = error
+        .errors
+        .iter()
+        .any(|e| e.pointer == pointer && e.detail.contains(says));
+    assert!(
+        found,
+        "{text}: expected {pointer:?} {says:?}, got {error:#?}"
+    );
+}
+
+#[test]
+fn the_shortest_request_gets_the_defaults() {
+    let task = read(r#"{"callback":"send_email"}"#).unwrap();
+    assert_eq!(task.start, NOW);
+    let spec = &task.spec;
+    assert_eq!(spec.callback(), Some("send_email"));
+    assert_eq!((spec.max_attempts, spec.priority), (5, Priority::Normal));
+    assert_eq!(spec.backoff, Backoff::DEFAULT);
+    assert_eq!(spec.claim_timeout, Duration::from_secs(60));
+    assert_eq!(spec.heartbeat_timeout, Duration::from_secs(45));
+    assert_eq!(spec.expire_after, None);
+    assert_eq!(spec.retention, Duration::from_secs(86_400));
+    assert_eq!(spec.create_time, NOW);
+    assert_eq!(
+        (spec.collection.as_str(), content(&task).payload.len()),
+        ("", 0)
+    );
+}
+
+#[test]
+fn every_field_arrives() {
+    let task = read(
+        r#"{"callback":{"name":"a.b-c_D9"},"collection":"x","start_time":"2027-01-15T10:00:00.0001+01:00",
+        "payload":{"user": 7},"priority":"low","max_attempts":9,
+        "retry":{"initial":"2s","factor":1.5,"max":"PT1M","jitter":"none"},"claim_timeout":"30s",
+        "heartbeat_timeout":"1m 5s","expire_after":"1h","retention":"168h","labels":{"b":"2","a":"1"}}"#,
+    )
+    .unwrap();
+    assert_eq!(
+        task.start,
+        Millis(NOW.0 + 3_600_001),
+        "rounded up, never early"
+    );
+    let spec = &task.spec;
+    assert_eq!(spec.callback(), Some("a.b-c_D9"));
+    assert_eq!((spec.collection.as_str(), spec.max_attempts), ("x", 9));
+    assert_eq!(
+        spec.backoff,
+        Backoff {
+            initial: Duration::from_secs(2),
+            factor_milli: 1500,
+            max: Duration::from_secs(60),
+            jitter: Jitter::None,
+        }
+    );
+    assert_eq!(spec.claim_timeout, Duration::from_secs(30));
+    assert_eq!(spec.heartbeat_timeout, Duration::from_secs(65));
+    assert_eq!(spec.expire_after, Some(Duration::from_secs(3600)));
+    assert_eq!(spec.retention, Duration::from_secs(604_800));
+    assert_eq!(
+        content(&task).labels,
+        [("a".into(), "1".into()), ("b".into(), "2".into())]
+    );
+    assert_eq!(content(&task).content_type, "application/json");
+}
+
+#[test]
+fn a_payload_is_kept_byte_for_byte() {
+    for payload in [
+        "null",
+        "0",
+        "\"\"",
+        "123456789012345678901234567890.10",
+        "{ \"b\" : 1,\n \"a\":1,\"a\":2e5 , \"\\u00e4\": \"\u{1f980}\"}",
+        "[[],{}]",
+    ] {
+        let task = read(&format!(r#"{{"callback":"c","payload": {payload} }}"#)).unwrap();
+        assert_eq!(content(&task).payload, payload.as_bytes(), "{payload}");
+    }
+}
+
+#[test]
+fn bytes_come_as_base64_with_their_type() {
+    let task = read(r#"{"callback":"c","payload_base64":"AP8="}"#).unwrap();
+    assert_eq!(content(&task).payload, Bytes::from_static(b"\x00\xff"));
+    assert_eq!(content(&task).content_type, "application/octet-stream");
+    let task = read(r#"{"callback":"c","payload_base64":"","content_type":"text/x"}"#).unwrap();
+    assert_eq!(content(&task).content_type, "text/x");
+}
+
+#[test]
+fn a_record_is_taken_as_it_is() {
+    let task = read(
+        r#"{"kafka":{"topic":"orders","key":"k","partition":3,
+        "headers":[{"name":"a","value":"1"},{"name":"a","value_base64":"/w=="}]},"payload":1,"delay":"1m 30s"}"#,
+    )
+    .unwrap();
+    let topic = "orders".to_owned();
+    assert_eq!(
+        task.spec.target,
+        Target::Kafka {
+            topic,
+            partition: Some(3)
+        }
+    );
+    assert_eq!(task.start, Millis(NOW.0 + 90_000));
+    assert_eq!(content(&task).record_key.as_deref(), Some(&b"k"[..]));
+    assert_eq!(
+        content(&task).record_headers,
+        [
+            ("a".to_owned(), Bytes::from("1")),
+            ("a".to_owned(), Bytes::from_static(b"\xff"))
+        ]
+    );
+    let task = read(r#"{"kafka":{"topic":"t","key_base64":"","headers":{"x":"y"}}}"#).unwrap();
+    assert_eq!(
+        content(&task).record_key.as_deref(),
+        Some(&b""[..]),
+        "empty is not none"
+    );
+    assert_eq!(content(&task).record_headers.len(), 1);
+}
+
+#[test]
+fn a_start_in_the_past_is_now() {
+    for start in ["1970-01-01T00:00:00Z", "2027-01-15T07:59:59.999Z"] {
+        let task = read(&format!(r#"{{"callback":"c","start_time":"{start}"}}"#)).unwrap();
+        assert_eq!(task.start, NOW);
+    }
+}
+
+#[test]
+fn times_out_of_range_are_refused_with_the_range() {
+    let range = "1970-01-01T00:00:00.000Z to 9999-12-30";
+    for start in [
+        "1969-12-31T23:59:59.999Z",
+        "9999-12-31T23:59:59Z",
+        "10000-01-01T00:00:00Z",
+    ] {
+        refused(
+            &format!(r#"{{"callback":"c","start_time":"{start}"}}"#),
+            "/start_time",
+            range,
+        );
+    }
+    for start in [
+        "",
+        "tomorrow",
+        "2027-01-15T07:59:59",
+        "2027-13-01T00:00:00Z",
+    ] {
+        refused(
+            &format!(r#"{{"callback":"c","start_time":"{start}"}}"#),
+            "/start_time",
+            "RFC 3339",
+        );
+    }
+    refused(
+        r#"{"callback":"c","start_time":1800000000}"#,
+        "/start_time",
+        "RFC 3339",
+    );
+}
+
+#[test]
+fn delays_must_be_sensible() {
+    for (delay, says) in [
+        ("-5s", "negative"),
+        ("5s ago", "negative"),
+        ("100000h", "0s to 315360000s"),
+        ("9999999999999999999999h", "not a duration"),
+        ("7d", "168h"),
+        ("", "not a duration"),
+        ("90", "not a duration"),
+    ] {
+        refused(
+            &format!(r#"{{"callback":"c","delay":"{delay}"}}"#),
+            "/delay",
+            says,
+        );
+    }
+    refused(r#"{"callback":"c","delay":90}"#, "/delay", r#""90s""#);
+    let task = read(r#"{"callback":"c","delay":"1h 30m 0.25s"}"#).unwrap();
+    assert_eq!(task.start, Millis(NOW.0 + 5_400_250));
+    let task = read(r#"{"callback":"c","delay":"0s"}"#).unwrap();
+    assert_eq!(task.start, NOW);
+}
+
+#[test]
+fn exactly_one_of_what_excludes_each_other() {
+    refused(r"{}", "", "a target is missing");
+    refused(
+        r#"{"callback":"c","kafka":{"topic":"t"}}"#,
+        "/kafka",
+        "exclude",
+    );
+    refused(
+        r#"{"callback":"c","delay":"1s","start_time":"2030-01-01T00:00:00Z"}"#,
+        "/delay",
+        "exclude",
+    );
+    refused(
+        r#"{"callback":"c","payload":1,"payload_base64":""}"#,
+        "/payload_base64",
+        "exclude",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","key":"","key_base64":""}}"#,
+        "/kafka/key_base64",
+        "exclude",
+    );
+}
+
+#[test]
+fn what_is_not_offered_yet_is_refused_in_words() {
+    refused(
+        r#"{"http":{"url":"http://x"}}"#,
+        "/http",
+        "not offered by this version",
+    );
+    refused(
+        r#"{"callback":"c","key":"k"}"#,
+        "/key",
+        "not offered by this version",
+    );
+    refused(
+        r#"{"callback":"c","on_conflict":"reject"}"#,
+        "/on_conflict",
+        "not offered",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t"},"max_attempts":3}"#,
+        "/max_attempts",
+        "no effect",
+    );
+}
+
+#[test]
+fn unknown_fields_are_refused_with_the_nearest_known_one() {
+    refused(
+        r#"{"callback":"c","start_tim":"x"}"#,
+        "/start_tim",
+        "did you mean `start_time`?",
+    );
+    refused(
+        r#"{"callback":"c","retry":{"inital":"1s"}}"#,
+        "/retry/inital",
+        "did you mean `initial`?",
+    );
+    refused(
+        r#"{"callback":{"nam":"c"}}"#,
+        "/callback/nam",
+        "did you mean `name`?",
+    );
+    refused(
+        r#"{"callback":"c","zzz":1}"#,
+        "/zzz",
+        "known are: callback, kafka",
+    );
+    refused(r#"{"callback":"c","a/b~`":1}"#, "/a~1b~0`", "unknown field");
+}
+
+#[test]
+fn wrong_types_and_values_are_refused_with_their_place() {
+    refused(r#"{"callback":7}"#, "/callback", "a callback's name or");
+    refused(
+        r#"{"callback":"c","priority":"urgent"}"#,
+        "/priority",
+        "`high`, `normal`, `low`",
+    );
+    refused(
+        r#"{"callback":"c","max_attempts":-1}"#,
+        "/max_attempts",
+        "u32",
+    );
+    refused(
+        r#"{"callback":"c","max_attempts":0}"#,
+        "/max_attempts",
+        "1 to 10000",
+    );
+    refused(
+        r#"{"callback":"c","max_attempts":10001}"#,
+        "/max_attempts",
+        "1 to 10000",
+    );
+    refused(
+        r#"{"callback":"c","labels":{"a":1}}"#,
+        "/labels/a",
+        "expected a string",
+    );
+    refused(
+        r#"{"callback":"c","retry":{"factor":0.5}}"#,
+        "/retry/factor",
+        "1 to 1000",
+    );
+    refused(
+        r#"{"callback":"c","retry":{"initial":"2s","max":"1s"}}"#,
+        "/retry/max",
+        "shorter",
+    );
+    refused(
+        r#"{"callback":"c","claim_timeout":"4s"}"#,
+        "/claim_timeout",
+        "5s to",
+    );
+    refused(
+        r#"{"callback":"c","heartbeat_timeout":"1s"}"#,
+        "/heartbeat_timeout",
+        "3s to",
+    );
+    refused(
+        r#"{"callback":"c","retention":"0s"}"#,
+        "/retention",
+        "1s to",
+    );
+    refused(
+        r#"{"callback":"c","payload_base64":"?"}"#,
+        "/payload_base64",
+        "not base64",
+    );
+    refused(
+        r#"{"callback":"c","payload":1,"content_type":"text/plain"}"#,
+        "/content_type",
+        "payload_base64",
+    );
+    refused(
+        r#"{"callback":"c","payload":1,"content_type":"json"}"#,
+        "/content_type",
+        "media type",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","partition":-1}}"#,
+        "/kafka/partition",
+        "negative",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","headers":[{"name":"a"}]}}"#,
+        "/kafka/headers/0",
+        "value",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","headers":[{"name":"a","value":3}]}}"#,
+        "/kafka/headers/0/value",
+        "string",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","headers":{"tickwheel-task-id":""}}}"#,
+        "/kafka/headers/tickwheel-task-id",
+        "itself",
+    );
+    refused(r#"{"kafka":{}}"#, "/kafka", "missing field `topic`");
+    refused(r#"{"callback":"c","callback":"d"}"#, "", "duplicate field");
+    refused("[]", "", "expected a JSON object");
+    refused(r#"["send_email"]"#, "", "expected a JSON object");
+    refused(
+        r#"{"callback":"c","retry":["1s"]}"#,
+        "/retry",
+        "expected a JSON object",
+    );
+    refused(r#"{"callback":["c"]}"#, "/callback", "a callback's name or");
+    refused(r#"{"kafka":["t"]}"#, "/kafka", "expected a JSON object");
+    refused(
+        r#"{"kafka":{"topic":"t","headers":[["a"]]}}"#,
+        "/kafka/headers/0",
+        "expected a JSON object",
+    );
+}
+
+#[test]
+fn names_have_limits() {
+    let long = "x".repeat(129);
+    refused(
+        &format!(r#"{{"callback":"{long}"}}"#),
+        "/callback",
+        "1 to 128 characters",
+    );
+    refused(r#"{"callback":""}"#, "/callback", "1 to 128 characters");
+    refused(r#"{"callback":"a b"}"#, "/callback", "found ' '");
+    refused(r#"{"callback":".."}"#, "/callback", "must not be");
+    refused(
+        r#"{"callback":"c","collection":"ä"}"#,
+        "/collection",
+        "found 'ä'",
+    );
+    refused(r#"{"kafka":{"topic":"a/b"}}"#, "/kafka/topic", "found '/'");
+    let labels: Vec<String> = (0..33).map(|n| format!("\"{n}\":\"\"")).collect();
+    refused(
+        &format!(r#"{{"callback":"c","labels":{{{}}}}}"#, labels.join(",")),
+        "/labels",
+        "32",
+    );
+    let long = "x".repeat(257);
+    refused(
+        &format!(r#"{{"callback":"c","labels":{{"l":"{long}"}}}}"#),
+        "/labels/l",
+        "256",
+    );
+}
+
+#[test]
+fn all_wrong_fields_are_named_at_once() {
+    let error =
+        read(r#"{"delay":"x","max_attempts":0,"retention":"y","payload_base64":"!"}"#).unwrap_err();
+    let pointers: Vec<&str> = error.errors.iter().map(|e| e.pointer.as_str()).collect();
+    assert_eq!(
+        pointers,
+        [
+            "/delay",
+            "",
+            "/payload_base64",
+            "/max_attempts",
+            "/retention"
+        ]
+    );
+}
+
+#[test]
+fn a_payload_that_some_parser_cannot_read_is_refused() {
+    let nest = |depth: usize| {
+        let payload = "[".repeat(depth) + &"]".repeat(depth);
+        format!(r#"{{"callback":"c","payload":{payload}}}"#)
+    };
+    assert!(read(&nest(100)).is_ok());
+    refused(&nest(101), "/payload", "deeper than 100");
+    refused(&nest(100_000), "/payload", "deeper than 100");
+    refused(
+        r#"{"callback":"c","payload":"\ud800"}"#,
+        "/payload",
+        "cannot be read",
+    );
+    refused(
+        r#"{"callback":"c","payload":1e999}"#,
+        "/payload",
+        "cannot be read",
+    );
+}
+
+#[test]
+fn what_is_not_json_is_refused_with_line_and_column() {
+    for (text, says) in [
+        ("", "line 1, column 0"),
+        ("{\n\"callback\":\"c\",}", "line 2, column 16"),
+        ("{\"callback\":\"c\"} x", "trailing characters"),
+        ("{\"callback\":\"c\"", "EOF"),
+        ("{\"callback\":nul}", "line 1"),
+    ] {
+        let error = read(text).unwrap_err();
+        assert_eq!(error.code, Code::MalformedJson, "{text}");
+        assert!(error.detail.contains(says), "{text}: {}", error.detail);
+    }
+    let deep = format!(r#"{{"labels":{}"#, "[".repeat(100_000));
+    assert!(read(&deep).unwrap_err().code.status().is_client_error());
+}
+
+#[test]
+fn content_is_measured_as_it_is_stored() {
+    let task = |bytes: usize| format!(r#"{{"callback":"c","payload":"{}"}}"#, "x".repeat(bytes));
+    assert!(read(&task(9_900)).is_ok());
+    let error = read(&task(10_000)).unwrap_err();
+    assert_eq!(error.code, Code::TooLarge);
+    assert!(
+        error.detail.contains("the limit is 10000"),
+        "{}",
+        error.detail
+    );
+}
+
+#[test]
+fn a_long_mistake_does_not_make_a_long_answer() {
+    let long = "y".repeat(100_000);
+    for text in [
+        format!(r#"{{"callback":"c","{long}":1}}"#),
+        format!(r#"{{"callback":"c","delay":"{long}"}}"#),
+        format!(r#"{{"callback":"c","max_attempts":"{long}"}}"#),
+        format!(r#"{{"callback":"c","priority":"{long}"}}"#),
+    ] {
+        let problem = serde_json::to_string(&read(&text).unwrap_err().problem()).unwrap();
+        assert!(problem.len() < 2500, "{}", problem.len());
+    }
+}
+
+#[test]
+fn a_reschedule_names_exactly_one_new_start() {
+    let start = |text: &str| {
+        let request = json::read::<RescheduleRequest>(text)?;
+        new_start(&request, NOW)
+    };
+    assert_eq!(start(r#"{"delay":"1s"}"#).unwrap(), Millis(NOW.0 + 1000));
+    assert_eq!(
+        start(r#"{"start_time":"2000-01-01T00:00:00Z"}"#).unwrap(),
+        NOW
+    );
+    assert!(start("{}").unwrap_err().detail.contains("/run"));
+    let both = r#"{"delay":"1s","start_time":"2000-01-01T00:00:00Z"}"#;
+    assert!(start(both).unwrap_err().detail.contains("exclude"));
+}
+
+#[test]
+fn a_client_request_reads_back_as_itself() {
+    let text =
+        r#"{"callback":{"name":"c"},"delay":"90s","payload":null,"retry":{"jitter":"none"}}"#;
+    let request: TaskRequest = json::read(text).unwrap();
+    assert_eq!(serde_json::to_string(&request).unwrap(), text);
+}
+
+/// A valid request to mutilate.
+const SEED: &str = r#"{"callback":{"name":"c"},"kafka":{"topic":"t","headers":[{"name":"a","value":"b"}]},
+"start_time":"2030-01-01T00:00:00Z","delay":"90s","payload":{"a":[1,2.5,"x\n"]},"retry":{"factor":2,"max":"1m"},
+"labels":{"k":"v"},"max_attempts":3}"#;
+
+proptest! {
+    #[test]
+    fn no_mutation_of_a_request_panics_or_blames_the_service(
+        edits in proptest::collection::vec((0..SEED.len(), any::<u8>(), 0..4u8), 1..12),
+    ) {
+        let mut bytes = SEED.as_bytes().to_vec();
+        for (at, byte, kind) in edits {
+            let at = at.min(bytes.len().saturating_sub(1));
+            match kind {
+                0 => bytes[at] = byte,
+                1 => bytes.insert(at, byte),
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b"{}[]\",:\\9-eE.tfn"[usize::from(byte) % 16]),
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        if let Err(error) = read(&text) {
+            prop_assert!(error.code.status().is_client_error());
+            prop_assert!(!error.detail.is_empty());
+        }
+    }
+
+    #[test]
+    fn no_text_for_a_time_or_duration_panics(text in any::<String>()) {
+        let request = serde_json::json!({"callback": "c", "delay": text});
+        if let Ok(task) = read(&request.to_string()) {
+            prop_assert!(task.start >= NOW && task.start <= Millis::MAX);
+        }
+        let request = serde_json::json!({"callback": "c", "start_time": text});
+        if let Ok(task) = read(&request.to_string()) {
+            prop_assert!(task.start >= NOW && task.start <= Millis::MAX);
+        }
+    }
+}

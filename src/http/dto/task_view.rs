@@ -1,0 +1,145 @@
+//! From the domain to an answer about a task.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{
+    content::{self, Parts, to_base64},
+    target::KafkaHeader,
+    task_response::{CancelOutcome, RescheduleOutcome, TargetResponse, TaskResponse, TaskState},
+    worker::View,
+};
+use crate::{
+    flow::api::{self, TaskView, VisibleState},
+    model::task::{Content, Target},
+};
+
+/// Converts a task.
+#[must_use]
+pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
+    let content = task.content.as_ref().or_else(|| task.spec.content());
+    let full = match view {
+        View::Full => content,
+        View::Basic => None,
+    };
+    let Parts {
+        payload,
+        payload_base64,
+        content_type,
+    } = full.map_or_else(Parts::default, |content| {
+        content::write(&content.payload, &content.content_type)
+    });
+    TaskResponse {
+        id: task.id.to_string(),
+        target: target(&task.spec.target, full),
+        collection: some_text(&task.spec.collection),
+        state: task.state.into(),
+        start_time: task.start.into(),
+        effective_start_time: task.effective_start.into(),
+        create_time: task.spec.create_time.into(),
+        fire_time: task.fire_time.map(Into::into),
+        claim_time: task.claim_time.map(Into::into),
+        end_time: task.end_time.map(Into::into),
+        attempt: task.attempt,
+        max_attempts: task.spec.max_attempts,
+        priority: task.spec.priority.into(),
+        labels: content
+            .map(|content| content.labels.iter().cloned().collect())
+            .unwrap_or_default(),
+        worker: some_text(&task.worker),
+        progress: task.progress.as_ref().map(json_or_text),
+        result: task.result.as_ref().map(json_or_text),
+        error: task.error.clone(),
+        cancel_requested: task.cancel_requested,
+        generation: task.generation,
+        payload,
+        payload_base64,
+        content_type,
+    }
+}
+
+pub(super) fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn target(target: &Target, content: Option<&Content>) -> TargetResponse {
+    match target {
+        Target::Callback { name } => TargetResponse::Callback { name: name.clone() },
+        Target::Kafka { topic, partition } => {
+            let key = content.and_then(|content| content.record_key.as_ref());
+            let (key, key_base64) = key.map_or((None, None), text_or_base64);
+            TargetResponse::Kafka {
+                topic: topic.clone(),
+                partition: *partition,
+                key,
+                key_base64,
+                headers: content.map(headers).unwrap_or_default(),
+            }
+        }
+    }
+}
+
+fn headers(content: &Content) -> Vec<KafkaHeader> {
+    let header = |(name, value): &(String, Bytes)| {
+        let (value, value_base64) = text_or_base64(value);
+        KafkaHeader {
+            name: name.clone(),
+            value,
+            value_base64,
+        }
+    };
+    content.record_headers.iter().map(header).collect()
+}
+
+fn text_or_base64(bytes: &Bytes) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(to_base64(bytes))),
+    }
+}
+
+/// Results and notes are JSON when they come through this API; what came another way is shown as text.
+fn json_or_text(bytes: &Bytes) -> Box<RawValue> {
+    content::raw(bytes)
+        .or_else(|| serde_json::value::to_raw_value(&String::from_utf8_lossy(bytes)).ok())
+        .unwrap_or_else(|| RawValue::NULL.to_owned())
+}
+
+impl From<VisibleState> for TaskState {
+    fn from(state: VisibleState) -> Self {
+        match state {
+            VisibleState::Scheduled => Self::Scheduled,
+            VisibleState::Enqueued => Self::Enqueued,
+            VisibleState::Claimed => Self::Claimed,
+            VisibleState::Processing => Self::Processing,
+            VisibleState::Succeeded => Self::Succeeded,
+            VisibleState::Failed => Self::Failed,
+            VisibleState::Retrying => Self::Retrying,
+            VisibleState::Cancelled => Self::Cancelled,
+            VisibleState::Expired => Self::Expired,
+            VisibleState::Dead => Self::Dead,
+            VisibleState::Published => Self::Published,
+        }
+    }
+}
+
+impl From<api::CancelOutcome> for CancelOutcome {
+    fn from(outcome: api::CancelOutcome) -> Self {
+        match outcome {
+            api::CancelOutcome::Cancelled => Self::Cancelled,
+            api::CancelOutcome::AlreadyCancelled => Self::AlreadyCancelled,
+            api::CancelOutcome::CancelRequested => Self::CancelRequested,
+            api::CancelOutcome::TooLate => Self::TooLate,
+        }
+    }
+}
+
+/// Converts the outcome of a reschedule; none when its precondition does not hold.
+#[must_use]
+pub const fn reschedule_outcome(outcome: api::RescheduleOutcome) -> Option<RescheduleOutcome> {
+    match outcome {
+        api::RescheduleOutcome::Rescheduled => Some(RescheduleOutcome::Rescheduled),
+        api::RescheduleOutcome::TooLate => Some(RescheduleOutcome::TooLate),
+        api::RescheduleOutcome::Mismatch => None,
+    }
+}

@@ -1,0 +1,76 @@
+//! Collects what is wrong with a request, so that its author learns of everything at once.
+
+use super::problem::FieldError;
+use crate::{
+    http::error::{Code, Error},
+    limits::{NAME_CHARS_MAX, QUOTED_CHARS_MAX},
+};
+
+/// The wrong fields found so far.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Violations(Vec<FieldError>);
+
+impl Violations {
+    /// Notes a wrong field.
+    pub(in crate::http) fn add(&mut self, pointer: impl Into<String>, detail: impl Into<String>) {
+        self.0.push(FieldError {
+            pointer: pointer.into(),
+            detail: detail.into(),
+        });
+    }
+
+    /// Returns the value, or notes why there is none.
+    pub(in crate::http) fn take<T>(
+        &mut self,
+        pointer: &str,
+        result: Result<T, String>,
+    ) -> Option<T> {
+        result.map_err(|detail| self.add(pointer, detail)).ok()
+    }
+
+    /// Notes two fields that exclude each other when both are there.
+    pub(in crate::http) fn exclusive(&mut self, one: (&str, bool), other: (&str, bool)) {
+        if one.1 && other.1 {
+            self.add(
+                format!("/{}", other.0),
+                format!("`{}` and `{}` exclude each other: give one", one.0, other.0),
+            );
+        }
+    }
+
+    /// Tells that nothing was wrong.
+    ///
+    /// # Errors
+    /// One error with every wrong field.
+    pub(in crate::http) fn finish(self) -> Result<(), Error> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(Error::fields(Code::InvalidRequest, self.0))
+        }
+    }
+}
+
+/// Checks the name of a callback, collection or topic.
+pub(in crate::http) fn name(text: String) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if !(1..=NAME_CHARS_MAX).contains(&text.chars().count()) {
+        Err(format!("must have 1 to {NAME_CHARS_MAX} characters"))
+    } else if let Some(odd) = text.chars().find(|c| !fits(*c)) {
+        Err(format!(
+            "must consist of A-Z, a-z, 0-9, `.`, `_` and `-`; found {odd:?}"
+        ))
+    } else if text == "." || text == ".." {
+        Err("must not be `.` or `..`".to_owned())
+    } else {
+        Ok(text)
+    }
+}
+
+/// Shortens a text that a request has brought, for a message.
+pub(in crate::http) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(QUOTED_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+    }
+}

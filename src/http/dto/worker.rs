@@ -1,0 +1,291 @@
+//! What workers send and get: every call takes and answers a list, in order.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{
+    problem::Problem,
+    text::{DurationText, InstantText},
+};
+
+/// How much of a task is returned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum View {
+    /// Without content.
+    Basic,
+    /// With content.
+    #[default]
+    Full,
+}
+
+/// Messages from the queue that a worker wants to run.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct ClaimRequest {
+    /// The worker's name, for people; 1 to 256 characters.
+    pub worker: String,
+    /// The messages; at most 1000.
+    #[schema(max_items = 1000)]
+    pub messages: Vec<ClaimItem>,
+    /// `FULL` (the default) returns payloads, `BASIC` does not.
+    #[serde(default)]
+    #[schema(default = "FULL")]
+    pub view: View,
+}
+
+/// One message.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimItem {
+    /// The task.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The message's generation.
+    pub generation: u32,
+    /// The attempt that the message expects.
+    pub expected_attempt: u32,
+    /// The record's value (a protobuf `tickwheel.v1.TaskMessage`) as base64, when it is at hand: saves the service a
+    /// read. Must agree with the fields above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The answers to a claim.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ClaimResponse {
+    /// One per message, in order.
+    pub results: Vec<ClaimResult>,
+}
+
+/// The answer to one message.
+// Flat, not a tagged enum: serde cannot read a raw JSON value inside of one.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ClaimResult {
+    /// What to do with the message.
+    pub status: ClaimStatus,
+    /// The task to run; with `claimed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<ClaimedTask>,
+    /// Hold the message until then; with `early`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<InstantText>,
+    /// What is wrong; with `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
+/// What to do with a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimStatus {
+    /// Run it.
+    Claimed,
+    /// Forget it: the message is of the past.
+    Stale,
+    /// Forget it: another attempt is alive, and the service comes back to the task.
+    Held,
+    /// Hold it until `not_before`.
+    Early,
+    /// Not known, or not understood. Forget it: the service comes back to the task.
+    Error,
+}
+
+/// A task to run.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ClaimedTask {
+    /// Its id.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The fencing token: hand (`id`, `attempt`) to whatever the callback changes.
+    pub attempt: u32,
+    /// Reschedules so far.
+    pub generation: u32,
+    /// The callback to run.
+    pub callback: String,
+    /// Label for a subset of the callback's tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// The payload, when it is JSON; view=FULL.
+    #[serde(
+        default,
+        deserialize_with = "super::task_request::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub payload: Option<Box<RawValue>>,
+    /// The payload as base64, when it is not JSON; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Media type of the payload; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// When it was to start.
+    pub start_time: InstantText,
+    /// When the claim ends unless a heartbeat extends it.
+    pub claim_expire_time: InstantText,
+    /// How long a heartbeat extends the claim.
+    pub heartbeat_timeout: DurationText,
+    /// How often the task may be tried.
+    pub max_attempts: u32,
+    /// Labels; view=FULL.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// W3C trace context of the registration; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+/// Signs of life.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct HeartbeatRequest {
+    /// The worker's name.
+    pub worker: String,
+    /// The attempts that are alive; at most 1000.
+    #[schema(max_items = 1000)]
+    pub tasks: Vec<HeartbeatItem>,
+}
+
+/// One attempt that is alive.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HeartbeatItem {
+    /// The task.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The attempt.
+    pub attempt: u32,
+    /// How far it is: any JSON value up to 4096 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub progress: Option<Box<RawValue>>,
+}
+
+/// The answers to signs of life.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct HeartbeatResponse {
+    /// One per attempt, in order.
+    pub results: Vec<HeartbeatResult>,
+}
+
+/// The answer to one sign of life.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct HeartbeatResult {
+    /// What to do.
+    pub status: HeartbeatStatus,
+    /// What is wrong; with `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
+/// What to do after a sign of life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HeartbeatStatus {
+    /// Go on.
+    Ok,
+    /// Stop: the attempt is not the live one any more.
+    Lost,
+    /// Stop, and settle: someone asked to cancel.
+    CancelRequested,
+    /// Not recorded: try again when `error.retryable`.
+    Error,
+}
+
+/// Reports of how attempts ended.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct SettleRequest {
+    /// The worker's name.
+    pub worker: String,
+    /// The reports; at most 1000.
+    #[schema(max_items = 1000)]
+    pub tasks: Vec<SettleItem>,
+}
+
+/// One report.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SettleItem {
+    /// The task.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The attempt.
+    pub attempt: u32,
+    /// How it ended.
+    pub outcome: SettleOutcome,
+    /// What the callback returned: any JSON value up to 16384 bytes; with `succeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub result: Option<Box<RawValue>>,
+    /// What went wrong; required with `retry` and `failed`. The first 4096 characters are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The wait before the next attempt: required with `snoozed`, possible with `retry` (else the task's own rule).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DurationText>,
+}
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettleOutcome {
+    /// Done.
+    Succeeded,
+    /// Failed; try again.
+    Retry,
+    /// Failed; trying again is of no use.
+    Failed,
+    /// Not now: run again later; does not count as an attempt.
+    Snoozed,
+}
+
+/// The answers to reports.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct SettleResponse {
+    /// One per report, in order.
+    pub results: Vec<SettleResult>,
+}
+
+/// The answer to one report.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct SettleResult {
+    /// What became of it.
+    pub status: SettleStatus,
+    /// What is wrong; with `error`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
+/// What became of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SettleStatus {
+    /// Recorded, now or by an earlier report of the same.
+    Ok,
+    /// The attempt is not the live one any more: the report counts for nothing.
+    Lost,
+    /// Not known: report again when `error.retryable`.
+    Error,
+}
+
+/// Callbacks that a worker wants to consume.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubscribeRequest {
+    /// The worker's name.
+    pub worker: String,
+    /// The callbacks; at most 1000.
+    #[schema(max_items = 1000)]
+    pub callbacks: Vec<String>,
+}
+
+/// Where their tasks arrive.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct SubscribeResponse {
+    /// The topics; they exist now.
+    pub topics: Vec<String>,
+    /// The consumer group of each callback's workers.
+    pub groups: BTreeMap<String, String>,
+}

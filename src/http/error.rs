@@ -1,0 +1,354 @@
+//! Every way a request can be refused or fail, and what it looks like to the client: the one place where it is decided.
+//!
+//! Bad input is always a 4xx; a 5xx says that a part of the service is away, or that we have a bug.
+
+use std::time::Duration;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+
+use super::dto::problem::{FieldError, PROBLEM_JSON, Problem};
+use crate::flow::api::Fault;
+
+/// What kind of problem it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Code {
+    /// The body is not JSON, or not UTF-8.
+    MalformedJson,
+    /// Fields are wrong.
+    InvalidRequest,
+    /// Asks for what this version cannot do, and must not ignore.
+    Unsupported,
+    /// Not an id at all.
+    InvalidTaskId,
+    /// No such path.
+    NotFound,
+    /// No such task.
+    TaskNotFound,
+    /// Wrong method.
+    MethodNotAllowed,
+    /// The body did not arrive in time.
+    RequestTimeout,
+    /// `If-Match` does not hold.
+    PreconditionFailed,
+    /// Body or content are over a limit.
+    TooLarge,
+    /// The body is announced as something other than JSON.
+    UnsupportedMediaType,
+    /// A bug of ours.
+    Internal,
+    /// A part of the service is away.
+    Unavailable,
+    /// It is not known whether the request took effect; it may be repeated.
+    OutcomeUnknown,
+    /// It is not known whether the task was registered; repeating may register it twice.
+    RegistrationUnknown,
+}
+
+impl Code {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::MalformedJson,
+        Self::InvalidRequest,
+        Self::Unsupported,
+        Self::InvalidTaskId,
+        Self::NotFound,
+        Self::TaskNotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::PreconditionFailed,
+        Self::TooLarge,
+        Self::UnsupportedMediaType,
+        Self::Internal,
+        Self::Unavailable,
+        Self::OutcomeUnknown,
+        Self::RegistrationUnknown,
+    ];
+
+    /// Returns the name used in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MalformedJson => "malformed_json",
+            Self::InvalidRequest => "invalid_request",
+            Self::Unsupported => "unsupported",
+            Self::InvalidTaskId => "invalid_task_id",
+            Self::NotFound => "not_found",
+            Self::TaskNotFound => "task_not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::PreconditionFailed => "precondition_failed",
+            Self::TooLarge => "too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::Internal => "internal",
+            Self::Unavailable => "unavailable",
+            Self::OutcomeUnknown => "outcome_unknown",
+            Self::RegistrationUnknown => "registration_unknown",
+        }
+    }
+
+    /// Returns the status code.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::MalformedJson => StatusCode::BAD_REQUEST,
+            Self::InvalidRequest => StatusCode::BAD_REQUEST,
+            Self::Unsupported => StatusCode::BAD_REQUEST,
+            Self::InvalidTaskId => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::TaskNotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+
+    /// Returns the kind of problem in words.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::MalformedJson => "The body is not JSON",
+            Self::InvalidRequest => "The request is not valid",
+            Self::Unsupported => "Not offered by this version",
+            Self::InvalidTaskId => "Not a task id",
+            Self::NotFound => "No such path",
+            Self::TaskNotFound => "No such task",
+            Self::MethodNotAllowed => "Wrong method",
+            Self::RequestTimeout => "The request took too long to arrive",
+            Self::PreconditionFailed => "The task has changed",
+            Self::TooLarge => "Too large",
+            Self::UnsupportedMediaType => "The body is not announced as JSON",
+            Self::Internal => "A bug in the service",
+            Self::Unavailable => "A part of the service is away",
+            Self::OutcomeUnknown => "It is not known whether the request took effect",
+            Self::RegistrationUnknown => "It is not known whether the task was registered",
+        }
+    }
+
+    /// Tells whether the same request may succeed later.
+    #[must_use]
+    pub const fn is_retryable(self) -> bool {
+        matches!(
+            self,
+            Self::RequestTimeout | Self::Unavailable | Self::OutcomeUnknown
+        )
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub const fn advice(self) -> &'static str {
+        match self {
+            Self::MalformedJson => {
+                "Send one JSON value in UTF-8; the detail names line and column of the first mistake."
+            }
+            Self::InvalidRequest => {
+                "Correct the fields that `errors` lists; each pointer is an RFC 6901 JSON pointer."
+            }
+            Self::Unsupported => {
+                "Leave out what the detail names. It is refused because ignoring it would not be safe."
+            }
+            Self::InvalidTaskId => "Use the id that registration returned.",
+            Self::NotFound => "See /openapi.json for the paths.",
+            Self::TaskNotFound => {
+                "The task never existed, or it ended and its retention has passed."
+            }
+            Self::MethodNotAllowed => "See the Allow header.",
+            Self::RequestTimeout => "Send the whole body at once, then try again.",
+            Self::PreconditionFailed => {
+                "Read the task again and decide anew; its ETag has changed."
+            }
+            Self::TooLarge => {
+                "Keep large data elsewhere and register a reference to it; the detail names the limit."
+            }
+            Self::UnsupportedMediaType => {
+                "Send `content-type: application/json`, without content encoding."
+            }
+            Self::Internal => "Report it with the trace id.",
+            Self::Unavailable => {
+                "Try again after the time in the Retry-After header; the request had no effect."
+            }
+            Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
+            Self::RegistrationUnknown => "Repeating it may register the task twice.",
+        }
+    }
+}
+
+/// A request, or an item of one, that was not done.
+#[derive(Debug, Clone)]
+pub struct Error {
+    /// What kind of problem it is.
+    pub code: Code,
+    /// What is wrong with this request.
+    pub detail: String,
+    /// The fields that are wrong.
+    pub errors: Vec<FieldError>,
+    /// When to try again, if that may help.
+    pub retry_after: Option<Duration>,
+}
+
+impl Error {
+    /// Builds an error without fields.
+    #[must_use]
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    /// Builds the error of one field.
+    #[must_use]
+    pub fn field(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::fields(
+            code,
+            vec![FieldError {
+                pointer: pointer.into(),
+                detail: detail.into(),
+            }],
+        )
+    }
+
+    /// Builds the error of some fields; the detail names the first.
+    #[must_use]
+    pub fn fields(code: Code, errors: Vec<FieldError>) -> Self {
+        let mut detail = errors.first().map_or_else(String::new, |first| {
+            if first.pointer.is_empty() {
+                first.detail.clone()
+            } else {
+                format!("{}: {}", first.pointer, first.detail)
+            }
+        });
+        if let more @ 1.. = errors.len().saturating_sub(1) {
+            detail.push_str(&format!(" (and {more} more, see errors)"));
+        }
+        Self {
+            errors,
+            ..Self::new(code, detail)
+        }
+    }
+
+    /// Builds the error of an id that no task has.
+    #[must_use]
+    pub fn task_not_found() -> Self {
+        Self::new(
+            Code::TaskNotFound,
+            "there is no task of this id, or its retention has passed",
+        )
+    }
+
+    /// Builds the error of a registration that failed: it is the one call that is not safe to repeat blindly.
+    #[must_use]
+    pub fn of_registration(fault: Fault) -> Self {
+        let error = Self::from(fault);
+        match error.code {
+            Code::OutcomeUnknown => Self {
+                code: Code::RegistrationUnknown,
+                ..error
+            },
+            _ => error,
+        }
+    }
+
+    /// Returns the problem document.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        let code = self.code.name();
+        Problem {
+            kind: format!("/problems/{code}"),
+            title: self.code.title().to_owned(),
+            status: self.code.status().as_u16(),
+            detail: self.detail.clone(),
+            code: code.to_owned(),
+            retryable: self.code.is_retryable(),
+            errors: self.errors.clone(),
+            trace_id: None,
+        }
+    }
+
+    /// Returns the answer, with the id under which logs know the request.
+    pub(super) fn respond(self, trace_id: Option<String>) -> Response {
+        let problem = Problem {
+            trace_id,
+            ..self.problem()
+        };
+        let body = serde_json::to_vec(&problem).unwrap_or_default();
+        let mut response = (self.code.status(), body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_millis().div_ceil(1000).max(1);
+            let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // `super::observe` finds it here and answers once more, with the trace id.
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        self.respond(None)
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let detail = fault.to_string();
+        match fault {
+            Fault::Unavailable { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::Unavailable, detail)
+            },
+            Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_listed_once_and_are_error_statuses() {
+        let names: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
+        assert_eq!(names.len(), Code::ALL.len());
+        for code in Code::ALL {
+            assert!(code.status().is_client_error() || code.status().is_server_error());
+        }
+    }
+
+    #[test]
+    fn a_fault_says_when_to_come_back() {
+        let error = Error::from(Fault::Unavailable {
+            reason: "store: no quorum".to_owned(),
+            retry_after: Duration::from_millis(1200),
+        });
+        let response = error.into_response();
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let error = Error::from(Fault::Unknown {
+            reason: "timed out".to_owned(),
+        });
+        assert_eq!(error.code, Code::OutcomeUnknown);
+    }
+
+    #[test]
+    fn the_detail_names_the_first_field_and_counts_the_others() {
+        let field = |pointer: &str| FieldError {
+            pointer: pointer.to_owned(),
+            detail: "bad".to_owned(),
+        };
+        let error = Error::fields(Code::InvalidRequest, vec![field("/a"), field("/b")]);
+        assert_eq!(error.detail, "/a: bad (and 1 more, see errors)");
+    }
+}

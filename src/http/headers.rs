@@ -1,0 +1,134 @@
+//! Headers with a meaning: entity tags, preconditions, trace context, and those that must not be ignored.
+
+use axum::http::{HeaderMap, HeaderName, header};
+
+use super::error::{Code, Error};
+use crate::flow::api::TaskView;
+
+/// Header of the W3C trace context.
+pub(super) const TRACE_PARENT: &str = "traceparent";
+
+/// Not offered yet. A client that sends it relies on it, so that ignoring it would not be safe.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Decides whether a task is as its requester believes.
+pub(super) type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
+
+/// Returns the entity tag of a task: it changes whenever something happens to the task.
+pub(super) fn etag(task: &TaskView) -> String {
+    format!(
+        "\"{}-{}-{}\"",
+        task.generation,
+        task.attempt,
+        task.state.name()
+    )
+}
+
+/// Reads `If-Match`; none when it is not there or accepts anything.
+pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Error> {
+    let Some(tags) = tags(headers, &header::IF_MATCH)? else {
+        return Ok(None);
+    };
+    if tags.iter().any(|tag| tag == "*") {
+        return Ok(None);
+    }
+    Ok(Some(Box::new(move |task| tags.contains(&etag(task)))))
+}
+
+/// Tells whether the requester has a task of this tag already. Weak tags count, as RFC 9110 says.
+pub(super) fn if_none_match(headers: &HeaderMap, etag: &str) -> Result<bool, Error> {
+    let tags = tags(headers, &header::IF_NONE_MATCH)?.unwrap_or_default();
+    Ok(tags
+        .iter()
+        .any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag))
+}
+
+fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>, Error> {
+    if !headers.contains_key(name) {
+        return Ok(None);
+    }
+    let mut tags = Vec::new();
+    for value in headers.get_all(name) {
+        let text = value.to_str().map_err(|_| {
+            Error::new(Code::InvalidRequest, format!("header `{name}` is not text"))
+        })?;
+        tags.extend(text.split(',').map(|tag| tag.trim().to_owned()));
+    }
+    Ok(Some(tags))
+}
+
+/// Refuses an `Idempotency-Key`.
+pub(super) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<(), Error> {
+    refuse(headers, IDEMPOTENCY_KEY)
+}
+
+/// Refuses an `If-Match` where none is looked at.
+pub(super) fn refuse_if_match(headers: &HeaderMap) -> Result<(), Error> {
+    refuse(headers, header::IF_MATCH.as_str())
+}
+
+fn refuse(headers: &HeaderMap, name: &str) -> Result<(), Error> {
+    if headers.contains_key(name) {
+        let detail = format!("header `{name}` is not offered for this call; leave it out");
+        return Err(Error::new(Code::Unsupported, detail));
+    }
+    Ok(())
+}
+
+/// Returns the trace context of a request when it is well formed; a bad one is ignored, as the standard asks.
+pub(super) fn trace_parent(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(TRACE_PARENT)?.to_str().ok()?;
+    trace_id(text).map(|_| text)
+}
+
+/// Returns the trace id of a trace context: `00-<32 hex>-<16 hex>-<2 hex>`, neither id all zeros.
+pub(super) fn trace_id(trace_parent: &str) -> Option<&str> {
+    let mut parts = trace_parent.split('-');
+    let mut part = |length: usize| {
+        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        let part = parts.next()?;
+        (part.len() == length && part.bytes().all(hex)).then_some(part)
+    };
+    let (version, trace, span, _flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
+    let zero = |id: &str| id.bytes().all(|b| b == b'0');
+    let fits = version == "00" && parts.next().is_none() && !zero(trace) && !zero(span);
+    fits.then_some(trace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_context_must_be_well_formed() {
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert_eq!(trace_id(good), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
+        for bad in [
+            "",
+            "00-0-0-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+        ] {
+            assert_eq!(trace_id(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn tags_are_compared_one_by_one() {
+        let mut headers = HeaderMap::new();
+        assert!(if_match(&headers).unwrap().is_none());
+        assert!(!if_none_match(&headers, "\"1-2-claimed\"").unwrap());
+        headers.insert(
+            header::IF_NONE_MATCH,
+            "\"0-0-scheduled\", W/\"1-2-claimed\"".parse().unwrap(),
+        );
+        assert!(if_none_match(&headers, "\"1-2-claimed\"").unwrap());
+        assert!(!if_none_match(&headers, "\"1-2-dead\"").unwrap());
+        headers.insert(header::IF_MATCH, "*".parse().unwrap());
+        assert!(if_match(&headers).unwrap().is_none());
+        headers.insert(header::IF_MATCH, "\"1\"".parse().unwrap());
+        assert!(if_match(&headers).unwrap().is_some());
+    }
+}

@@ -1,0 +1,338 @@
+//! `/v1/tasks`: register, read, cancel, reschedule.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Api,
+    batch::Batch,
+    body,
+    dto::{
+        Violations, json,
+        new_task::{Context, new_start, new_task},
+        problem::Problem,
+        shorten,
+        task_request::{BatchCreateRequest, RescheduleRequest, TaskRequest},
+        task_response::{
+            BatchCreateResponse, BatchCreateResult, CancelResponse, RescheduleResponse,
+            TaskResponse,
+        },
+        task_view::{reschedule_outcome, task_response},
+        text::DurationText,
+        time,
+        worker::View,
+    },
+    error::{Code, Error},
+    headers::{self, Condition},
+};
+use crate::{
+    flow::{
+        api::{Fault, NewTask, TaskView},
+        service,
+    },
+    limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
+    model::{ids::TaskId, time::Millis},
+};
+
+pub(super) fn routes() -> Router<Api> {
+    // Verbs are paths of their own: axum's router refuses `{id}:cancel`.
+    Router::new()
+        .route("/v1/tasks", post(create))
+        .route("/v1/tasks:batchCreate", post(batch_create))
+        .route("/v1/tasks/{id}", get(read))
+        .route("/v1/tasks/{id}/cancel", post(cancel))
+        .route("/v1/tasks/{id}/reschedule", post(reschedule))
+        .route("/v1/tasks/{id}/run", post(run))
+}
+
+/// Registers a task. Once answered, it is durable and will start.
+#[utoipa::path(post, path = "/v1/tasks", tag = "tasks", operation_id = "createTask",
+    request_body = TaskRequest,
+    responses(
+        (status = 201, description = "Registered", body = TaskResponse, headers(
+            ("location" = String, description = "Path of the task"),
+            ("etag" = String, description = "For If-Match"))),
+        (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
+    headers::refuse_idempotency_key(request.headers())?;
+    let context = context(&api, request.headers());
+    let text = body::read_text(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    let task = api
+        .service
+        .register(vec![task])
+        .await
+        .pop()
+        .ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?
+        .map_err(Error::of_registration)?;
+    let location = format!("/v1/tasks/{}", task.id);
+    Ok((
+        StatusCode::CREATED,
+        [
+            (header::LOCATION, location),
+            (header::ETAG, headers::etag(&task)),
+        ],
+        super::json(&task_response(&task, View::Basic)),
+    )
+        .into_response())
+}
+
+/// Registers up to 1000 tasks. One bad task fails only itself.
+#[utoipa::path(post, path = "/v1/tasks:batchCreate", tag = "tasks", operation_id = "batchCreateTasks",
+    request_body = BatchCreateRequest,
+    responses(
+        (status = 200, description = "One result per task, in order", body = BatchCreateResponse),
+        (status = "default", description = "Nothing registered", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn batch_create(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        tasks: json::Items<'a>,
+    }
+
+    headers::refuse_idempotency_key(request.headers())?;
+    let context = context(&api, request.headers());
+    let text = body::read_text(&api.options.time, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    let batch = Batch::read(&call.tasks.0, |item| {
+        new_task(json::read_item::<TaskRequest>(item)?, &context)
+    });
+    let results = batch
+        .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
+        .await;
+    Ok(super::json(&BatchCreateResponse { results }))
+}
+
+impl From<Result<TaskView, Fault>> for BatchCreateResult {
+    fn from(result: Result<TaskView, Fault>) -> Self {
+        match result {
+            Ok(task) => Self {
+                task: Some(task_response(&task, View::Basic)),
+                error: None,
+            },
+            Err(fault) => Error::of_registration(fault).into(),
+        }
+    }
+}
+
+impl From<Error> for BatchCreateResult {
+    fn from(error: Error) -> Self {
+        Self {
+            task: None,
+            error: Some(error.problem()),
+        }
+    }
+}
+
+/// Reads a task, at once or when it has ended.
+#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", operation_id = "getTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("wait" = Option<String>, Query, description = "Answer when the task has ended, or after this duration (at most 60s)"),
+        ("view" = Option<View>, Query, description = "FULL returns the payload, too; BASIC is the default"),
+        ("if-none-match" = Option<String>, Header, description = "Answer 304 when the task still has this ETag")),
+    responses(
+        (status = 200, description = "The task", body = TaskResponse,
+            headers(("etag" = String, description = "For If-Match"))),
+        (status = 304, description = "Unchanged"),
+        (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn read(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    request_headers: HeaderMap,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let query = ReadQuery::read(&uri)?;
+    let view = match query.view {
+        View::Basic => service::View::Basic,
+        View::Full => service::View::Full,
+    };
+    let task = match query.wait {
+        None => api.service.get(id, view).await,
+        Some(wait) => tokio::select! {
+            task = api.service.get_when_terminal(id, view, wait) => task,
+            // A node that stops does not keep anyone waiting.
+            () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
+        },
+    }?
+    .ok_or_else(Error::task_not_found)?;
+    let etag = headers::etag(&task);
+    if headers::if_none_match(&request_headers, &etag)? {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+    }
+    Ok(tagged(&task, &task_response(&task, query.view)))
+}
+
+/// Cancels a task. The answer says who won: the cancel, or the firing.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", operation_id = "cancelTask",
+    params(("id" = String, Path, description = "The task's id")),
+    responses(
+        (status = 200, description = "Who won", body = CancelResponse),
+        (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    headers::refuse_if_match(request.headers())?;
+    body::read_nothing(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    let (outcome, task) = api
+        .service
+        .cancel(id)
+        .await?
+        .ok_or_else(Error::task_not_found)?;
+    let answer = CancelResponse {
+        outcome: outcome.into(),
+        task: task_response(&task, View::Basic),
+    };
+    Ok(tagged(&task, &answer))
+}
+
+/// Moves the start of a task that is not running. The answer says who won.
+#[utoipa::path(post, path = "/v1/tasks/{id}/reschedule", tag = "tasks", operation_id = "rescheduleTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    request_body = RescheduleRequest,
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not moved", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn reschedule(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let condition = headers::if_match(request.headers())?;
+    let text = body::read_text(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    let start = new_start(&json::read(&text)?, api.options.time.now())?;
+    move_start(&api, id, start, condition).await
+}
+
+/// Starts a task now, if it is not running already.
+#[utoipa::path(post, path = "/v1/tasks/{id}/run", tag = "tasks", operation_id = "runTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn run(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let condition = headers::if_match(request.headers())?;
+    body::read_nothing(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    move_start(&api, id, api.options.time.now(), condition).await
+}
+
+async fn move_start(
+    api: &Api,
+    id: TaskId,
+    start: Millis,
+    condition: Option<Condition>,
+) -> Result<Response, Error> {
+    let (outcome, task) = api
+        .service
+        .reschedule(id, start, condition)
+        .await?
+        .ok_or_else(Error::task_not_found)?;
+    let outcome = reschedule_outcome(outcome).ok_or_else(|| {
+        let detail = format!("the task's ETag is {} now", headers::etag(&task));
+        Error::new(Code::PreconditionFailed, detail)
+    })?;
+    let answer = RescheduleResponse {
+        outcome,
+        task: task_response(&task, View::Basic),
+    };
+    Ok(tagged(&task, &answer))
+}
+
+fn tagged(task: &TaskView, body: &impl Serialize) -> Response {
+    ([(header::ETAG, headers::etag(task))], super::json(body)).into_response()
+}
+
+fn context(api: &Api, headers: &HeaderMap) -> Context {
+    Context {
+        now: api.options.time.now(),
+        content_bytes_max: api.options.content_bytes_max,
+        trace_parent: headers::trace_parent(headers).map(str::to_owned),
+    }
+}
+
+fn path_id(id: Result<Path<String>, PathRejection>) -> Result<TaskId, Error> {
+    let text = id.map_or_else(|_| String::new(), |Path(text)| text);
+    text.parse()
+        .map_err(|error: crate::model::ids::NotATaskId| {
+            let detail = format!("`{}`: {error}", shorten(&text));
+            Error::new(Code::InvalidTaskId, detail)
+        })
+}
+
+/// The query of a read.
+#[derive(Debug)]
+struct ReadQuery {
+    wait: Option<Duration>,
+    view: View,
+}
+
+impl ReadQuery {
+    fn read(uri: &Uri) -> Result<Self, Error> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+        let mut query = Self {
+            wait: None,
+            view: View::Basic,
+        };
+        let mut violations = Violations::default();
+        for (name, value) in pairs.0 {
+            match name.as_str() {
+                "wait" => query.wait = violations.take("?wait", wait(value)),
+                "view" => {
+                    query.view = violations.take("?view", view(&value)).unwrap_or(query.view);
+                }
+                _ => {
+                    let name = shorten(&name);
+                    let detail = format!("unknown query parameter `{name}`; known are: wait, view");
+                    violations.add(format!("?{name}"), detail);
+                }
+            }
+        }
+        violations.finish().map(|()| query)
+    }
+}
+
+fn wait(text: String) -> Result<Duration, String> {
+    let wait = time::duration(&DurationText(text), Duration::ZERO)?;
+    if wait > WAIT_MAX {
+        let max = WAIT_MAX.as_secs();
+        return Err(format!("must be at most {max}s; ask again after it"));
+    }
+    Ok(wait)
+}
+
+fn view(text: &str) -> Result<View, String> {
+    match text {
+        "BASIC" => Ok(View::Basic),
+        "FULL" => Ok(View::Full),
+        _ => Err("must be BASIC or FULL".to_owned()),
+    }
+}

@@ -1,0 +1,397 @@
+//! The consuming side: one member of one group.
+//!
+//! Deliveries are handled in any order; what is committed is the low-water mark of each partition, one commit on its way at
+//! a time, so that commits grow sparser with load. While the worker's pool is full, records are taken in hand up to a
+//! bound before the partitions are paused, because pausing throws away what librdkafka fetched ahead.
+//!
+//! librdkafka's own errors end nothing: it reconnects and rejoins by itself, and only what it calls fatal makes the next
+//! call begin with a new client.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{FutureExt as _, StreamExt as _};
+use rdkafka::{
+    TopicPartitionList,
+    client::ClientContext,
+    config::{FromClientConfigAndContext, RDKafkaLogLevel},
+    consumer::{
+        BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance, StreamConsumer,
+    },
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    message::{BorrowedMessage, Headers as _, Message as _},
+    topic_partition_list::Offset,
+};
+
+use super::{
+    Settings, blocking, discard,
+    in_hand::{InHand, Place},
+    link::Link,
+    topics::Topics,
+    unavailable, unsuitable,
+};
+use crate::{
+    queue::{Consumer, Delivery, Error},
+    time_source::TimeSource,
+};
+
+/// While something handled waits for the commit before it, how often it is tried again.
+const COMMIT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long leaving the group may hold a shutdown up.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+
+type Client = StreamConsumer<Events>;
+
+/// A member of a consumer group.
+pub struct KafkaConsumer {
+    settings: Settings,
+    time: TimeSource,
+    group: String,
+    topics: Vec<String>,
+    in_hand: Arc<Mutex<InHand>>,
+    /// None after [`Consumer::close`] and, until the next call, after a fatal error.
+    client: Option<Client>,
+    closed: bool,
+}
+
+impl fmt::Debug for KafkaConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaConsumer")
+            .field("group", &self.group)
+            .field("topics", &self.topics)
+            .finish_non_exhaustive()
+    }
+}
+
+impl KafkaConsumer {
+    /// Subscribes. Topics that do not exist are created first if the cluster allows it; otherwise they are read as soon as
+    /// someone creates them. Needs a tokio runtime.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
+    pub async fn connect(
+        settings: Settings,
+        time: TimeSource,
+        group: &str,
+        topics: &[String],
+    ) -> Result<Self, Error> {
+        let created = Topics::new(settings.clone(), time.clone())
+            .ensure(topics)
+            .await;
+        if let Err(error) = created {
+            tracing::warn!(group, %error, "cannot create topics, waiting for them to appear");
+        }
+        let mut consumer = Self {
+            settings,
+            time,
+            group: group.to_owned(),
+            topics: topics.to_vec(),
+            in_hand: Arc::default(),
+            client: None,
+            closed: false,
+        };
+        consumer.reconnect()?;
+        Ok(consumer)
+    }
+
+    fn reconnect(&mut self) -> Result<(), Error> {
+        let events = Events {
+            link: Link::new(&self.group),
+            in_hand: Arc::clone(&self.in_hand),
+        };
+        let client = Client::from_config_and_context(&self.settings.consumer(&self.group), events)
+            .map_err(|error| unsuitable(&error))?;
+        let topics: Vec<&str> = self.topics.iter().map(String::as_str).collect();
+        client
+            .subscribe(&topics)
+            .map_err(|error| unsuitable(&error))?;
+        self.client = Some(client);
+        Ok(())
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, InHand> {
+        lock(&self.in_hand)
+    }
+
+    /// Takes in what is there without waiting, until `enough` records are in hand.
+    fn gather(&self, client: &Client, enough: usize) -> Result<(), Error> {
+        let mut stream = client.stream();
+        while self.in_hand().count() < enough {
+            match stream.next().now_or_never().flatten() {
+                Some(received) => self.take_in(client, received)?,
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn take_in(
+        &self,
+        client: &Client,
+        received: KafkaResult<BorrowedMessage<'_>>,
+    ) -> Result<(), Error> {
+        let link = &client.context().link;
+        match received {
+            Ok(message) => {
+                link.answered();
+                self.in_hand().push(to_delivery(&message));
+                Ok(())
+            }
+            Err(KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::UnsupportedVersion)) => {
+                let reason = "the brokers do not know the group protocol `consumer`: use `classic`";
+                Err(Error::Unsuitable {
+                    reason: reason.to_owned(),
+                })
+            }
+            Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
+                Err(unavailable("receive", error))
+            }
+            Err(error) => {
+                link.note(&error, "while receiving");
+                Ok(())
+            }
+        }
+    }
+
+    /// Begins a commit if something is handled and none is on its way.
+    fn commit(&self, client: &Client) {
+        let marks = self.in_hand().begin_commit();
+        if marks.is_empty() {
+            return;
+        }
+        if let Err(error) = client.commit(&to_list(&marks), CommitMode::Async) {
+            tracing::debug!(group = self.group, %error, "cannot commit, trying again");
+            let places: Vec<Place> = marks.into_iter().map(|(place, _)| place).collect();
+            self.in_hand().end_commit(&places);
+        }
+    }
+
+    /// Pauses or resumes all partitions. New ones are paused as they are assigned.
+    fn set_paused(&self, client: &Client, paused: bool) {
+        self.in_hand().paused = paused;
+        let changed = client.assignment().and_then(|all| {
+            if paused {
+                client.pause(&all)
+            } else {
+                client.resume(&all)
+            }
+        });
+        if let Err(error) = changed {
+            tracing::debug!(group = self.group, %error, paused, "cannot pause or resume");
+        }
+    }
+
+    async fn receive_from(
+        &self,
+        client: &Client,
+        max: usize,
+        wait: Duration,
+    ) -> Result<Vec<Delivery>, Error> {
+        let until = self.time.moment().after(wait);
+        loop {
+            self.commit(client);
+            self.gather(client, max)?;
+            let (taken, full, paused, dirty) = {
+                let mut in_hand = self.in_hand();
+                let taken = in_hand.take(max);
+                let dirty = in_hand.has_commits();
+                (taken, in_hand.is_full(), in_hand.paused, dirty)
+            };
+            if !taken.is_empty() {
+                return Ok(taken);
+            }
+            if paused && max > 0 {
+                self.set_paused(client, false);
+            } else if !paused && max == 0 && full {
+                self.set_paused(client, true);
+            }
+            let left = until.since(self.time.moment());
+            if left.is_zero() {
+                return Ok(Vec::new());
+            }
+            // There is no await between a record's arrival and its place in hand: a call that is dropped loses nothing.
+            let slice = if dirty { left.min(COMMIT_PAUSE) } else { left };
+            if let Some(received) = self.time.within(slice, client.recv()).await {
+                self.take_in(client, received)?;
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Consumer for KafkaConsumer {
+    async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
+        if self.closed {
+            return Err(unavailable("receive", "the consumer is closed"));
+        }
+        if self.client.is_none() {
+            self.reconnect()?;
+        }
+        let Some(client) = &self.client else {
+            return Ok(Vec::new());
+        };
+        let received = self.receive_from(client, max, wait).await;
+        if let Err(error) = &received {
+            tracing::warn!(group = self.group, %error, "consumer must be replaced");
+            if let Some(client) = self.client.take() {
+                discard(client);
+            }
+            // The new member begins at the committed offsets; what is in hand comes again.
+            self.in_hand = Arc::default();
+        }
+        received
+    }
+
+    fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
+        self.in_hand().handled(deliveries);
+        if let Some(client) = &self.client {
+            self.commit(client);
+        }
+    }
+
+    async fn close(&mut self) {
+        self.closed = true;
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        // Dropping the client revokes its partitions, which commits what is handled, and leaves the group.
+        let left = self
+            .time
+            .within(CLOSE_TIMEOUT, blocking(move || drop(client)))
+            .await;
+        if left.is_none() {
+            tracing::warn!(
+                group = self.group,
+                "leaving the group takes too long, going on without"
+            );
+        }
+    }
+}
+
+impl Drop for KafkaConsumer {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            discard(client);
+        }
+    }
+}
+
+/// What librdkafka calls back while it is polled.
+struct Events {
+    link: Link,
+    in_hand: Arc<Mutex<InHand>>,
+}
+
+impl ClientContext for Events {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.link.write_log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.link.note(&error, reason);
+    }
+}
+
+impl ConsumerContext for Events {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Revoke(list) = rebalance else {
+            return;
+        };
+        let marks = lock(&self.in_hand).revoke(&places(list));
+        // librdkafka waits for commits on their way before it gives the partitions up. After a lost membership they fail,
+        // and what was handled comes again to someone.
+        if !marks.is_empty()
+            && let Err(error) = consumer.commit(&to_list(&marks), CommitMode::Async)
+        {
+            tracing::debug!(%error, "cannot commit while giving partitions up");
+        }
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => {
+                tracing::info!(partitions = list.count(), "partitions assigned");
+                if lock(&self.in_hand).paused
+                    && let Err(error) = consumer.pause(list)
+                {
+                    tracing::debug!(%error, "cannot pause new partitions");
+                }
+            }
+            Rebalance::Revoke(list) => {
+                tracing::info!(partitions = list.count(), "partitions given up");
+            }
+            Rebalance::Error(error) => tracing::warn!(%error, "rebalance failed"),
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        let failed: Vec<Place> = match result {
+            Ok(()) => offsets
+                .elements()
+                .iter()
+                .filter(|element| element.error().is_err())
+                .map(|element| (element.topic().to_owned(), element.partition()))
+                .collect(),
+            Err(error) => {
+                tracing::debug!(%error, "commit failed");
+                places(offsets)
+            }
+        };
+        lock(&self.in_hand).end_commit(&failed);
+    }
+}
+
+fn lock(in_hand: &Mutex<InHand>) -> MutexGuard<'_, InHand> {
+    in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn places(list: &TopicPartitionList) -> Vec<Place> {
+    list.elements()
+        .iter()
+        .map(|element| (element.topic().to_owned(), element.partition()))
+        .collect()
+}
+
+fn to_list(marks: &[(Place, i64)]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(marks.len());
+    for ((topic, partition), mark) in marks {
+        if let Err(error) = list.add_partition_offset(topic, *partition, Offset::Offset(*mark)) {
+            tracing::error!(topic, partition, mark, %error, "an offset cannot be committed");
+        }
+    }
+    list
+}
+
+fn to_delivery(message: &BorrowedMessage<'_>) -> Delivery {
+    let copy = Bytes::copy_from_slice;
+    let headers = || {
+        let headers = message
+            .headers()
+            .into_iter()
+            .flat_map(|headers| headers.iter());
+        headers
+            .map(|header| {
+                (
+                    header.key.to_owned(),
+                    header.value.map_or_else(Bytes::new, copy),
+                )
+            })
+            .collect()
+    };
+    Delivery {
+        topic: message.topic().to_owned(),
+        partition: message.partition(),
+        offset: message.offset(),
+        key: message.key().map(copy),
+        value: message.payload().map_or_else(Bytes::new, copy),
+        // The binding panics at a header name that is not UTF-8. A stranger's record must not stop the partition.
+        headers: catch_unwind(AssertUnwindSafe(headers)).unwrap_or_default(),
+    }
+}

@@ -1,0 +1,86 @@
+//! What librdkafka says about its connections, told once per change.
+//!
+//! librdkafka reports every failed attempt to connect; during an outage that is several a second. Someone who reads the
+//! log needs two lines: when it went away and when it came back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rdkafka::{
+    client::ClientContext,
+    config::RDKafkaLogLevel,
+    error::{KafkaError, RDKafkaErrorCode},
+};
+
+/// The state of one client's connections.
+#[derive(Debug)]
+pub(super) struct Link {
+    /// Who is connected, for the log.
+    name: String,
+    down: AtomicBool,
+    fatal: AtomicBool,
+}
+
+impl Link {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            down: AtomicBool::new(false),
+            fatal: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes that a broker answered.
+    pub(super) fn answered(&self) {
+        if self.down.load(Ordering::Relaxed) && self.down.swap(false, Ordering::Relaxed) {
+            tracing::info!(client = self.name, "kafka answers again");
+        }
+    }
+
+    /// Notes that it did not.
+    pub(super) fn failed(&self, reason: &str) {
+        if self.down.swap(true, Ordering::Relaxed) {
+            tracing::debug!(client = self.name, reason, "kafka is still not answering");
+        } else {
+            tracing::warn!(client = self.name, reason, "kafka does not answer");
+        }
+    }
+
+    /// Tells whether the client has to be replaced.
+    pub(super) fn is_fatal(&self) -> bool {
+        self.fatal.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_fatal(&self) {
+        self.fatal.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn note(&self, error: &KafkaError, reason: &str) {
+        match error.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::AllBrokersDown) => self.failed(reason),
+            Some(RDKafkaErrorCode::Fatal) => {
+                self.set_fatal();
+                tracing::warn!(client = self.name, reason, "kafka client must be replaced");
+            }
+            _ => {
+                tracing::debug!(client = self.name, %error, reason, "kafka client reports an error")
+            }
+        }
+    }
+
+    pub(super) fn write_log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        // Connections going and coming are told by `failed` and `answered`.
+        tracing::debug!(client = self.name, ?level, facility, message, "librdkafka");
+    }
+}
+
+impl ClientContext for Link {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.write_log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.note(&error, reason);
+    }
+}
+
+impl rdkafka::consumer::ConsumerContext for Link {}

@@ -1,0 +1,278 @@
+//! Kafka, through librdkafka.
+//!
+//! A publisher is one idempotent producer with `acks=all`; a consumer is one member of one group that commits what was
+//! handled, never what was only received. Both survive any outage of the brokers: librdkafka reconnects by itself, and
+//! what it calls fatal replaces the client. Durability, retention and access rights are the cluster's.
+//!
+//! Nothing here waits on the network in an async task: librdkafka's blocking questions run on blocking threads, each with
+//! a time limit.
+
+mod consumer;
+mod delivery;
+mod in_hand;
+mod link;
+mod progress;
+mod publisher;
+mod topics;
+
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+use rdkafka::{config::ClientConfig, error::KafkaError};
+
+pub use self::{consumer::KafkaConsumer, publisher::KafkaPublisher};
+use super::Error;
+use crate::{
+    limits,
+    time_source::{Moment, TimeSource},
+};
+
+/// How members of a group agree on who reads which partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupProtocol {
+    /// The classic protocol with the range assignor: every broker speaks it, and a partition pauses 20 to 120 ms when a
+    /// member joins or leaves. The next one is faster only where the broker's heartbeats were set to 200 ms; with its
+    /// default of 5 s a joining member costs up to 5 s.
+    #[default]
+    Classic,
+    /// The broker assigns (KIP-848, Kafka 4).
+    Consumer,
+}
+
+/// How to reach and use the cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `host:port`, several separated by commas.
+    pub brokers: String,
+    /// The name under which the cluster's logs and quotas know this program.
+    pub client_id: String,
+    /// Partitions of the topics created here: a power of two, at most the number of wheels.
+    pub partitions: i32,
+    /// Copies of the topics created here; the broker's default when none.
+    pub replication_factor: Option<i32>,
+    /// How long a record waits for others to travel with.
+    pub linger: Duration,
+    /// How long a record waits for its acknowledgement.
+    pub publish_timeout: Duration,
+    /// The protocol of consumer groups.
+    pub group_protocol: GroupProtocol,
+    /// Further properties of librdkafka, for example for authentication; they override ours.
+    pub properties: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Returns the defaults for a cluster.
+    #[must_use]
+    pub fn new(brokers: &str) -> Self {
+        Self {
+            brokers: brokers.to_owned(),
+            client_id: "tickwheel".to_owned(),
+            partitions: 8,
+            replication_factor: None,
+            linger: Duration::from_millis(1),
+            publish_timeout: limits::PUBLISH_TIMEOUT,
+            group_protocol: GroupProtocol::default(),
+            properties: BTreeMap::new(),
+        }
+    }
+
+    /// What every client has in common.
+    fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config
+            .set("bootstrap.servers", &self.brokers)
+            .set("client.id", &self.client_id)
+            // After an outage the default of 10 s makes the gap longer than the outage.
+            .set("reconnect.backoff.max.ms", "500")
+            .set("allow.auto.create.topics", "false")
+            // New topics and partitions are noticed in seconds; the default is five minutes.
+            .set("topic.metadata.refresh.interval.ms", "10000")
+            .set("socket.keepalive.enable", "true")
+            .set("socket.timeout.ms", "10000");
+        config
+    }
+
+    /// Lets the user's own properties win, at the end.
+    fn overridden(&self, mut config: ClientConfig) -> ClientConfig {
+        for (name, value) in &self.properties {
+            config.set(name, value);
+        }
+        config
+    }
+
+    fn producer(&self) -> ClientConfig {
+        let mut config = self.client();
+        config
+            .set("enable.idempotence", "true")
+            .set("acks", "all")
+            .set("linger.ms", millis(self.linger))
+            .set("message.timeout.ms", millis(self.publish_timeout))
+            .set("message.max.bytes", limits::RECORD_BYTES_MAX.to_string())
+            .set(
+                "queue.buffering.max.messages",
+                limits::PRODUCER_RECORDS_MAX.to_string(),
+            )
+            .set(
+                "queue.buffering.max.kbytes",
+                (limits::PRODUCER_BYTES_MAX / 1024).to_string(),
+            )
+            // The hash that Java clients use: a user's keyed record goes where the user's own producers send it.
+            .set("partitioner", "murmur2_random")
+            // A topic that vanished is reported after this, not after 30 s.
+            .set("topic.metadata.propagation.max.ms", "1000");
+        self.overridden(config)
+    }
+
+    fn consumer(&self, group: &str) -> ClientConfig {
+        let mut config = self.client();
+        config
+            .set("group.id", group)
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            // A new group must see what was published before it subscribed.
+            .set("auto.offset.reset", "earliest")
+            // Frees a stuck worker's partitions; one that is merely full keeps polling.
+            .set("max.poll.interval.ms", "60000")
+            .set("fetch.queue.backoff.ms", "20")
+            .set("fetch.message.max.bytes", "524288")
+            .set("fetch.max.bytes", limits::CONSUMER_BYTES_MAX.to_string())
+            .set("queued.min.messages", "5000")
+            .set(
+                "queued.max.messages.kbytes",
+                (limits::CONSUMER_BYTES_MAX / 1024).to_string(),
+            );
+        match self.group_protocol {
+            GroupProtocol::Classic => config
+                .set("group.protocol", "classic")
+                .set("partition.assignment.strategy", "range")
+                .set("session.timeout.ms", "10000")
+                .set("heartbeat.interval.ms", "1000"),
+            // Session and heartbeat are the broker's settings in this protocol.
+            GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
+        };
+        self.overridden(config)
+    }
+
+    /// A consumer's configuration for questions only: it never joins.
+    fn observer(&self, group: &str) -> ClientConfig {
+        let mut config = self.client();
+        config
+            .set("group.id", group)
+            .set("enable.auto.commit", "false");
+        self.overridden(config)
+    }
+
+    fn admin(&self) -> ClientConfig {
+        self.overridden(self.client())
+    }
+}
+
+impl fmt::Debug for Settings {
+    /// Names the further properties without their values: some are secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("brokers", &self.brokers)
+            .field("client_id", &self.client_id)
+            .field("partitions", &self.partitions)
+            .field("replication_factor", &self.replication_factor)
+            .field("linger", &self.linger)
+            .field("publish_timeout", &self.publish_timeout)
+            .field("group_protocol", &self.group_protocol)
+            .field("properties", &self.properties.keys())
+            .finish()
+    }
+}
+
+fn millis(duration: Duration) -> String {
+    duration.as_millis().to_string()
+}
+
+/// A client that cannot even be made: its settings are wrong.
+fn unsuitable(error: &KafkaError) -> Error {
+    Error::Unsuitable {
+        reason: format!("kafka client settings are not accepted: {error}"),
+    }
+}
+
+fn unavailable(operation: &'static str, reason: impl fmt::Display) -> Error {
+    Error::Unavailable {
+        operation,
+        reason: reason.to_string(),
+    }
+}
+
+/// How long a blocking question, or several one after the other, may take together.
+#[derive(Debug, Clone)]
+struct Limit {
+    time: TimeSource,
+    until: Moment,
+}
+
+impl Limit {
+    fn new(time: &TimeSource, limit: Duration) -> Self {
+        Self {
+            time: time.clone(),
+            until: time.moment().after(limit),
+        }
+    }
+
+    fn left(&self) -> Duration {
+        self.until.since(self.time.moment())
+    }
+}
+
+/// Runs a question that blocks on a thread for such things.
+async fn blocking<T: Send + 'static>(
+    question: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    tokio::task::spawn_blocking(question)
+        .await
+        .map_err(|error| format!("the question was given up: {error}"))
+}
+
+/// Drops a client where waiting for its threads holds nobody up.
+fn discard<T: Send + 'static>(client: T) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(client))),
+        Err(_) => drop(client),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_configuration_is_accepted_by_librdkafka() {
+        for group_protocol in [GroupProtocol::Classic, GroupProtocol::Consumer] {
+            let settings = Settings {
+                group_protocol,
+                ..Settings::new("127.0.0.1:1")
+            };
+            for config in [
+                settings.producer(),
+                settings.consumer("group"),
+                settings.observer("group"),
+                settings.admin(),
+            ] {
+                config.create_native_config().unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let mut settings = Settings::new("127.0.0.1:1");
+        let secret = ("sasl.password".to_owned(), "hunter2".to_owned());
+        settings.properties.extend([secret]);
+        let shown = format!("{settings:?}");
+        assert!(shown.contains("sasl.password") && !shown.contains("hunter2"));
+    }
+
+    #[test]
+    fn own_properties_win() {
+        let mut settings = Settings::new("127.0.0.1:1");
+        let longer = ("linger.ms".to_owned(), "7".to_owned());
+        settings.properties.extend([longer]);
+        assert_eq!(settings.producer().get("linger.ms"), Some("7"));
+    }
+}

@@ -1,0 +1,276 @@
+//! Conditional writes of tasks that share a partition.
+//!
+//! The cost of a conditional write is the round of its partition, not its rows: a handful of slot-mates in one batch
+//! costs what one of them costs alone. A batch is all or nothing, so one lost race refuses all of it; the answer names
+//! what is there, who lost is taken out and the rest is sent once more. What is refused again goes one by one.
+//!
+//! Nothing is ever sent again that may have been applied: a batch whose outcome is unknown ends it for all its rows.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use scylla::{
+    SerializeRow,
+    statement::batch::{Batch, BatchStatement, BatchType},
+    value::CqlValue,
+};
+use uuid::Uuid;
+
+use super::{
+    Store,
+    link::{Found, Reply, corrupt, unavailable},
+    task::{NO_TTL, ttl_seconds},
+};
+use crate::{
+    limits::{GROUP_BYTES_MAX, GROUP_ROWS_MAX},
+    model::{
+        state::{Expect, Transition},
+        time::Millis,
+    },
+    store::{
+        Error, Swapped,
+        row::{ExpectColumns, TaskColumns},
+    },
+};
+
+const OPERATION: &str = "swap tasks";
+
+/// Times that what is left of a group is sent as a batch before it goes one by one.
+const BATCHES_MAX: usize = 2;
+
+type Answer = Result<Swapped<Expect>, Error>;
+
+/// One conditional write, ready to be sent.
+pub(super) struct Item {
+    index: usize,
+    expect: Expect,
+    values: SwapValues,
+}
+
+/// The values of `swap_task`, in order.
+#[derive(SerializeRow)]
+#[scylla(flavor = "enforce_order", skip_name_checks)]
+struct SwapValues {
+    ttl: i32,
+    state: Option<i8>,
+    generation: Option<i32>,
+    attempt: Option<i32>,
+    cancel_requested: Option<bool>,
+    tries: Option<i32>,
+    next_ms: Option<i64>,
+    last_ms: Option<i64>,
+    nonce: Uuid,
+    detail: Bytes,
+    wheel: i16,
+    slot: i64,
+    id: Uuid,
+    if_state: Option<i8>,
+    if_generation: Option<i32>,
+    if_attempt: Option<i32>,
+    if_cancel_requested: Option<bool>,
+    unless_nonce: Uuid,
+}
+
+impl Item {
+    pub(super) fn new(
+        index: usize,
+        transition: &Transition,
+        partition: (i16, i64),
+        now: Millis,
+    ) -> Self {
+        let Transition { expect, row, ttl } = transition;
+        let columns = TaskColumns::of(row);
+        let seen = ExpectColumns::of(expect);
+        let values = SwapValues {
+            ttl: ttl.map_or(NO_TTL, |ttl| ttl_seconds(ttl, now)),
+            state: columns.state,
+            generation: columns.generation,
+            attempt: columns.attempt,
+            cancel_requested: columns.cancel_requested,
+            tries: columns.tries,
+            next_ms: columns.next_ms,
+            last_ms: columns.last_ms,
+            nonce: row.nonce,
+            detail: columns.detail.unwrap_or_default(),
+            wheel: partition.0,
+            slot: partition.1,
+            id: row.id.uuid(),
+            if_state: seen.state,
+            if_generation: seen.generation,
+            if_attempt: seen.attempt,
+            if_cancel_requested: seen.cancel_requested,
+            unless_nonce: row.nonce,
+        };
+        Self {
+            index,
+            expect: *expect,
+            values,
+        }
+    }
+
+    const fn partition(&self) -> (i16, i64) {
+        (self.values.wheel, self.values.slot)
+    }
+
+    const fn bytes(&self) -> usize {
+        self.values.detail.len() + 192
+    }
+
+    /// Returns what a refusal means for this item; nothing when its own condition held and others refused it.
+    fn judge(&self, found: Option<&Seen>) -> Option<Answer> {
+        let Some(seen) = found else {
+            return (self.expect != Expect::Absent)
+                .then_some(Ok(Swapped::Conflict(Expect::Absent)));
+        };
+        if seen.nonce == Some(self.values.nonce) {
+            return Some(Ok(Swapped::Applied));
+        }
+        match seen.columns.into_expect() {
+            Ok(expect) if expect == self.expect => None,
+            Ok(expect) => Some(Ok(Swapped::Conflict(expect))),
+            Err(cause) => {
+                let id = self.values.id;
+                Some(Err(corrupt(OPERATION, &format!("task {id}: {cause}"))))
+            }
+        }
+    }
+}
+
+/// What a refusal tells of a row.
+#[derive(Debug)]
+struct Seen {
+    columns: ExpectColumns,
+    nonce: Option<Uuid>,
+}
+
+impl Seen {
+    fn of(found: &Found) -> Self {
+        let columns = ExpectColumns {
+            state: found.get("state").and_then(CqlValue::as_tinyint),
+            generation: found.get("generation").and_then(CqlValue::as_int),
+            attempt: found.get("attempt").and_then(CqlValue::as_int),
+            cancel_requested: found.get("cancel_requested").and_then(CqlValue::as_boolean),
+        };
+        let nonce = found.get("nonce").and_then(CqlValue::as_uuid);
+        Self { columns, nonce }
+    }
+}
+
+/// Divides items into partitions, and those into what one batch takes.
+pub(super) fn groups(mut items: Vec<Item>) -> Vec<Vec<Vec<Item>>> {
+    items.sort_by_key(Item::partition);
+    let mut partitions: Vec<Vec<Vec<Item>>> = Vec::new();
+    let mut last = None;
+    let mut bytes = 0;
+    for item in items {
+        if last != Some(item.partition()) {
+            last = Some(item.partition());
+            partitions.push(Vec::new());
+        }
+        bytes += item.bytes();
+        let fits =
+            |group: &&mut Vec<Item>| group.len() < GROUP_ROWS_MAX && bytes <= GROUP_BYTES_MAX;
+        let Some(groups) = partitions.last_mut() else {
+            continue;
+        };
+        if let Some(group) = groups.last_mut().filter(fits) {
+            group.push(item);
+        } else {
+            bytes = item.bytes();
+            groups.push(vec![item]);
+        }
+    }
+    partitions
+}
+
+impl Store {
+    /// Sends the groups of one partition, one behind the other: two at once would only contend.
+    pub(super) async fn swap_partition(&self, groups: Vec<Vec<Item>>) -> Vec<(usize, Answer)> {
+        let mut answers = Vec::new();
+        let deadline = self.link.deadline();
+        for group in groups {
+            self.swap_group(group, deadline, &mut answers).await;
+        }
+        answers
+    }
+
+    async fn swap_group(
+        &self,
+        mut pending: Vec<Item>,
+        deadline: crate::time_source::Moment,
+        answers: &mut Vec<(usize, Answer)>,
+    ) {
+        for _ in 0..BATCHES_MAX {
+            if pending.len() < 2 || self.link.is_past(deadline) {
+                break;
+            }
+            let found = match self.send(&pending).await {
+                Ok(Reply::Refused(found)) => found,
+                settled => return answers.extend(same_for_all(&pending, &settled)),
+            };
+            let seen = by_id(&found);
+            pending.retain(|item| match item.judge(seen.get(&item.values.id)) {
+                Some(answer) => {
+                    answers.push((item.index, answer));
+                    false
+                }
+                None => true,
+            });
+        }
+        for item in pending {
+            let answer = self.swap_alone(&item, deadline).await;
+            answers.push((item.index, answer));
+        }
+    }
+
+    async fn swap_alone(&self, item: &Item, deadline: crate::time_source::Moment) -> Answer {
+        if self.link.is_past(deadline) {
+            return Err(unavailable(OPERATION, "not sent, the time for it is up"));
+        }
+        let statement = &self.statements.swap_task;
+        match self.link.swap(OPERATION, statement, &item.values).await? {
+            Reply::Applied => Ok(Swapped::Applied),
+            Reply::Unknown => Ok(Swapped::Unknown),
+            Reply::Refused(found) => {
+                // A refusal without columns is one by an absent row.
+                let seen = found.first().map(Seen::of);
+                let seen = seen.filter(|seen| seen.columns != ExpectColumns::default());
+                let held = || Ok(Swapped::Conflict(item.expect));
+                item.judge(seen.as_ref()).unwrap_or_else(held)
+            }
+        }
+    }
+
+    async fn send(&self, items: &[Item]) -> Result<Reply, Error> {
+        let statement = BatchStatement::PreparedStatement(self.statements.swap_task.clone());
+        let statements = vec![statement; items.len()];
+        let batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+        let values: Vec<&SwapValues> = items.iter().map(|item| &item.values).collect();
+        self.link.swap_batch(OPERATION, &batch, values).await
+    }
+}
+
+/// The answer of a batch that was applied, is unknown, or was not sent, for each of its items.
+fn same_for_all(items: &[Item], settled: &Result<Reply, Error>) -> Vec<(usize, Answer)> {
+    let answer = match settled {
+        Ok(Reply::Applied) => Ok(Swapped::Applied),
+        Ok(Reply::Unknown | Reply::Refused(_)) => Ok(Swapped::Unknown),
+        Err(error) => Err(error.clone()),
+    };
+    items
+        .iter()
+        .map(|item| (item.index, answer.clone()))
+        .collect()
+}
+
+/// The rows that a refused batch names. Cassandra names those that exist; Scylla answers a row per statement, with nulls
+/// for one that does not.
+fn by_id(found: &[Found]) -> HashMap<Uuid, Seen> {
+    let named = found.iter().filter_map(|row| {
+        let id = row.get("id").and_then(CqlValue::as_uuid)?;
+        Some((id, Seen::of(row)))
+    });
+    named
+        .filter(|(_, seen)| seen.columns != ExpectColumns::default())
+        .collect()
+}

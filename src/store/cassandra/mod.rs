@@ -1,0 +1,192 @@
+//! The store on Cassandra 4.1 or later, or Scylla, through the `scylla` driver.
+//!
+//! # What it rests on
+//! - Consistency is QUORUM, and SERIAL for the rounds of conditional writes, everywhere and explicitly (the driver's
+//!   defaults are the LOCAL ones, and mixing the two loses linearizability).
+//! - A table is written either conditionally or plainly, never both (`schemas/cassandra/tables.cql` says which).
+//! - The driver repeats nothing by itself: its default policy sends a conditional write again that may already have been
+//!   applied. Plain writes are repeated by the caller, with the same timestamp; conditional ones are not.
+//! - Plain writes carry their own timestamps, so that a late repetition never wins over what came after it.
+//! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn.
+//!
+//! # What is where
+//! | file | holds |
+//! |---|---|
+//! | `link` | the driver's session: timeouts, bounds, errors |
+//! | `statements` | every statement, prepared |
+//! | `pack` | plain writes, grouped by partition |
+//! | `wheel`, `clock`, `task`, `node` | one trait of the seam each |
+//! | `body` | contents and what was set aside, for `wheel` |
+//! | `group` | conditional writes of tasks that share a partition |
+//! | `setup` | creating the keyspace, and reading what it was made with |
+//! | `smoke` | proving that the server does what is needed |
+
+mod body;
+mod clock;
+mod group;
+mod link;
+mod node;
+mod pack;
+mod setup;
+mod smoke;
+mod statements;
+mod task;
+mod wheel;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+pub use setup::{Initialized, init, servers};
+
+use self::{link::Link, statements::Statements};
+use super::Error;
+use crate::{
+    model::{ids::TaskId, wheel::Shape},
+    time_source::{Moment, TimeSource},
+};
+
+/// How to reach a keyspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Servers to ask first, as `host:port`.
+    pub contact_points: Vec<String>,
+    /// Name of the keyspace: letters, digits and underscores, in lower case.
+    pub keyspace: String,
+    /// Copies of every row, when the keyspace is created. Later it is the operator's to change.
+    pub replication_factor: u8,
+    /// Where the node runs, to prefer servers nearby. It does not change who must agree: a quorum of all copies.
+    pub local_datacenter: Option<String>,
+    /// When a request is given up.
+    pub request_timeout: Duration,
+}
+
+impl Settings {
+    /// Longest time that a request is worth waiting for; the server gives up at the same time.
+    pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
+    /// Copies that survive the loss of one server with quorums.
+    pub const REPLICATION_FACTOR: u8 = 3;
+
+    /// Returns settings with the defaults for everything that has one.
+    #[must_use]
+    pub fn new(contact_points: Vec<String>, keyspace: impl Into<String>) -> Self {
+        Self {
+            contact_points,
+            keyspace: keyspace.into(),
+            replication_factor: Self::REPLICATION_FACTOR,
+            local_datacenter: None,
+            request_timeout: Self::REQUEST_TIMEOUT,
+        }
+    }
+
+    /// Checks what goes into statements as text.
+    fn check(&self) -> Result<(), Error> {
+        let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
+        let name = &self.keyspace;
+        let letters = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !name.starts_with(|c: char| c.is_ascii_lowercase())
+            || !name.chars().all(letters)
+            || name.len() > 48
+        {
+            return unsuitable(format!(
+                "{name:?} cannot name a keyspace: use at most 48 lower-case letters, digits and underscores, a letter first"
+            ));
+        }
+        if self.contact_points.is_empty() {
+            return unsuitable(
+                "no contact point is configured: name at least one host:port".into(),
+            );
+        }
+        if self.replication_factor == 0 {
+            return unsuitable("a replication factor of 0 keeps nothing: use 1 to 5".into());
+        }
+        Ok(())
+    }
+}
+
+/// A connection to an initialised keyspace.
+pub struct Store {
+    link: Link,
+    statements: Statements,
+    shape: Shape,
+    time: TimeSource,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("keyspace", &self.statements.keyspace)
+            .field("shape", &self.shape)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Connects to a keyspace that [`init`] has made.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when no server answers: try again later. [`Error::Unsuitable`] when the keyspace is not
+    /// there, not finished, or of another version: the reason says what to do.
+    pub async fn connect(settings: &Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
+        settings.check()?;
+        let link = Link::open(settings, time).await?;
+        let meta = setup::read_meta(&link, &settings.keyspace).await?;
+        let shape = meta.usable(&settings.keyspace)?;
+        Self::assemble(link, settings, shape, time)
+            .await
+            .map(Arc::new)
+    }
+
+    async fn assemble(
+        link: Link,
+        settings: &Settings,
+        shape: Shape,
+        time: &TimeSource,
+    ) -> Result<Self, Error> {
+        let statements = Statements::prepare(&link, &settings.keyspace).await?;
+        Ok(Self {
+            link,
+            statements,
+            shape,
+            time: time.clone(),
+        })
+    }
+
+    /// Returns the shape of the wheels, which was fixed when the keyspace was initialised.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Records, when the value is dropped, how long an operation took.
+    fn timed(&self, operation: &'static str) -> Timed<'_> {
+        Timed {
+            operation,
+            time: &self.time,
+            started: self.time.moment(),
+        }
+    }
+
+    /// Returns the partition of a task's row and heartbeats.
+    fn home(&self, id: TaskId) -> (i16, i64) {
+        (wheel_column(id), id.home_slot(&self.shape).0)
+    }
+}
+
+/// An operation under way. One that its caller gives up is recorded too.
+struct Timed<'a> {
+    operation: &'static str,
+    time: &'a TimeSource,
+    started: Moment,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        let took = self.time.moment().since(self.started);
+        metrics::histogram!("tickwheel_store_operation_duration_seconds", "op" => self.operation)
+            .record(took.as_secs_f64());
+    }
+}
+
+/// Returns the wheel of a task as stored: it has 12 bits, so it fits.
+fn wheel_column(id: TaskId) -> i16 {
+    id.wheel().get().cast_signed()
+}

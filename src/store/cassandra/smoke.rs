@@ -1,0 +1,165 @@
+//! A proof, on the server at hand, that conditional writes and claim groups do what the protocol rests on.
+//!
+//! They differ between servers and versions more than anything else: not supported beside tablets, not linearizable in
+//! some settings, answering a refusal with other columns. Better to refuse a server at `init` than to lose a claim race on
+//! it. The rows are those of invented tasks and vanish after a minute.
+
+use std::{sync::Arc, time::Duration};
+
+use super::Store;
+use crate::{
+    model::{
+        backoff::Backoff,
+        ids::TaskId,
+        state::{Detail, Expect, State, TaskRow, Transition},
+        task::{Body, Content, Priority, Spec, Target},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    store::{Error, Freshness, Swapped, TaskStore},
+};
+
+const TTL: Duration = Duration::from_secs(60);
+
+/// Tries every case that a claim group can meet.
+///
+/// # Errors
+/// [`Error::Unsuitable`] when one does not end as it must.
+pub(super) async fn test(store: &Store) -> Result<(), Error> {
+    let [a, b, c] = [0, 1, 2].map(|_| invented(store));
+    let rows = |ids: &[TaskId]| -> Vec<TaskRow> { ids.iter().map(|id| row(*id, store)).collect() };
+    let absent = |row: &TaskRow| transition(Expect::Absent, row.clone());
+    let first = rows(&[a, b]);
+
+    let both: Vec<Transition> = first.iter().map(absent).collect();
+    let applied = [Swapped::Applied, Swapped::Applied];
+    expect(store, "a group of two new rows", &both, &applied).await?;
+    expect(
+        store,
+        "the same group again, which is its own",
+        &both,
+        &applied,
+    )
+    .await?;
+
+    let seen = State::Cancelled;
+    let taken = Swapped::Conflict(first_seen(&first));
+    let again: Vec<Transition> = rows(&[a, b]).iter().map(absent).collect();
+    let refused = [taken.clone(), taken.clone()];
+    expect(
+        store,
+        "a group of two rows that are taken",
+        &again,
+        &refused,
+    )
+    .await?;
+
+    let mixed: Vec<Transition> = rows(&[a, c]).iter().map(absent).collect();
+    let half = [taken, Swapped::Applied];
+    expect(store, "a group of a taken row and a new one", &mixed, &half).await?;
+
+    let unseen = TaskRow {
+        state: seen,
+        ..row(invented(store), store)
+    };
+    let missing = [transition(first_seen(&first), unseen)];
+    let gone = [Swapped::Conflict(Expect::Absent)];
+    expect(store, "a row that is not there", &missing, &gone).await?;
+
+    let stored = store.tasks(&[a, b], Freshness::Serial).await?;
+    let wanted: Vec<Option<TaskRow>> = first.into_iter().map(Some).collect();
+    if stored == wanted {
+        return Ok(());
+    }
+    Err(refusal("reading the rows back", &wanted, &stored))
+}
+
+async fn expect(
+    store: &Store,
+    what: &str,
+    transitions: &[Transition],
+    wanted: &[Swapped<Expect>],
+) -> Result<(), Error> {
+    let mut answers = Vec::with_capacity(wanted.len());
+    for answer in store.swap_tasks(transitions).await {
+        answers.push(answer?);
+    }
+    if answers.contains(&Swapped::Unknown) {
+        return Err(super::link::unavailable(
+            "try conditional writes",
+            "an outcome is unknown: run `tickwheel init` again",
+        ));
+    }
+    if answers == wanted {
+        return Ok(());
+    }
+    Err(refusal(what, &wanted, &answers))
+}
+
+fn refusal(what: &str, wanted: &impl std::fmt::Debug, got: &impl std::fmt::Debug) -> Error {
+    Error::Unsuitable {
+        reason: format!(
+            "its conditional writes do not work as needed: {what} gave {got:?} instead of {wanted:?}; use Cassandra 4.1 \
+             or later with `paxos_variant: v2`, or Scylla with a keyspace without tablets"
+        ),
+    }
+}
+
+/// An id of a time when no task was due.
+fn invented(store: &Store) -> TaskId {
+    TaskId::new(
+        Millis::EPOCH,
+        WheelNumber::from_low_bits(0),
+        store.time.random(),
+    )
+}
+
+fn first_seen(rows: &[TaskRow]) -> Expect {
+    rows.first().map_or(Expect::Absent, TaskRow::seen)
+}
+
+fn transition(expect: Expect, row: TaskRow) -> Transition {
+    Transition {
+        expect,
+        row,
+        ttl: Some(TTL),
+    }
+}
+
+fn row(id: TaskId, store: &Store) -> TaskRow {
+    let spec = Spec {
+        target: Target::Callback {
+            name: "init".to_owned(),
+        },
+        collection: String::new(),
+        priority: Priority::Normal,
+        max_attempts: 1,
+        backoff: Backoff::DEFAULT,
+        claim_timeout: TTL,
+        heartbeat_timeout: TTL,
+        expire_after: None,
+        retention: TTL,
+        create_time: Millis::EPOCH,
+        body: Body::Inline(Content::default()),
+    };
+    TaskRow {
+        id,
+        state: State::Cancelled,
+        generation: 0,
+        attempt: 1,
+        tries: 1,
+        next: Millis::EPOCH,
+        last: Millis::EPOCH,
+        cancel_requested: false,
+        nonce: store.time.random_uuid(),
+        detail: Detail {
+            spec: Arc::new(spec),
+            start: Millis::EPOCH,
+            claim_time: None,
+            end_time: None,
+            worker: String::new(),
+            result: None,
+            error: None,
+        },
+    }
+}

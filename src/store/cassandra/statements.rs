@@ -1,0 +1,125 @@
+//! Every statement that the running service sends, prepared once.
+//!
+//! Values are bound by position: the order of the columns here is the order of the fields of the row types beside the
+//! calls.
+
+use scylla::statement::{Consistency, prepared::PreparedStatement};
+
+use super::link::Link;
+use crate::store::Error;
+
+pub(super) struct Statements {
+    pub(super) keyspace: String,
+    pub(super) put_entry: PreparedStatement,
+    pub(super) scan_from_start: PreparedStatement,
+    pub(super) scan_behind: PreparedStatement,
+    pub(super) find_entries: PreparedStatement,
+    pub(super) erase: PreparedStatement,
+    pub(super) put_body: PreparedStatement,
+    pub(super) body: PreparedStatement,
+    pub(super) delete_body: PreparedStatement,
+    pub(super) park: PreparedStatement,
+    pub(super) parked: PreparedStatement,
+    pub(super) clock: PreparedStatement,
+    pub(super) clock_serial: PreparedStatement,
+    pub(super) swap_clock: PreparedStatement,
+    pub(super) tasks: PreparedStatement,
+    pub(super) tasks_serial: PreparedStatement,
+    pub(super) swap_task: PreparedStatement,
+    pub(super) put_heartbeat: PreparedStatement,
+    pub(super) heartbeats: PreparedStatement,
+    pub(super) put_node: PreparedStatement,
+    pub(super) remove_node: PreparedStatement,
+    pub(super) nodes: PreparedStatement,
+}
+
+const ENTRY: &str = "due_ms, id, generation, code, WRITETIME(kind), kind, flags, reason, spills, start_ms, at_ms, \
+                     moved_ms, spec";
+
+const CLOCK: &str = "SELECT version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
+                     FROM {}.clock WHERE wheel = ?";
+
+const TASKS: &str = "SELECT id, state, generation, attempt, cancel_requested, tries, next_ms, last_ms, nonce, detail \
+                     FROM {}.task WHERE wheel = ? AND slot = ? AND id IN ?";
+
+/// Names every column but the wall in its condition: a refusal returns the columns named. The wall is named by a
+/// comparison that always holds.
+const SWAP_CLOCK: &str = "UPDATE {}.clock SET version = ?, opened = ?, fired_due_ms = ?, fired_id = ?, erased = ?, \
+                          owner = ?, lease_until_ms = ?, wall_ms = ? WHERE wheel = ? \
+                          IF version = ? AND opened = ? AND fired_due_ms = ? AND fired_id = ? AND erased = ? \
+                          AND owner = ? AND lease_until_ms = ? AND wall_ms != ?";
+
+/// One statement for both expectations: an absent row is one whose columns are all null. The nonce is named so that a
+/// refusal returns it: a refusal by our own write is success.
+const SWAP_TASK: &str = "UPDATE {}.task USING TTL ? SET state = ?, generation = ?, attempt = ?, \
+                         cancel_requested = ?, tries = ?, next_ms = ?, last_ms = ?, nonce = ?, detail = ? \
+                         WHERE wheel = ? AND slot = ? AND id = ? \
+                         IF state = ? AND generation = ? AND attempt = ? AND cancel_requested = ? AND nonce != ?";
+
+impl Statements {
+    pub(super) async fn prepare(link: &Link, keyspace: &str) -> Result<Self, Error> {
+        let of = |text: &str| link.prepare(text.replace("{}", keyspace));
+        let serial = async |text: &str| -> Result<PreparedStatement, Error> {
+            let mut statement = of(text).await?;
+            statement.set_consistency(Consistency::Serial);
+            Ok(statement)
+        };
+        let slice = format!("SELECT {ENTRY} FROM {{}}.wheel WHERE wheel = ? AND slot = ?");
+        Ok(Self {
+            keyspace: keyspace.to_owned(),
+            put_entry: of(
+                "INSERT INTO {}.wheel (wheel, slot, due_ms, id, generation, code, \
+                           kind, flags, reason, spills, start_ms, at_ms, moved_ms, spec) \
+                           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+                           USING TIMESTAMP ? AND TTL ?",
+            )
+            .await?,
+            scan_from_start: of(&format!("{slice} AND due_ms > ? AND due_ms <= ? LIMIT ?")).await?,
+            scan_behind: of(&format!(
+                "{slice} AND (due_ms, id, generation, code) > (?, ?, ?, ?) AND due_ms <= ? LIMIT ?"
+            ))
+            .await?,
+            find_entries: of(&format!("{slice} AND due_ms = ? AND id = ?")).await?,
+            erase: of("DELETE FROM {}.wheel USING TIMESTAMP ? \
+                       WHERE wheel = ? AND slot = ? AND due_ms > ? AND due_ms <= ?")
+            .await?,
+            put_body: of(
+                "INSERT INTO {}.body (id, content) VALUES (?, ?) USING TIMESTAMP ? AND TTL ?",
+            )
+            .await?,
+            body: of("SELECT content FROM {}.body WHERE id = ?").await?,
+            delete_body: of("DELETE FROM {}.body USING TIMESTAMP ? WHERE id = ?").await?,
+            park: of(
+                "INSERT INTO {}.parked (day, at_ms, due_ms, id, generation, code, reason, raw) \
+                      VALUES (?, ?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+            )
+            .await?,
+            parked: of("SELECT at_ms, due_ms, id, generation, code, reason, raw \
+                        FROM {}.parked WHERE day = ? LIMIT ?")
+            .await?,
+            clock: of(CLOCK).await?,
+            clock_serial: serial(CLOCK).await?,
+            swap_clock: of(SWAP_CLOCK).await?,
+            tasks: of(TASKS).await?,
+            tasks_serial: serial(TASKS).await?,
+            swap_task: of(SWAP_TASK).await?,
+            put_heartbeat: of(
+                "INSERT INTO {}.heartbeat (wheel, slot, id, attempt, at_ms, progress) \
+                               VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+            )
+            .await?,
+            heartbeats: of("SELECT id, attempt, at_ms, progress FROM {}.heartbeat \
+                            WHERE wheel = ? AND slot = ? AND (id, attempt) IN ?")
+            .await?,
+            put_node: of(
+                "INSERT INTO {}.node (ring, node, name, address, wall_ms, ready) \
+                          VALUES (0, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+            )
+            .await?,
+            remove_node: of("DELETE FROM {}.node USING TIMESTAMP ? WHERE ring = 0 AND node = ?")
+                .await?,
+            nodes: of("SELECT node, name, address, wall_ms, ready FROM {}.node WHERE ring = 0")
+                .await?,
+        })
+    }
+}

@@ -1,0 +1,296 @@
+//! The rows of tasks, and the heartbeats of their attempts.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use scylla::{DeserializeRow, SerializeRow};
+use uuid::Uuid;
+
+use super::{
+    Store,
+    group::{Item, groups},
+    link::corrupt,
+    pack::{PlainRow, write_packed},
+};
+use crate::{
+    limits::{GROUPS_IN_FLIGHT_MAX, READ_KEYS_MAX, STORE_READS_IN_FLIGHT_MAX},
+    model::{
+        ids::TaskId,
+        state::{Expect, TaskRow, Transition},
+        time::Millis,
+    },
+    store::{
+        Error, Freshness, Heartbeat, Swapped, TaskStore,
+        row::{TaskColumns, to_i32},
+    },
+};
+
+/// What the statements take for "lives for ever".
+pub(super) const NO_TTL: i32 = 0;
+
+/// The longest TTL that CQL takes: twenty years.
+const TTL_SECONDS_MAX: u64 = 20 * 365 * 24 * 3600;
+
+/// The last instant that every supported version can store as the end of a TTL (2038-01-19T03:14:06Z): a write that would
+/// expire later is refused by Cassandra before 5, and by 5 in its compatibility mode.
+const EXPIRY_MAX: Millis = Millis(2_147_483_646_000);
+
+/// Returns a TTL in whole seconds, rounded up; what would outlive what the server can store lives for ever instead.
+pub(super) fn ttl_seconds(ttl: Duration, now: Millis) -> i32 {
+    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
+    if seconds > TTL_SECONDS_MAX || now.after(ttl) > EXPIRY_MAX {
+        return NO_TTL;
+    }
+    i32::try_from(seconds.max(1)).unwrap_or(NO_TTL)
+}
+
+#[async_trait]
+impl TaskStore for Store {
+    async fn tasks(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error> {
+        let operation = match freshness {
+            Freshness::Quorum => "tasks",
+            Freshness::Serial => "tasks_serial",
+        };
+        let _timed = self.timed(operation);
+        self.read_tasks(ids, freshness).await
+    }
+
+    async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
+        let _timed = self.timed("swap_tasks");
+        self.swap_all(transitions).await
+    }
+
+    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+        let operation = "put heartbeats";
+        let rows: Vec<HeartbeatValues> = heartbeats
+            .iter()
+            .map(|heartbeat| self.heartbeat_values(heartbeat))
+            .collect();
+        let _timed = self.timed("put_heartbeats");
+        write_packed(&self.link, operation, &self.statements.put_heartbeat, &rows).await
+    }
+
+    async fn heartbeats(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Result<Vec<Option<Heartbeat>>, Error> {
+        let _timed = self.timed("heartbeats");
+        self.read_heartbeats(attempts).await
+    }
+}
+
+impl Store {
+    async fn read_tasks(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error> {
+        let operation = "read tasks";
+        let statement = match freshness {
+            Freshness::Quorum => &self.statements.tasks,
+            Freshness::Serial => &self.statements.tasks_serial,
+        };
+        let slices = self.slices(ids.iter().map(|id| (*id, id.uuid())));
+        let reads = slices.into_iter().map(|((wheel, slot), ids)| async move {
+            let values = (wheel, slot, &ids);
+            let rows = self
+                .link
+                .rows::<StoredTask>(operation, statement, values, ids.len());
+            rows.await
+        });
+        let mut found: HashMap<Uuid, TaskRow> = HashMap::with_capacity(ids.len());
+        let mut pages = stream::iter(reads).buffer_unordered(STORE_READS_IN_FLIGHT_MAX);
+        while let Some(rows) = pages.try_next().await? {
+            for stored in rows {
+                let id = stored.id;
+                let row = stored.columns().into_row(id);
+                let row =
+                    row.map_err(|cause| corrupt(operation, &format!("task {id}: {cause}")))?;
+                found.insert(id, row);
+            }
+        }
+        Ok(ids
+            .iter()
+            .map(|id| found.get(&id.uuid()).cloned())
+            .collect())
+    }
+
+    async fn swap_all(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
+        let now = self.time.now();
+        let items = transitions.iter().enumerate().map(|(index, transition)| {
+            let partition = self.home(transition.row.id);
+            Item::new(index, transition, partition, now)
+        });
+        // What nobody answers for was not reached, which cannot be: every item is in exactly one group.
+        let mut answers = vec![Ok(Swapped::Unknown); transitions.len()];
+        let mut answered = stream::iter(groups(items.collect()))
+            .map(|groups| self.swap_partition(groups))
+            .buffer_unordered(GROUPS_IN_FLIGHT_MAX);
+        while let Some(partition) = answered.next().await {
+            for (index, answer) in partition {
+                if let Some(place) = answers.get_mut(index) {
+                    *place = answer;
+                }
+            }
+        }
+        answers
+    }
+
+    async fn read_heartbeats(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Result<Vec<Option<Heartbeat>>, Error> {
+        type Row = (Uuid, i32, Option<i64>, Option<Bytes>);
+        let statement = &self.statements.heartbeats;
+        let keys = |(id, attempt): &(TaskId, u32)| (id.uuid(), to_i32(*attempt));
+        let slices = self.slices(attempts.iter().map(|key| (key.0, keys(key))));
+        let reads = slices.into_iter().map(|((wheel, slot), keys)| async move {
+            let values = (wheel, slot, &keys);
+            let operation = "read heartbeats";
+            let rows = self
+                .link
+                .rows::<Row>(operation, statement, values, keys.len());
+            rows.await
+        });
+        let mut found = HashMap::with_capacity(attempts.len());
+        let mut pages = stream::iter(reads).buffer_unordered(STORE_READS_IN_FLIGHT_MAX);
+        while let Some(rows) = pages.try_next().await? {
+            for (id, attempt, at, progress) in rows {
+                found.insert((id, attempt), (at, progress));
+            }
+        }
+        let heartbeat = |key: &(TaskId, u32)| {
+            let (at, progress) = found.get(&keys(key))?;
+            Some(Heartbeat {
+                id: key.0,
+                attempt: key.1,
+                at: Millis((*at)?),
+                progress: progress.clone().filter(|bytes| !bytes.is_empty()),
+            })
+        };
+        Ok(attempts.iter().map(heartbeat).collect())
+    }
+
+    /// Groups keys by the partition of their task, in handfuls that one read takes.
+    fn slices<K: Clone>(
+        &self,
+        keys: impl Iterator<Item = (TaskId, K)>,
+    ) -> Vec<((i16, i64), Vec<K>)> {
+        let mut by_partition: BTreeMap<(i16, i64), Vec<K>> = BTreeMap::new();
+        for (id, key) in keys {
+            by_partition.entry(self.home(id)).or_default().push(key);
+        }
+        by_partition
+            .into_iter()
+            .flat_map(|(partition, keys)| {
+                let handfuls: Vec<_> = keys
+                    .chunks(READ_KEYS_MAX)
+                    .map(|keys| (partition, keys.to_vec()))
+                    .collect();
+                handfuls
+            })
+            .collect()
+    }
+
+    fn heartbeat_values(&self, heartbeat: &Heartbeat) -> HeartbeatValues {
+        let Heartbeat {
+            id,
+            attempt,
+            at,
+            progress,
+        } = heartbeat;
+        let (wheel, slot) = self.home(*id);
+        HeartbeatValues {
+            wheel,
+            slot,
+            id: id.uuid(),
+            attempt: to_i32(*attempt),
+            at_ms: at.0,
+            // Empty is none: a null would be a tombstone, and leaving it out would keep an older note.
+            progress: progress.clone().unwrap_or_default(),
+            written: at.0.saturating_mul(1000),
+        }
+    }
+}
+
+/// A task's row as it is read.
+#[derive(DeserializeRow)]
+#[scylla(flavor = "enforce_order", skip_name_checks)]
+struct StoredTask {
+    id: Uuid,
+    state: Option<i8>,
+    generation: Option<i32>,
+    attempt: Option<i32>,
+    cancel_requested: Option<bool>,
+    tries: Option<i32>,
+    next_ms: Option<i64>,
+    last_ms: Option<i64>,
+    nonce: Option<Uuid>,
+    detail: Option<Bytes>,
+}
+
+impl StoredTask {
+    fn columns(self) -> TaskColumns {
+        TaskColumns {
+            state: self.state,
+            generation: self.generation,
+            attempt: self.attempt,
+            cancel_requested: self.cancel_requested,
+            tries: self.tries,
+            next_ms: self.next_ms,
+            last_ms: self.last_ms,
+            nonce: self.nonce,
+            detail: self.detail,
+        }
+    }
+}
+
+/// The values of `put_heartbeat`, in order.
+#[derive(SerializeRow)]
+#[scylla(flavor = "enforce_order", skip_name_checks)]
+struct HeartbeatValues {
+    wheel: i16,
+    slot: i64,
+    id: Uuid,
+    attempt: i32,
+    at_ms: i64,
+    progress: Bytes,
+    written: i64,
+}
+
+impl PlainRow for HeartbeatValues {
+    fn partition(&self) -> (i16, i64) {
+        (self.wheel, self.slot)
+    }
+
+    fn bytes(&self) -> usize {
+        self.progress.len() + 64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ttls_are_rounded_up_and_too_long_ones_are_none() {
+        let now = Millis(1_790_000_000_000);
+        assert_eq!(ttl_seconds(Duration::from_millis(1), now), 1);
+        assert_eq!(ttl_seconds(Duration::from_millis(1_001), now), 2);
+        assert_eq!(ttl_seconds(Duration::ZERO, now), 1);
+        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
+        assert_eq!(ttl_seconds(days(365), now), 365 * 24 * 3600);
+        assert_eq!(ttl_seconds(days(12 * 365), now), NO_TTL);
+        assert_eq!(ttl_seconds(days(21 * 365), Millis(0)), NO_TTL);
+        assert_eq!(ttl_seconds(Duration::MAX, now), NO_TTL);
+    }
+}

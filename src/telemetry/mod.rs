@@ -1,0 +1,127 @@
+//! Logs and metrics: how they leave the process.
+//!
+//! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Metrics are recorded anywhere with the `metrics` macros
+//! and rendered by [`crate::http`] at `/metrics`; [`table`] lists all of them.
+
+pub mod table;
+
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::{EnvFilter, filter::ParseError, fmt, prelude::*, util::TryInitError};
+
+use crate::time_source::TimeSource;
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Why telemetry could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The filter is not one.
+    #[error("log filter cannot be read; it looks like `info,tickwheel=debug`")]
+    Filter(#[from] ParseError),
+    /// The process logs already.
+    #[error("logging is set up already")]
+    Logging(#[from] TryInitError),
+    /// The process records metrics already, or a bucket list is empty.
+    #[error("metrics cannot be set up")]
+    Metrics(#[from] BuildError),
+}
+
+/// Upper bounds of the buckets of every `*_seconds` histogram: fine around 1 to 100 ms, where lateness is decided.
+pub const SECONDS_BUCKETS: [f64; 24] = [
+    0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2,
+    0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
+];
+
+/// How often recorded values are moved into their buckets when nobody scrapes.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Starts logging to standard error.
+///
+/// # Errors
+/// When the filter cannot be read, or the process logs already.
+pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
+    let filter = EnvFilter::try_new(filter)?;
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let registry = tracing_subscriber::registry().with(filter);
+    match format {
+        LogFormat::Text => registry.with(lines).try_init()?,
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init()?,
+    }
+    Ok(())
+}
+
+/// Makes the process record metrics, and returns where they are rendered.
+///
+/// # Errors
+/// When the process records metrics already.
+pub fn start_metrics() -> Result<PrometheusHandle, Error> {
+    let handle = prometheus()?.install_recorder()?;
+    table::describe();
+    metrics::gauge!("tickwheel_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
+    Ok(handle)
+}
+
+/// Moves recorded values into their buckets until `shutdown`; without it they pile up between scrapes.
+pub async fn keep_metrics_small(
+    handle: PrometheusHandle,
+    time: TimeSource,
+    shutdown: CancellationToken,
+) {
+    while !shutdown.is_cancelled() {
+        handle.run_upkeep();
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            () = time.sleep(UPKEEP) => {}
+        }
+    }
+}
+
+fn prometheus() -> Result<PrometheusBuilder, BuildError> {
+    PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS_BUCKETS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_grow() {
+        assert!(SECONDS_BUCKETS.is_sorted());
+    }
+
+    #[test]
+    fn what_is_recorded_is_rendered_with_its_description_and_buckets() {
+        let recorder = prometheus().unwrap().build_recorder();
+        let handle = recorder.handle();
+        metrics::with_local_recorder(&recorder, || {
+            table::describe();
+            metrics::histogram!("tickwheel_fire_lag_seconds").record(0.004);
+            metrics::counter!("tickwheel_ticks_total", "result" => "won").increment(2);
+        });
+        let text = handle.render();
+        assert!(
+            text.contains("tickwheel_ticks_total{result=\"won\"} 2"),
+            "{text}"
+        );
+        assert!(
+            text.contains("tickwheel_fire_lag_seconds_bucket{le=\"0.005\"} 1"),
+            "{text}"
+        );
+        assert!(
+            text.contains("# HELP tickwheel_fire_lag_seconds "),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! Every metric of the service: name, kind, labels, meaning. The documentation is made from this table, and a test
+//! makes sure that nothing is recorded that is not in it.
+
+use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
+
+/// What a metric does over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts values by size.
+    Histogram,
+}
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name; ends in its unit.
+    pub name: &'static str,
+    /// What it does over time.
+    pub kind: Kind,
+    /// Its labels; each has a bounded set of values.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Counter,
+        labels,
+        help,
+    }
+}
+
+const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Gauge,
+        labels,
+        help,
+    }
+}
+
+const fn seconds(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Histogram,
+        labels,
+        help,
+    }
+}
+
+/// All of them.
+pub const METRICS: &[Metric] = &[
+    counter(
+        "tickwheel_tasks_registered_total",
+        &["target"],
+        "Tasks registered and durable.",
+    ),
+    counter(
+        "tickwheel_tasks_fired_total",
+        &["target"],
+        "Tasks handed to the queue and acknowledged by it.",
+    ),
+    seconds(
+        "tickwheel_fire_lag_seconds",
+        &[],
+        "From the due time to the acknowledged hand-off to the queue: the lateness.",
+    ),
+    seconds(
+        "tickwheel_claim_lag_seconds",
+        &[],
+        "From the due time to the claim by a worker.",
+    ),
+    counter(
+        "tickwheel_ticks_total",
+        &["result"],
+        "Ticks of the clock by what became of them: won, lost, unknown.",
+    ),
+    gauge(
+        "tickwheel_due_unfired_age_seconds",
+        &["wheel"],
+        "Age of the oldest due entry that is not fired yet.",
+    ),
+    gauge(
+        "tickwheel_wheels_owned",
+        &[],
+        "Wheels that this node scans.",
+    ),
+    counter(
+        "tickwheel_wheel_takeovers_total",
+        &["reason"],
+        "Wheels taken over from another node, or from nobody.",
+    ),
+    gauge(
+        "tickwheel_near_tasks",
+        &[],
+        "Tasks held in memory because they are due soon.",
+    ),
+    counter(
+        "tickwheel_looks_total",
+        &["decision"],
+        "Follow-ups of tracked tasks by what they decided.",
+    ),
+    counter(
+        "tickwheel_claims_total",
+        &["answer"],
+        "Claims by their answer.",
+    ),
+    counter(
+        "tickwheel_settles_total",
+        &["outcome"],
+        "Reports of ended attempts by their outcome.",
+    ),
+    counter(
+        "tickwheel_heartbeats_total",
+        &["answer"],
+        "Signs of life by their answer.",
+    ),
+    counter(
+        "tickwheel_parked_total",
+        &["reason"],
+        "Entries set aside because they cannot be published or read.",
+    ),
+    counter(
+        "tickwheel_spilled_total",
+        &[],
+        "Entries put further on because their topic is missing or silent.",
+    ),
+    seconds(
+        "tickwheel_store_operation_duration_seconds",
+        &["op"],
+        "Duration of store operations.",
+    ),
+    seconds(
+        "tickwheel_queue_publish_duration_seconds",
+        &[],
+        "Duration of a publication until its acknowledgement.",
+    ),
+    counter(
+        "tickwheel_queue_publish_errors_total",
+        &["kind"],
+        "Publications that failed.",
+    ),
+    counter(
+        "tickwheel_http_requests_total",
+        &["route", "method", "status"],
+        "HTTP requests answered.",
+    ),
+    seconds(
+        "tickwheel_http_request_duration_seconds",
+        &["route"],
+        "Duration of HTTP requests, long polls included.",
+    ),
+    gauge(
+        "tickwheel_clock_skew_seconds",
+        &[],
+        "How far this node's wall clock is ahead of the store's, as last seen.",
+    ),
+    gauge(
+        "tickwheel_build_info",
+        &["version"],
+        "Always 1; the version is in the label.",
+    ),
+];
+
+/// Tells the recorder about every metric.
+pub fn describe() {
+    for metric in METRICS {
+        let unit = if metric.name.ends_with("_seconds") {
+            Unit::Seconds
+        } else {
+            Unit::Count
+        };
+        match metric.kind {
+            Kind::Counter => describe_counter!(metric.name, unit, metric.help),
+            Kind::Gauge => describe_gauge!(metric.name, unit, metric.help),
+            Kind::Histogram => describe_histogram!(metric.name, unit, metric.help),
+        }
+    }
+}
+
+/// Returns the table in Markdown, for the documentation.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = "| metric | kind | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for metric in METRICS {
+        let kind = match metric.kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let labels = metric.labels.join(", ");
+        let (name, help) = (metric.name, metric.help);
+        text.push_str(&format!("| `{name}` | {kind} | {labels} | {help} |\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_end_as_their_kind_demands() {
+        let names: BTreeSet<_> = METRICS.iter().map(|m| m.name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for metric in METRICS {
+            assert!(metric.name.starts_with("tickwheel_"));
+            let is_total = metric.name.ends_with("_total");
+            assert_eq!(is_total, metric.kind == Kind::Counter, "{}", metric.name);
+            let is_seconds = metric.name.ends_with("_seconds");
+            assert!(
+                is_seconds || metric.kind != Kind::Histogram,
+                "{}",
+                metric.name
+            );
+        }
+        assert_eq!(markdown().lines().count(), METRICS.len() + 2);
+    }
+
+    #[test]
+    fn whatever_the_code_records_is_in_the_table() {
+        let known: BTreeSet<_> = METRICS.iter().map(|m| m.name.to_owned()).collect();
+        let mut used = BTreeSet::new();
+        collect(
+            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")),
+            &mut used,
+        );
+        assert!(!used.is_empty());
+        let missing: Vec<_> = used.difference(&known).collect();
+        assert!(missing.is_empty(), "not in the table: {missing:?}");
+    }
+
+    /// Finds the names in `counter!("...`, `gauge!("...` and `histogram!("...`.
+    fn collect(folder: &Path, names: &mut BTreeSet<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                collect(&path, names);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                for macro_name in ["counter!(", "gauge!(", "histogram!("] {
+                    for after in text.split(macro_name).skip(1) {
+                        let name = after.trim_start().strip_prefix('"');
+                        if let Some(name) = name.filter(|n| n.starts_with("tickwheel_")) {
+                            names.insert(name.split('"').next().unwrap().to_owned());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! A running attempt as its runner, its callback and the heartbeats see it.
+//!
+//! The deadline is the worker's half of the lease: the server may hand the task to somebody else once the heartbeat
+//! timeout has passed since it recorded the claim or the last heartbeat, so the worker stops a margin earlier, counted
+//! from **before** it sent the request, by the monotonic clock. A process that was suspended finds its deadline passed.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    model::ids::TaskId,
+    time_source::{Moment, TimeSource},
+};
+
+/// Longest safety margin before the end of a lease: larger than the skew of clock rates and a scheduling delay.
+const MARGIN_MAX: Duration = Duration::from_secs(1);
+
+/// Names an attempt; (id, attempt) is the fencing token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) id: TaskId,
+    pub(crate) attempt: u32,
+}
+
+/// A running attempt.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) key: Key,
+    heartbeat_timeout: Duration,
+    deadline: Mutex<Moment>,
+    progress: Mutex<Option<serde_json::Value>>,
+    /// Somebody asked to cancel: the callback is told.
+    pub(crate) cancelled: CancellationToken,
+    /// The attempt is not the live one any more, or must end now: the callback is dropped.
+    pub(crate) lost: CancellationToken,
+}
+
+impl Attempt {
+    /// Begins an attempt whose claim was sent at `lease_start`.
+    pub(crate) fn new(key: Key, heartbeat_timeout: Duration, lease_start: Moment) -> Self {
+        Self {
+            key,
+            heartbeat_timeout,
+            deadline: Mutex::new(deadline(lease_start, heartbeat_timeout)),
+            progress: Mutex::new(None),
+            cancelled: CancellationToken::new(),
+            lost: CancellationToken::new(),
+        }
+    }
+
+    pub(crate) const fn heartbeat_timeout(&self) -> Duration {
+        self.heartbeat_timeout
+    }
+
+    /// Returns when the attempt must have ended, as far as is known now.
+    pub(crate) fn deadline(&self) -> Moment {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Moves the deadline after a heartbeat that was sent and answered at these moments.
+    ///
+    /// An answer that arrives after the deadline moves nothing: somebody may have read the heartbeat's row just before
+    /// it was written, and have taken over.
+    pub(crate) fn extend(&self, sent: Moment, answered: Moment) {
+        let mut current = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        if answered < *current {
+            *current = deadline(sent, self.heartbeat_timeout).max(*current);
+        }
+    }
+
+    /// Waits until the deadline has passed.
+    pub(crate) async fn expired(&self, time: &TimeSource) {
+        loop {
+            let deadline = self.deadline();
+            if time.moment() >= deadline {
+                return;
+            }
+            time.sleep_until(deadline).await;
+        }
+    }
+
+    pub(crate) fn set_progress(&self, progress: serde_json::Value) {
+        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+    }
+
+    pub(crate) fn progress(&self) -> Option<serde_json::Value> {
+        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.clone()
+    }
+}
+
+fn deadline(sent: Moment, heartbeat_timeout: Duration) -> Moment {
+    let margin = MARGIN_MAX.min(heartbeat_timeout / 4);
+    sent.after(heartbeat_timeout.saturating_sub(margin))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{time::Millis, wheel::WheelNumber};
+
+    fn attempt(timeout: Duration, start: Moment) -> Attempt {
+        let id = TaskId::new(Millis(0), WheelNumber::from_low_bits(0), 1);
+        Attempt::new(Key { id, attempt: 1 }, timeout, start)
+    }
+
+    #[test]
+    fn the_deadline_keeps_a_margin() {
+        let start = TimeSource::real().moment();
+        for (timeout_ms, deadline_ms) in [(30_000, 29_000), (4000, 3000), (3000, 2250)] {
+            let attempt = attempt(Duration::from_millis(timeout_ms), start);
+            assert_eq!(
+                attempt.deadline(),
+                start.after(Duration::from_millis(deadline_ms))
+            );
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_counts_from_when_it_was_sent() {
+        let start = TimeSource::real().moment();
+        let at = |seconds| start.after(Duration::from_secs(seconds));
+        let attempt = attempt(Duration::from_secs(30), start);
+        attempt.extend(at(10), at(12));
+        assert_eq!(attempt.deadline(), at(39));
+    }
+
+    #[test]
+    fn a_late_answer_moves_nothing() {
+        let start = TimeSource::real().moment();
+        let at = |seconds| start.after(Duration::from_secs(seconds));
+        let attempt = attempt(Duration::from_secs(30), start);
+        attempt.extend(at(10), at(29));
+        assert_eq!(attempt.deadline(), at(29));
+    }
+
+    #[test]
+    fn answers_out_of_order_never_shorten_the_lease() {
+        let start = TimeSource::real().moment();
+        let at = |seconds| start.after(Duration::from_secs(seconds));
+        let attempt = attempt(Duration::from_secs(30), start);
+        attempt.extend(at(10), at(11));
+        attempt.extend(at(5), at(12));
+        assert_eq!(attempt.deadline(), at(39));
+    }
+}

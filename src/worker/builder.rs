@@ -1,0 +1,175 @@
+//! Puts a worker together.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use super::{
+    Error, Worker,
+    context::Context,
+    handler::{Handler, erase},
+    heart::Place,
+    job::{Job, Payload},
+    outcome::{Failure, Outcome},
+    server::Server,
+    source::Source,
+};
+use crate::{client::Client, time_source::TimeSource};
+
+/// Where the service listens unless told otherwise.
+pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
+
+/// Tasks of one callback that run at once, unless told otherwise.
+const CONCURRENCY_DEFAULT: usize = 64;
+
+/// Most tasks of one callback that may run at once: as many messages wait in memory, each up to a megabyte.
+const CONCURRENCY_MAX: usize = 10_000;
+
+/// How long running callbacks may take to end when the worker stops, unless told otherwise: within the 30 s that
+/// Kubernetes grants.
+const DRAIN_LIMIT_DEFAULT: Duration = Duration::from_secs(20);
+
+/// Puts a worker together: callbacks, where their messages come from, which server.
+#[derive(Default)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct Builder {
+    callbacks: BTreeMap<String, Handler>,
+    twice: Option<String>,
+    source: Option<Source>,
+    servers: Vec<String>,
+    server: Option<Arc<dyn Server>>,
+    name: Option<String>,
+    concurrency: Option<usize>,
+    drain_limit: Option<Duration>,
+    time: Option<TimeSource>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("callbacks", &self.callbacks.keys())
+            .field("source", &self.source)
+            .field("servers", &self.servers)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    /// Adds a callback: what is run for each task of this name.
+    ///
+    /// An error or a panic is a retry. A payload that is not a `T` fails the task for good.
+    pub fn callback<T, F, R>(mut self, name: impl Into<String>, callback: F) -> Self
+    where
+        T: Payload,
+        F: Fn(Job<T>, Context) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Outcome, Failure>> + Send + 'static,
+    {
+        let name = name.into();
+        if self
+            .callbacks
+            .insert(name.clone(), erase(callback))
+            .is_some()
+        {
+            self.twice = Some(name);
+        }
+        self
+    }
+
+    /// Sets where messages come from.
+    pub fn source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    /// Adds a server of the service (or several, separated by commas); when one is away, the next is asked.
+    /// `http://127.0.0.1:7420` when none is added.
+    pub fn server(mut self, server: impl Into<String>) -> Self {
+        self.servers.push(server.into());
+        self
+    }
+
+    /// Puts something else in the place of the service's HTTP calls: for tests and simulations. Heartbeats are then sent
+    /// from the worker's own runtime, whose time may be virtual.
+    pub fn calls(mut self, server: Arc<dyn Server>) -> Self {
+        self.server = Some(server);
+        self
+    }
+
+    /// Sets the worker's name, for people; by default host, process and a random part.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Sets how many tasks **of each callback** run at once, 64 by default. Callbacks do not share their slots: a slow
+    /// one delays only itself.
+    pub const fn concurrency(mut self, tasks: usize) -> Self {
+        self.concurrency = Some(tasks);
+        self
+    }
+
+    /// Sets how long running callbacks may take to end when the worker stops, 20 s by default; then they are dropped, and
+    /// their tasks given back without counting an attempt.
+    pub const fn drain_limit(mut self, limit: Duration) -> Self {
+        self.drain_limit = Some(limit);
+        self
+    }
+
+    /// Sets the clocks.
+    pub fn time(mut self, time: TimeSource) -> Self {
+        self.time = Some(time);
+        self
+    }
+
+    /// Builds the worker; sends nothing yet.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] when something is missing or out of range, [`Error::Client`] when an address is none.
+    pub fn build(self) -> Result<Worker, Error> {
+        let setup = |text: &str| Err(Error::Setup(text.to_owned()));
+        if let Some(name) = self.twice {
+            return setup(&format!("callback {name:?} is given twice"));
+        }
+        if self.callbacks.is_empty() {
+            return setup("no callback is given: add one with `callback(name, function)`");
+        }
+        let Some(source) = self.source else {
+            return setup("no source is given: add one with `source(Source::kafka(brokers))`");
+        };
+        let concurrency = self.concurrency.unwrap_or(CONCURRENCY_DEFAULT);
+        if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
+            return setup(&format!(
+                "a concurrency of {concurrency} is not in 1..={CONCURRENCY_MAX}"
+            ));
+        }
+        let time = self.time.unwrap_or_else(TimeSource::real);
+        let mut servers = self.servers;
+        if servers.is_empty() {
+            servers.push(SERVER_DEFAULT.to_owned());
+        }
+        let (server, heart_server, place) = match self.server {
+            Some(server) => (Arc::clone(&server), server, Place::SameRuntime),
+            // Connections belong to the runtime that opened them: the heartbeats have their own.
+            None => (
+                Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>,
+                Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>,
+                Place::OwnThread,
+            ),
+        };
+        Ok(Worker {
+            name: self.name.unwrap_or_else(|| name_of_process(&time)),
+            callbacks: self.callbacks,
+            source,
+            server,
+            heart_server,
+            place,
+            concurrency,
+            drain_limit: self.drain_limit.unwrap_or(DRAIN_LIMIT_DEFAULT),
+            time,
+        })
+    }
+}
+
+fn name_of_process(time: &TimeSource) -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "worker".to_owned());
+    let (process, random) = (std::process::id(), time.random() & 0xffff_ffff);
+    format!("{host}-{process}-{random:08x}")
+}

@@ -1,0 +1,174 @@
+//! One round of claims: the call, and what each answer makes of its message.
+
+use std::{sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{
+    attempt::{Attempt, Key},
+    intake::Waiting,
+    job::{Job, Raw},
+    server::Server,
+};
+use crate::{
+    client,
+    http::dto::{
+        text::InstantText,
+        worker::{
+            ClaimItem, ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, View,
+        },
+    },
+    model::{task::Content, time::Millis},
+    time_source::{Moment, TimeSource},
+};
+
+/// Times a message is claimed again after the service could not say; then its look comes back to the task.
+const FAILURES_MAX: u32 = 5;
+
+/// Least time that a message is held which was too early.
+const EARLY_WAIT_MIN: Duration = Duration::from_millis(20);
+
+/// Messages that are being claimed, and the slots for them.
+pub(super) struct Round {
+    pub(super) batch: Vec<Waiting>,
+    pub(super) slots: OwnedSemaphorePermit,
+    /// Taken before the claim was sent: leases begin here.
+    pub(super) lease_start: Moment,
+    pub(super) answer: Result<ClaimResponse, client::Error>,
+}
+
+/// Claims a batch.
+pub(super) async fn claim(
+    server: Arc<dyn Server>,
+    worker: String,
+    batch: Vec<Waiting>,
+    slots: OwnedSemaphorePermit,
+    time: TimeSource,
+) -> Round {
+    let apart = |waiting: &Waiting| waiting.message.spec.content().is_none();
+    let messages = batch.iter().map(|waiting| ClaimItem {
+        id: waiting.message.id.to_string(),
+        generation: waiting.message.generation,
+        expected_attempt: waiting.message.expected_attempt,
+        message: Some(STANDARD.encode(&waiting.value)),
+    });
+    let request = ClaimRequest {
+        worker,
+        messages: messages.collect(),
+        // The content came with the messages; no need to send it again.
+        view: if batch.iter().any(apart) {
+            View::Full
+        } else {
+            View::Basic
+        },
+    };
+    let lease_start = time.moment();
+    let answer = server.claim(&request).await;
+    Round {
+        batch,
+        slots,
+        lease_start,
+        answer,
+    }
+}
+
+/// What to do with a message after its claim.
+pub(super) enum Verdict {
+    /// Run it.
+    Run(Arc<Attempt>, Box<Job<Raw>>),
+    /// Forget it, for this reason.
+    Forget(&'static str),
+    /// Hold it until then.
+    Hold(Millis),
+    /// Claim it again after a while.
+    Again,
+}
+
+/// Decides what to do with a message.
+pub(super) fn judge(
+    waiting: &Waiting,
+    result: ClaimResult,
+    lease_start: Moment,
+    now: Millis,
+) -> Verdict {
+    match result.status {
+        ClaimStatus::Claimed => match result.task {
+            Some(task) => run(waiting, task, lease_start),
+            None => {
+                tracing::error!(id = %waiting.message.id, "a claimed task came without the task");
+                Verdict::Forget("error")
+            }
+        },
+        ClaimStatus::Stale => Verdict::Forget("stale"),
+        ClaimStatus::Held => Verdict::Forget("held"),
+        ClaimStatus::Early => Verdict::Hold(not_before(result.not_before, now)),
+        ClaimStatus::Error => {
+            let retryable = result
+                .error
+                .as_ref()
+                .is_some_and(|problem| problem.retryable);
+            if retryable && waiting.failures < FAILURES_MAX {
+                return Verdict::Again;
+            }
+            let detail = result
+                .error
+                .map_or_else(String::new, |problem| problem.detail);
+            tracing::warn!(id = %waiting.message.id, detail, "could not claim a task: the service comes back to it");
+            Verdict::Forget("error")
+        }
+    }
+}
+
+fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
+    let message = &waiting.message;
+    let spec = &message.spec;
+    let key = Key {
+        id: message.id,
+        attempt: task.attempt,
+    };
+    let attempt = Attempt::new(key, spec.heartbeat_timeout, lease_start);
+    let job = Job {
+        id: message.id,
+        attempt: task.attempt,
+        generation: task.generation,
+        max_attempts: spec.max_attempts,
+        callback: spec.callback().unwrap_or_default().to_owned(),
+        collection: spec.collection.clone(),
+        priority: spec.priority,
+        start_time: message.start,
+        labels: Vec::new(),
+        content_type: String::new(),
+        trace_parent: None,
+        payload: Raw::default(),
+    };
+    let content = spec.content().cloned().unwrap_or_else(|| content(task));
+    Verdict::Run(Arc::new(attempt), Box::new(job.with_content(content)))
+}
+
+/// Reads the content that came with the claim, of a message that was sent without.
+fn content(task: ClaimedTask) -> Content {
+    let json = task.payload.map(|raw| Bytes::from(raw.get().to_owned()));
+    let bytes = task
+        .payload_base64
+        .and_then(|text| STANDARD.decode(text).ok())
+        .map(Bytes::from);
+    Content {
+        payload: json.or(bytes).unwrap_or_default(),
+        content_type: task.content_type.unwrap_or_default(),
+        record_key: None,
+        record_headers: Vec::new(),
+        labels: task.labels.into_iter().collect(),
+        trace_parent: task.traceparent,
+    }
+}
+
+/// Returns when to try again. The service's clock may be behind this one: hence a least wait.
+fn not_before(text: Option<InstantText>, now: Millis) -> Millis {
+    let at = text.and_then(|InstantText(text)| text.parse::<jiff::Timestamp>().ok());
+    let at = at.map_or(Millis(0), |at| {
+        Millis(at.as_millisecond().saturating_add(1))
+    });
+    at.max(now.after(EARLY_WAIT_MIN))
+}

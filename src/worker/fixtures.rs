@@ -1,0 +1,46 @@
+//! What the tests of this folder share.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::{
+    model::{
+        backoff::Backoff,
+        ids::TaskId,
+        task::{Body, Content, Priority, Spec, Target},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    queue::message::TaskMessage,
+};
+
+/// A message of a callback's task that is due at `start`.
+pub(super) fn message(callback: &str, number: u64, start: Millis) -> TaskMessage {
+    TaskMessage {
+        id: TaskId::new(start, WheelNumber::from_low_bits(0), number),
+        generation: 0,
+        expected_attempt: 0,
+        start,
+        published: start,
+        spec: Spec {
+            target: Target::Callback {
+                name: callback.to_owned(),
+            },
+            collection: String::new(),
+            priority: Priority::Normal,
+            max_attempts: 5,
+            backoff: Backoff::DEFAULT,
+            claim_timeout: Duration::from_secs(60),
+            heartbeat_timeout: Duration::from_secs(30),
+            expire_after: None,
+            retention: Duration::from_secs(3600),
+            create_time: start,
+            body: Body::Inline(Content {
+                payload: Bytes::from_static(b"{}"),
+                content_type: "application/json".to_owned(),
+                ..Content::default()
+            }),
+        },
+    }
+}

@@ -1,0 +1,317 @@
+//! Sends the heartbeats of all running attempts, and acts on the answers.
+//!
+//! On its own thread with its own runtime: callbacks that block the runtime of the worker must not cost it the leases.
+//! Tests in virtual time run it as a task of theirs instead ([`Place`]).
+
+use std::{
+    collections::HashMap,
+    future::pending,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use serde_json::value::to_raw_value;
+use tokio::sync::Notify;
+
+use super::{
+    attempt::{Attempt, Key},
+    schedule::{Batch, Schedule, Sent},
+    server::Server,
+};
+use crate::{
+    client,
+    http::dto::worker::{
+        HeartbeatItem, HeartbeatRequest, HeartbeatResponse, HeartbeatResult, HeartbeatStatus,
+    },
+    time_source::{Moment, TimeSource},
+};
+
+/// Heartbeat calls in flight: one that hangs must not hold up the others.
+const CALLS_IN_FLIGHT_MAX: usize = 4;
+
+/// Longest time that one server may take for a heartbeat call.
+const CALL_LIMIT_MAX: Duration = Duration::from_secs(5);
+
+/// Pause after the server asked for patience without saying how much.
+const THROTTLED_PAUSE: Duration = Duration::from_millis(500);
+
+/// Where heartbeats are sent from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// A thread of their own.
+    OwnThread,
+    /// The runtime that runs the worker, for tests in virtual time.
+    SameRuntime,
+}
+
+/// Adds and removes attempts; the heart beats until [`Heart::stop`].
+#[derive(Debug)]
+pub(super) struct Heart {
+    shared: Arc<Shared>,
+    beating: Mutex<Option<Beating>>,
+}
+
+#[derive(Debug)]
+enum Beating {
+    Thread(std::thread::JoinHandle<()>),
+    Task(tokio::task::JoinHandle<()>),
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    schedule: Schedule,
+    attempts: HashMap<Key, Arc<Attempt>>,
+    stopped: bool,
+}
+
+impl Heart {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn start(
+        place: Place,
+        worker: String,
+        server: Arc<dyn Server>,
+        time: TimeSource,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let beat = Beat {
+            shared: Arc::clone(&shared),
+            worker,
+            server,
+            time,
+        };
+        let beating = match place {
+            Place::SameRuntime => Beating::Task(tokio::spawn(beat.run())),
+            Place::OwnThread => {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                let thread = std::thread::Builder::new().name("tickwheel-heartbeat".to_owned());
+                Beating::Thread(thread.spawn(move || runtime.block_on(beat.run()))?)
+            }
+        };
+        Ok(Self {
+            shared,
+            beating: Mutex::new(Some(beating)),
+        })
+    }
+
+    /// Keeps an attempt alive from now on.
+    pub(super) fn add(&self, attempt: &Arc<Attempt>, now: Moment) {
+        let mut state = self.shared.lock();
+        let (key, timeout) = (attempt.key, attempt.heartbeat_timeout());
+        state.schedule.add(key, timeout, now);
+        state.attempts.insert(key, Arc::clone(attempt));
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// Lets go of an attempt.
+    pub(super) fn remove(&self, key: Key) {
+        let mut state = self.shared.lock();
+        state.schedule.remove(key);
+        state.attempts.remove(&key);
+    }
+
+    /// Stops it and waits for it.
+    pub(super) async fn stop(&self) {
+        self.shared.lock().stopped = true;
+        self.shared.changed.notify_one();
+        let beating = self.beating.lock();
+        let beating = beating.unwrap_or_else(PoisonError::into_inner).take();
+        let ended = match beating {
+            Some(Beating::Task(task)) => task.await.is_ok(),
+            Some(Beating::Thread(thread)) => {
+                let joined = tokio::task::spawn_blocking(move || thread.join().is_ok());
+                joined.await.unwrap_or(false)
+            }
+            None => true,
+        };
+        if !ended {
+            tracing::error!("the heartbeats ended with a panic");
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Attempts whose heartbeats are due, and how long one server may take for them.
+type Due = (Vec<Arc<Attempt>>, Duration);
+
+/// A heartbeat call and what came of it.
+struct Beaten {
+    attempts: Vec<Arc<Attempt>>,
+    sent: Moment,
+    answer: Result<HeartbeatResponse, client::Error>,
+}
+
+struct Beat {
+    shared: Arc<Shared>,
+    worker: String,
+    server: Arc<dyn Server>,
+    time: TimeSource,
+}
+
+impl Beat {
+    async fn run(self) {
+        let mut calls: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
+        loop {
+            let (batches, next) = self.due(CALLS_IN_FLIGHT_MAX - calls.len());
+            for (attempts, limit) in batches {
+                calls.push(Box::pin(self.call(attempts, limit)));
+            }
+            let room = calls.len() < CALLS_IN_FLIGHT_MAX;
+            if self.shared.lock().stopped {
+                return;
+            }
+            let wake = async {
+                match next.filter(|_| room) {
+                    Some(next) => self.time.sleep_until(next).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                Some(beaten) = calls.next() => self.react(beaten),
+                () = wake => {}
+                () = self.shared.changed.notified() => {}
+            }
+        }
+    }
+
+    /// Returns up to `room` batches that are due, and when there will be another.
+    fn due(&self, room: usize) -> (Vec<Due>, Option<Moment>) {
+        let now = self.time.moment();
+        let mut state = self.shared.lock();
+        let State {
+            schedule, attempts, ..
+        } = &mut *state;
+        let due: Vec<Batch> = std::iter::from_fn(|| schedule.take(now))
+            .take(room)
+            .collect();
+        let batches = due.into_iter().map(|batch| {
+            let known = batch
+                .keys
+                .iter()
+                .filter_map(|key| attempts.get(key).cloned());
+            (known.collect(), batch.limit)
+        });
+        (batches.collect(), schedule.next())
+    }
+
+    async fn call(&self, attempts: Vec<Arc<Attempt>>, limit: Duration) -> Beaten {
+        let sent = self.time.moment();
+        let tasks = attempts.iter().map(|attempt| HeartbeatItem {
+            id: attempt.key.id.to_string(),
+            attempt: attempt.key.attempt,
+            progress: attempt.progress().and_then(|note| to_raw_value(&note).ok()),
+        });
+        let request = HeartbeatRequest {
+            worker: self.worker.clone(),
+            tasks: tasks.collect(),
+        };
+        let answer = self
+            .server
+            .heartbeat(&request, limit.min(CALL_LIMIT_MAX))
+            .await;
+        Beaten {
+            attempts,
+            sent,
+            answer,
+        }
+    }
+
+    fn react(&self, beaten: Beaten) {
+        let now = self.time.moment();
+        let mut state = self.shared.lock();
+        match beaten.answer {
+            Ok(answer) if answer.results.len() == beaten.attempts.len() => {
+                for (attempt, result) in beaten.attempts.iter().zip(&answer.results) {
+                    state.answered(attempt, result, beaten.sent, now);
+                }
+            }
+            Ok(answer) => {
+                let (sent, got) = (beaten.attempts.len(), answer.results.len());
+                tracing::warn!(sent, got, "heartbeats were not answered one by one");
+                state.all(&beaten.attempts, Sent::Failed);
+            }
+            Err(error @ client::Error::Unavailable { .. }) => {
+                tracing::debug!(%error, "heartbeats were throttled");
+                let pause = error.retry_after().unwrap_or(THROTTLED_PAUSE);
+                state.throttled(&beaten.attempts, pause, now);
+            }
+            Err(error) => {
+                tracing::debug!(%error, "heartbeats failed");
+                state.all(&beaten.attempts, Sent::Failed);
+            }
+        }
+    }
+}
+
+impl State {
+    fn answered(
+        &mut self,
+        attempt: &Arc<Attempt>,
+        result: &HeartbeatResult,
+        sent: Moment,
+        now: Moment,
+    ) {
+        let how = match result.status {
+            HeartbeatStatus::Ok => Sent::Recorded,
+            HeartbeatStatus::CancelRequested => {
+                attempt.cancelled.cancel();
+                Sent::Recorded
+            }
+            HeartbeatStatus::Lost => {
+                attempt.lost.cancel();
+                self.schedule.remove(attempt.key);
+                self.attempts.remove(&attempt.key);
+                return;
+            }
+            HeartbeatStatus::Error => match &result.error {
+                Some(problem) if problem.retryable => Sent::Throttled,
+                _ => Sent::Failed,
+            },
+        };
+        match how {
+            Sent::Recorded => attempt.extend(sent, now),
+            Sent::Throttled => self
+                .schedule
+                .pause(now.after(patience(attempt, THROTTLED_PAUSE))),
+            Sent::Failed => {}
+        }
+        self.schedule.answered(attempt.key, how);
+    }
+
+    fn all(&mut self, attempts: &[Arc<Attempt>], how: Sent) {
+        // The first must be at the front again when all are put to the front, one by one.
+        for attempt in attempts.iter().rev() {
+            self.schedule.answered(attempt.key, how);
+        }
+    }
+
+    fn throttled(&mut self, attempts: &[Arc<Attempt>], asked: Duration, now: Moment) {
+        self.all(attempts, Sent::Throttled);
+        let pauses = attempts.iter().map(|attempt| patience(attempt, asked));
+        if let Some(pause) = pauses.min() {
+            self.schedule.pause(now.after(pause));
+        }
+    }
+}
+
+/// Patience has its end where it would cost a lease: a tenth of the heartbeat timeout.
+fn patience(attempt: &Attempt, asked: Duration) -> Duration {
+    asked.min(attempt.heartbeat_timeout() / 10)
+}

@@ -1,0 +1,93 @@
+//! Runs one claimed attempt, from its callback's first step to its report.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    attempt::Attempt,
+    context::Context,
+    handler::Handler,
+    heart::Heart,
+    job::{Job, Raw},
+    outcome::Outcome,
+    settler::Report,
+};
+use crate::time_source::TimeSource;
+
+/// What every attempt of a callback needs.
+pub(super) struct Tools {
+    pub(super) handler: Handler,
+    pub(super) heart: Arc<Heart>,
+    pub(super) reports: mpsc::Sender<Report>,
+    pub(super) time: TimeSource,
+    /// Cancelled when the worker waits no longer for callbacks.
+    pub(super) drained: CancellationToken,
+}
+
+/// How running a callback ended.
+enum Ended {
+    /// To be reported.
+    With(Outcome),
+    /// Somebody else may run the task by now: nothing is reported.
+    Silently(&'static str),
+}
+
+impl Tools {
+    /// Runs an attempt; `slot` is free again when its report is on its way.
+    pub(super) async fn run(
+        self: Arc<Self>,
+        attempt: Arc<Attempt>,
+        job: Job<Raw>,
+        slot: OwnedSemaphorePermit,
+    ) {
+        let callback = job.callback.clone();
+        let running = metrics::gauge!("tickwheel_worker_running", "callback" => callback.clone());
+        running.increment(1.0);
+        let began = self.time.moment();
+        let context = Context::new(Arc::clone(&attempt), self.time.clone());
+        // What has ended by itself counts, even after the deadline: the attempt is a fence.
+        let ended = tokio::select! {
+            biased;
+            outcome = (self.handler)(job, context) => Ended::With(outcome),
+            () = attempt.lost.cancelled() => Ended::Silently("lost"),
+            () = attempt.expired(&self.time) => Ended::Silently("expired"),
+            () = self.drained.cancelled() => Ended::With(Outcome::Snooze(std::time::Duration::ZERO)),
+        };
+        running.decrement(1.0);
+        let label = match &ended {
+            Ended::With(outcome) => outcome.label(),
+            Ended::Silently(why) => why,
+        };
+        let seconds = self.time.moment().since(began).as_secs_f64();
+        metrics::histogram!(
+            "tickwheel_callback_duration_seconds",
+            "callback" => callback.clone(), "outcome" => label
+        )
+        .record(seconds);
+        match ended {
+            Ended::With(outcome) => self.report(attempt, outcome).await,
+            Ended::Silently(why) => {
+                let key = attempt.key;
+                tracing::warn!(callback, id = %key.id, attempt = key.attempt, why, "aborted an attempt");
+                self.heart.remove(key);
+            }
+        }
+        drop(slot);
+    }
+
+    /// Hands a report to the settler.
+    pub(super) async fn report(&self, attempt: Arc<Attempt>, outcome: Outcome) {
+        let key = attempt.key;
+        let report = Report {
+            attempt,
+            outcome,
+            ended: self.time.moment(),
+        };
+        if self.reports.send(report).await.is_err() {
+            // The worker has given up on its reports; the lease runs out and the service comes back to the task.
+            self.heart.remove(key);
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Reports how attempts ended: one call in flight, what arrives meanwhile forms the next.
+//!
+//! A report is repeated until it is answered, or until its lease has run out and nothing can come of it any more. The
+//! attempt keeps its heartbeats until then: what is done must not be done again because the report was late.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use serde_json::value::to_raw_value;
+use tokio::sync::mpsc;
+
+use super::{
+    attempt::Attempt,
+    heart::Heart,
+    outcome::Outcome,
+    retry::{Retry, is_worth_repeating},
+    server::Server,
+};
+use crate::{
+    client,
+    http::dto::worker::{
+        SettleItem, SettleOutcome, SettleRequest, SettleResponse, SettleResult, SettleStatus,
+    },
+    limits::BATCH_ITEMS_MAX,
+    time_source::{Moment, TimeSource},
+};
+
+/// How long after its lease a report is still repeated: the task may be unclaimed still, and then the report counts.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// How long a report is repeated at most, even if heartbeats keep its lease alive.
+const REPORT_LIMIT: Duration = Duration::from_secs(600);
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) struct Report {
+    pub(super) attempt: Arc<Attempt>,
+    pub(super) outcome: Outcome,
+    pub(super) ended: Moment,
+}
+
+/// Where reports go.
+pub(super) struct Settler {
+    pub(super) reports: mpsc::Receiver<Report>,
+    pub(super) worker: String,
+    pub(super) server: Arc<dyn Server>,
+    pub(super) heart: Arc<Heart>,
+    pub(super) time: TimeSource,
+}
+
+impl Settler {
+    /// Sends reports until there are no more.
+    pub(super) async fn run(mut self) {
+        let mut waiting = VecDeque::new();
+        let mut retry = Retry::default();
+        // After a refused batch its reports are sent one by one, so that the one at fault is found.
+        let mut alone = 0_usize;
+        while self.collect(&mut waiting).await {
+            let most = if alone > 0 { 1 } else { BATCH_ITEMS_MAX };
+            let batch: Vec<Report> = waiting.drain(..waiting.len().min(most)).collect();
+            alone = alone.saturating_sub(1);
+            let request = SettleRequest {
+                worker: self.worker.clone(),
+                tasks: batch.iter().map(item).collect(),
+            };
+            let answer = self.server.settle(&request).await;
+            let (again, asked) = match answer {
+                Ok(answer) if answer.results.len() == batch.len() => {
+                    (self.read(batch, answer), None)
+                }
+                Ok(answer) => {
+                    tracing::warn!(
+                        sent = batch.len(),
+                        got = answer.results.len(),
+                        "reports were not answered one by one"
+                    );
+                    (batch, None)
+                }
+                Err(error) if is_worth_repeating(&error) => {
+                    tracing::warn!(%error, reports = batch.len(), "cannot report to the server: trying again");
+                    (batch, error.retry_after())
+                }
+                Err(error) if batch.len() > 1 => {
+                    tracing::warn!(%error, "the server refuses a batch of reports: sending them one by one");
+                    alone = batch.len();
+                    waiting.extend(batch);
+                    continue;
+                }
+                Err(error) => {
+                    self.give_up(batch, &error);
+                    continue;
+                }
+            };
+            if again.is_empty() {
+                retry.succeeded();
+            } else {
+                waiting.extend(again);
+                retry.failed(asked, &self.time);
+                retry.wait(&self.time).await;
+            }
+        }
+    }
+
+    /// Gathers what has arrived and drops what is too old; false when nothing is left and nothing can arrive.
+    async fn collect(&mut self, waiting: &mut VecDeque<Report>) -> bool {
+        let now = self.time.moment();
+        let heart = &self.heart;
+        waiting.retain(|report| {
+            let useful = now < report.attempt.deadline().after(GRACE)
+                && now.since(report.ended) < REPORT_LIMIT;
+            if !useful {
+                let key = report.attempt.key;
+                tracing::warn!(id = %key.id, attempt = key.attempt, "gave up reporting an outcome");
+                heart.remove(key);
+            }
+            useful
+        });
+        if waiting.is_empty() {
+            let Some(report) = self.reports.recv().await else {
+                return false;
+            };
+            waiting.push_back(report);
+        }
+        while waiting.len() < BATCH_ITEMS_MAX {
+            let Ok(report) = self.reports.try_recv() else {
+                break;
+            };
+            waiting.push_back(report);
+        }
+        true
+    }
+
+    /// Reads the answers; returns the reports to repeat.
+    fn read(&self, batch: Vec<Report>, answer: SettleResponse) -> Vec<Report> {
+        let mut again = Vec::new();
+        for (report, result) in batch.into_iter().zip(answer.results) {
+            let key = report.attempt.key;
+            match result {
+                SettleResult {
+                    status: SettleStatus::Error,
+                    error: Some(problem),
+                } if problem.retryable => {
+                    again.push(report);
+                    continue;
+                }
+                SettleResult {
+                    status: SettleStatus::Error,
+                    error,
+                } => {
+                    let detail = error.map_or_else(String::new, |problem| problem.detail);
+                    tracing::error!(id = %key.id, attempt = key.attempt, detail, "the server refuses a report");
+                }
+                SettleResult {
+                    status: SettleStatus::Lost,
+                    ..
+                } => {
+                    tracing::warn!(id = %key.id, attempt = key.attempt, "an attempt was lost before its report arrived");
+                }
+                SettleResult {
+                    status: SettleStatus::Ok,
+                    ..
+                } => {}
+            }
+            self.heart.remove(key);
+        }
+        again
+    }
+
+    fn give_up(&self, batch: Vec<Report>, error: &client::Error) {
+        for report in batch {
+            let key = report.attempt.key;
+            tracing::error!(id = %key.id, attempt = key.attempt, %error, "the server refuses a report");
+            self.heart.remove(key);
+        }
+    }
+}
+
+fn item(report: &Report) -> SettleItem {
+    let (outcome, result, error, delay) = match &report.outcome {
+        Outcome::Done => (SettleOutcome::Succeeded, None, None, None),
+        Outcome::DoneWith(result) => (
+            SettleOutcome::Succeeded,
+            to_raw_value(result).ok(),
+            None,
+            None,
+        ),
+        Outcome::Retry(error) => (SettleOutcome::Retry, None, Some(error), None),
+        Outcome::RetryAfter(wait, error) => (SettleOutcome::Retry, None, Some(error), Some(*wait)),
+        Outcome::Fail(error) => (SettleOutcome::Failed, None, Some(error), None),
+        Outcome::Snooze(wait) => (SettleOutcome::Snoozed, None, None, Some(*wait)),
+    };
+    SettleItem {
+        id: report.attempt.key.id.to_string(),
+        attempt: report.attempt.key.attempt,
+        outcome,
+        result,
+        error: error.cloned(),
+        delay: delay.map(Into::into),
+    }
+}

@@ -1,0 +1,196 @@
+//! Real processes for tests: the stack that `make test` has started, and nodes of the real program on it.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tickwheel::time_source::TimeSource;
+
+/// The servers under test.
+pub(crate) struct Stack {
+    pub(crate) cassandra: String,
+    pub(crate) kafka: String,
+    dir: PathBuf,
+}
+
+fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!("{name} is not set: run `make test`, which starts real servers, or `tests/stack/stack run -- cargo test`")
+    })
+}
+
+impl Stack {
+    /// Finds the stack that was started for the tests.
+    pub(crate) fn of_this_run() -> Self {
+        Self {
+            cassandra: variable("TICKWHEEL_TEST_CASSANDRA"),
+            kafka: variable("TICKWHEEL_TEST_KAFKA"),
+            dir: variable("TICKWHEEL_TEST_STACK_DIR").into(),
+        }
+    }
+
+    /// Stops or starts one of the servers, as `tests/stack/stack` does.
+    pub(crate) fn command(&self, verb: &str, server: &str, options: &[&str]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack/stack");
+        let status = Command::new(script)
+            .args([verb, server, "--dir"])
+            .arg(&self.dir)
+            .args(options)
+            .stdin(Stdio::null())
+            .status()
+            .expect("the stack script can be run");
+        assert!(status.success(), "stack {verb} {server}: {status}");
+    }
+}
+
+/// A keyspace of its own, and the nodes on it.
+pub(crate) struct Cluster {
+    stack: Stack,
+    keyspace: String,
+    logs: PathBuf,
+    pub(crate) time: TimeSource,
+}
+
+/// A running node; killed when it is dropped.
+pub(crate) struct Node {
+    child: Child,
+    pub(crate) number: u16,
+    pub(crate) url: String,
+    port: u16,
+}
+
+impl Cluster {
+    /// Creates the keyspace with the program's own `init`.
+    pub(crate) fn init(stack: Stack, wheels: u16) -> Self {
+        let time = TimeSource::real();
+        let keyspace = format!("t{:016x}", time.random());
+        let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&keyspace);
+        std::fs::create_dir_all(&logs).expect("the folder for logs can be made");
+        let cluster = Self {
+            stack,
+            keyspace,
+            logs,
+            time,
+        };
+        let mut init = cluster.program("init");
+        init.args(["--replication-factor", "1", "--wheels", &wheels.to_string()]);
+        let output = init.output().expect("the program can be run");
+        assert!(
+            output.status.success(),
+            "init: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        cluster
+    }
+
+    pub(crate) fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// The program with what every verb needs to reach the servers.
+    pub(crate) fn program(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        command
+            .arg(verb)
+            .args(["--store", "cassandra", "--cassandra", &self.stack.cassandra])
+            .args(["--keyspace", &self.keyspace, "--kafka", &self.stack.kafka])
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Starts a node on a free port and waits until it says that it is ready.
+    pub(crate) async fn node(&self, number: u16) -> Node {
+        let port = free_port();
+        self.node_at(number, port).await
+    }
+
+    /// Starts a node again where a killed one was.
+    pub(crate) async fn restart(&self, node: &Node) -> Node {
+        self.node_at(node.number, node.port).await
+    }
+
+    async fn node_at(&self, number: u16, port: u16) -> Node {
+        let log = self.logs.join(format!("node-{number}.log"));
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("the log can be written");
+        let from = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+        let child = self
+            .program("serve")
+            .args(["--queue", "kafka", "--listen", &format!("127.0.0.1:{port}")])
+            .stdout(Stdio::null())
+            .stderr(file)
+            .spawn()
+            .expect("the program can be run");
+        let mut node = Node {
+            child,
+            number,
+            url: format!("http://127.0.0.1:{port}"),
+            port,
+        };
+        for _ in 0..600 {
+            if said_ready(&log, from) {
+                return node;
+            }
+            let exited = node.child.try_wait().expect("the child can be asked");
+            assert!(
+                exited.is_none(),
+                "node {number} ended: {exited:?}; see {}",
+                log.display()
+            );
+            self.time.sleep(Duration::from_millis(100)).await;
+        }
+        panic!(
+            "node {number} was not ready within a minute; see {}",
+            log.display()
+        );
+    }
+}
+
+fn said_ready(log: &Path, from: u64) -> bool {
+    use std::io::Seek;
+    let mut file = File::open(log).expect("the log can be read");
+    file.seek(std::io::SeekFrom::Start(from))
+        .expect("the log can be read");
+    BufReader::new(file)
+        .lines()
+        .map_while(Result::ok)
+        .any(|line| line.starts_with("ready on http://"))
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
+impl Node {
+    /// Kills the process as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("the child can be killed");
+        self.child.wait().expect("the child can be waited for");
+    }
+
+    /// Asks the process to stop (SIGTERM) and returns its exit status.
+    pub(crate) fn terminate(&mut self) -> std::process::ExitStatus {
+        let status = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
+        assert!(status.expect("kill can be run").success());
+        self.child.wait().expect("the child can be waited for")
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended already: nothing is left to do then.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,131 @@
+//! The contract on Kafka, and what only a broker does.
+
+use rdkafka::{
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    client::DefaultClientContext,
+    config::ClientConfig,
+};
+
+use super::*;
+
+contract!([#[tokio::test(flavor = "multi_thread")]] Env::kafka(GroupProtocol::Classic));
+
+fn brokers(env: &Env) -> String {
+    match &env.queue {
+        Queue::Kafka(settings) => settings.brokers.clone(),
+        Queue::Memory(_) => panic!("these cases are about Kafka"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_brokers_own_group_protocol_works_as_well() {
+    let env = Env::kafka(GroupProtocol::Consumer);
+    super::two_members_share_the_partitions_and_one_takes_over(env).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_topic_refuses_only_what_is_too_large_for_it() {
+    let env = Env::kafka(GroupProtocol::Classic);
+    let admin: AdminClient<DefaultClientContext> = ClientConfig::new()
+        .set("bootstrap.servers", brokers(&env))
+        .create()
+        .unwrap();
+    let name = env.name("small");
+    let topic =
+        NewTopic::new(&name, 1, TopicReplication::Fixed(1)).set("max.message.bytes", "1000");
+    for created in admin
+        .create_topics(&[topic], &AdminOptions::new())
+        .await
+        .unwrap()
+    {
+        created.unwrap();
+    }
+    let of = |bytes: usize| Record {
+        create_topic: false,
+        ..env.record("small", Partition::Fixed(0), vec![b'x'; bytes])
+    };
+    // They travel together, and the broker refuses the whole batch.
+    let answers = env
+        .publisher
+        .publish(vec![of(10), of(20), of(2000), of(30)])
+        .await;
+    assert!(
+        matches!(
+            answers.as_slice(),
+            [Ok(()), Ok(()), Err(PublishError::Refused(_)), Ok(())]
+        ),
+        "{answers:?}"
+    );
+    let mut consumer = env.consumer("g", &["small"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    let sizes: Vec<usize> = received.iter().map(|one| one.value.len()).collect();
+    assert_eq!(sizes, [10, 20, 30]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_no_topic_can_have_are_refused() {
+    let env = Env::kafka(GroupProtocol::Classic);
+    let named = |topic: &str| Record {
+        topic: topic.to_owned(),
+        create_topic: false,
+        ..env.record("t", Partition::ByKey, "x")
+    };
+    let answers = env
+        .publisher
+        .publish(vec![named("no spaces"), named("nul\0inside")])
+        .await;
+    assert!(
+        matches!(
+            answers.as_slice(),
+            [Err(PublishError::Refused(_)), Err(PublishError::Refused(_))]
+        ),
+        "{answers:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_broker_every_call_ends_in_time() {
+    let time = TimeSource::real();
+    let settings = Settings {
+        publish_timeout: Duration::from_secs(2),
+        ..Settings::new("127.0.0.1:1")
+    };
+    let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+    let record = Record {
+        topic: "t".to_owned(),
+        create_topic: true,
+        partition: Partition::ByKey,
+        key: None,
+        value: Bytes::new(),
+        headers: Vec::new(),
+    };
+    let begun = time.moment();
+    let answers = publisher.publish(vec![record]).await;
+    assert!(
+        matches!(answers.as_slice(), [Err(PublishError::Unconfirmed(_))]),
+        "{answers:?}"
+    );
+    assert!(publisher.ping().await.is_err());
+    let probe = Probe {
+        topic: "t".to_owned(),
+        group: "g".to_owned(),
+        wheel: wheel(0),
+        since: time.now(),
+    };
+    assert_eq!(publisher.still_queued(&[probe]).await, [false]);
+    let topics = ["t".to_owned()];
+    let mut consumer = KafkaConsumer::connect(settings, time.clone(), "g", &topics)
+        .await
+        .unwrap();
+    assert_eq!(
+        consumer
+            .receive(10, Duration::from_millis(100))
+            .await
+            .unwrap(),
+        Vec::new()
+    );
+    consumer.close().await;
+    publisher.close(Duration::from_secs(1)).await;
+    let took = time.moment().since(begun);
+    assert!(took < LIMIT, "{took:?}");
+}

@@ -1,0 +1,185 @@
+//! Entries: written, read, found.
+
+use std::sync::Arc;
+
+use tickwheel::{
+    limits::BATCH_BYTES_MAX,
+    model::{
+        entry::{DoneReason, Entry, Key},
+        time::{Millis, Tick},
+    },
+};
+
+use super::{Stores, content, read_tick, shape, spec, spec_with};
+
+pub(super) async fn check(stores: &Stores) {
+    what_was_acknowledged_is_seen_by_the_other_handle(stores).await;
+    the_newest_write_wins_in_any_order(stores).await;
+    a_newer_entry_replaces_every_part_of_an_older_one(stores).await;
+    a_scan_is_ordered_bounded_and_pages_by_key(stores).await;
+    another_revolution_of_the_wheel_is_not_seen(stores).await;
+    many_entries_of_many_slots_in_one_call_are_all_written(stores).await;
+    entries_of_a_task_are_found_at_the_instants_asked_for(stores).await;
+}
+
+async fn put(stores: &Stores, entries: &[Entry]) {
+    let answers = stores.one.put_entries(entries).await;
+    assert_eq!(answers.len(), entries.len());
+    for answer in answers {
+        answer.unwrap();
+    }
+}
+
+fn due(stores: &Stores, tick: Tick, attempt: u32, written: i64) -> Entry {
+    let id = stores.task(1, tick);
+    Entry::due(id, 0, attempt, id.first_start(), spec(), written)
+}
+
+async fn what_was_acknowledged_is_seen_by_the_other_handle(stores: &Stores) {
+    let tick = stores.tick();
+    let entry = due(stores, tick, 0, 5).first_of_generation();
+    put(stores, std::slice::from_ref(&entry)).await;
+    assert_eq!(read_tick(&*stores.other, 1, tick, 10).await, [entry]);
+    assert!(stores.one.put_entries(&[]).await.is_empty());
+}
+
+async fn the_newest_write_wins_in_any_order(stores: &Stores) {
+    let tick = stores.tick();
+    let entry = due(stores, tick, 0, 100);
+    let done = entry.marked_done(DoneReason::Cancelled, Millis(1), 200);
+    let later = Entry {
+        spills: 3,
+        written: 300,
+        ..entry.clone()
+    };
+    for (write, wins) in [
+        (&entry, &entry),
+        (&entry, &entry),
+        (&done, &done),
+        (&entry, &done),
+        (&done, &done),
+        (&later, &later),
+        (&done, &later),
+        (&entry, &later),
+    ] {
+        put(stores, std::slice::from_ref(write)).await;
+        let read = read_tick(&*stores.other, 1, tick, 10).await;
+        assert_eq!(read, std::slice::from_ref(wins));
+    }
+    let other = due(stores, tick, 0, 100);
+    let overwritten = other.marked_done(DoneReason::Published, Millis(2), 101);
+    put(stores, &[overwritten.clone(), other]).await;
+    let found = stores
+        .one
+        .find_entries(overwritten.key.id, &[overwritten.key.due])
+        .await;
+    assert_eq!(found.unwrap(), [overwritten]);
+}
+
+async fn a_newer_entry_replaces_every_part_of_an_older_one(stores: &Stores) {
+    let tick = stores.tick();
+    let id = stores.task(1, tick);
+    let at = id.first_start();
+    let look = |published, written| Entry::look(id, 2, at, published, Millis(9), spec(), written);
+    let seen = look(Some(Millis(77)), 1);
+    let moved = |to| DoneReason::Moved { to: Millis(to) };
+    let steps = [
+        seen.clone(),
+        look(None, 2),
+        seen.marked_done(moved(5), Millis(4), 3),
+        seen.marked_done(DoneReason::Cancelled, Millis(6), 4),
+        look(None, 5),
+        look(Some(Millis(0)), 6),
+    ];
+    for step in steps {
+        put(stores, std::slice::from_ref(&step)).await;
+        assert_eq!(read_tick(&*stores.other, 1, tick, 10).await, [step]);
+    }
+}
+
+/// Entries all over a tick, and on and just outside its edges.
+fn all_over(stores: &Stores, tick: Tick) -> Vec<Entry> {
+    let span = shape().span_of(tick);
+    let mut entries = Vec::new();
+    for due in [-1, 0, 1, 2, 500, 999, 1000, 1001].map(|at| Millis(span.after.0 + at)) {
+        for _ in 0..3 {
+            let id = stores.task_at(2, Millis(span.through.0 - 1));
+            entries.push(Entry::due(id, 0, 1, due, spec(), 7));
+            entries.push(Entry::due(id, 1, 0, due, spec(), 7));
+            entries.push(Entry::look(id, 0, due, None, due, spec(), 7));
+        }
+    }
+    entries
+}
+
+async fn a_scan_is_ordered_bounded_and_pages_by_key(stores: &Stores) {
+    let tick = stores.tick();
+    let mut entries = all_over(stores, tick);
+    put(stores, &entries).await;
+    let span = shape().span_of(tick);
+    entries.retain(|entry| span.contains(entry.key.due));
+    entries.sort_by_key(|entry| entry.key);
+    assert_eq!(entries.len(), 6 * 9 - 9);
+    for rows_max in [1, 7, 9, entries.len(), 1000] {
+        let read = read_tick(&*stores.other, 2, tick, rows_max).await;
+        let keys = |entries: &[Entry]| -> Vec<Key> { entries.iter().map(|e| e.key).collect() };
+        assert_eq!(keys(&read), keys(&entries), "{rows_max}");
+        assert_eq!(read, entries);
+    }
+    assert_eq!(read_tick(&*stores.one, 3, tick, 10).await, []);
+}
+
+async fn another_revolution_of_the_wheel_is_not_seen(stores: &Stores) {
+    let tick = stores.tick();
+    let revolution = shape().slots();
+    let ticks = [-2, -1, 0, 1, 2].map(|turn| tick.plus(turn * revolution));
+    let entries = ticks.map(|tick| due(stores, tick, 0, 1));
+    put(stores, &entries).await;
+    for (tick, entry) in ticks.into_iter().zip(entries) {
+        assert_eq!(shape().slot_of(tick), shape().slot_of(ticks[0]));
+        assert_eq!(read_tick(&*stores.other, 1, tick, 10).await, [entry]);
+    }
+}
+
+async fn many_entries_of_many_slots_in_one_call_are_all_written(stores: &Stores) {
+    let first = stores.tick();
+    let large = spec_with(content(BATCH_BYTES_MAX / 3));
+    let mut entries = Vec::new();
+    for offset in 0..6 {
+        for number in 0..70 {
+            let id = stores.task(1, first.plus(offset));
+            let spec = if number % 10 == 0 {
+                Arc::clone(&large)
+            } else {
+                spec()
+            };
+            entries.push(Entry::due(id, 0, 0, id.first_start(), spec, 1));
+        }
+    }
+    put(stores, &entries).await;
+    let mut read = Vec::new();
+    for offset in 0..6 {
+        read.extend(read_tick(&*stores.other, 1, first.plus(offset), 1000).await);
+    }
+    entries.sort_by_key(|entry| entry.key);
+    assert_eq!(read, entries);
+}
+
+async fn entries_of_a_task_are_found_at_the_instants_asked_for(stores: &Stores) {
+    let tick = stores.tick();
+    let id = stores.task(3, tick);
+    let start = id.first_start();
+    let later = Millis(start.0 + 61_000);
+    let entries = [
+        Entry::look(id, 0, start, None, start, spec(), 1),
+        Entry::due(id, 1, 1, start, spec(), 1),
+        Entry::look(id, 1, later, Some(start), start, spec(), 1),
+    ];
+    let other = Entry::due(stores.task(3, tick), 0, 0, start, spec(), 1);
+    put(stores, &entries).await;
+    put(stores, &[other]).await;
+    let dues = [later, Millis(start.0 + 1), start, later];
+    let found = stores.other.find_entries(id, &dues).await.unwrap();
+    assert_eq!(found, entries);
+    assert_eq!(stores.one.find_entries(id, &[]).await.unwrap(), []);
+}

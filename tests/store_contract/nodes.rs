@@ -1,0 +1,38 @@
+//! The list of nodes.
+
+use tickwheel::{
+    model::{ids::NodeId, time::Millis},
+    store::NodeRow,
+};
+
+use super::Stores;
+
+pub(super) async fn check(stores: &Stores) {
+    a_node_is_listed_until_it_is_removed(stores).await;
+}
+
+async fn a_node_is_listed_until_it_is_removed(stores: &Stores) {
+    assert_eq!(stores.other.nodes().await.unwrap(), []);
+    let node = |name: &str| NodeRow {
+        node: NodeId(stores.time.random_uuid()),
+        name: name.to_owned(),
+        address: format!("http://{name}:8080"),
+        wall: Millis(1_790_000_000_000),
+        ready: false,
+    };
+    let (mut a, b) = (node("a"), node("b"));
+    stores.one.put_node(&a).await.unwrap();
+    stores.one.put_node(&b).await.unwrap();
+    a.wall = Millis(1_790_000_001_000);
+    a.ready = true;
+    stores.one.put_node(&a).await.unwrap();
+    let mut listed = stores.other.nodes().await.unwrap();
+    listed.sort_by(|x, y| x.name.cmp(&y.name));
+    assert_eq!(listed, [a.clone(), b.clone()]);
+    stores.one.remove_node(b.node).await.unwrap();
+    assert_eq!(stores.other.nodes().await.unwrap(), [a.clone()]);
+    stores.one.remove_node(a.node).await.unwrap();
+    stores.one.put_node(&b).await.unwrap();
+    assert_eq!(stores.other.nodes().await.unwrap(), [b.clone()]);
+    stores.one.remove_node(b.node).await.unwrap();
+}
