@@ -25,10 +25,6 @@ pub mod clock;
 pub mod due_queue;
 pub mod entry;
 pub mod event;
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod history_tests;
 pub mod ids;
 pub mod ledger;
 pub mod look;
@@ -38,3 +34,10 @@ pub mod state;
 pub mod task;
 pub mod time;
 pub mod wheel;
+
+#[cfg(test)]
+mod clock_law_tests;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod state_law_tests;

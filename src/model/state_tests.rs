@@ -1,7 +1,7 @@
 //! The life cycle: every event in every state, and what the words of the protocol mean in each.
 
 use super::*;
-use crate::model::fixtures::{START, YEARS_10, id, row, shape, spec};
+use crate::model::fixtures::{START, YEARS_10, id, row, spec};
 
 const SECOND: Duration = Duration::from_secs(1);
 
