@@ -39,7 +39,7 @@ impl Position {
 }
 
 /// The clock row of one wheel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClockRow {
     /// Optimistic locking: every change is `version` -> `version + 1`.
     pub version: i64,
@@ -216,13 +216,6 @@ pub fn is_free(row: &ClockRow, rules: &Rules, now: Millis) -> bool {
 
 fn mine(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
     let to = advanced(row, rules, s);
-    let Some(progress) = s.progress else {
-        // The row says it is ours and we do not fire it: a swap that was given up applied late, or a hand-over to us.
-        return Move::Swap {
-            to,
-            reason: Reason::TakeOver,
-        };
-    };
     let other = s.preferred.filter(|node| *node != s.me);
     if s.leaving {
         let owner = other.unwrap_or(NodeId::NOBODY);
@@ -231,6 +224,13 @@ fn mine(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
             reason: Reason::Resign,
         };
     }
+    let Some(progress) = s.progress else {
+        // The row says it is ours and we do not fire it: a swap that was given up applied late, or a hand-over to us.
+        return Move::Swap {
+            to,
+            reason: Reason::TakeOver,
+        };
+    };
     if let Some(owner) = other {
         let stalled = progress
             .stalled_since

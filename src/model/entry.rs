@@ -343,13 +343,12 @@ fn look(
                     at: grid.at(alive_until),
                     generation: row.generation,
                 }
-            } else if row.cancel_requested {
+            } else if row.cancel_requested || row.tries >= row.detail.spec.max_attempts {
                 Decision::End {
-                    event: Event::AbandonedCancelled,
-                }
-            } else if row.tries >= entry.spec.max_attempts {
-                Decision::End {
-                    event: Event::AbandonedLast,
+                    event: Event::Abandoned {
+                        attempt: row.attempt,
+                        heartbeat: known.heartbeat,
+                    },
                 }
             } else {
                 Decision::Publish(Publish {
@@ -395,3 +394,7 @@ fn unclaimed(task: &Unclaimed, entry: &Entry, now: Millis, grid: Grid) -> Decisi
         unless_queued_since: task.published.filter(|at| *at >= task.not_before),
     })
 }
+
+#[cfg(test)]
+#[path = "entry_tests.rs"]
+mod tests;

@@ -12,14 +12,14 @@ use super::clock::Position;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(u64);
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Item {
     position: Position,
     done: bool,
 }
 
 /// The ledger of one term of ownership.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ledger {
     fired: Position,
     /// Position of the last entry passed; `fired` reaches it once its group is known to be complete.

@@ -12,6 +12,7 @@
 //! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
+//! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`clock`] | the clock row's next value, whatever the reason |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
@@ -23,6 +24,7 @@ pub mod backoff;
 pub mod clock;
 pub mod due_queue;
 pub mod entry;
+pub mod event;
 pub mod ids;
 pub mod ledger;
 pub mod look;
@@ -32,3 +34,10 @@ pub mod state;
 pub mod task;
 pub mod time;
 pub mod wheel;
+
+#[cfg(test)]
+mod clock_law_tests;
+#[cfg(test)]
+mod fixtures;
+#[cfg(test)]
+mod state_law_tests;

@@ -11,11 +11,16 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{ids::TaskId, task::Spec, time::Millis};
+use super::{ids::TaskId, look, task::Spec, time::Millis};
+
+pub use super::event::{Event, Outcome, Refusal};
 
 /// Terminal rows live at least this long behind the last entry of their task: an absent row means a new task, so a
 /// row that vanished while an entry of it was still ahead would let it run again.
 pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
+pub const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
 /// The state of a row; numbers are what stores keep, and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +110,7 @@ pub struct TaskRow {
     pub tries: u32,
     /// Not before: the start (new), the end of the claim's lease (claimed), the next try (retrying).
     pub next: Millis,
-    /// Latest time of any entry written for the task; only grows.
+    /// No entry written for the task, up to its last transition, lies behind this; only grows.
     pub last: Millis,
     /// Someone asked to cancel while an attempt was running.
     pub cancel_requested: bool,
@@ -170,97 +175,9 @@ pub struct Transition {
     pub expect: Expect,
     /// What replaces it: every column.
     pub row: TaskRow,
-    /// How long the row lives from now on; none is for ever. Only terminal rows have one.
+    /// How long the row lives from now on; none is for ever. Only terminal rows have one, and of those only the ones that
+    /// [`TERMINAL_TTL_MAX`] is enough for.
     pub ttl: Option<Duration>,
-}
-
-/// How an attempt ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done, perhaps with a result.
-    Succeeded {
-        /// What the callback returned.
-        result: Option<Bytes>,
-    },
-    /// Failed; try again after the task's backoff, or after the given wait.
-    Retry {
-        /// What went wrong.
-        error: String,
-        /// The wait that the callback wants.
-        after: Option<Duration>,
-    },
-    /// Failed; trying again is of no use.
-    Failed {
-        /// What went wrong.
-        error: String,
-    },
-    /// Not now: run again after this; does not count against `max_attempts`.
-    Snoozed {
-        /// The wait.
-        after: Duration,
-    },
-}
-
-/// What can happen to a task.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Event {
-    /// A worker that got the message of (`generation`, `expected_attempt`) wants to run it.
-    Claim {
-        /// Generation of the message.
-        generation: u32,
-        /// Attempt that the message expects.
-        expected_attempt: u32,
-        /// The worker's name.
-        worker: String,
-        /// Last sign of life of the attempt before, if there is one.
-        heartbeat: Option<Millis>,
-    },
-    /// The worker of `attempt` reports how it ended.
-    Settle {
-        /// The fence.
-        attempt: u32,
-        /// How it ended.
-        outcome: Outcome,
-        /// Spreads the retry; uniform over all of `u64`.
-        chance: u64,
-    },
-    /// Someone cancels.
-    Cancel,
-    /// Someone moves the start.
-    Reschedule {
-        /// The new start.
-        start: Millis,
-    },
-    /// Too late to be useful, found by a look.
-    Expire,
-    /// The live attempt's lease has ended and a cancel was requested, found by a look.
-    AbandonedCancelled,
-    /// The live attempt's lease has ended and it was the last one, found by a look.
-    AbandonedLast,
-}
-
-/// Why an event does not apply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// The message or the attempt is of the past.
-    Stale,
-    /// Another attempt is alive.
-    Held {
-        /// Until when, as far as is known.
-        until: Millis,
-    },
-    /// It is not time yet.
-    Early {
-        /// When it is.
-        not_before: Millis,
-    },
-    /// An attempt of it may be running.
-    Running,
-    /// Its life has ended.
-    Ended {
-        /// How.
-        state: State,
-    },
 }
 
 /// Computes what an event makes of a task.
@@ -284,13 +201,12 @@ pub fn next(
     if state.is_terminal() {
         return Err(match event {
             Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
-            Event::Cancel
-            | Event::Reschedule { .. }
-            | Event::Expire
-            | Event::AbandonedCancelled
-            | Event::AbandonedLast => Refusal::Ended { state },
+            Event::Cancel | Event::Reschedule { .. } | Event::Expire | Event::Abandoned { .. } => {
+                Refusal::Ended { state }
+            }
         });
     }
+    let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match (state, event) {
         (
             _,
@@ -316,49 +232,31 @@ pub fn next(
             cancel_requested: true,
             ..base
         },
-        (State::New | State::Retrying, Event::Reschedule { start }) => TaskRow {
-            state: State::New,
-            generation: base.generation + 1,
-            next: start,
-            last: base.last.max(looked_at_until(id, start)),
-            detail: Detail {
-                start,
-                ..base.detail
-            },
-            ..base
-        },
-        (State::New | State::Retrying, Event::Expire) => ended(base, State::Expired, now),
-        (State::Claimed, Event::AbandonedCancelled) => ended(base, State::Cancelled, now),
-        (State::Claimed, Event::AbandonedLast) => {
-            let detail = Detail {
-                error: Some(base.detail.error.clone().unwrap_or_else(|| {
-                    format!(
-                        "attempt {} ended without a report: no heartbeat in time",
-                        base.attempt
-                    )
-                })),
-                ..base.detail
-            };
-            ended(TaskRow { detail, ..base }, State::Dead, now)
+        (State::New | State::Retrying, Event::Reschedule { start }) => rescheduled(base, start),
+        (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
+        (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
+            abandoned(base, heartbeat, now)?
         }
+        (_, Event::Abandoned { .. }) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
-        (_, Event::AbandonedCancelled | Event::AbandonedLast) => return Err(Refusal::Stale),
         // Terminal states were answered above.
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
             Event::Cancel | Event::Reschedule { .. } | Event::Expire,
         ) => return Err(Refusal::Ended { state }),
     };
-    let ttl = row.state.is_terminal().then(|| terminal_ttl(&row, now));
-    Ok(Transition {
-        expect,
-        row: TaskRow { nonce, ..row },
-        ttl,
-    })
+    let last = last.max(looked_at_until(id, acts_until.max(row.next)));
+    let row = TaskRow { nonce, last, ..row };
+    let ttl = row
+        .state
+        .is_terminal()
+        .then(|| terminal_ttl(&row, now))
+        .filter(|ttl| *ttl <= TERMINAL_TTL_MAX);
+    Ok(Transition { expect, row, ttl })
 }
 
 /// The row that an absent one stands for.
-fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
+pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
     let start = id.first_start();
     TaskRow {
         id,
@@ -421,7 +319,6 @@ fn claim(
         attempt: base.attempt + 1,
         tries: base.tries + 1,
         next: lease_end,
-        last: base.last.max(looked_at_until(base.id, lease_end)),
         detail: Detail {
             worker,
             claim_time: Some(now),
@@ -476,9 +373,52 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
             row.tries.saturating_sub(1)
         },
         next,
-        last: row.last.max(looked_at_until(row.id, next)),
         ..row
     }
+}
+
+fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
+    TaskRow {
+        state: State::New,
+        generation: base.generation + 1,
+        next: start,
+        detail: Detail {
+            start,
+            ..base.detail
+        },
+        ..base
+    }
+}
+
+/// Who found it too late may have read it before it was rescheduled.
+fn expired(base: TaskRow, now: Millis) -> Result<TaskRow, Refusal> {
+    if base.detail.spec.is_expired(base.detail.start, now) {
+        Ok(ended(base, State::Expired, now))
+    } else {
+        Err(Refusal::Stale)
+    }
+}
+
+fn abandoned(base: TaskRow, heartbeat: Option<Millis>, now: Millis) -> Result<TaskRow, Refusal> {
+    let until = base.alive_until(heartbeat);
+    if now < until {
+        return Err(Refusal::Held { until });
+    }
+    if base.cancel_requested {
+        return Ok(ended(base, State::Cancelled, now));
+    }
+    if base.tries < base.detail.spec.max_attempts {
+        return Err(Refusal::Stale);
+    }
+    let attempt = base.attempt;
+    let error = base.detail.error.unwrap_or_else(|| {
+        format!("attempt {attempt} ended without a report: no heartbeat in time")
+    });
+    let detail = Detail {
+        error: Some(error),
+        ..base.detail
+    };
+    Ok(ended(TaskRow { detail, ..base }, State::Dead, now))
 }
 
 fn ended(base: TaskRow, state: State, now: Millis) -> TaskRow {
@@ -492,10 +432,19 @@ fn ended(base: TaskRow, state: State, now: Millis) -> TaskRow {
     }
 }
 
-/// Returns a bound on the entries that exist for a task which next acts at `at`: its looks are at most two steps on.
+/// Returns until when a look of this row may find nothing else to wait for: signs of life may have been given until now.
+fn acts_until(row: &TaskRow, now: Millis) -> Millis {
+    if row.state == State::Claimed {
+        now.after(row.detail.spec.heartbeat_timeout)
+    } else {
+        now
+    }
+}
+
+/// Returns a bound on the looks of a task that were written while it was to act at `at` or before: at most one and a half
+/// intervals on, and one more step where slots had closed meanwhile.
 fn looked_at_until(id: TaskId, at: Millis) -> Millis {
-    at.after(id.look_step().duration() * 2)
-        .after(super::look::NEAR_GRACE)
+    at.after(id.look_step().duration().max(look::INTERVAL_MAX) * 3)
 }
 
 fn terminal_ttl(row: &TaskRow, now: Millis) -> Duration {

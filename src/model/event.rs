@@ -1,0 +1,99 @@
+//! What can happen to a task, and why it may not apply: the words that [`super::state::next`] is asked and answers in.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{state::State, time::Millis};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done, perhaps with a result.
+    Succeeded {
+        /// What the callback returned.
+        result: Option<Bytes>,
+    },
+    /// Failed; try again after the task's backoff, or after the given wait.
+    Retry {
+        /// What went wrong.
+        error: String,
+        /// The wait that the callback wants.
+        after: Option<Duration>,
+    },
+    /// Failed; trying again is of no use.
+    Failed {
+        /// What went wrong.
+        error: String,
+    },
+    /// Not now: run again after this; does not count against `max_attempts`.
+    Snoozed {
+        /// The wait.
+        after: Duration,
+    },
+}
+
+/// What can happen to a task.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A worker that got the message of (`generation`, `expected_attempt`) wants to run it.
+    Claim {
+        /// Generation of the message.
+        generation: u32,
+        /// Attempt that the message expects.
+        expected_attempt: u32,
+        /// The worker's name.
+        worker: String,
+        /// Last sign of life of the attempt before, if there is one.
+        heartbeat: Option<Millis>,
+    },
+    /// The worker of `attempt` reports how it ended.
+    Settle {
+        /// The fence.
+        attempt: u32,
+        /// How it ended.
+        outcome: Outcome,
+        /// Spreads the retry; uniform over all of `u64`.
+        chance: u64,
+    },
+    /// Someone cancels.
+    Cancel,
+    /// Someone moves the start.
+    Reschedule {
+        /// The new start.
+        start: Millis,
+    },
+    /// Too late to be useful, found by a look or a claim.
+    Expire,
+    /// The lease of `attempt` has ended, found by a look: it is cancelled if that was requested, dead if it was the last.
+    Abandoned {
+        /// The attempt that the look has read.
+        attempt: u32,
+        /// Its last sign of life, if there was one.
+        heartbeat: Option<Millis>,
+    },
+}
+
+/// Why an event does not apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// The message or the attempt is of the past.
+    Stale,
+    /// Another attempt is alive.
+    Held {
+        /// Until when, as far as is known.
+        until: Millis,
+    },
+    /// It is not time yet.
+    Early {
+        /// When it is.
+        not_before: Millis,
+    },
+    /// An attempt of it may be running.
+    Running,
+    /// Its life has ended.
+    Ended {
+        /// How.
+        state: State,
+    },
+}

@@ -1,0 +1,81 @@
+//! One task, one shape and rows of every state, for the tests of the model.
+
+use std::{sync::Arc, time::Duration};
+
+use uuid::Uuid;
+
+use super::{
+    backoff::{Backoff, Jitter},
+    ids::TaskId,
+    look_step::LookStep,
+    state::{Detail, State, TaskRow},
+    task::{Body, Content, Priority, Spec, Target},
+    time::{Millis, TickLength},
+    wheel::{Shape, WheelNumber},
+};
+
+/// Start time of [`id`].
+pub(super) const START: Millis = Millis(1_000_500);
+
+/// Ten years.
+pub(super) const YEARS_10: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+/// Four wheels of 64 slots of one second.
+pub(super) fn shape() -> Shape {
+    Shape::new(4, TickLength::new(Duration::from_secs(1)).unwrap(), 64).unwrap()
+}
+
+/// A task that starts at [`START`] and is looked at about every minute.
+pub(super) fn id() -> TaskId {
+    let step = LookStep::covering(Duration::from_secs(60));
+    TaskId::new(START, WheelNumber::new(1).unwrap(), 7).with_look_step(step)
+}
+
+/// A tracked task: three attempts, ten seconds between them, thirty between signs of life, no expiry.
+pub(super) fn spec() -> Spec {
+    Spec {
+        target: Target::Callback {
+            name: "mail".to_owned(),
+        },
+        collection: String::new(),
+        priority: Priority::Normal,
+        max_attempts: 3,
+        backoff: Backoff {
+            initial: Duration::from_secs(10),
+            factor_milli: 1000,
+            max: Duration::from_secs(10),
+            jitter: Jitter::None,
+        },
+        claim_timeout: Duration::from_secs(60),
+        heartbeat_timeout: Duration::from_secs(30),
+        expire_after: None,
+        retention: Duration::from_secs(3600),
+        create_time: Millis(0),
+        body: Body::Inline(Content::default()),
+    }
+}
+
+/// A row of the task in a state: its first attempt was made unless it is new, it acts next at its start.
+pub(super) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
+    let attempt = u32::from(state != State::New);
+    TaskRow {
+        id: id(),
+        state,
+        generation: 0,
+        attempt,
+        tries: attempt,
+        next: START,
+        last: START,
+        cancel_requested: false,
+        nonce: Uuid::nil(),
+        detail: Detail {
+            spec: Arc::clone(spec),
+            start: START,
+            claim_time: None,
+            end_time: None,
+            worker: String::new(),
+            result: None,
+            error: None,
+        },
+    }
+}
