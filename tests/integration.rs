@@ -12,6 +12,8 @@
 
 mod api;
 mod client;
+mod cluster;
+mod end_to_end;
 mod queue_contract;
 mod sim;
 mod store_contract;
