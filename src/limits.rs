@@ -126,6 +126,13 @@ pub const PRODUCER_RECORDS_MAX: usize = 100_000;
 /// Bytes that the Kafka producer buffers.
 pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
+/// How long records may stay open while the brokers answer before the producer is replaced. librdkafka can stay without
+/// a leader for ever after a moment without one (librdkafka#5430); under mere load a new producer does no harm.
+pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
+
+/// How often a consumer is compared with the ends of its partitions, for the same reason.
+pub const CONSUMER_CHECK: Duration = Duration::from_secs(10);
+
 /// Wait before a record that found the producer's buffer full is offered again.
 pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
 

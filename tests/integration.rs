@@ -14,6 +14,7 @@ mod api;
 mod client;
 mod cluster;
 mod end_to_end;
+mod golden;
 mod queue_contract;
 mod sim;
 mod store_contract;

@@ -4,8 +4,8 @@
 //! a time, so that commits grow sparser with load. While the worker's pool is full, records are taken in hand up to a
 //! bound before the partitions are paused, because pausing throws away what librdkafka fetched ahead.
 //!
-//! librdkafka's own errors end nothing: it reconnects and rejoins by itself, and only what it calls fatal makes the next
-//! call begin with a new client.
+//! librdkafka's own errors end nothing: it reconnects and rejoins by itself. What it calls fatal, and a partition that it
+//! has stopped fetching, make the next call begin with a new client.
 
 use std::{
     fmt,
@@ -16,7 +16,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, future};
 use rdkafka::{
     TopicPartitionList,
     client::ClientContext,
@@ -28,17 +28,20 @@ use rdkafka::{
     message::{BorrowedMessage, Headers as _, Message as _},
     topic_partition_list::Offset,
 };
+use tokio::task::JoinHandle;
 
 use super::{
-    Settings, blocking, discard,
+    Limit, Settings, blocking, discard,
     in_hand::{InHand, Place},
     link::Link,
+    stall::{self, Found, Stalls},
     topics::Topics,
     unavailable, unsuitable,
 };
 use crate::{
+    limits,
     queue::{Consumer, Delivery, Error},
-    time_source::TimeSource,
+    time_source::{Moment, TimeSource},
 };
 
 /// While something handled waits for the commit before it, how often it is tried again.
@@ -57,8 +60,9 @@ pub struct KafkaConsumer {
     topics: Vec<String>,
     in_hand: Arc<Mutex<InHand>>,
     /// None after [`Consumer::close`] and, until the next call, after a fatal error.
-    client: Option<Client>,
+    client: Option<Arc<Client>>,
     closed: bool,
+    watch: Watch,
 }
 
 impl fmt::Debug for KafkaConsumer {
@@ -72,7 +76,8 @@ impl fmt::Debug for KafkaConsumer {
 
 impl KafkaConsumer {
     /// Subscribes. Topics that do not exist are created first if the cluster allows it; otherwise they are read as soon as
-    /// someone creates them. Needs a tokio runtime.
+    /// someone creates them. Needs a tokio runtime. A member that does not call [`Consumer::receive`] for a minute
+    /// loses its partitions.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
@@ -96,6 +101,7 @@ impl KafkaConsumer {
             in_hand: Arc::default(),
             client: None,
             closed: false,
+            watch: Watch::default(),
         };
         consumer.reconnect()?;
         Ok(consumer)
@@ -112,7 +118,8 @@ impl KafkaConsumer {
         client
             .subscribe(&topics)
             .map_err(|error| unsuitable(&error))?;
-        self.client = Some(client);
+        self.client = Some(Arc::new(client));
+        self.watch.begun = Some(self.time.moment());
         Ok(())
     }
 
@@ -160,6 +167,35 @@ impl KafkaConsumer {
         }
     }
 
+    /// Compares the consumer with the ends of its partitions now and then; an error has the client replaced.
+    fn watch(&mut self, client: &Arc<Client>) -> Result<(), Error> {
+        if let Some(question) = &mut self.watch.question {
+            let Some(found) = question.now_or_never() else {
+                return Ok(());
+            };
+            self.watch.question = None;
+            let drained = std::mem::take(&mut self.watch.drained);
+            // No answer is no reason to do anything: the next comparison comes soon.
+            let found = found.ok().and_then(Result::ok).unwrap_or_default();
+            return match self.watch.stalls.compare(&found, drained) {
+                Some((topic, partition)) => {
+                    let reason = format!("{topic}/{partition} has records that do not arrive");
+                    Err(unavailable("receive", reason))
+                }
+                None => Ok(()),
+            };
+        }
+        let begun = self.watch.begun.get_or_insert_with(|| self.time.moment());
+        if self.time.moment().since(*begun) >= limits::CONSUMER_CHECK {
+            self.watch.begun = None;
+            let (client, positions) = (Arc::clone(client), self.in_hand().positions());
+            let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
+            let question = move || stall::ask(&client, &positions, &limit);
+            self.watch.question = Some(tokio::task::spawn_blocking(question));
+        }
+        Ok(())
+    }
+
     /// Begins a commit if something is handled and none is on its way.
     fn commit(&self, client: &Client) {
         let marks = self.in_hand().begin_commit();
@@ -189,15 +225,17 @@ impl KafkaConsumer {
     }
 
     async fn receive_from(
-        &self,
-        client: &Client,
+        &mut self,
+        client: &Arc<Client>,
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, Error> {
         let until = self.time.moment().after(wait);
         loop {
+            self.watch(client)?;
             self.commit(client);
             self.gather(client, max)?;
+            self.watch.drained |= max > 0 && self.in_hand().count() < max;
             let (taken, full, paused, dirty) = {
                 let mut in_hand = self.in_hand();
                 let taken = in_hand.take(max);
@@ -234,15 +272,14 @@ impl Consumer for KafkaConsumer {
         if self.client.is_none() {
             self.reconnect()?;
         }
-        let Some(client) = &self.client else {
+        let Some(client) = self.client.clone() else {
             return Ok(Vec::new());
         };
-        let received = self.receive_from(client, max, wait).await;
+        let received = self.receive_from(&client, max, wait).await;
         if let Err(error) = &received {
-            tracing::warn!(group = self.group, %error, "consumer must be replaced");
-            if let Some(client) = self.client.take() {
-                discard(client);
-            }
+            tracing::warn!(group = self.group, %error, "consumer is replaced");
+            self.client = None;
+            discard(client);
             // The new member begins at the committed offsets; what is in hand comes again.
             self.in_hand = Arc::default();
         }
@@ -261,6 +298,10 @@ impl Consumer for KafkaConsumer {
         let Some(client) = self.client.take() else {
             return;
         };
+        // A comparison on its way holds the client too. It has its own time limit, and its answer does not matter any more.
+        if let Some(Err(error)) = future::OptionFuture::from(self.watch.question.take()).await {
+            tracing::debug!(%error, "a comparison was given up");
+        }
         // Dropping the client revokes its partitions, which commits what is handled, and leaves the group.
         let left = self
             .time
@@ -281,6 +322,17 @@ impl Drop for KafkaConsumer {
             discard(client);
         }
     }
+}
+
+/// Looks for partitions that are not fetched any more.
+#[derive(Default)]
+struct Watch {
+    stalls: Stalls,
+    /// When the last comparison ended.
+    begun: Option<Moment>,
+    question: Option<JoinHandle<KafkaResult<Found>>>,
+    /// Everything fetched was taken at some time since the last comparison.
+    drained: bool,
 }
 
 /// What librdkafka calls back while it is polled.

@@ -61,6 +61,15 @@ impl InHand {
         self.records.len() >= limits::IN_HAND_RECORDS_MAX || self.bytes >= limits::IN_HAND_BYTES_MAX
     }
 
+    /// Returns the offset that is expected next, for the partitions of which something was received.
+    pub(super) fn positions(&self) -> BTreeMap<Place, i64> {
+        let next = |assigned: &Assigned| assigned.low_water.end();
+        self.partitions
+            .iter()
+            .map(|(place, assigned)| (place.clone(), next(assigned)))
+            .collect()
+    }
+
     /// Notes deliveries that were handled; those of a partition that was taken away are passed over.
     pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
         for (topic, partition, offset) in deliveries {

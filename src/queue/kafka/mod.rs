@@ -13,6 +13,7 @@ mod in_hand;
 mod link;
 mod progress;
 mod publisher;
+mod stall;
 mod topics;
 
 use std::{collections::BTreeMap, fmt, time::Duration};

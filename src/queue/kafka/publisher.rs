@@ -1,11 +1,11 @@
 //! The publishing side: one idempotent producer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -50,6 +50,7 @@ pub struct KafkaPublisher {
     /// None before the first use after a client was given up, and at the end.
     client: RwLock<Option<Arc<Client>>>,
     closed: AtomicBool,
+    replacements: AtomicU64,
 }
 
 impl fmt::Debug for KafkaPublisher {
@@ -74,12 +75,13 @@ impl KafkaPublisher {
             settings,
             time,
             closed: AtomicBool::new(false),
+            replacements: AtomicU64::new(0),
         })
     }
 
     /// Returns the producer; one that librdkafka has given up is replaced first.
     fn client(&self) -> Result<Arc<Client>, Error> {
-        let usable = |client: &Arc<Client>| !client.context().link.is_fatal();
+        let usable = |client: &Arc<Client>| !client.context().link.is_spent();
         let read = self.client.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = read.as_ref().filter(|client| usable(client)) {
             return Ok(Arc::clone(client));
@@ -92,8 +94,15 @@ impl KafkaPublisher {
         let client = Arc::new(new_client(&self.settings)?);
         if let Some(old) = write.replace(Arc::clone(&client)) {
             discard(old);
+            self.replacements.fetch_add(1, Ordering::Relaxed);
         }
         Ok(client)
+    }
+
+    /// Returns how often the producer was replaced, because it had failed for good or was stuck.
+    #[must_use]
+    pub fn replacements(&self) -> u64 {
+        self.replacements.load(Ordering::Relaxed)
     }
 
     /// Finds out how many partitions the topics of a batch have, creating our own where they are missing.
@@ -154,7 +163,7 @@ impl KafkaPublisher {
     /// Sends the records at `indexes` and waits for their answers.
     async fn send(
         &self,
-        client: &Client,
+        client: &Arc<Client>,
         records: &[Record],
         indexes: &[usize],
         counts: &BTreeMap<String, Result<i32, PublishError>>,
@@ -180,11 +189,32 @@ impl KafkaPublisher {
                 Err(error) => batch.settle(place, Err(Failure::Final(error))),
             }
         }
-        let left = until.since(self.time.moment()) + GRACE;
-        if self.time.within(left, wait).await.is_none() {
-            tracing::debug!("records are still open, their batch is given up");
+        let mut wait = std::pin::pin!(wait);
+        let until = until.after(GRACE);
+        loop {
+            let left = until.since(self.time.moment());
+            let slice = left.min(limits::PRODUCER_STALL);
+            if self.time.within(slice, &mut wait).await.is_some() || left <= slice {
+                return batch.take();
+            }
+            self.suspect(client, records.iter().map(|record| &record.topic))
+                .await;
         }
-        batch.take()
+    }
+
+    /// Has the producer replaced when records stay open although the brokers answer. What is open stays with the old one.
+    async fn suspect(&self, client: &Arc<Client>, topics: impl Iterator<Item = &String>) {
+        let link = &client.context().link;
+        if link.is_spent() {
+            return;
+        }
+        let topics: BTreeSet<&String> = topics.collect();
+        let question = topics.into_iter().cloned().collect();
+        let answers = self.look_up(client, question).await;
+        let led = |answer| matches!(answer, &topics::Answer::Exists { led: true, .. });
+        if answers.values().any(led) {
+            link.spend("records stay open although the brokers answer");
+        }
     }
 
     /// Puts a record into the producer's buffer; while that is full, waits.
@@ -205,7 +235,7 @@ impl KafkaPublisher {
             let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
             if !full || self.time.moment() >= until {
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
-                    client.context().link.set_fatal();
+                    client.context().link.spend("it failed for good");
                 }
                 return place.0.settle(place.1, Err(not_accepted(&error)));
             }
@@ -213,7 +243,8 @@ impl KafkaPublisher {
         }
     }
 
-    /// Decides what the caller is told; records that were refused in company are sent once more, alone.
+    /// Decides what the caller is told; records that were refused in company are sent once more, alone. They may then
+    /// lie behind later ones of their batch: the only case in which its order is not kept.
     async fn publish_all(&self, records: &[Record]) -> Vec<Result<(), PublishError>> {
         let until = self.time.moment().after(self.settings.publish_timeout);
         let client = match self.client() {
@@ -243,6 +274,10 @@ impl KafkaPublisher {
                 Failure::Final(error) => error,
                 Failure::Alone(reason) => PublishError::Refused(reason),
             }));
+        }
+        if client.context().link.is_spent() {
+            // Ours may be the last hold on it.
+            discard(client);
         }
         told
     }
@@ -409,5 +444,22 @@ fn measure(took: Duration, answers: &[Result<(), PublishError>]) {
             Err(PublishError::Unconfirmed(_)) => "unconfirmed",
         };
         metrics::counter!("tickwheel_queue_publish_errors_total", "kind" => kind).increment(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_producer_that_was_given_up_is_replaced() {
+        let settings = Settings::new("127.0.0.1:1");
+        let publisher = KafkaPublisher::connect(settings, TimeSource::real()).unwrap();
+        let first = publisher.client().unwrap();
+        assert!(Arc::ptr_eq(&first, &publisher.client().unwrap()));
+        first.context().link.spend("as a test");
+        let second = publisher.client().unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &publisher.client().unwrap()));
     }
 }
