@@ -46,7 +46,7 @@ async fn a_task_goes_through_kafka_to_its_callback_and_back() {
                 if context.attempt() == 1 {
                     return Ok(Outcome::RetryAfter(SECOND / 10, "once more".to_owned()));
                 }
-                Ok(Outcome::done_with(&(job.payload * 2))?)
+                Outcome::done_with(&(job.payload * 2))
             }
         })
         .source(Source::kafka(&cluster.stack().kafka))
@@ -99,10 +99,14 @@ async fn a_record_arrives_as_it_was_registered() {
             .bytes(&value);
         sent.push(client.register(task).await.unwrap().task.start_time.0);
     }
-    let mut consumer =
-        KafkaConsumer::connect(settings, cluster.time.clone(), &topic, &[topic.clone()])
-            .await
-            .unwrap();
+    let mut consumer = KafkaConsumer::connect(
+        settings,
+        cluster.time.clone(),
+        &topic,
+        std::slice::from_ref(&topic),
+    )
+    .await
+    .unwrap();
     let mut received = Vec::new();
     for _ in 0..40 {
         received.extend(consumer.receive(10, SECOND).await.unwrap());

@@ -1,6 +1,6 @@
 //! Settings of a node: flag > environment > file > default.
 //!
-//! One table ([`keys`]) names every setting with its default and the reason for it; flags, environment variables, keys of
+//! One table (`keys.rs`) names every setting with its default and the reason for it; flags, environment variables, keys of
 //! the file, the help and `config print-default` are all made from it, so none can be forgotten. A flag is the name with
 //! dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the TOML file is `data_dir`.
 
