@@ -185,6 +185,9 @@ pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 /// Claimed rows that a node remembers, to settle without reading first.
 pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
+/// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
+pub const TOPICS_SEEN_MAX: usize = 10_000;
+
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
 

@@ -100,6 +100,11 @@ pub const METRICS: &[Metric] = &[
         "Wheels taken over from another node, or from nobody.",
     ),
     gauge(
+        "tickwheel_due_unfired_age_seconds",
+        &["wheel"],
+        "How long the oldest due entry of a wheel of this node has waited.",
+    ),
+    gauge(
         "tickwheel_near_tasks",
         &[],
         "Tasks held in memory because they are due soon.",
