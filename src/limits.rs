@@ -130,6 +130,10 @@ pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// a leader for ever after a moment without one (librdkafka#5430); under mere load a new producer does no harm.
 pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
 
+/// How long a commit of offsets may be on its way before it is made again: librdkafka forgets one now and then when the
+/// group's coordinator moves.
+pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// How often a consumer is compared with the ends of its partitions, for the same reason.
 pub const CONSUMER_CHECK: Duration = Duration::from_secs(10);
 

@@ -52,7 +52,12 @@ impl Link {
 
     /// Has the client replaced.
     pub(super) fn spend(&self, reason: &str) {
-        if !self.spent.swap(true, Ordering::Relaxed) {
+        if self.spent.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.down.load(Ordering::Relaxed) {
+            tracing::debug!(client = self.name, reason, "kafka client is replaced");
+        } else {
             tracing::warn!(client = self.name, reason, "kafka client is replaced");
         }
     }

@@ -13,23 +13,23 @@ use std::{
 use async_trait::async_trait;
 use rdkafka::{
     config::FromClientConfigAndContext,
-    error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
-    producer::{BaseRecord, Producer, ThreadedProducer},
+    error::RDKafkaErrorCode,
+    producer::{Producer, ThreadedProducer},
 };
 
 use super::{
     Limit, Settings, blocking,
-    delivery::{Answer, Batch, Failure, Place, Reports, failure},
+    delivery::{Answer, Batch, Failure, Place, Reports},
     discard,
     link::Link,
+    outgoing::{choose, is_unconfirmed, measure, not_accepted, to_kafka},
     progress::Progress,
     topics::{self, Topics},
     unavailable, unsuitable,
 };
 use crate::{
     limits,
-    queue::{Error, Partition, Probe, PublishError, Publisher, Record},
+    queue::{Error, Probe, PublishError, Publisher, Record},
     time_source::{Moment, TimeSource},
 };
 
@@ -51,6 +51,8 @@ pub struct KafkaPublisher {
     client: RwLock<Option<Arc<Client>>>,
     closed: AtomicBool,
     replacements: AtomicU64,
+    /// Held while topics are asked for: when the last question ended without an answer, and why.
+    question: tokio::sync::Mutex<Option<(Moment, String)>>,
 }
 
 impl fmt::Debug for KafkaPublisher {
@@ -76,6 +78,7 @@ impl KafkaPublisher {
             time,
             closed: AtomicBool::new(false),
             replacements: AtomicU64::new(0),
+            question: tokio::sync::Mutex::new(None),
         })
     }
 
@@ -142,11 +145,21 @@ impl KafkaPublisher {
         found
     }
 
+    /// Asks for topics; one question at a time, so that an outage does not use up the blocking threads. Those who waited
+    /// for a question that nobody answered share its outcome.
     async fn look_up(
         &self,
         client: &Arc<Client>,
         open: Vec<String>,
     ) -> BTreeMap<String, topics::Answer> {
+        let asked = self.time.moment();
+        let mut silence = self.question.lock().await;
+        if let Some((since, reason)) = silence.as_ref()
+            && *since >= asked
+        {
+            let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
+            return open.into_iter().map(silent).collect();
+        }
         let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
         let (asker, question) = (Arc::clone(client), open.clone());
         let answers = blocking(move || topics::look_up(asker.client(), &question, &limit)).await;
@@ -154,8 +167,12 @@ impl KafkaPublisher {
             let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
             open.into_iter().map(silent).collect()
         });
+        *silence = None;
         for (topic, answer) in &answers {
             self.topics.learn(topic, answer);
+            if let topics::Answer::Silent(reason) = answer {
+                *silence = Some((self.time.moment(), reason.clone()));
+            }
         }
         answers
     }
@@ -195,7 +212,15 @@ impl KafkaPublisher {
             let left = until.since(self.time.moment());
             let slice = left.min(limits::PRODUCER_STALL);
             if self.time.within(slice, &mut wait).await.is_some() || left <= slice {
-                return batch.take();
+                let answers = batch.take();
+                if !answers.is_empty() && answers.iter().all(is_unconfirmed) {
+                    // In an outage a new client does no harm, and this one may be all that is wrong.
+                    client
+                        .context()
+                        .link
+                        .spend("nothing was acknowledged in time");
+                }
+                return answers;
             }
             self.suspect(client, records.iter().map(|record| &record.topic))
                 .await;
@@ -205,7 +230,8 @@ impl KafkaPublisher {
     /// Has the producer replaced when records stay open although the brokers answer. What is open stays with the old one.
     async fn suspect(&self, client: &Arc<Client>, topics: impl Iterator<Item = &String>) {
         let link = &client.context().link;
-        if link.is_spent() {
+        // One batch asks for all that are open.
+        if link.is_spent() || self.question.try_lock().is_err() {
             return;
         }
         let topics: BTreeSet<&String> = topics.collect();
@@ -388,63 +414,6 @@ fn new_client(settings: &Settings) -> Result<Client, Error> {
 
 fn own(wanted: &BTreeMap<String, bool>, topic: &str) -> bool {
     wanted.get(topic).copied().unwrap_or(false)
-}
-
-/// Chooses the partition; none leaves it to the hash of the key.
-fn choose(record: &Record, count: i32) -> Result<Option<i32>, PublishError> {
-    match record.partition {
-        Partition::OfWheel(wheel) => Ok(Some(wheel.partition(count))),
-        Partition::Fixed(partition) if (0..count).contains(&partition) => Ok(Some(partition)),
-        Partition::Fixed(partition) => Err(PublishError::NoSuchTopic(format!(
-            "{} has {count} partitions, not number {partition}",
-            record.topic
-        ))),
-        Partition::ByKey => Ok(None),
-    }
-}
-
-fn to_kafka(
-    record: &Record,
-    partition: Option<i32>,
-    place: Place,
-) -> BaseRecord<'_, [u8], [u8], Place> {
-    let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-    for (key, value) in &record.headers {
-        headers = headers.insert(Header {
-            key,
-            value: Some(value.as_ref()),
-        });
-    }
-    BaseRecord {
-        topic: &record.topic,
-        partition,
-        payload: Some(record.value.as_ref()),
-        key: record.key.as_deref(),
-        timestamp: None,
-        headers: Some(headers),
-        delivery_opaque: place,
-    }
-}
-
-/// What the producer did not even buffer was alone at fault.
-fn not_accepted(error: &KafkaError) -> Failure {
-    match failure(error) {
-        Failure::Alone(reason) => Failure::Final(PublishError::Refused(reason)),
-        failure @ Failure::Final(_) => failure,
-    }
-}
-
-fn measure(took: Duration, answers: &[Result<(), PublishError>]) {
-    metrics::histogram!("tickwheel_queue_publish_duration_seconds").record(took.as_secs_f64());
-    for answer in answers {
-        let kind = match answer {
-            Ok(()) => continue,
-            Err(PublishError::Refused(_)) => "refused",
-            Err(PublishError::NoSuchTopic(_)) => "no_such_topic",
-            Err(PublishError::Unconfirmed(_)) => "unconfirmed",
-        };
-        metrics::counter!("tickwheel_queue_publish_errors_total", "kind" => kind).increment(1);
-    }
 }
 
 #[cfg(test)]
