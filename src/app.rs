@@ -96,25 +96,7 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let mut kafka = options.kafka.clone();
-    kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
-    let publisher = KafkaPublisher::connect(kafka, time.clone())?;
-    let node = Node::start(
-        Context {
-            me: NodeId(time.random_uuid()),
-            name: options.name.clone(),
-            address: options
-                .advertise
-                .clone()
-                .unwrap_or_else(|| address.to_string()),
-            rules: rules(store.shape()),
-            store,
-            publisher: Arc::new(publisher),
-            time: time.clone(),
-            settings: options.settings,
-        },
-        options.drain_timeout,
-    );
+    let node = start(&options, &time, store, address)?;
     let mut api = http::Options::new(time.clone(), stop.clone());
     api.prometheus = prometheus;
     api.content_bytes_max = options.content_bytes_max;
@@ -129,6 +111,34 @@ pub async fn run(
     node.stop(options.drain_timeout).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Starts a node on a connected store.
+fn start(
+    options: &Options,
+    time: &TimeSource,
+    store: Arc<cassandra::Store>,
+    address: SocketAddr,
+) -> anyhow::Result<Node> {
+    let mut kafka = options.kafka.clone();
+    kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
+    let publisher = KafkaPublisher::connect(kafka, time.clone())?;
+    Ok(Node::start(
+        Context {
+            me: NodeId(time.random_uuid()),
+            name: options.name.clone(),
+            address: options
+                .advertise
+                .clone()
+                .unwrap_or_else(|| address.to_string()),
+            rules: rules(store.shape()),
+            store,
+            publisher: Arc::new(publisher),
+            time: time.clone(),
+            settings: options.settings,
+        },
+        options.drain_timeout,
+    ))
 }
 
 /// Connects to the store, for as long as it takes; none when the program is stopped meanwhile.

@@ -1,3 +1,5 @@
+//! Settings: every key, every place they come from, every way they can be wrong.
+
 use std::collections::HashMap;
 
 use clap::{Args as _, FromArgMatches as _};

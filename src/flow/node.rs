@@ -36,9 +36,7 @@ impl Node {
         let sender = Sender::new(Arc::clone(&ctx));
         let mover = Mover::new(Arc::clone(&ctx));
         let near = Near::new(Arc::clone(&ctx), sender.clone(), placer.clone());
-        let finder = Finder::new(Arc::clone(&ctx), mover.clone());
         let members = Members::new(Arc::clone(&ctx));
-        let claimed = Arc::new(ClaimedRows::default());
         let looker = Looker::new(
             Arc::clone(&ctx),
             placer.clone(),
@@ -59,39 +57,7 @@ impl Node {
             stop_near: CancellationToken::new(),
             clocks,
             rest,
-            service: Arc::new(Service {
-                ctx: Arc::clone(&ctx),
-                registrar: Registrar::new(
-                    Arc::clone(&ctx),
-                    hands.clone(),
-                    placer.clone(),
-                    near.clone(),
-                ),
-                changer: Changer::new(
-                    Arc::clone(&ctx),
-                    hands.clone(),
-                    placer.clone(),
-                    near.clone(),
-                    mover.clone(),
-                    finder.clone(),
-                ),
-                claimer: Claimer::new(
-                    Arc::clone(&ctx),
-                    mover.clone(),
-                    finder.clone(),
-                    Arc::clone(&claimed),
-                ),
-                settler: Settler::new(
-                    Arc::clone(&ctx),
-                    mover,
-                    hands.clone(),
-                    placer,
-                    near.clone(),
-                    claimed,
-                ),
-                finder,
-                members: members.clone(),
-            }),
+            service: Arc::new(service(&ctx, &hands, &placer, &near, &mover, &members)),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
@@ -141,5 +107,36 @@ impl Node {
         if self.ctx.time.within(limit, what).await.is_none() {
             tracing::warn!(name, "did not end in time");
         }
+    }
+}
+
+/// What requests go to.
+fn service(
+    ctx: &Arc<Context>,
+    hands: &Hands,
+    placer: &Placer,
+    near: &Near,
+    mover: &Mover,
+    members: &Members,
+) -> Service {
+    let ctx = || Arc::clone(ctx);
+    let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
+    let finder = Finder::new(ctx(), mover.clone());
+    let claimed = Arc::new(ClaimedRows::default());
+    Service {
+        ctx: ctx(),
+        registrar: Registrar::new(ctx(), hands(), placer(), near()),
+        changer: Changer::new(
+            ctx(),
+            hands(),
+            placer(),
+            near(),
+            mover.clone(),
+            finder.clone(),
+        ),
+        claimer: Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed)),
+        settler: Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed),
+        finder,
+        members: members.clone(),
     }
 }

@@ -336,31 +336,38 @@ fn look(
             now,
             grid,
         ),
-        State::Claimed => {
-            let alive_until = row.alive_until(known.heartbeat);
-            if now < alive_until {
-                Decision::LookAgain {
-                    at: grid.at(alive_until),
-                    generation: row.generation,
-                }
-            } else if row.cancel_requested || row.tries >= row.detail.spec.max_attempts {
-                Decision::End {
-                    event: Event::Abandoned {
-                        attempt: row.attempt,
-                        heartbeat: known.heartbeat,
-                    },
-                }
-            } else {
-                Decision::Publish(Publish {
-                    generation: row.generation,
-                    expected_attempt: row.attempt,
-                    start: row.detail.start,
-                    look_at: Some(grid.one_step_after(now)),
-                    unless_queued_since: published.filter(|at| *at >= alive_until),
-                })
-            }
-        }
+        State::Claimed => claimed(row, known.heartbeat, now, grid, published),
     }
+}
+
+fn claimed(
+    row: &TaskRow,
+    heartbeat: Option<Millis>,
+    now: Millis,
+    grid: Grid,
+    published: Option<Millis>,
+) -> Decision {
+    let alive_until = row.alive_until(heartbeat);
+    if now < alive_until {
+        return Decision::LookAgain {
+            at: grid.at(alive_until),
+            generation: row.generation,
+        };
+    }
+    if row.cancel_requested || row.tries >= row.detail.spec.max_attempts {
+        let event = Event::Abandoned {
+            attempt: row.attempt,
+            heartbeat,
+        };
+        return Decision::End { event };
+    }
+    Decision::Publish(Publish {
+        generation: row.generation,
+        expected_attempt: row.attempt,
+        start: row.detail.start,
+        look_at: Some(grid.one_step_after(now)),
+        unless_queued_since: published.filter(|at| *at >= alive_until),
+    })
 }
 
 struct Unclaimed {

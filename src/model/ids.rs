@@ -1,9 +1,10 @@
 //! Identifiers, and what they carry.
 //!
 //! A task's id is a UUID version 8 (RFC 9562, section 5.8): 48 bits of its first start time in Unix milliseconds, the
-//! version, 12 bits of its wheel, the variant, 6 bits of its look step, 56 random bits. Wheel, slot, first start time and the grid of its looks are read from
-//! the id for ever, so read, cancel and reschedule are key look-ups without a second index. All ids have one version, so
-//! that they are ordered by start time in every store (Cassandra orders uuids by version first).
+//! version, 12 bits of its wheel, the variant, 6 bits of its look step, 56 random bits. Wheel, slot, first start time and
+//! the grid of its looks are read from the id for ever, so read, cancel and reschedule are key look-ups without a second
+//! index. All ids have one version, so that they are ordered by start time in every store (Cassandra orders uuids by
+//! version first).
 
 use std::{fmt, str::FromStr};
 

@@ -1,9 +1,9 @@
 //! When a tracked task is looked at again.
 //!
-//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step covers its claim timeout and is in its id, the phase is the
-//! end of its first tick. Slot-mates therefore stay together (their looks are one batch, their rows one read), tasks of
-//! different slots spread evenly, and two chains of looks of one task, as a crash between writing a successor and
-//! moving `fired` leaves behind, meet in the same key within one step and are one again.
+//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step covers its claim timeout and is in its id,
+//! the phase is the end of its first tick. Slot-mates therefore stay together (their looks are one batch, their rows one
+//! read), tasks of different slots spread evenly, and two chains of looks of one task, as a crash between writing a
+//! successor and moving `fired` leaves behind, meet in the same key within one step and are one again.
 
 use std::time::Duration;
 

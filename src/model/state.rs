@@ -199,12 +199,7 @@ pub fn next(
     let expect = row.map_or(Expect::Absent, TaskRow::seen);
     let state = base.state;
     if state.is_terminal() {
-        return Err(match event {
-            Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
-            Event::Cancel | Event::Reschedule { .. } | Event::Expire | Event::Abandoned { .. } => {
-                Refusal::Ended { state }
-            }
-        });
+        return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match (state, event) {
@@ -239,20 +234,25 @@ pub fn next(
         }
         (_, Event::Abandoned { .. }) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
-        // Terminal states were answered above.
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
-            Event::Cancel | Event::Reschedule { .. } | Event::Expire,
-        ) => return Err(Refusal::Ended { state }),
+            event,
+        ) => return Err(after_the_end(state, &event)),
     };
     let last = last.max(looked_at_until(id, acts_until.max(row.next)));
     let row = TaskRow { nonce, last, ..row };
-    let ttl = row
-        .state
-        .is_terminal()
-        .then(|| terminal_ttl(&row, now))
-        .filter(|ttl| *ttl <= TERMINAL_TTL_MAX);
+    let ttl = terminal_ttl(&row, now);
     Ok(Transition { expect, row, ttl })
+}
+
+/// Why nothing applies to a terminal task.
+const fn after_the_end(state: State, event: &Event) -> Refusal {
+    match event {
+        Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
+        Event::Cancel | Event::Reschedule { .. } | Event::Expire | Event::Abandoned { .. } => {
+            Refusal::Ended { state }
+        }
+    }
 }
 
 /// The row that an absent one stands for.
@@ -447,9 +447,11 @@ fn looked_at_until(id: TaskId, at: Millis) -> Millis {
     at.after(id.look_step().duration().max(look::INTERVAL_MAX) * 3)
 }
 
-fn terminal_ttl(row: &TaskRow, now: Millis) -> Duration {
+/// How long the row lives from now on: none, unless it is terminal and a store can keep that time.
+fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
     let ahead = now.until(row.detail.start.max(row.last).max(row.id.first_start()));
-    row.detail.spec.retention.max(TERMINAL_TTL_MIN) + ahead
+    let ttl = row.detail.spec.retention.max(TERMINAL_TTL_MIN) + ahead;
+    (row.state.is_terminal() && ttl <= TERMINAL_TTL_MAX).then_some(ttl)
 }
 
 #[cfg(test)]
