@@ -11,6 +11,7 @@
 )]
 
 mod api;
+mod models;
 mod queue_contract;
 mod sim;
 mod store_contract;
