@@ -96,7 +96,9 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let publisher = KafkaPublisher::connect(options.kafka.clone(), time.clone())?;
+    let mut kafka = options.kafka.clone();
+    kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
+    let publisher = KafkaPublisher::connect(kafka, time.clone())?;
     let node = Node::start(
         Context {
             me: NodeId(time.random_uuid()),
@@ -183,7 +185,7 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
         }
         time.sleep(PAUSE).await;
         waited += PAUSE;
-        if waited.as_secs() % 5 == 0 && waited.subsec_nanos() == 0 {
+        if waited.as_secs().is_multiple_of(5) && waited.subsec_nanos() == 0 {
             tracing::warn!(problems = problems.join("; "), "not ready yet");
         }
     }

@@ -126,6 +126,17 @@ pub const PRODUCER_RECORDS_MAX: usize = 100_000;
 /// Bytes that the Kafka producer buffers.
 pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
 
+/// How long records may stay open while the brokers answer before the producer is replaced. librdkafka can stay without
+/// a leader for ever after a moment without one (librdkafka#5430); under mere load a new producer does no harm.
+pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
+
+/// How long a commit of offsets may be on its way before it is made again: librdkafka forgets one now and then when the
+/// group's coordinator moves.
+pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How often a consumer is compared with the ends of its partitions, for the same reason.
+pub const CONSUMER_CHECK: Duration = Duration::from_secs(10);
+
 /// Wait before a record that found the producer's buffer full is offered again.
 pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
 
@@ -177,6 +188,9 @@ pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 
 /// Claimed rows that a node remembers, to settle without reading first.
 pub const CLAIMED_ROWS_MAX: usize = 100_000;
+
+/// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
+pub const TOPICS_SEEN_MAX: usize = 10_000;
 
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);

@@ -24,7 +24,7 @@ use std::{
 use cluster::{Cluster, Stack};
 use futures_util::{StreamExt, stream};
 use tickwheel::{
-    client::{Client, Task},
+    client::{Client, Task, TaskState},
     model::{ids::TaskId, time::Millis},
     time_source::TimeSource,
     worker::{Context, Job, Outcome, Source, Worker},
@@ -81,7 +81,7 @@ fn work(
     };
     let worker = Worker::builder()
         .callback("kill_test", callback)
-        .source(Source::kafka(stack.kafka.clone()))
+        .source(Source::kafka(&stack.kafka))
         .server(servers.join(","))
         .concurrency(256)
         .build()
@@ -142,8 +142,8 @@ async fn not_succeeded(servers: &[String], ids: &[TaskId], limit: Duration) -> V
             loop {
                 let left = end.since(time.moment());
                 match client.wait(*id, left.min(Duration::from_secs(20))).await {
-                    Ok(task) if task.state.to_string() == "succeeded" => return None,
-                    Ok(task) if left.is_zero() => return Some(format!("{id} is {}", task.state)),
+                    Ok(task) if task.state == TaskState::Succeeded => return None,
+                    Ok(task) if left.is_zero() => return Some(format!("{id} is {:?}", task.state)),
                     Err(error) if left.is_zero() => return Some(format!("{id}: {error}")),
                     Ok(_) | Err(_) => time.sleep(Duration::from_millis(200)).await,
                 }

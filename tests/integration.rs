@@ -11,6 +11,10 @@
 )]
 
 mod api;
+mod client;
+mod cluster;
+mod end_to_end;
+mod golden;
 mod models;
 mod queue_contract;
 mod sim;

@@ -3,12 +3,6 @@
 //! Each check takes two handles of one store, as two nodes have them, and its own tasks, so that checks do not see each
 //! other. What only one implementation can show is beside its factory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "a panic is how a test fails"
-)]
-
 mod bodies;
 mod cassandra;
 mod clocks;
@@ -35,7 +29,7 @@ use tickwheel::{
         time::{Millis, Tick, TickLength},
         wheel::{Shape, WheelNumber},
     },
-    store::{Page, Scan, Store},
+    store::{Page, Scan, Store, memory::MemoryStore},
     time_source::TimeSource,
 };
 
@@ -151,10 +145,8 @@ pub(crate) async fn suite(stores: &Stores) {
     nodes::check(stores).await;
 }
 
-// The memory store joins with one test:
-//
-// #[tokio::test]
-// async fn the_contract_holds_in_memory() {
-//     let store = tickwheel::store::memory::MemoryStore::new(shape());
-//     suite(&Stores::new(store.clone(), store)).await;
-// }
+#[tokio::test]
+async fn the_contract_holds_in_memory() {
+    let store = MemoryStore::new(shape(), TimeSource::real());
+    suite(&Stores::new(store.handle(), store.handle())).await;
+}

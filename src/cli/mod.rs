@@ -176,9 +176,9 @@ impl From<crate::config::Invalid> for Failure {
 /// Runs a command.
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
-        Command::Serve(settings) => serve::run(settings).await,
-        Command::Init(settings) => init::run(settings).await,
-        Command::Doctor(settings) => doctor::run(settings).await,
+        Command::Serve(settings) => Box::pin(serve::run(settings)).await,
+        Command::Init(settings) => Box::pin(init::run(settings)).await,
+        Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => task::run(command).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,

@@ -38,11 +38,9 @@ pub(super) fn store(settings: &Settings) -> Result<cassandra::Settings, Failure>
 
 /// How to reach the queue.
 pub(super) fn queue(settings: &Settings) -> Result<kafka::Settings, Failure> {
-    match settings.queue {
+    match settings.queue_kind() {
         QueueKind::Kafka => {}
-        // `--store cassandra --kafka ADDRESS` says enough.
-        QueueKind::Embedded if !settings.kafka.is_empty() => {}
-        QueueKind::Embedded => {
+        QueueKind::Embedded | QueueKind::Auto => {
             return Err(Failure::usage(
                 "queue: the embedded queue is not in this version: use --queue kafka --kafka HOST:PORT",
             ));

@@ -1,6 +1,6 @@
 //! Settings of a node: flag > environment > file > default.
 //!
-//! One table ([`keys`]) names every setting with its default and the reason for it; flags, environment variables, keys of
+//! One table (`keys.rs`) names every setting with its default and the reason for it; flags, environment variables, keys of
 //! the file, the help and `config print-default` are all made from it, so none can be forgotten. A flag is the name with
 //! dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the TOML file is `data_dir`.
 
@@ -70,6 +70,8 @@ pub enum StoreKind {
 /// What carries due tasks to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueKind {
+    /// Kafka beside a shared store, else this process.
+    Auto,
     /// This process.
     Embedded,
     /// Kafka.
@@ -104,6 +106,8 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Contact points.
     pub cassandra: Vec<String>,
+    /// Datacenter to prefer.
+    pub cassandra_datacenter: Option<String>,
     /// Keyspace.
     pub keyspace: String,
     /// Bootstrap servers.
@@ -271,7 +275,7 @@ impl Settings {
                 "store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
             );
         }
-        if self.queue == QueueKind::Kafka && self.kafka.is_empty() {
+        if self.queue_kind() == QueueKind::Kafka && self.kafka.is_empty() {
             needs(
                 "kafka",
                 "queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
@@ -283,16 +287,25 @@ impl Settings {
                 "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",
             );
         }
-        if !self.partitions.is_power_of_two() || self.partitions > self.wheels {
-            needs(
-                "partitions",
-                "must be a power of two up to the number of wheels",
-            );
+        if !self.partitions.is_power_of_two() {
+            needs("partitions", "must be a power of two");
         }
         if let Err(Invalid(more)) = self.shape() {
             problems.extend(more);
         }
         problems
+    }
+}
+
+impl Settings {
+    /// Returns what carries due tasks, with [`QueueKind::Auto`] resolved.
+    #[must_use]
+    pub fn queue_kind(&self) -> QueueKind {
+        match (self.queue, self.store) {
+            (QueueKind::Auto, StoreKind::Cassandra) => QueueKind::Kafka,
+            (QueueKind::Auto, StoreKind::Embedded) => QueueKind::Embedded,
+            (kind @ (QueueKind::Kafka | QueueKind::Embedded), _) => kind,
+        }
     }
 }
 
@@ -304,9 +317,10 @@ fn blank() -> Settings {
         advertise: None,
         node_name: None,
         store: StoreKind::Embedded,
-        queue: QueueKind::Embedded,
+        queue: QueueKind::Auto,
         data_dir: PathBuf::new(),
         cassandra: Vec::new(),
+        cassandra_datacenter: None,
         keyspace: String::new(),
         kafka: Vec::new(),
         replication_factor: None,

@@ -91,7 +91,6 @@ fn everything_wrong_is_said_at_once() {
             "f: tick: \"90s\" is not a duration such as \"20s\" or \"1m 30s\", up to 60s",
             "cassandra: store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
             "kafka: queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
-            "partitions: must be a power of two up to the number of wheels",
             "wheels: must be a power of two from 1 to 4096",
         ]
     );

@@ -82,9 +82,10 @@ pub(super) fn store(text: &str) -> Result<StoreKind, String> {
 
 pub(super) fn queue(text: &str) -> Result<QueueKind, String> {
     match text.trim() {
+        "auto" => Ok(QueueKind::Auto),
         "embedded" => Ok(QueueKind::Embedded),
         "kafka" => Ok(QueueKind::Kafka),
-        other => Err(format!("{other:?} is not a queue: embedded, kafka")),
+        other => Err(format!("{other:?} is not a queue: auto, embedded, kafka")),
     }
 }
 

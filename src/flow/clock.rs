@@ -197,6 +197,8 @@ impl Clock {
         self.owned = None;
         if let Some(term) = self.term.take() {
             term.ended.cancel();
+            let wheel = self.wheel.get().to_string();
+            metrics::gauge!("tickwheel_due_unfired_age_seconds", "wheel" => wheel).set(0.0);
             metrics::gauge!("tickwheel_wheels_owned").decrement(1.0);
             tracing::info!(wheel = self.wheel.get(), why, "left a wheel");
         }
@@ -209,6 +211,20 @@ impl Clock {
         } else {
             None
         };
+    }
+
+    /// Records how long the oldest due entry of an owned wheel has waited: what an operator alerts on.
+    fn observe(&self) {
+        let Some(term) = &self.term else { return };
+        let now = self.ctx.now();
+        let age = term
+            .lock()
+            .ledger
+            .oldest()
+            .map_or(Duration::ZERO, |oldest| now.since(oldest.due));
+        let wheel = self.wheel.get().to_string();
+        metrics::gauge!("tickwheel_due_unfired_age_seconds", "wheel" => wheel)
+            .set(age.as_secs_f64());
     }
 
     fn situation(&self, moment: Moment) -> Situation {
@@ -236,6 +252,7 @@ impl Clock {
                     limits::STEP_PAUSE
                 }
             };
+            self.observe();
             if stop.is_cancelled() {
                 break;
             }

@@ -44,3 +44,4 @@ pub mod settle;
 pub mod stages;
 pub mod swap;
 mod term;
+pub mod topics;

@@ -106,13 +106,17 @@ impl Near {
         waiting.pop_due(now, limits::STEP_ENTRIES_MAX)
     }
 
-    /// Hands over what is due, one batch.
-    pub async fn step(&self) -> Stepped {
+    /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
+    fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
+        if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
+            return Stepped::Idle;
+        }
         let batch = self.take();
         if batch.is_empty() {
             return Stepped::Idle;
         }
-        self.fire(batch).await;
+        let near = self.clone();
+        firing.spawn(async move { near.fire(batch).await });
         Stepped::More
     }
 
@@ -174,14 +178,7 @@ impl Near {
         let mut deadline = None;
         loop {
             metrics::gauge!("tickwheel_near_tasks").set(self.len() as f64);
-            while firing.len() < limits::PUBLISHES_IN_FLIGHT_MAX {
-                let batch = self.take();
-                if batch.is_empty() {
-                    break;
-                }
-                let near = self.clone();
-                firing.spawn(async move { near.fire(batch).await });
-            }
+            while self.step(&mut firing) == Stepped::More {}
             if stop.is_cancelled() {
                 let end = *deadline.get_or_insert_with(|| self.ctx.time.moment().after(drain));
                 if (self.is_empty() && firing.is_empty()) || self.ctx.time.moment() >= end {

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    context::Context,
+    context::{Context, Stepped},
     look::Looker,
     place::Placer,
     send::{Sender, Sending, Unsent},
@@ -82,6 +82,20 @@ impl Publisher {
         let batch = state.ahead.pop_due(now, limits::STEP_ENTRIES_MAX);
         state.in_flight += batch.len();
         batch
+    }
+
+    /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
+    fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
+        if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
+            return Stepped::Idle;
+        }
+        let batch = self.take();
+        if batch.is_empty() {
+            return Stepped::Idle;
+        }
+        let publisher = self.clone();
+        firing.spawn(async move { publisher.fire(batch).await });
+        Stepped::More
     }
 
     async fn fire(&self, batch: Vec<Held>) {
@@ -228,14 +242,7 @@ impl Publisher {
     pub(super) async fn run(self) {
         let mut firing = JoinSet::new();
         loop {
-            while firing.len() < limits::PUBLISHES_IN_FLIGHT_MAX {
-                let batch = self.take();
-                if batch.is_empty() {
-                    break;
-                }
-                let publisher = self.clone();
-                firing.spawn(async move { publisher.fire(batch).await });
-            }
+            while self.step(&mut firing) == Stepped::More {}
             let full = firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX;
             let next = if full {
                 None

@@ -15,6 +15,7 @@ use super::{
     near::{Near, NearTask},
     place::{Placed, Placer},
     send::Sending,
+    topics::Topics,
 };
 use crate::{
     limits,
@@ -45,17 +46,20 @@ pub struct Registrar {
     hands: Hands,
     placer: Placer,
     near: Near,
+    topics: Topics,
 }
 
 impl Registrar {
     /// Registers through these.
     #[must_use]
-    pub const fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+    pub fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+        let topics = Topics::new(Arc::clone(&ctx));
         Self {
             ctx,
             hands,
             placer,
             near,
+            topics,
         }
     }
 
@@ -217,6 +221,7 @@ impl Registrar {
         match fault {
             Some(fault) => Err(fault),
             None => {
+                self.topics.expect(&task.spec);
                 metrics::counter!("tickwheel_tasks_registered_total", "target" => target)
                     .increment(1);
                 Ok(find::unwritten_view(task.id, &task.spec, task.start))

@@ -31,7 +31,6 @@ pub struct Gate(watch::Sender<Phase>);
 
 impl Gate {
     /// Returns a closed gate and the router that stands in front of it.
-    #[must_use]
     pub fn closed(reason: &str) -> (Self, Router) {
         let (sender, receiver) = watch::channel(Phase::Waiting(reason.to_owned()));
         (

@@ -82,3 +82,23 @@ fn method_name(method: &Method) -> &'static str {
         _ => "other",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_answer_that_tells_nothing_of_the_inside() {
+        for panic in [
+            Box::new("secret") as Box<dyn Any + Send>,
+            Box::new("secret".to_owned()),
+            Box::new(7),
+        ] {
+            let response = panicked(panic);
+            assert_eq!(response.status(), 500);
+            let error = response.extensions().get::<Error>().unwrap();
+            assert_eq!(error.code, Code::Internal);
+            assert!(!error.detail.contains("secret"));
+        }
+    }
+}

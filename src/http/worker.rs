@@ -143,7 +143,7 @@ pub(super) async fn settle(State(state): State<Api>, request: Request) -> Result
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
-        settle_request(json::read_item::<SettleItem>(item)?)
+        settle_request(&json::read_item::<SettleItem>(item)?)
     });
     let results = batch
         .answer(async |items: Vec<api::SettleRequest>| {

@@ -37,6 +37,12 @@ impl LowWater {
         self.mark
     }
 
+    /// Returns the offset behind the last delivery.
+    #[must_use]
+    pub fn end(&self) -> i64 {
+        self.items.back().map_or(self.mark, |last| last.offset + 1)
+    }
+
     /// Returns how many offsets are remembered: unhandled ones, and handled ones behind them.
     #[must_use]
     pub fn remembered(&self) -> usize {
@@ -159,6 +165,7 @@ mod tests {
                 }
                 let expected = open.first().copied().unwrap_or(last + 1).max(start);
                 prop_assert_eq!(low_water.mark(), expected);
+                prop_assert_eq!(low_water.end(), last + 1);
                 prop_assert!(low_water.mark() >= before);
             }
         }

@@ -1,5 +1,5 @@
 //! Every metric of the service: name, kind, labels, meaning. The documentation is made from this table, and a test
-//! makes sure that nothing is recorded that is not in it.
+//! makes sure that it holds what is recorded, and nothing else.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
@@ -90,11 +90,6 @@ pub const METRICS: &[Metric] = &[
         "Ticks of the clock by what became of them: won, lost, unknown.",
     ),
     gauge(
-        "tickwheel_due_unfired_age_seconds",
-        &["wheel"],
-        "Age of the oldest due entry that is not fired yet.",
-    ),
-    gauge(
         "tickwheel_wheels_owned",
         &[],
         "Wheels that this node scans.",
@@ -103,6 +98,11 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_wheel_takeovers_total",
         &["reason"],
         "Wheels taken over from another node, or from nobody.",
+    ),
+    gauge(
+        "tickwheel_due_unfired_age_seconds",
+        &["wheel"],
+        "How long the oldest due entry of a wheel of this node has waited.",
     ),
     gauge(
         "tickwheel_near_tasks",
@@ -153,6 +153,21 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_queue_publish_errors_total",
         &["kind"],
         "Publications that failed.",
+    ),
+    seconds(
+        "tickwheel_callback_duration_seconds",
+        &["callback", "outcome"],
+        "Duration of attempts, in the worker.",
+    ),
+    gauge(
+        "tickwheel_worker_running",
+        &["callback"],
+        "Attempts that run at the moment, in the worker.",
+    ),
+    counter(
+        "tickwheel_worker_undecodable_total",
+        &["callback"],
+        "Messages that the worker could not read and left out.",
     ),
     counter(
         "tickwheel_http_requests_total",
@@ -234,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_code_records_is_in_the_table() {
+    fn the_table_holds_what_the_code_records_and_nothing_else() {
         let known: BTreeSet<_> = METRICS.iter().map(|m| m.name.to_owned()).collect();
         let mut used = BTreeSet::new();
         collect(
@@ -244,6 +259,8 @@ mod tests {
         assert!(!used.is_empty());
         let missing: Vec<_> = used.difference(&known).collect();
         assert!(missing.is_empty(), "not in the table: {missing:?}");
+        let unused: Vec<_> = known.difference(&used).collect();
+        assert!(unused.is_empty(), "never recorded: {unused:?}");
     }
 
     /// Finds the names in `counter!("...`, `gauge!("...` and `histogram!("...`.

@@ -172,8 +172,8 @@ impl Worker {
             () = &mut shutdown => return Ok(()),
             groups = subscribe(server.as_ref(), &request, &time) => groups?,
         };
-        let consumers = self.open(&groups)?;
-        let names: Vec<&String> = self.callbacks.keys().collect();
+        let names: Vec<String> = self.callbacks.keys().cloned().collect();
+        let consumers = open(&mut self.source, &names, &groups, &time).await?;
         tracing::info!(worker = self.name, callbacks = ?names, "worker started");
         let mut parts = self.start(consumers)?;
         let ended = tokio::select! {
@@ -189,23 +189,6 @@ impl Worker {
             std::panic::resume_unwind(panic);
         }
         Ok(())
-    }
-
-    fn open(&mut self, groups: &BTreeMap<String, String>) -> Result<Consumers, Error> {
-        let callbacks = self.callbacks.keys();
-        callbacks
-            .map(|callback| {
-                let topics = Priority::ALL.map(|priority| message::topic(callback, priority));
-                let own = message::group(callback);
-                let group = groups.get(callback).unwrap_or(&own);
-                let opened = self.source.open(callback, group, &topics);
-                let consumer = opened.map_err(|source| Error::Queue {
-                    callback: callback.clone(),
-                    source,
-                })?;
-                Ok((callback.clone(), consumer))
-            })
-            .collect()
     }
 
     fn start(&self, consumers: Consumers) -> Result<Parts, Error> {
@@ -321,4 +304,25 @@ async fn subscribe(
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+async fn open(
+    source: &mut Source,
+    callbacks: &[String],
+    groups: &BTreeMap<String, String>,
+    time: &TimeSource,
+) -> Result<Consumers, Error> {
+    let mut consumers = Consumers::new();
+    for callback in callbacks {
+        let topics = Priority::ALL.map(|priority| message::topic(callback, priority));
+        let own = message::group(callback);
+        let group = groups.get(callback).unwrap_or(&own);
+        let opened = source.open(callback, group, &topics, time).await;
+        let consumer = opened.map_err(|source| Error::Queue {
+            callback: callback.clone(),
+            source,
+        })?;
+        consumers.push((callback.clone(), consumer));
+    }
+    Ok(consumers)
 }

@@ -2,15 +2,18 @@
 
 use std::{collections::HashMap, fmt};
 
-use crate::queue::{self, Consumer};
+use crate::{
+    queue::{
+        self, Consumer,
+        kafka::{KafkaConsumer, Settings},
+    },
+    time_source::TimeSource,
+};
 
 /// Where a worker's messages come from.
 pub enum Source {
     /// The service's Kafka cluster.
-    Kafka {
-        /// Its bootstrap servers, separated by commas.
-        brokers: String,
-    },
+    Kafka(Settings),
     /// A consumer for each callback, already in its group: for tests, and for queues of other kinds.
     Consumers(HashMap<String, Box<dyn Consumer>>),
 }
@@ -18,7 +21,7 @@ pub enum Source {
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kafka { brokers } => f.debug_struct("Kafka").field("brokers", brokers).finish(),
+            Self::Kafka(settings) => f.debug_tuple("Kafka").field(&settings.brokers).finish(),
             Self::Consumers(consumers) => f.debug_set().entries(consumers.keys()).finish(),
         }
     }
@@ -26,10 +29,9 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// The service's Kafka cluster: bootstrap servers, separated by commas.
-    pub fn kafka(brokers: impl Into<String>) -> Self {
-        Self::Kafka {
-            brokers: brokers.into(),
-        }
+    #[must_use]
+    pub fn kafka(brokers: &str) -> Self {
+        Self::Kafka(Settings::new(brokers))
     }
 
     /// A consumer for each callback by name.
@@ -39,16 +41,18 @@ impl Source {
     }
 
     /// Opens the consumer of a callback: a member of `group` that receives `topics`.
-    pub(super) fn open(
+    pub(super) async fn open(
         &mut self,
         callback: &str,
         group: &str,
         topics: &[String],
+        time: &TimeSource,
     ) -> Result<Box<dyn Consumer>, queue::Error> {
         match self {
-            Self::Kafka { brokers } => {
-                let reason = format!("no Kafka consumer yet: {brokers} {group} {topics:?}");
-                Err(queue::Error::Unsuitable { reason })
+            Self::Kafka(settings) => {
+                let connected =
+                    KafkaConsumer::connect(settings.clone(), time.clone(), group, topics);
+                Ok(Box::new(connected.await?))
             }
             Self::Consumers(consumers) => {
                 consumers

@@ -1,5 +1,10 @@
 //! Real processes for tests: the stack that `make test` has started, and nodes of the real program on it.
 
+#![allow(
+    dead_code,
+    reason = "shared by two test programs, each of which uses its part"
+)]
+
 use std::{
     fs::File,
     io::{BufRead, BufReader},
@@ -94,11 +99,16 @@ impl Cluster {
 
     /// The program with what every verb needs to reach the servers.
     pub(crate) fn program(&self, verb: &str) -> Command {
+        self.program_in(&self.keyspace, verb)
+    }
+
+    /// The same, on another keyspace.
+    pub(crate) fn program_in(&self, keyspace: &str, verb: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
         command
             .arg(verb)
             .args(["--store", "cassandra", "--cassandra", &self.stack.cassandra])
-            .args(["--keyspace", &self.keyspace, "--kafka", &self.stack.kafka])
+            .args(["--keyspace", keyspace, "--kafka", &self.stack.kafka])
             .stdin(Stdio::null());
         command
     }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    fmt::{self, Write as _},
+    fmt,
     hash::{BuildHasherDefault, Hash, Hasher},
     rc::Rc,
 };
@@ -83,13 +83,11 @@ fn way<S>(order: &[(Rc<S>, Step, usize)], to: usize) -> String {
     let mut at = to;
     while at != 0 {
         let (_, step, before) = &order[at];
-        steps.push(step);
+        steps.push(step.to_string());
         at = *before;
     }
-    steps.iter().rev().fold(String::new(), |mut text, step| {
-        let _ = write!(text, "{step} ");
-        text
-    })
+    steps.reverse();
+    steps.join(", ")
 }
 
 /// A hash that is fast where nothing is optimised: eight bytes a step, multiplied and rotated.
@@ -142,7 +140,7 @@ pub(super) fn holds<M: Model>(model: &M, states_max: usize) -> usize {
     if let Some((what, way)) = found.broken {
         panic!("{what} after {} states: {way}", found.states);
     }
-    println!("{} states", found.states);
+    eprintln!("{} states", found.states);
     found.states
 }
 
@@ -150,7 +148,7 @@ pub(super) fn holds<M: Model>(model: &M, states_max: usize) -> usize {
 pub(super) fn breaks<M: Model>(model: &M, states_max: usize, what: &str) {
     let found = search(model, states_max);
     match found.broken {
-        Some((got, way)) if got == what => println!("{} states: {way}", found.states),
+        Some((got, way)) if got == what => eprintln!("{} states: {way}", found.states),
         other => panic!("{what} was not found in {} states: {other:?}", found.states),
     }
 }

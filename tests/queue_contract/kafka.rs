@@ -4,6 +4,8 @@ use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
     client::DefaultClientContext,
     config::ClientConfig,
+    mocking::MockCluster,
+    types::{RDKafkaApiKey, RDKafkaRespErr},
 };
 
 use super::*;
@@ -128,4 +130,41 @@ async fn without_a_broker_every_call_ends_in_time() {
     publisher.close(Duration::from_secs(1)).await;
     let took = time.moment().since(begun);
     assert!(took < LIMIT, "{took:?}");
+}
+
+/// A broker inside librdkafka refuses each produce request with a reason to try again, for longer than a record may wait:
+/// what a producer sees that has lost a partition's leader for good (librdkafka#5430).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_that_is_stuck_while_the_brokers_answer_is_replaced() {
+    let time = TimeSource::real();
+    let cluster = MockCluster::new(1).unwrap();
+    cluster.create_topic("t", 1, 1).unwrap();
+    let settings = Settings {
+        publish_timeout: Duration::from_secs(6),
+        ..Settings::new(&cluster.bootstrap_servers())
+    };
+    let publisher = KafkaPublisher::connect(settings, time.clone()).unwrap();
+    let publish = || async {
+        let record = Record {
+            topic: "t".to_owned(),
+            create_topic: false,
+            partition: Partition::Fixed(0),
+            key: None,
+            value: Bytes::from_static(b"x"),
+            headers: Vec::new(),
+        };
+        publisher.publish(vec![record]).await.remove(0)
+    };
+    publish().await.unwrap();
+    assert_eq!(publisher.replacements(), 0);
+    let busy = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[busy; 10_000]);
+    let answer = publish().await;
+    assert!(
+        matches!(answer, Err(PublishError::Unconfirmed(_))),
+        "{answer:?}"
+    );
+    cluster.clear_request_errors(RDKafkaApiKey::Produce);
+    publish().await.unwrap();
+    assert_eq!(publisher.replacements(), 1);
 }

@@ -5,4 +5,4 @@ mod faults;
 mod firing;
 mod lifecycle;
 mod races;
-mod world;
+pub(crate) mod world;

@@ -180,8 +180,9 @@ async fn rows_that_cannot_be_understood_are_handed_out_and_stop_nothing() {
         ] {
             let due = due.0;
             let text = format!(
-                "INSERT INTO {{}}.wheel (wheel, slot, due_ms, id, generation, code, kind, flags, spills, start_ms, spec) \
-                 VALUES (1, {slot}, {due}, {id}, {generation}, {code}, {kind}, 0, 0, 1, {spec}) USING TIMESTAMP 4"
+                "INSERT INTO {{}}.wheel (wheel, slot, due_ms, id, generation, code, kind, flags, spills, \
+                 start_ms, spec) VALUES (1, {slot}, {due}, {id}, {generation}, {code}, {kind}, 0, 0, 1, {spec}) \
+                 USING TIMESTAMP 4"
             );
             keyspace.cql(&text).await;
         }

@@ -1,6 +1,8 @@
 //! The worker against a scripted service and the queue in memory, in virtual time.
 
+mod bench;
 mod script;
+mod starved;
 
 use std::{
     sync::{
@@ -10,134 +12,20 @@ use std::{
     time::Duration,
 };
 
+use bench::{Bench, EPOCH, message};
 use bytes::Bytes;
-use script::Script;
 use serde::Deserialize;
 use tickwheel::{
     http::dto::worker::{ClaimStatus, HeartbeatStatus, SettleItem, SettleOutcome},
-    model::{
-        backoff::Backoff,
-        ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
-        time::Millis,
-        wheel::WheelNumber,
-    },
-    queue::{
-        Consumer as _, Partition, Publisher as _, Record,
-        memory::{Keep, MemoryQueue},
-        message::{TaskMessage, group, topic},
-    },
-    time_source::TimeSource,
-    worker::{Builder, Context, Error, Job, Outcome, Raw, Source, Worker},
+    model::task::Priority,
+    queue::{Partition, Record, message::topic},
+    worker::{Context, Job, Outcome, Raw},
 };
-use tokio::{sync::Notify, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
-
-const EPOCH: Millis = Millis(1_800_000_000_000);
+use tokio::sync::Notify;
 
 #[derive(Debug, Deserialize)]
 struct Number {
     n: u32,
-}
-
-struct Bench {
-    time: TimeSource,
-    queue: MemoryQueue,
-    script: Arc<Script>,
-    stop: CancellationToken,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let time = TimeSource::simulated(EPOCH, 7);
-        let queue = MemoryQueue::new(time.clone(), 2, Keep::Everything);
-        for topic in topics() {
-            queue.create_topic(&topic, None);
-        }
-        Self {
-            script: Script::new(&time),
-            queue,
-            time,
-            stop: CancellationToken::new(),
-        }
-    }
-
-    fn builder(&self) -> Builder {
-        let consumer = self.queue.consumer(&group("c"), &topics());
-        Worker::builder()
-            .source(Source::consumers(vec![(
-                "c".to_owned(),
-                Box::new(consumer),
-            )]))
-            .calls(self.script.clone())
-            .time(self.time.clone())
-    }
-
-    fn run(&self, builder: Builder) -> JoinHandle<Result<(), Error>> {
-        let worker = builder.build().expect("the worker is complete");
-        tokio::spawn(worker.run_until(self.stop.clone().cancelled_owned()))
-    }
-
-    async fn end(&self, worker: JoinHandle<Result<(), Error>>) {
-        self.stop.cancel();
-        worker.await.expect("no panic").expect("a graceful end");
-    }
-
-    async fn publish(&self, number: u64, start: Millis, payload: &str) -> String {
-        let message = message(number, start, payload);
-        let id = message.id.to_string();
-        self.publish_record(message.to_record("c")).await;
-        id
-    }
-
-    async fn publish_record(&self, record: Record) {
-        let results = self.queue.handle().publish(vec![record]).await;
-        assert!(results.iter().all(Result::is_ok), "{results:?}");
-    }
-
-    /// Counts what a new member of the group gets: what was not handled.
-    async fn unhandled(&self) -> usize {
-        let mut consumer = self.queue.consumer(&group("c"), &topics());
-        let received = consumer.receive(100, Duration::from_secs(1)).await;
-        received.expect("the queue answers").len()
-    }
-
-    fn settled(&self) -> Vec<SettleItem> {
-        self.script.state().settled.clone()
-    }
-}
-
-fn topics() -> [String; 3] {
-    Priority::ALL.map(|priority| topic("c", priority))
-}
-
-fn message(number: u64, start: Millis, payload: &str) -> TaskMessage {
-    TaskMessage {
-        id: TaskId::new(start, WheelNumber::from_low_bits(number as u16), number),
-        generation: 0,
-        expected_attempt: 0,
-        start,
-        published: start,
-        spec: Spec {
-            target: Target::Callback {
-                name: "c".to_owned(),
-            },
-            collection: String::new(),
-            priority: Priority::Normal,
-            max_attempts: 5,
-            backoff: Backoff::DEFAULT,
-            claim_timeout: Duration::from_secs(60),
-            heartbeat_timeout: Duration::from_secs(30),
-            expire_after: None,
-            retention: Duration::from_secs(3600),
-            create_time: start,
-            body: Body::Inline(Content {
-                payload: Bytes::copy_from_slice(payload.as_bytes()),
-                content_type: "application/json".to_owned(),
-                ..Content::default()
-            }),
-        },
-    }
 }
 
 fn only(settled: &[SettleItem]) -> &SettleItem {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     json::read,
-    task_response::TaskResponse,
+    task_response::{TaskResponse, TaskState},
     task_view::task_response,
     worker::{
         ClaimItem, ClaimResponse, ClaimResult, HeartbeatItem, SettleItem, SettleResult, View,
@@ -138,6 +138,27 @@ fn a_finished_task_reads_with_everything() {
         text,
         "clients read what we write"
     );
+}
+
+#[test]
+fn a_state_is_called_the_same_everywhere() {
+    for state in [
+        VisibleState::Scheduled,
+        VisibleState::Enqueued,
+        VisibleState::Claimed,
+        VisibleState::Processing,
+        VisibleState::Succeeded,
+        VisibleState::Failed,
+        VisibleState::Retrying,
+        VisibleState::Cancelled,
+        VisibleState::Expired,
+        VisibleState::Dead,
+        VisibleState::Published,
+    ] {
+        let wire = TaskState::from(state);
+        assert_eq!(wire.to_string(), state.name());
+        assert_eq!(serde_json::to_value(wire).unwrap(), state.name());
+    }
 }
 
 #[test]
@@ -296,7 +317,7 @@ fn a_claimed_task_carries_all_that_a_worker_needs() {
 
 fn settle(fields: &str) -> Result<Outcome, Error> {
     let text = format!(r#"{{"id":"{}","attempt":1,{fields}}}"#, id());
-    settle_request(read::<SettleItem>(&text)?).map(|request| request.outcome)
+    settle_request(&read::<SettleItem>(&text)?).map(|request| request.outcome)
 }
 
 #[test]

@@ -28,4 +28,8 @@ pub(in crate::http) use violations::{Violations, name, shorten};
 #[cfg(test)]
 mod answer_tests;
 #[cfg(test)]
+mod bounds_tests;
+#[cfg(test)]
+mod mutation_tests;
+#[cfg(test)]
 mod request_tests;

@@ -67,6 +67,7 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         wrong,
     );
     target::only_callback_fields(&request, wrong);
+    let rules = rules(&request, context.now, wrong);
     let parts = target::read(request.callback, request.kafka, wrong);
     let payload = content::read(
         Parts {
@@ -77,42 +78,6 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         wrong,
     );
     let labels = labels(request.labels.unwrap_or_default(), wrong);
-    let spec = Spec {
-        target: Target::Callback {
-            name: String::new(),
-        },
-        collection: request
-            .collection
-            .and_then(|text| wrong.take("/collection", name(text)))
-            .unwrap_or_default(),
-        priority: request.priority.map_or_else(Default::default, Into::into),
-        max_attempts: attempts(request.max_attempts, wrong),
-        backoff: backoff(request.retry.as_ref(), wrong),
-        claim_timeout: read_duration(
-            "/claim_timeout",
-            request.claim_timeout,
-            CLAIM_TIMEOUT_MIN,
-            wrong,
-        )
-        .unwrap_or(CLAIM_TIMEOUT_DEFAULT),
-        heartbeat_timeout: read_duration(
-            "/heartbeat_timeout",
-            request.heartbeat_timeout,
-            HEARTBEAT_TIMEOUT_MIN,
-            wrong,
-        )
-        .unwrap_or(HEARTBEAT_TIMEOUT_DEFAULT),
-        expire_after: read_duration(
-            "/expire_after",
-            request.expire_after,
-            Duration::from_millis(1),
-            wrong,
-        ),
-        retention: read_duration("/retention", request.retention, RETENTION_MIN, wrong)
-            .unwrap_or(RETENTION_DEFAULT),
-        create_time: context.now,
-        body: Body::Apart { bytes: 0 },
-    };
     violations.finish()?;
     let Some(parts) = parts else {
         return Err(Error::new(Code::Internal, "a task without target passed"));
@@ -131,9 +96,45 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         spec: Spec {
             target: parts.target,
             body: Body::Inline(content),
-            ..spec
+            ..rules
         },
     })
+}
+
+/// Reads everything that is neither target nor content.
+fn rules(request: &TaskRequest, now: Millis, wrong: &mut Violations) -> Spec {
+    let moment = Duration::from_millis(1);
+    let collection = request.collection.clone();
+    let claim_timeout = request.claim_timeout.as_ref();
+    let heartbeat_timeout = request.heartbeat_timeout.as_ref();
+    let expire_after = request.expire_after.as_ref();
+    let retention = request.retention.as_ref();
+    Spec {
+        // Target and body are put in by the caller, once they are known to be good.
+        target: Target::Callback {
+            name: String::new(),
+        },
+        body: Body::Apart { bytes: 0 },
+        collection: collection
+            .and_then(|text| wrong.take("/collection", name(text)))
+            .unwrap_or_default(),
+        priority: request.priority.map_or_else(Default::default, Into::into),
+        max_attempts: attempts(request.max_attempts, wrong),
+        backoff: backoff(request.retry.as_ref(), wrong),
+        claim_timeout: read_duration("/claim_timeout", claim_timeout, CLAIM_TIMEOUT_MIN, wrong)
+            .unwrap_or(CLAIM_TIMEOUT_DEFAULT),
+        heartbeat_timeout: read_duration(
+            "/heartbeat_timeout",
+            heartbeat_timeout,
+            HEARTBEAT_TIMEOUT_MIN,
+            wrong,
+        )
+        .unwrap_or(HEARTBEAT_TIMEOUT_DEFAULT),
+        expire_after: read_duration("/expire_after", expire_after, moment, wrong),
+        retention: read_duration("/retention", retention, RETENTION_MIN, wrong)
+            .unwrap_or(RETENTION_DEFAULT),
+        create_time: now,
+    }
 }
 
 /// Converts the new start of a task.
@@ -171,11 +172,11 @@ fn check_size(content: &Content, bytes_max: usize) -> Result<(), Error> {
 
 pub(super) fn read_duration(
     pointer: &str,
-    text: Option<DurationText>,
+    text: Option<&DurationText>,
     least: Duration,
     violations: &mut Violations,
 ) -> Option<Duration> {
-    text.and_then(|text| violations.take(pointer, time::duration(&text, least)))
+    text.and_then(|text| violations.take(pointer, time::duration(text, least)))
 }
 
 fn attempts(wanted: Option<u32>, violations: &mut Violations) -> u32 {
@@ -192,9 +193,9 @@ fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> Backoff
     };
     let default = Backoff::DEFAULT;
     let zero = Duration::ZERO;
-    let initial = read_duration("/retry/initial", policy.initial.clone(), zero, violations);
+    let initial = read_duration("/retry/initial", policy.initial.as_ref(), zero, violations);
     let initial = initial.unwrap_or(default.initial);
-    let max = read_duration("/retry/max", policy.max.clone(), zero, violations);
+    let max = read_duration("/retry/max", policy.max.as_ref(), zero, violations);
     if max.is_some_and(|max| max < initial) {
         violations.add("/retry/max", "must not be shorter than `initial`");
     }

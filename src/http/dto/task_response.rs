@@ -1,6 +1,6 @@
 //! Answers about tasks.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -134,6 +134,32 @@ pub enum TaskState {
     Dead,
     /// A `kafka` target's record was published.
     Published,
+}
+
+impl TaskState {
+    /// Returns the name used in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Enqueued => "enqueued",
+            Self::Claimed => "claimed",
+            Self::Processing => "processing",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Retrying => "retrying",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Dead => "dead",
+            Self::Published => "published",
+        }
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// The answer to a batch registration: one result per task, in order.

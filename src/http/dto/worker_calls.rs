@@ -89,13 +89,13 @@ pub fn heartbeat_request(item: &HeartbeatItem) -> Result<api::HeartbeatRequest, 
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn settle_request(item: SettleItem) -> Result<api::SettleRequest, Error> {
+pub fn settle_request(item: &SettleItem) -> Result<api::SettleRequest, Error> {
     let id = task_id(&item.id)?;
     let mut violations = Violations::default();
     let wrong = &mut violations;
-    allowed_fields(&item, wrong);
+    allowed_fields(item, wrong);
     let result = bounded("/result", item.result.as_deref(), RESULT_BYTES_MAX, wrong);
-    let delay = read_duration("/delay", item.delay, Duration::ZERO, wrong);
+    let delay = read_duration("/delay", item.delay.as_ref(), Duration::ZERO, wrong);
     let error = item.error.as_deref().map(kept_error).unwrap_or_default();
     violations.finish()?;
     let outcome = match item.outcome {

@@ -4,45 +4,48 @@
 //! a time, so that commits grow sparser with load. While the worker's pool is full, records are taken in hand up to a
 //! bound before the partitions are paused, because pausing throws away what librdkafka fetched ahead.
 //!
-//! librdkafka's own errors end nothing: it reconnects and rejoins by itself, and only what it calls fatal makes the next
-//! call begin with a new client.
+//! librdkafka's own errors end nothing: it reconnects and rejoins by itself. What it calls fatal, a partition that it
+//! has stopped fetching, and half a minute without any answer make the next call begin with a new client.
 
 use std::{
     fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, StreamExt as _, future};
 use rdkafka::{
-    TopicPartitionList,
-    client::ClientContext,
-    config::{FromClientConfigAndContext, RDKafkaLogLevel},
-    consumer::{
-        BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance, StreamConsumer,
-    },
+    config::FromClientConfigAndContext,
+    consumer::{CommitMode, Consumer as _, StreamConsumer},
     error::{KafkaError, KafkaResult, RDKafkaErrorCode},
-    message::{BorrowedMessage, Headers as _, Message as _},
-    topic_partition_list::Offset,
+    message::BorrowedMessage,
 };
+use tokio::task::JoinHandle;
 
 use super::{
-    Settings, blocking, discard,
+    Limit, Settings, blocking, discard,
+    events::{Events, lock, to_delivery, to_list},
     in_hand::{InHand, Place},
     link::Link,
+    stall::{self, Found, Stalls},
     topics::Topics,
     unavailable, unsuitable,
 };
 use crate::{
+    limits,
     queue::{Consumer, Delivery, Error},
-    time_source::TimeSource,
+    time_source::{Moment, TimeSource},
 };
 
-/// While something handled waits for the commit before it, how often it is tried again.
+/// Comparisons without an answer, about ten seconds apart, before the client is replaced.
+const UNANSWERED_MAX: u32 = 3;
+
+/// While a commit is on its way, how often it is looked whether the next one can begin.
 const COMMIT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Wait before a new client is made, so that one that fails at once is not made without end.
+const REPLACEMENT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long leaving the group may hold a shutdown up.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -57,8 +60,9 @@ pub struct KafkaConsumer {
     topics: Vec<String>,
     in_hand: Arc<Mutex<InHand>>,
     /// None after [`Consumer::close`] and, until the next call, after a fatal error.
-    client: Option<Client>,
+    client: Option<Arc<Client>>,
     closed: bool,
+    watch: Watch,
 }
 
 impl fmt::Debug for KafkaConsumer {
@@ -72,7 +76,8 @@ impl fmt::Debug for KafkaConsumer {
 
 impl KafkaConsumer {
     /// Subscribes. Topics that do not exist are created first if the cluster allows it; otherwise they are read as soon as
-    /// someone creates them. Needs a tokio runtime.
+    /// someone creates them. Needs a tokio runtime. A member that does not call [`Consumer::receive`] for a minute
+    /// loses its partitions.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
@@ -96,6 +101,7 @@ impl KafkaConsumer {
             in_hand: Arc::default(),
             client: None,
             closed: false,
+            watch: Watch::default(),
         };
         consumer.reconnect()?;
         Ok(consumer)
@@ -112,7 +118,8 @@ impl KafkaConsumer {
         client
             .subscribe(&topics)
             .map_err(|error| unsuitable(&error))?;
-        self.client = Some(client);
+        self.client = Some(Arc::new(client));
+        self.watch.begun = Some(self.time.moment());
         Ok(())
     }
 
@@ -160,9 +167,53 @@ impl KafkaConsumer {
         }
     }
 
+    /// Compares the consumer with the ends of its partitions now and then; an error has the client replaced.
+    fn watch(&mut self, client: &Arc<Client>) -> Result<(), Error> {
+        if let Some(question) = &mut self.watch.question {
+            let Some(found) = question.now_or_never() else {
+                return Ok(());
+            };
+            self.watch.question = None;
+            let drained = std::mem::take(&mut self.watch.drained);
+            let found = match found {
+                Ok(Ok(found)) => found,
+                Ok(Err(error)) => return self.unanswered(&error.to_string()),
+                Err(error) => return self.unanswered(&error.to_string()),
+            };
+            self.watch.unanswered = 0;
+            return match self.watch.stalls.compare(&found, drained) {
+                Some((topic, partition)) => {
+                    let reason = format!("{topic}/{partition} has records that do not arrive");
+                    Err(unavailable("receive", reason))
+                }
+                None => Ok(()),
+            };
+        }
+        let begun = self.watch.begun.get_or_insert_with(|| self.time.moment());
+        if self.time.moment().since(*begun) >= limits::CONSUMER_CHECK {
+            self.watch.begun = None;
+            let (client, positions) = (Arc::clone(client), self.in_hand().positions());
+            let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
+            let question = move || stall::ask(&client, &positions, &limit);
+            self.watch.question = Some(tokio::task::spawn_blocking(question));
+        }
+        Ok(())
+    }
+
+    /// Notes a comparison without an answer. Several in a row are an outage, or a client that finds no way back from one.
+    fn unanswered(&mut self, reason: &str) -> Result<(), Error> {
+        tracing::debug!(group = self.group, reason, "cannot compare with the ends");
+        self.watch.unanswered += 1;
+        if self.watch.unanswered < UNANSWERED_MAX {
+            return Ok(());
+        }
+        self.watch.unanswered = 0;
+        Err(unavailable("receive", reason))
+    }
+
     /// Begins a commit if something is handled and none is on its way.
     fn commit(&self, client: &Client) {
-        let marks = self.in_hand().begin_commit();
+        let marks = self.in_hand().begin_commit(self.time.moment());
         if marks.is_empty() {
             return;
         }
@@ -189,15 +240,17 @@ impl KafkaConsumer {
     }
 
     async fn receive_from(
-        &self,
-        client: &Client,
+        &mut self,
+        client: &Arc<Client>,
         max: usize,
         wait: Duration,
     ) -> Result<Vec<Delivery>, Error> {
         let until = self.time.moment().after(wait);
         loop {
+            self.watch(client)?;
             self.commit(client);
             self.gather(client, max)?;
+            self.watch.drained |= max > 0 && self.in_hand().count() < max;
             let (taken, full, paused, dirty) = {
                 let mut in_hand = self.in_hand();
                 let taken = in_hand.take(max);
@@ -205,6 +258,7 @@ impl KafkaConsumer {
                 (taken, in_hand.is_full(), in_hand.paused, dirty)
             };
             if !taken.is_empty() {
+                self.watch.unanswered = 0;
                 return Ok(taken);
             }
             if paused && max > 0 {
@@ -234,19 +288,21 @@ impl Consumer for KafkaConsumer {
         if self.client.is_none() {
             self.reconnect()?;
         }
-        let Some(client) = &self.client else {
+        let Some(client) = self.client.clone() else {
             return Ok(Vec::new());
         };
-        let received = self.receive_from(client, max, wait).await;
-        if let Err(error) = &received {
-            tracing::warn!(group = self.group, %error, "consumer must be replaced");
-            if let Some(client) = self.client.take() {
-                discard(client);
-            }
-            // The new member begins at the committed offsets; what is in hand comes again.
-            self.in_hand = Arc::default();
-        }
-        received
+        let received = self.receive_from(&client, max, wait).await;
+        let error = match received {
+            Err(error @ Error::Unavailable { .. }) => error,
+            other => return other,
+        };
+        tracing::warn!(group = self.group, %error, "consumer is replaced");
+        self.client = None;
+        discard(client);
+        // The new member begins at the committed offsets; what is in hand comes again.
+        self.in_hand = Arc::default();
+        self.time.sleep(wait.min(REPLACEMENT_PAUSE)).await;
+        Ok(Vec::new())
     }
 
     fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
@@ -261,6 +317,10 @@ impl Consumer for KafkaConsumer {
         let Some(client) = self.client.take() else {
             return;
         };
+        // A comparison on its way holds the client too. It has its own time limit, and its answer does not matter any more.
+        if let Some(Err(error)) = future::OptionFuture::from(self.watch.question.take()).await {
+            tracing::debug!(%error, "a comparison was given up");
+        }
         // Dropping the client revokes its partitions, which commits what is handled, and leaves the group.
         let left = self
             .time
@@ -283,115 +343,15 @@ impl Drop for KafkaConsumer {
     }
 }
 
-/// What librdkafka calls back while it is polled.
-struct Events {
-    link: Link,
-    in_hand: Arc<Mutex<InHand>>,
-}
-
-impl ClientContext for Events {
-    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        self.link.write_log(level, facility, message);
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        self.link.note(&error, reason);
-    }
-}
-
-impl ConsumerContext for Events {
-    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        let Rebalance::Revoke(list) = rebalance else {
-            return;
-        };
-        let marks = lock(&self.in_hand).revoke(&places(list));
-        // librdkafka waits for commits on their way before it gives the partitions up. After a lost membership they fail,
-        // and what was handled comes again to someone.
-        if !marks.is_empty()
-            && let Err(error) = consumer.commit(&to_list(&marks), CommitMode::Async)
-        {
-            tracing::debug!(%error, "cannot commit while giving partitions up");
-        }
-    }
-
-    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
-        match rebalance {
-            Rebalance::Assign(list) => {
-                tracing::info!(partitions = list.count(), "partitions assigned");
-                if lock(&self.in_hand).paused
-                    && let Err(error) = consumer.pause(list)
-                {
-                    tracing::debug!(%error, "cannot pause new partitions");
-                }
-            }
-            Rebalance::Revoke(list) => {
-                tracing::info!(partitions = list.count(), "partitions given up");
-            }
-            Rebalance::Error(error) => tracing::warn!(%error, "rebalance failed"),
-        }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let failed: Vec<Place> = match result {
-            Ok(()) => offsets
-                .elements()
-                .iter()
-                .filter(|element| element.error().is_err())
-                .map(|element| (element.topic().to_owned(), element.partition()))
-                .collect(),
-            Err(error) => {
-                tracing::debug!(%error, "commit failed");
-                places(offsets)
-            }
-        };
-        lock(&self.in_hand).end_commit(&failed);
-    }
-}
-
-fn lock(in_hand: &Mutex<InHand>) -> MutexGuard<'_, InHand> {
-    in_hand.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn places(list: &TopicPartitionList) -> Vec<Place> {
-    list.elements()
-        .iter()
-        .map(|element| (element.topic().to_owned(), element.partition()))
-        .collect()
-}
-
-fn to_list(marks: &[(Place, i64)]) -> TopicPartitionList {
-    let mut list = TopicPartitionList::with_capacity(marks.len());
-    for ((topic, partition), mark) in marks {
-        if let Err(error) = list.add_partition_offset(topic, *partition, Offset::Offset(*mark)) {
-            tracing::error!(topic, partition, mark, %error, "an offset cannot be committed");
-        }
-    }
-    list
-}
-
-fn to_delivery(message: &BorrowedMessage<'_>) -> Delivery {
-    let copy = Bytes::copy_from_slice;
-    let headers = || {
-        let headers = message
-            .headers()
-            .into_iter()
-            .flat_map(|headers| headers.iter());
-        headers
-            .map(|header| {
-                (
-                    header.key.to_owned(),
-                    header.value.map_or_else(Bytes::new, copy),
-                )
-            })
-            .collect()
-    };
-    Delivery {
-        topic: message.topic().to_owned(),
-        partition: message.partition(),
-        offset: message.offset(),
-        key: message.key().map(copy),
-        value: message.payload().map_or_else(Bytes::new, copy),
-        // The binding panics at a header name that is not UTF-8. A stranger's record must not stop the partition.
-        headers: catch_unwind(AssertUnwindSafe(headers)).unwrap_or_default(),
-    }
+/// Looks for partitions that are not fetched any more.
+#[derive(Default)]
+struct Watch {
+    stalls: Stalls,
+    /// When the last comparison ended.
+    begun: Option<Moment>,
+    question: Option<JoinHandle<KafkaResult<Found>>>,
+    /// Comparisons without an answer, one after the other.
+    unanswered: u32,
+    /// Everything fetched was taken at some time since the last comparison.
+    drained: bool,
 }

@@ -120,7 +120,7 @@ impl ProducerContext for Reports {
             }
             Err((error, _)) => {
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
-                    self.link.set_fatal();
+                    self.link.spend("it failed for good");
                 }
                 Err(failure(error))
             }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::{
     limits,
     queue::{Delivery, low_water::LowWater},
+    time_source::Moment,
 };
 
 /// A topic and one of its partitions.
@@ -26,8 +27,8 @@ pub(super) struct InHand {
     partitions: BTreeMap<Place, Assigned>,
     records: VecDeque<Delivery>,
     bytes: usize,
-    /// A commit is on its way: what is handled meanwhile goes with the next one.
-    committing: bool,
+    /// A commit is on its way since then, of these: what is handled meanwhile goes with the next one.
+    committing: Option<(Moment, Vec<Place>)>,
     /// The partitions are paused.
     pub(super) paused: bool,
 }
@@ -61,6 +62,15 @@ impl InHand {
         self.records.len() >= limits::IN_HAND_RECORDS_MAX || self.bytes >= limits::IN_HAND_BYTES_MAX
     }
 
+    /// Returns the offset that is expected next, for the partitions of which something was received.
+    pub(super) fn positions(&self) -> BTreeMap<Place, i64> {
+        let next = |assigned: &Assigned| assigned.low_water.end();
+        self.partitions
+            .iter()
+            .map(|(place, assigned)| (place.clone(), next(assigned)))
+            .collect()
+    }
+
     /// Notes deliveries that were handled; those of a partition that was taken away are passed over.
     pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
         for (topic, partition, offset) in deliveries {
@@ -70,25 +80,32 @@ impl InHand {
         }
     }
 
-    /// Tells whether something is handled and not committed.
+    /// Tells whether something is handled and not committed for certain.
     pub(super) fn has_commits(&self) -> bool {
         let moved = |assigned: &Assigned| assigned.low_water.mark() > assigned.committed;
-        self.partitions.values().any(moved)
+        self.committing.is_some() || self.partitions.values().any(moved)
     }
 
-    /// Returns what to commit now; nothing while a commit is on its way.
-    pub(super) fn begin_commit(&mut self) -> Vec<(Place, i64)> {
-        if self.committing {
-            return Vec::new();
+    /// Returns what to commit now; nothing while a commit is on its way, unless that takes too long.
+    pub(super) fn begin_commit(&mut self, now: Moment) -> Vec<(Place, i64)> {
+        if let Some((since, places)) = self.committing.take() {
+            if now.since(since) < limits::COMMIT_TIMEOUT {
+                self.committing = Some((since, places));
+                return Vec::new();
+            }
+            self.end_commit(&places);
         }
         let marks = self.take_marks(|_| true);
-        self.committing = !marks.is_empty();
+        if !marks.is_empty() {
+            let places = marks.iter().map(|(place, _)| place.clone()).collect();
+            self.committing = Some((now, places));
+        }
         marks
     }
 
     /// Notes the end of a commit; one that failed is made again with what was handled since.
     pub(super) fn end_commit(&mut self, failed: &[Place]) {
-        self.committing = false;
+        self.committing = None;
         for place in failed {
             if let Some(assigned) = self.partitions.get_mut(place) {
                 assigned.committed = i64::MIN;
@@ -132,6 +149,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time_source::TimeSource;
 
     fn delivery(partition: i32, offset: i64) -> Delivery {
         Delivery {
@@ -148,6 +166,10 @@ mod tests {
         in_hand.handled(&[("t".to_owned(), partition, offset)]);
     }
 
+    fn now() -> Moment {
+        TimeSource::real().moment()
+    }
+
     fn place(partition: i32) -> Place {
         ("t".to_owned(), partition)
     }
@@ -158,11 +180,11 @@ mod tests {
         in_hand.push(delivery(0, 7));
         in_hand.push(delivery(0, 8));
         handle(&mut in_hand, 0, 7);
-        assert_eq!(in_hand.begin_commit(), vec![(place(0), 8)]);
+        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 8)]);
         handle(&mut in_hand, 0, 8);
-        assert_eq!(in_hand.begin_commit(), vec![]);
+        assert_eq!(in_hand.begin_commit(now()), vec![]);
         in_hand.end_commit(&[]);
-        assert_eq!(in_hand.begin_commit(), vec![(place(0), 9)]);
+        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 9)]);
     }
 
     #[test]
@@ -170,11 +192,22 @@ mod tests {
         let mut in_hand = InHand::default();
         in_hand.push(delivery(0, 7));
         handle(&mut in_hand, 0, 7);
-        in_hand.begin_commit();
-        assert!(!in_hand.has_commits());
+        in_hand.begin_commit(now());
         in_hand.end_commit(&[place(0)]);
         assert!(in_hand.has_commits());
-        assert_eq!(in_hand.begin_commit(), vec![(place(0), 8)]);
+        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 8)]);
+    }
+
+    #[test]
+    fn a_commit_without_an_answer_is_made_again() {
+        let mut in_hand = InHand::default();
+        in_hand.push(delivery(0, 7));
+        handle(&mut in_hand, 0, 7);
+        let begun = now();
+        assert_eq!(in_hand.begin_commit(begun), vec![(place(0), 8)]);
+        assert_eq!(in_hand.begin_commit(begun), vec![]);
+        let later = begun.after(limits::COMMIT_TIMEOUT);
+        assert_eq!(in_hand.begin_commit(later), vec![(place(0), 8)]);
     }
 
     #[test]
@@ -233,7 +266,7 @@ mod tests {
                             handle(&mut in_hand, one.0, one.1);
                         }
                     }
-                    Step::Begin => commits = in_hand.begin_commit(),
+                    Step::Begin => commits = in_hand.begin_commit(now()),
                     Step::End(ok) => {
                         let failed: Vec<Place> = commits.drain(..).map(|(place, _)| place).collect();
                         in_hand.end_commit(if ok { &[] } else { &failed });

@@ -17,7 +17,7 @@ pub(super) struct Link {
     /// Who is connected, for the log.
     name: String,
     down: AtomicBool,
-    fatal: AtomicBool,
+    spent: AtomicBool,
 }
 
 impl Link {
@@ -25,7 +25,7 @@ impl Link {
         Self {
             name: name.to_owned(),
             down: AtomicBool::new(false),
-            fatal: AtomicBool::new(false),
+            spent: AtomicBool::new(false),
         }
     }
 
@@ -46,21 +46,26 @@ impl Link {
     }
 
     /// Tells whether the client has to be replaced.
-    pub(super) fn is_fatal(&self) -> bool {
-        self.fatal.load(Ordering::Relaxed)
+    pub(super) fn is_spent(&self) -> bool {
+        self.spent.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_fatal(&self) {
-        self.fatal.store(true, Ordering::Relaxed);
+    /// Has the client replaced.
+    pub(super) fn spend(&self, reason: &str) {
+        if self.spent.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.down.load(Ordering::Relaxed) {
+            tracing::debug!(client = self.name, reason, "kafka client is replaced");
+        } else {
+            tracing::warn!(client = self.name, reason, "kafka client is replaced");
+        }
     }
 
     pub(super) fn note(&self, error: &KafkaError, reason: &str) {
         match error.rdkafka_error_code() {
             Some(RDKafkaErrorCode::AllBrokersDown) => self.failed(reason),
-            Some(RDKafkaErrorCode::Fatal) => {
-                self.set_fatal();
-                tracing::warn!(client = self.name, reason, "kafka client must be replaced");
-            }
+            Some(RDKafkaErrorCode::Fatal) => self.spend(reason),
             _ => {
                 tracing::debug!(client = self.name, %error, reason, "kafka client reports an error")
             }

@@ -9,10 +9,13 @@
 
 mod consumer;
 mod delivery;
+mod events;
 mod in_hand;
 mod link;
+mod outgoing;
 mod progress;
 mod publisher;
+mod stall;
 mod topics;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -87,7 +90,9 @@ impl Settings {
             // New topics and partitions are noticed in seconds; the default is five minutes.
             .set("topic.metadata.refresh.interval.ms", "10000")
             .set("socket.keepalive.enable", "true")
-            .set("socket.timeout.ms", "10000");
+            .set("socket.timeout.ms", "10000")
+            // A connection that came into a full backlog is never answered: the default waits 30 s for it.
+            .set("socket.connection.setup.timeout.ms", "5000");
         config
     }
 

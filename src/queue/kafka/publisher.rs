@@ -1,11 +1,11 @@
 //! The publishing side: one idempotent producer.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -13,23 +13,23 @@ use std::{
 use async_trait::async_trait;
 use rdkafka::{
     config::FromClientConfigAndContext,
-    error::{KafkaError, RDKafkaErrorCode},
-    message::{Header, OwnedHeaders},
-    producer::{BaseRecord, Producer, ThreadedProducer},
+    error::RDKafkaErrorCode,
+    producer::{Producer, ThreadedProducer},
 };
 
 use super::{
     Limit, Settings, blocking,
-    delivery::{Answer, Batch, Failure, Place, Reports, failure},
+    delivery::{Answer, Batch, Failure, Place, Reports},
     discard,
     link::Link,
+    outgoing::{choose, is_unconfirmed, measure, not_accepted, to_kafka},
     progress::Progress,
     topics::{self, Topics},
     unavailable, unsuitable,
 };
 use crate::{
     limits,
-    queue::{Error, Partition, Probe, PublishError, Publisher, Record},
+    queue::{Error, Probe, PublishError, Publisher, Record},
     time_source::{Moment, TimeSource},
 };
 
@@ -50,6 +50,9 @@ pub struct KafkaPublisher {
     /// None before the first use after a client was given up, and at the end.
     client: RwLock<Option<Arc<Client>>>,
     closed: AtomicBool,
+    replacements: AtomicU64,
+    /// Held while topics are asked for: when the last question ended without an answer, and why.
+    question: tokio::sync::Mutex<Option<(Moment, String)>>,
 }
 
 impl fmt::Debug for KafkaPublisher {
@@ -74,12 +77,14 @@ impl KafkaPublisher {
             settings,
             time,
             closed: AtomicBool::new(false),
+            replacements: AtomicU64::new(0),
+            question: tokio::sync::Mutex::new(None),
         })
     }
 
     /// Returns the producer; one that librdkafka has given up is replaced first.
     fn client(&self) -> Result<Arc<Client>, Error> {
-        let usable = |client: &Arc<Client>| !client.context().link.is_fatal();
+        let usable = |client: &Arc<Client>| !client.context().link.is_spent();
         let read = self.client.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = read.as_ref().filter(|client| usable(client)) {
             return Ok(Arc::clone(client));
@@ -92,8 +97,15 @@ impl KafkaPublisher {
         let client = Arc::new(new_client(&self.settings)?);
         if let Some(old) = write.replace(Arc::clone(&client)) {
             discard(old);
+            self.replacements.fetch_add(1, Ordering::Relaxed);
         }
         Ok(client)
+    }
+
+    /// Returns how often the producer was replaced, because it had failed for good or was stuck.
+    #[must_use]
+    pub fn replacements(&self) -> u64 {
+        self.replacements.load(Ordering::Relaxed)
     }
 
     /// Finds out how many partitions the topics of a batch have, creating our own where they are missing.
@@ -133,11 +145,21 @@ impl KafkaPublisher {
         found
     }
 
+    /// Asks for topics; one question at a time, so that an outage does not use up the blocking threads. Those who waited
+    /// for a question that nobody answered share its outcome.
     async fn look_up(
         &self,
         client: &Arc<Client>,
         open: Vec<String>,
     ) -> BTreeMap<String, topics::Answer> {
+        let asked = self.time.moment();
+        let mut silence = self.question.lock().await;
+        if let Some((since, reason)) = silence.as_ref()
+            && *since >= asked
+        {
+            let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
+            return open.into_iter().map(silent).collect();
+        }
         let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
         let (asker, question) = (Arc::clone(client), open.clone());
         let answers = blocking(move || topics::look_up(asker.client(), &question, &limit)).await;
@@ -145,8 +167,12 @@ impl KafkaPublisher {
             let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
             open.into_iter().map(silent).collect()
         });
+        *silence = None;
         for (topic, answer) in &answers {
             self.topics.learn(topic, answer);
+            if let topics::Answer::Silent(reason) = answer {
+                *silence = Some((self.time.moment(), reason.clone()));
+            }
         }
         answers
     }
@@ -154,7 +180,7 @@ impl KafkaPublisher {
     /// Sends the records at `indexes` and waits for their answers.
     async fn send(
         &self,
-        client: &Client,
+        client: &Arc<Client>,
         records: &[Record],
         indexes: &[usize],
         counts: &BTreeMap<String, Result<i32, PublishError>>,
@@ -180,11 +206,41 @@ impl KafkaPublisher {
                 Err(error) => batch.settle(place, Err(Failure::Final(error))),
             }
         }
-        let left = until.since(self.time.moment()) + GRACE;
-        if self.time.within(left, wait).await.is_none() {
-            tracing::debug!("records are still open, their batch is given up");
+        let mut wait = std::pin::pin!(wait);
+        let until = until.after(GRACE);
+        loop {
+            let left = until.since(self.time.moment());
+            let slice = left.min(limits::PRODUCER_STALL);
+            if self.time.within(slice, &mut wait).await.is_some() || left <= slice {
+                let answers = batch.take();
+                if !answers.is_empty() && answers.iter().all(is_unconfirmed) {
+                    // In an outage a new client does no harm, and this one may be all that is wrong.
+                    client
+                        .context()
+                        .link
+                        .spend("nothing was acknowledged in time");
+                }
+                return answers;
+            }
+            self.suspect(client, records.iter().map(|record| &record.topic))
+                .await;
         }
-        batch.take()
+    }
+
+    /// Has the producer replaced when records stay open although the brokers answer. What is open stays with the old one.
+    async fn suspect(&self, client: &Arc<Client>, topics: impl Iterator<Item = &String>) {
+        let link = &client.context().link;
+        // One batch asks for all that are open.
+        if link.is_spent() || self.question.try_lock().is_err() {
+            return;
+        }
+        let topics: BTreeSet<&String> = topics.collect();
+        let question = topics.into_iter().cloned().collect();
+        let answers = self.look_up(client, question).await;
+        let led = |answer| matches!(answer, &topics::Answer::Exists { led: true, .. });
+        if answers.values().any(led) {
+            link.spend("records stay open although the brokers answer");
+        }
     }
 
     /// Puts a record into the producer's buffer; while that is full, waits.
@@ -205,7 +261,7 @@ impl KafkaPublisher {
             let full = error.rdkafka_error_code() == Some(RDKafkaErrorCode::QueueFull);
             if !full || self.time.moment() >= until {
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
-                    client.context().link.set_fatal();
+                    client.context().link.spend("it failed for good");
                 }
                 return place.0.settle(place.1, Err(not_accepted(&error)));
             }
@@ -213,7 +269,8 @@ impl KafkaPublisher {
         }
     }
 
-    /// Decides what the caller is told; records that were refused in company are sent once more, alone.
+    /// Decides what the caller is told; records that were refused in company are sent once more, alone. They may then
+    /// lie behind later ones of their batch: the only case in which its order is not kept.
     async fn publish_all(&self, records: &[Record]) -> Vec<Result<(), PublishError>> {
         let until = self.time.moment().after(self.settings.publish_timeout);
         let client = match self.client() {
@@ -243,6 +300,10 @@ impl KafkaPublisher {
                 Failure::Final(error) => error,
                 Failure::Alone(reason) => PublishError::Refused(reason),
             }));
+        }
+        if client.context().link.is_spent() {
+            // Ours may be the last hold on it.
+            discard(client);
         }
         told
     }
@@ -355,59 +416,19 @@ fn own(wanted: &BTreeMap<String, bool>, topic: &str) -> bool {
     wanted.get(topic).copied().unwrap_or(false)
 }
 
-/// Chooses the partition; none leaves it to the hash of the key.
-fn choose(record: &Record, count: i32) -> Result<Option<i32>, PublishError> {
-    match record.partition {
-        Partition::OfWheel(wheel) => Ok(Some(wheel.partition(count))),
-        Partition::Fixed(partition) if (0..count).contains(&partition) => Ok(Some(partition)),
-        Partition::Fixed(partition) => Err(PublishError::NoSuchTopic(format!(
-            "{} has {count} partitions, not number {partition}",
-            record.topic
-        ))),
-        Partition::ByKey => Ok(None),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn to_kafka(
-    record: &Record,
-    partition: Option<i32>,
-    place: Place,
-) -> BaseRecord<'_, [u8], [u8], Place> {
-    let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-    for (key, value) in &record.headers {
-        headers = headers.insert(Header {
-            key,
-            value: Some(value.as_ref()),
-        });
-    }
-    BaseRecord {
-        topic: &record.topic,
-        partition,
-        payload: Some(record.value.as_ref()),
-        key: record.key.as_deref(),
-        timestamp: None,
-        headers: Some(headers),
-        delivery_opaque: place,
-    }
-}
-
-/// What the producer did not even buffer was alone at fault.
-fn not_accepted(error: &KafkaError) -> Failure {
-    match failure(error) {
-        Failure::Alone(reason) => Failure::Final(PublishError::Refused(reason)),
-        failure @ Failure::Final(_) => failure,
-    }
-}
-
-fn measure(took: Duration, answers: &[Result<(), PublishError>]) {
-    metrics::histogram!("tickwheel_queue_publish_duration_seconds").record(took.as_secs_f64());
-    for answer in answers {
-        let kind = match answer {
-            Ok(()) => continue,
-            Err(PublishError::Refused(_)) => "refused",
-            Err(PublishError::NoSuchTopic(_)) => "no_such_topic",
-            Err(PublishError::Unconfirmed(_)) => "unconfirmed",
-        };
-        metrics::counter!("tickwheel_queue_publish_errors_total", "kind" => kind).increment(1);
+    #[tokio::test]
+    async fn a_producer_that_was_given_up_is_replaced() {
+        let settings = Settings::new("127.0.0.1:1");
+        let publisher = KafkaPublisher::connect(settings, TimeSource::real()).unwrap();
+        let first = publisher.client().unwrap();
+        assert!(Arc::ptr_eq(&first, &publisher.client().unwrap()));
+        first.context().link.spend("as a test");
+        let second = publisher.client().unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &publisher.client().unwrap()));
     }
 }

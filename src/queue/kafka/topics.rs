@@ -35,8 +35,13 @@ const CREATION_PAUSE: Duration = Duration::from_millis(20);
 /// What a broker says about a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It has so many partitions.
-    Exists(i32),
+    /// It exists.
+    Exists {
+        /// How many partitions it has.
+        partitions: i32,
+        /// All of them can be written to now.
+        led: bool,
+    },
     /// It does not exist.
     Missing,
     /// It exists or not, but not for us.
@@ -77,8 +82,8 @@ impl Topics {
     pub(super) fn learn(&self, topic: &str, answer: &Answer) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match answer {
-            Answer::Exists(count) => {
-                known.insert(topic.to_owned(), (*count, self.time.moment()));
+            Answer::Exists { partitions, .. } => {
+                known.insert(topic.to_owned(), (*partitions, self.time.moment()));
             }
             Answer::Missing | Answer::Refused(_) => drop(known.remove(topic)),
             Answer::Silent(_) => {}
@@ -94,7 +99,7 @@ impl Topics {
     /// Turns an answer into what a publisher is told: with a silent broker what was known before is good enough.
     pub(super) fn resolve(&self, topic: &str, answer: Answer) -> Result<i32, PublishError> {
         match answer {
-            Answer::Exists(count) => Ok(count),
+            Answer::Exists { partitions, .. } => Ok(partitions),
             Answer::Missing => Err(PublishError::NoSuchTopic(topic.to_owned())),
             Answer::Refused(reason) => Err(PublishError::Refused(reason)),
             Answer::Silent(reason) => self
@@ -220,7 +225,10 @@ fn look_up_one<C: ClientContext>(client: &Client<C>, topic: &str, limit: &Limit)
         Some(code) => return Answer::Silent(code.to_string()),
     }
     match i32::try_from(found.partitions().len()) {
-        Ok(count @ 1..) => Answer::Exists(count),
+        Ok(partitions @ 1..) => Answer::Exists {
+            partitions,
+            led: found.partitions().iter().all(|one| one.leader() >= 0),
+        },
         _ => Answer::Silent("the topic has no partitions yet".to_owned()),
     }
 }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{
     Store,
     link::corrupt,
-    task::{NO_TTL, ttl_seconds},
+    ttl::{NO_TTL, ttl_seconds},
 };
 use crate::{
     limits::{STORE_READS_IN_FLIGHT_MAX, STORE_WRITES_IN_FLIGHT_MAX},
@@ -102,7 +102,7 @@ impl Store {
 
     pub(super) async fn list_parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {
         type Row = (i64, i64, Uuid, i32, i32, Option<String>, Option<Bytes>);
-        let limit = i32::try_from(max).unwrap_or(i32::MAX);
+        let limit = i32::try_from(max.max(1)).unwrap_or(i32::MAX);
         let values = (at.0.div_euclid(DAY_MS), limit);
         let statement = &self.statements.parked;
         let rows: Vec<Row> = self

@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{
     Store,
     link::{Found, Reply, corrupt, unavailable},
-    task::{NO_TTL, ttl_seconds},
+    ttl::{NO_TTL, ttl_seconds},
 };
 use crate::{
     limits::{GROUP_BYTES_MAX, GROUP_ROWS_MAX},
@@ -263,8 +263,8 @@ fn same_for_all(items: &[Item], settled: &Result<Reply, Error>) -> Vec<(usize, A
         .collect()
 }
 
-/// The rows that a refused batch names. Cassandra names those that exist; Scylla answers a row per statement, with nulls
-/// for one that does not.
+/// The rows that a refused batch names. Cassandra names those that exist; Scylla answers a row per statement, with
+/// nulls for one that does not.
 fn by_id(found: &[Found]) -> HashMap<Uuid, Seen> {
     let named = found.iter().filter_map(|row| {
         let id = row.get("id").and_then(CqlValue::as_uuid)?;

@@ -1,11 +1,11 @@
 //! The store on Cassandra 4.1 or later, or Scylla, through the `scylla` driver.
 //!
 //! # What it rests on
-//! - Consistency is QUORUM, and SERIAL for the rounds of conditional writes, everywhere and explicitly (the driver's
-//!   defaults are the LOCAL ones, and mixing the two loses linearizability).
+//! - Consistency is QUORUM, and SERIAL for the rounds of conditional writes, everywhere and explicitly: the driver's
+//!   defaults are the LOCAL ones, and mixing the two loses linearizability.
 //! - A table is written either conditionally or plainly, never both (`schemas/cassandra/tables.cql` says which).
-//! - The driver repeats nothing by itself: its default policy sends a conditional write again that may already have been
-//!   applied. Plain writes are repeated by the caller, with the same timestamp; conditional ones are not.
+//! - The driver repeats nothing by itself: its default policy sends a conditional write again that may already have
+//!   been applied. Plain writes are repeated by the caller, with the same timestamp; conditional ones are not.
 //! - Plain writes carry their own timestamps, so that a late repetition never wins over what came after it.
 //! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn.
 //!
@@ -18,6 +18,7 @@
 //! | `wheel`, `clock`, `task`, `node` | one trait of the seam each |
 //! | `body` | contents and what was set aside, for `wheel` |
 //! | `group` | conditional writes of tasks that share a partition |
+//! | `ttl` | how long rows live |
 //! | `setup` | creating the keyspace, and reading what it was made with |
 //! | `smoke` | proving that the server does what is needed |
 
@@ -31,6 +32,7 @@ mod setup;
 mod smoke;
 mod statements;
 mod task;
+mod ttl;
 mod wheel;
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -87,7 +89,8 @@ impl Settings {
             || name.len() > 48
         {
             return unsuitable(format!(
-                "{name:?} cannot name a keyspace: use at most 48 lower-case letters, digits and underscores, a letter first"
+                "{name:?} cannot name a keyspace: use at most 48 lower-case letters, digits and underscores, a \
+                 letter first"
             ));
         }
         if self.contact_points.is_empty() {
@@ -127,12 +130,16 @@ impl Store {
     /// there, not finished, or of another version: the reason says what to do.
     pub async fn connect(settings: &Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
         settings.check()?;
+        // Boxed: many requests one after the other make a future that no caller wants on its stack.
+        Box::pin(Self::connect_checked(settings, time)).await
+    }
+
+    async fn connect_checked(settings: &Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
         let link = Link::open(settings, time).await?;
         let meta = setup::read_meta(&link, &settings.keyspace).await?;
         let shape = meta.usable(&settings.keyspace)?;
-        Self::assemble(link, settings, shape, time)
-            .await
-            .map(Arc::new)
+        let store = Self::assemble(link, settings, shape, time).await?;
+        Ok(Arc::new(store))
     }
 
     async fn assemble(

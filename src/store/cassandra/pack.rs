@@ -1,7 +1,7 @@
 //! Plain writes, sent in as few requests as is safe: those of one partition go together.
 //!
-//! A batch into one partition is one mutation: one round trip, one log record. A batch over several partitions would make
-//! one server carry the others' work, so the rest goes one by one, many at a time.
+//! A batch into one partition is one mutation: one round trip, one log record. A batch over several partitions would
+//! make one server carry the others' work, so the rest goes one by one, many at a time.
 
 use futures_util::{StreamExt, stream};
 use scylla::{

@@ -1,8 +1,8 @@
 //! Creating the keyspace, and proving that the server does what the protocol rests on.
 //!
-//! [`init`] can be run again at any time: it adds what is missing and changes nothing. It marks the keyspace ready last,
-//! so that one that was interrupted is noticed at connect. It is meant to be run by one person at a time: servers without
-//! transactional schema changes may quarrel over a table that is created twice at once.
+//! [`init`] can be run again at any time: it adds what is missing and changes nothing. It marks the keyspace ready
+//! last, so that one that was interrupted is noticed at connect. It is meant to be run by one person at a time: servers
+//! without transactional schema changes may quarrel over a table that is created twice at once.
 
 use std::fmt;
 
@@ -47,6 +47,14 @@ pub async fn init(
     time: &TimeSource,
 ) -> Result<Initialized, Error> {
     settings.check()?;
+    Box::pin(init_checked(settings, shape, time)).await
+}
+
+async fn init_checked(
+    settings: &Settings,
+    shape: Shape,
+    time: &TimeSource,
+) -> Result<Initialized, Error> {
     let link = Link::open(settings, time).await?;
     let server = Server::ask(&link).await?;
     for statement in statements(KEYSPACE).chain(statements(TABLES)) {
@@ -225,8 +233,8 @@ impl Meta {
         let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
         if self.schema_version != SCHEMA_VERSION || self.consistency != CONSISTENCY {
             return unsuitable(format!(
-                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and consistency \
-                 {CONSISTENCY}: use the program that made it, or another keyspace"
+                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and \
+                 consistency {CONSISTENCY}: use the program that made it, or another keyspace"
             ));
         }
         if !self.ready {

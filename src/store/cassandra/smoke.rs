@@ -1,8 +1,8 @@
 //! A proof, on the server at hand, that conditional writes and claim groups do what the protocol rests on.
 //!
 //! They differ between servers and versions more than anything else: not supported beside tablets, not linearizable in
-//! some settings, answering a refusal with other columns. Better to refuse a server at `init` than to lose a claim race on
-//! it. The rows are those of invented tasks and vanish after a minute.
+//! some settings, answering a refusal with other columns. Better to refuse a server at `init` than to lose a claim race
+//! on it. The rows are those of invented tasks and vanish after a minute.
 
 use std::{sync::Arc, time::Duration};
 
@@ -99,8 +99,8 @@ async fn expect(
 fn refusal(what: &str, wanted: &impl std::fmt::Debug, got: &impl std::fmt::Debug) -> Error {
     Error::Unsuitable {
         reason: format!(
-            "its conditional writes do not work as needed: {what} gave {got:?} instead of {wanted:?}; use Cassandra 4.1 \
-             or later with `paxos_variant: v2`, or Scylla with a keyspace without tablets"
+            "its conditional writes do not work as needed: {what} gave {got:?} instead of {wanted:?}; use Cassandra \
+             4.1 or later with `paxos_variant: v2`, or Scylla with a keyspace without tablets"
         ),
     }
 }

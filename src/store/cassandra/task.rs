@@ -1,9 +1,6 @@
 //! The rows of tasks, and the heartbeats of their attempts.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -29,25 +26,6 @@ use crate::{
         row::{TaskColumns, to_i32},
     },
 };
-
-/// What the statements take for "lives for ever".
-pub(super) const NO_TTL: i32 = 0;
-
-/// The longest TTL that CQL takes: twenty years.
-const TTL_SECONDS_MAX: u64 = 20 * 365 * 24 * 3600;
-
-/// The last instant that every supported version can store as the end of a TTL (2038-01-19T03:14:06Z): a write that would
-/// expire later is refused by Cassandra before 5, and by 5 in its compatibility mode.
-const EXPIRY_MAX: Millis = Millis(2_147_483_646_000);
-
-/// Returns a TTL in whole seconds, rounded up; what would outlive what the server can store lives for ever instead.
-pub(super) fn ttl_seconds(ttl: Duration, now: Millis) -> i32 {
-    let seconds = ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0);
-    if seconds > TTL_SECONDS_MAX || now.after(ttl) > EXPIRY_MAX {
-        return NO_TTL;
-    }
-    i32::try_from(seconds.max(1)).unwrap_or(NO_TTL)
-}
 
 #[async_trait]
 impl TaskStore for Store {
@@ -274,23 +252,5 @@ impl PlainRow for HeartbeatValues {
 
     fn bytes(&self) -> usize {
         self.progress.len() + 64
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ttls_are_rounded_up_and_too_long_ones_are_none() {
-        let now = Millis(1_790_000_000_000);
-        assert_eq!(ttl_seconds(Duration::from_millis(1), now), 1);
-        assert_eq!(ttl_seconds(Duration::from_millis(1_001), now), 2);
-        assert_eq!(ttl_seconds(Duration::ZERO, now), 1);
-        let days = |days: u64| Duration::from_secs(days * 24 * 3600);
-        assert_eq!(ttl_seconds(days(365), now), 365 * 24 * 3600);
-        assert_eq!(ttl_seconds(days(12 * 365), now), NO_TTL);
-        assert_eq!(ttl_seconds(days(21 * 365), Millis(0)), NO_TTL);
-        assert_eq!(ttl_seconds(Duration::MAX, now), NO_TTL);
     }
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::{
     Store,
     pack::{PlainRow, write_packed},
+    ttl::{NO_TTL, ttl_seconds},
     wheel_column,
 };
 use crate::{
@@ -101,6 +102,7 @@ impl Store {
             behind,
             rows_max,
         } = *scan;
+        let rows_max = rows_max.max(1);
         let partition = (wheel.get().cast_signed(), slot.0);
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
         // Everything up to the lower bound belongs to another revolution, even where the key to read behind lies there.
@@ -308,12 +310,12 @@ fn entry_values(entry: &Entry, spec: Bytes, shape: &Shape) -> EntryValues {
 /// Returns how many seconds an entry lives: for ever (0) unless it is done.
 fn entry_ttl(entry: &Entry, shape: &Shape) -> i32 {
     if !matches!(entry.kind, Kind::Done { .. }) {
-        return super::task::NO_TTL;
+        return NO_TTL;
     }
     let written = Millis(entry.written.div_euclid(1000));
     let tick: Tick = shape.tick().tick_of(entry.key.due);
     let slot_end = shape.tick().end_of(tick).max(written);
-    super::task::ttl_seconds(written.until(slot_end) + DONE_TTL, written)
+    ttl_seconds(written.until(slot_end) + DONE_TTL, written)
 }
 
 #[cfg(test)]

@@ -128,28 +128,21 @@ fn rename(row: &mut ClockRow) {
 }
 
 /// Orders two nodes that are not in the same state, mostly.
-fn weight(
-    node: &Node,
-) -> (
-    Option<i64>,
-    Option<i64>,
-    Option<(Tick, Tick, Position, usize)>,
-) {
+fn weight(node: &Node) -> (Option<i64>, Option<i64>, Option<Reading>) {
     let version = |row: &ClockRow| row.version * 8 + row.opened.0 - BEGIN.0;
-    let term = node.term.as_ref();
+    let reading = |term: &Term| {
+        let fired = term.ledger.fired();
+        (term.cursor, term.erased, fired, term.held.len())
+    };
     (
         node.owned.as_ref().map(version),
         node.unknown.as_ref().map(version),
-        term.map(|term| {
-            (
-                term.cursor,
-                term.erased,
-                term.ledger.fired(),
-                term.held.len(),
-            )
-        }),
+        node.term.as_ref().map(reading),
     )
 }
+
+/// How far a term has read, erased and fired, and what it holds.
+type Reading = (Tick, Tick, Position, usize);
 
 impl Term {
     pub(super) fn new(row: &ClockRow) -> Self {

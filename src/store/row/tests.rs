@@ -1,9 +1,18 @@
-use std::time::Duration;
+//! Both ways, and what cannot be understood.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
 
 use super::*;
 use crate::model::{
     backoff::Backoff,
-    task::{Body, Content, Priority, Target},
+    clock::{ClockRow, Position},
+    entry::{DoneReason, Entry, Key, KeyCode},
+    ids::{NodeId, TaskId},
+    state::{Detail, Expect, State, TaskRow},
+    task::{Body, Content, Priority, Spec, Target},
+    time::{Millis, Tick},
     wheel::WheelNumber,
 };
 

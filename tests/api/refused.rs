@@ -1,91 +1,26 @@
-//! The HTTP API from outside: what every request gets that is refused before the service is asked.
+//! What is refused before the service is asked: never a 5xx, always with the place and the limit.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    reason = "helpers of tests may panic"
-)]
-
-use std::sync::Arc;
-
-use axum::{
-    Router,
-    body::{Body, Bytes, to_bytes},
-    http::{HeaderMap, Method, Request, StatusCode},
-};
-use serde_json::{Value, json};
-use tickwheel::{
-    flow::service::Service,
-    http::{Options, dto::problem::Problem, router, serve},
-    model::{ids::TaskId, time::Millis, wheel::WheelNumber},
-    time_source::TimeSource,
-};
+use axum::http::Method;
+use serde_json::json;
+use tickwheel::http::serve;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 use tokio_util::sync::CancellationToken;
-use tower::ServiceExt;
 
-/// A router whose service is never asked.
-fn api() -> Router {
-    let options = Options::new(TimeSource::real(), CancellationToken::new());
-    router(Arc::new(Service {}), options)
+use super::{Answer, Site, request, task_id};
+
+async fn send(request: axum::http::Request<axum::body::Body>) -> Answer {
+    Site::new().send(request).await
 }
 
-struct Answer {
-    status: StatusCode,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
-impl Answer {
-    fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", self.body))
-    }
-
-    /// Returns the problem, which every answer that is not a success must be.
-    #[track_caller]
-    fn problem(&self) -> Problem {
-        assert_eq!(self.headers["content-type"], "application/problem+json");
-        let problem: Problem = serde_json::from_slice(&self.body).unwrap();
-        assert_eq!(problem.status, self.status.as_u16());
-        assert_eq!(problem.kind, format!("/problems/{}", problem.code));
-        let trace_id = problem.trace_id.as_deref().unwrap_or_default();
-        assert_eq!(trace_id.len(), 32, "{problem:?}");
-        problem
-    }
-}
-
-async fn send(request: Request<Body>) -> Answer {
-    let response = api().oneshot(request).await.unwrap();
-    let (parts, body) = response.into_parts();
-    Answer {
-        status: parts.status,
-        headers: parts.headers,
-        body: to_bytes(body, usize::MAX).await.unwrap(),
-    }
-}
-
-fn request(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
-    Request::builder()
-        .method(method)
-        .uri(path)
-        .header("content-type", "application/json")
-        .body(body.into())
-        .unwrap()
-}
-
-async fn post(path: &str, body: impl Into<Body>) -> Answer {
+async fn post(path: &str, body: impl Into<axum::body::Body>) -> Answer {
     send(request(Method::POST, path, body)).await
 }
 
 async fn get(path: &str) -> Answer {
     send(request(Method::GET, path, "")).await
-}
-
-fn task_id() -> String {
-    TaskId::new(Millis(1_800_000_000_000), WheelNumber::new(0).unwrap(), 1).to_string()
 }
 
 #[tokio::test]
@@ -402,7 +337,8 @@ async fn a_server_stops_when_told_and_finishes_what_it_has() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = CancellationToken::new();
-    let server = tokio::spawn(serve(listener, api(), shutdown.clone()));
+    let site = Site::new();
+    let server = tokio::spawn(serve(listener, site.router.clone(), shutdown.clone()));
 
     let mut busy = TcpStream::connect(address).await.unwrap();
     let head = "POST /v1/tasks HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n";
@@ -424,4 +360,29 @@ async fn a_server_stops_when_told_and_finishes_what_it_has() {
     assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
     server.await.unwrap();
     assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_arrives_is_given_up() {
+    let never = futures_util::stream::pending::<Result<axum::body::Bytes, std::io::Error>>();
+    let problem = post("/v1/tasks", axum::body::Body::from_stream(never))
+        .await
+        .problem();
+    assert_eq!((problem.status, problem.retryable), (408, true));
+    assert!(problem.detail.contains("30 s"), "{}", problem.detail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_finishes_its_head_is_hung_up_on() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let site = Site::new();
+    let shutdown = CancellationToken::new();
+    let server = tokio::spawn(serve(listener, site.router.clone(), shutdown.clone()));
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    slow.write_all(b"POST /v1/tasks HT").await.unwrap();
+    let mut answer = Vec::new();
+    slow.read_to_end(&mut answer).await.unwrap();
+    shutdown.cancel();
+    server.await.unwrap();
 }

@@ -1,0 +1,138 @@
+//! What librdkafka tells a consumer while it is polled, and how its records and offsets become ours.
+//!
+//! The callbacks run inside a poll, on the thread that polls, so they only change what is in hand and begin commits.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use bytes::Bytes;
+use rdkafka::{
+    TopicPartitionList,
+    client::ClientContext,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance},
+    error::{KafkaError, KafkaResult},
+    message::{BorrowedMessage, Headers as _, Message as _},
+    topic_partition_list::Offset,
+};
+
+use super::{
+    in_hand::{InHand, Place},
+    link::Link,
+};
+use crate::queue::Delivery;
+
+/// What librdkafka calls back while it is polled.
+pub(super) struct Events {
+    pub(super) link: Link,
+    pub(super) in_hand: Arc<Mutex<InHand>>,
+}
+
+impl ClientContext for Events {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        self.link.write_log(level, facility, message);
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        self.link.note(&error, reason);
+    }
+}
+
+impl ConsumerContext for Events {
+    fn pre_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        let Rebalance::Revoke(list) = rebalance else {
+            return;
+        };
+        let marks = lock(&self.in_hand).revoke(&places(list));
+        // librdkafka waits for commits on their way before it gives the partitions up. After a lost membership they fail,
+        // and what was handled comes again to someone.
+        if !marks.is_empty()
+            && let Err(error) = consumer.commit(&to_list(&marks), CommitMode::Async)
+        {
+            tracing::debug!(%error, "cannot commit while giving partitions up");
+        }
+    }
+
+    fn post_rebalance(&self, consumer: &BaseConsumer<Self>, rebalance: &Rebalance<'_>) {
+        match rebalance {
+            Rebalance::Assign(list) => {
+                tracing::info!(partitions = list.count(), "partitions assigned");
+                if lock(&self.in_hand).paused
+                    && let Err(error) = consumer.pause(list)
+                {
+                    tracing::debug!(%error, "cannot pause new partitions");
+                }
+            }
+            Rebalance::Revoke(list) => {
+                tracing::info!(partitions = list.count(), "partitions given up");
+            }
+            Rebalance::Error(error) => tracing::warn!(%error, "rebalance failed"),
+        }
+    }
+
+    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
+        let failed: Vec<Place> = match result {
+            Ok(()) => offsets
+                .elements()
+                .iter()
+                .filter(|element| element.error().is_err())
+                .map(|element| (element.topic().to_owned(), element.partition()))
+                .collect(),
+            Err(error) => {
+                tracing::debug!(%error, "commit failed");
+                places(offsets)
+            }
+        };
+        lock(&self.in_hand).end_commit(&failed);
+    }
+}
+
+pub(super) fn lock(in_hand: &Mutex<InHand>) -> MutexGuard<'_, InHand> {
+    in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn places(list: &TopicPartitionList) -> Vec<Place> {
+    list.elements()
+        .iter()
+        .map(|element| (element.topic().to_owned(), element.partition()))
+        .collect()
+}
+
+pub(super) fn to_list(marks: &[(Place, i64)]) -> TopicPartitionList {
+    let mut list = TopicPartitionList::with_capacity(marks.len());
+    for ((topic, partition), mark) in marks {
+        if let Err(error) = list.add_partition_offset(topic, *partition, Offset::Offset(*mark)) {
+            tracing::error!(topic, partition, mark, %error, "an offset cannot be committed");
+        }
+    }
+    list
+}
+
+pub(super) fn to_delivery(message: &BorrowedMessage<'_>) -> Delivery {
+    let copy = Bytes::copy_from_slice;
+    let headers = || {
+        let headers = message
+            .headers()
+            .into_iter()
+            .flat_map(|headers| headers.iter());
+        headers
+            .map(|header| {
+                (
+                    header.key.to_owned(),
+                    header.value.map_or_else(Bytes::new, copy),
+                )
+            })
+            .collect()
+    };
+    Delivery {
+        topic: message.topic().to_owned(),
+        partition: message.partition(),
+        offset: message.offset(),
+        key: message.key().map(copy),
+        value: message.payload().map_or_else(Bytes::new, copy),
+        // The binding panics at a header name that is not UTF-8. A stranger's record must not stop the partition.
+        headers: catch_unwind(AssertUnwindSafe(headers)).unwrap_or_default(),
+    }
+}

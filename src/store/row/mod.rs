@@ -1,0 +1,74 @@
+//! What stores keep of entries, tasks and clocks: the domain as columns of plain numbers and bytes, and back.
+//!
+//! Every store converts through here, so that the persisted numbers are listed once and bytes from outside are
+//! checked once. Writing cannot fail. Reading can: another program, another version or a broken disk may have been
+//! there, so every column may be missing or wrong, and the answer names it.
+
+mod clock;
+mod entry;
+mod task;
+
+use uuid::Uuid;
+
+pub use self::{
+    clock::ClockColumns,
+    entry::EntryColumns,
+    task::{ExpectColumns, TaskColumns},
+};
+use crate::schema::Malformed;
+
+/// Why stored columns cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Undecodable {
+    /// A column that must be there is not.
+    #[error("column {0} is missing")]
+    Missing(&'static str),
+    /// A column has a value that cannot be.
+    #[error("column {column} cannot be {value}")]
+    OutOfRange {
+        /// The column.
+        column: &'static str,
+        /// What it holds.
+        value: i64,
+    },
+    /// The id is not one of ours.
+    #[error("{0} is not a task id")]
+    NotATaskId(Uuid),
+    /// A column of bytes is not the message it should be.
+    #[error("column {column} is malformed: {cause}")]
+    Malformed {
+        /// The column.
+        column: &'static str,
+        /// What is wrong with it.
+        cause: Malformed,
+    },
+}
+
+impl Undecodable {
+    fn out_of_range(column: &'static str, value: impl Into<i64>) -> Self {
+        let value = value.into();
+        Self::OutOfRange { column, value }
+    }
+}
+
+/// Turns a count into what stores keep; one above `i32::MAX` is kept as that (the limits are far below).
+#[must_use]
+pub fn to_i32(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+fn to_u32(stored: Option<i32>, column: &'static str) -> Result<u32, Undecodable> {
+    let stored = there(stored, column)?;
+    u32::try_from(stored).map_err(|_| Undecodable::out_of_range(column, stored))
+}
+
+fn there<T>(stored: Option<T>, column: &'static str) -> Result<T, Undecodable> {
+    stored.ok_or(Undecodable::Missing(column))
+}
+
+const fn malformed(column: &'static str, cause: Malformed) -> Undecodable {
+    Undecodable::Malformed { column, cause }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

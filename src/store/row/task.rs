@@ -1,0 +1,183 @@
+//! Rows of tasks as columns.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+use uuid::Uuid;
+
+use super::{Undecodable, malformed, there, to_i32, to_u32};
+use crate::{
+    model::{
+        ids::TaskId,
+        state::{Detail, Expect, State, TaskRow},
+        task::Spec,
+        time::Millis,
+    },
+    schema::{Malformed, spec_from_message, spec_to_message, v1},
+};
+
+/// What is stored of a task beside its id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TaskColumns {
+    /// The state's number.
+    pub state: Option<i8>,
+    /// Reschedules.
+    pub generation: Option<i32>,
+    /// Claims.
+    pub attempt: Option<i32>,
+    /// Whether a cancel was requested.
+    pub cancel_requested: Option<bool>,
+    /// Claims that count.
+    pub tries: Option<i32>,
+    /// Not before.
+    pub next_ms: Option<i64>,
+    /// Latest entry.
+    pub last_ms: Option<i64>,
+    /// Names the last write.
+    pub nonce: Option<Uuid>,
+    /// The rest, as a message.
+    pub detail: Option<Bytes>,
+}
+
+impl TaskColumns {
+    /// Returns the columns of a row: all of them are there.
+    #[must_use]
+    pub fn of(row: &TaskRow) -> Self {
+        let TaskRow {
+            id: _,
+            state,
+            generation,
+            attempt,
+            tries,
+            next,
+            last,
+            cancel_requested,
+            nonce,
+            detail,
+        } = row;
+        Self {
+            state: Some(state.number()),
+            generation: Some(to_i32(*generation)),
+            attempt: Some(to_i32(*attempt)),
+            cancel_requested: Some(*cancel_requested),
+            tries: Some(to_i32(*tries)),
+            next_ms: Some(next.0),
+            last_ms: Some(last.0),
+            nonce: Some(*nonce),
+            detail: Some(encode_detail(detail)),
+        }
+    }
+
+    /// Reads a row back.
+    ///
+    /// # Errors
+    /// [`Undecodable`] with the first thing that is wrong.
+    pub fn into_row(self, id: Uuid) -> Result<TaskRow, Undecodable> {
+        Ok(TaskRow {
+            id: TaskId::from_uuid(id).ok_or(Undecodable::NotATaskId(id))?,
+            state: to_state(there(self.state, "state")?)?,
+            generation: to_u32(self.generation, "generation")?,
+            attempt: to_u32(self.attempt, "attempt")?,
+            tries: to_u32(self.tries, "tries")?,
+            next: Millis(there(self.next_ms, "next_ms")?),
+            last: Millis(there(self.last_ms, "last_ms")?),
+            cancel_requested: there(self.cancel_requested, "cancel_requested")?,
+            nonce: there(self.nonce, "nonce")?,
+            detail: decode_detail(there(self.detail, "detail")?)?,
+        })
+    }
+}
+
+/// The columns that a conditional write of a task's row names: what it must find, or what it found instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExpectColumns {
+    /// The state's number; missing is an absent row.
+    pub state: Option<i8>,
+    /// The generation.
+    pub generation: Option<i32>,
+    /// The attempt.
+    pub attempt: Option<i32>,
+    /// The cancel flag.
+    pub cancel_requested: Option<bool>,
+}
+
+impl ExpectColumns {
+    /// Returns the columns of an expectation.
+    #[must_use]
+    pub fn of(expect: &Expect) -> Self {
+        match *expect {
+            Expect::Absent => Self::default(),
+            Expect::Row {
+                state,
+                generation,
+                attempt,
+                cancel_requested,
+            } => Self {
+                state: Some(state.number()),
+                generation: Some(to_i32(generation)),
+                attempt: Some(to_i32(attempt)),
+                cancel_requested: Some(cancel_requested),
+            },
+        }
+    }
+
+    /// Reads what was found.
+    ///
+    /// # Errors
+    /// [`Undecodable`] with the first thing that is wrong.
+    pub fn into_expect(self) -> Result<Expect, Undecodable> {
+        if self == Self::default() {
+            return Ok(Expect::Absent);
+        }
+        Ok(Expect::Row {
+            state: to_state(there(self.state, "state")?)?,
+            generation: to_u32(self.generation, "generation")?,
+            attempt: to_u32(self.attempt, "attempt")?,
+            cancel_requested: there(self.cancel_requested, "cancel_requested")?,
+        })
+    }
+}
+
+fn to_state(number: i8) -> Result<State, Undecodable> {
+    State::from_number(number).ok_or_else(|| Undecodable::out_of_range("state", number))
+}
+
+fn encode_detail(detail: &Detail) -> Bytes {
+    let Detail {
+        spec,
+        start,
+        claim_time,
+        end_time,
+        worker,
+        result,
+        error,
+    } = detail;
+    let message = v1::TaskDetail {
+        spec: Some(spec_to_message(spec)),
+        start_time_ms: start.0,
+        claim_time_ms: claim_time.map(|at| at.0),
+        end_time_ms: end_time.map(|at| at.0),
+        worker: worker.clone(),
+        result: result.clone(),
+        error: error.clone(),
+    };
+    message.encode_to_vec().into()
+}
+
+fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
+    let read = |bytes: Bytes| -> Result<Detail, Malformed> {
+        let message = v1::TaskDetail::decode(bytes)?;
+        let spec: Spec = spec_from_message(message.spec.ok_or(Malformed::Missing("spec"))?)?;
+        Ok(Detail {
+            spec: Arc::new(spec),
+            start: Millis(message.start_time_ms),
+            claim_time: message.claim_time_ms.map(Millis),
+            end_time: message.end_time_ms.map(Millis),
+            worker: message.worker,
+            result: message.result,
+            error: message.error,
+        })
+    };
+    read(bytes).map_err(|cause| malformed("detail", cause))
+}

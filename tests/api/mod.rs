@@ -1,0 +1,122 @@
+//! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
+
+mod refused;
+mod served;
+mod worker;
+
+use axum::{
+    Router,
+    body::{Body, Bytes, to_bytes},
+    http::{HeaderMap, Method, Request, StatusCode},
+};
+use serde_json::Value;
+use tickwheel::{
+    http::{Options, dto::problem::Problem, router},
+    model::{ids::TaskId, time::Millis, wheel::WheelNumber},
+};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use crate::sim::world::{Fates, Simulated, World};
+
+/// A node with its API.
+struct Site {
+    world: World,
+    node: Simulated,
+    router: Router,
+    shutdown: CancellationToken,
+}
+
+impl Site {
+    fn new() -> Self {
+        let world = World::new(1, 1000);
+        let node = world.node(1);
+        Self::of(world, node)
+    }
+
+    /// A node whose store does as it is told.
+    fn with_fates(fates: Fates) -> Self {
+        let world = World::new(1, 1000);
+        let node = world.node_with(1, fates);
+        Self::of(world, node)
+    }
+
+    fn of(world: World, node: Simulated) -> Self {
+        let shutdown = CancellationToken::new();
+        let options = Options::new(node.time.clone(), shutdown.clone());
+        Self {
+            router: router(node.service(), options),
+            world,
+            node,
+            shutdown,
+        }
+    }
+
+    async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        Answer {
+            status: parts.status,
+            headers: parts.headers,
+            body: to_bytes(body, usize::MAX).await.unwrap(),
+        }
+    }
+
+    async fn post(&self, path: &str, body: impl Into<Body>) -> Answer {
+        self.send(request(Method::POST, path, body)).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.send(request(Method::GET, path, "")).await
+    }
+}
+
+struct Answer {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    #[track_caller]
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", self.body))
+    }
+
+    /// Returns the body of a success.
+    #[track_caller]
+    fn ok(&self) -> Value {
+        assert_eq!(self.status, 200, "{:?}", self.body);
+        self.json()
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers[name].to_str().unwrap()
+    }
+
+    /// Returns the problem, which every answer that is not a success must be.
+    #[track_caller]
+    fn problem(&self) -> Problem {
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        let problem: Problem = serde_json::from_slice(&self.body).unwrap();
+        assert_eq!(problem.status, self.status.as_u16());
+        assert_eq!(problem.kind, format!("/problems/{}", problem.code));
+        let trace_id = problem.trace_id.as_deref().unwrap_or_default();
+        assert_eq!(trace_id.len(), 32, "{problem:?}");
+        problem
+    }
+}
+
+fn request(method: Method, path: &str, body: impl Into<Body>) -> Request<Body> {
+    Request::builder()
+        .method(method)
+        .uri(path)
+        .header("content-type", "application/json")
+        .body(body.into())
+        .unwrap()
+}
+
+/// An id that no task has.
+fn task_id() -> String {
+    TaskId::new(Millis(1_800_000_000_000), WheelNumber::new(0).unwrap(), 1).to_string()
+}

@@ -1,0 +1,272 @@
+//! What is served: tasks from registration to their end, as their requester sees them.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::http::Method;
+use serde_json::json;
+use tickwheel::store::memory::Fate;
+
+use super::{Site, request, task_id};
+use crate::sim::world::succeeds;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test(start_paused = true)]
+async fn a_registered_task_reads_as_it_was_registered() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let answer = site
+        .post(
+            "/v1/tasks",
+            r#"{"callback":"work","delay":"1h","payload":{"n": 12345678901234567890123},
+            "labels":{"tenant":"acme"},"priority":"high","collection":"c1"}"#,
+        )
+        .await;
+    assert_eq!(answer.status, 201);
+    let task = answer.json();
+    let path = format!("/v1/tasks/{}", task["id"].as_str().unwrap());
+    assert_eq!(answer.header("location"), path);
+    assert_eq!(answer.header("etag"), "\"0-0-scheduled\"");
+    assert_eq!(task["state"], "scheduled");
+    assert_eq!(task["target"], json!({"type": "callback", "name": "work"}));
+    assert_eq!(task["start_time"], "2027-01-15T09:00:03.437Z");
+    assert!(
+        task.get("payload").is_none(),
+        "the answer to a registration is BASIC"
+    );
+
+    let basic = site.get(&path).await;
+    assert_eq!(
+        (basic.ok(), basic.header("etag")),
+        (task, "\"0-0-scheduled\"")
+    );
+    let full = site.get(&format!("{path}?view=FULL")).await;
+    let text = String::from_utf8(full.body.to_vec()).unwrap();
+    assert!(
+        text.contains(r#""payload":{"n": 12345678901234567890123}"#),
+        "{text}"
+    );
+
+    let mut again = request(Method::GET, &path, "");
+    again
+        .headers_mut()
+        .insert("if-none-match", "\"0-0-scheduled\"".parse().unwrap());
+    let again = site.send(again).await;
+    assert_eq!((again.status.as_u16(), again.body.len()), (304, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_large_payload_comes_back_whole() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let payload = "x".repeat(900_000);
+    let body = format!(r#"{{"callback":"work","delay":"1h","payload":"{payload}"}}"#);
+    let id = site.post("/v1/tasks", body).await.json()["id"].clone();
+    let path = format!("/v1/tasks/{}?view=FULL", id.as_str().unwrap());
+    assert_eq!(site.get(&path).await.ok()["payload"], payload);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_task_is_not_found_by_any_call() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let path = format!("/v1/tasks/{}", task_id());
+    assert_eq!(site.get(&path).await.problem().code, "task_not_found");
+    for verb in ["cancel", "run", "reschedule"] {
+        let answer = site.post(&format!("{path}/{verb}"), body_of(verb)).await;
+        assert_eq!(answer.problem().status, 404, "{verb}");
+    }
+}
+
+fn body_of(verb: &str) -> &'static str {
+    if verb == "reschedule" {
+        r#"{"delay":"1s"}"#
+    } else {
+        ""
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_registers_the_good_and_names_the_bad() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"tasks":[{"callback":"work","delay":"1h"},{"callback":"work","delay":"x"},
+        {"kafka":{"topic":"users","key":"k","headers":{"a":"b"}},"payload":1,"delay":"2h"}]}"#;
+    let results = site.post("/v1/tasks:batchCreate", body).await.ok()["results"].clone();
+    assert_eq!(results[0]["task"]["state"], "scheduled");
+    assert_eq!(results[1]["error"]["errors"][0]["pointer"], "/delay");
+    assert_eq!(results[2]["task"]["target"]["topic"], "users");
+    assert_eq!(results.as_array().unwrap().len(), 3);
+    let path = format!(
+        "/v1/tasks/{}?view=FULL",
+        results[2]["task"]["id"].as_str().unwrap()
+    );
+    let target = site.get(&path).await.ok()["target"].clone();
+    assert_eq!(
+        target,
+        json!({"type": "kafka", "topic": "users", "key": "k", "headers": [{"name": "a", "value": "b"}]})
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_says_who_won() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","delay":"1h"}"#;
+    let id = site.post("/v1/tasks", body).await.json()["id"].clone();
+    let path = format!("/v1/tasks/{}/cancel", id.as_str().unwrap());
+    let answer = site.post(&path, "").await.ok();
+    assert_eq!(answer["outcome"], "cancelled");
+    assert_eq!(answer["task"]["state"], "cancelled");
+    assert_eq!(
+        site.post(&path, "{}").await.ok()["outcome"],
+        "already_cancelled"
+    );
+    let path = format!("/v1/tasks/{}/run", id.as_str().unwrap());
+    assert_eq!(site.post(&path, "").await.ok()["outcome"], "too_late");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reschedule_heeds_its_precondition() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","delay":"1h"}"#;
+    let registered = site.post("/v1/tasks", body).await;
+    let path = format!("{}/reschedule", registered.header("location"));
+    let with = |tag: &str| {
+        let mut request = request(Method::POST, &path, r#"{"delay":"2h"}"#);
+        request
+            .headers_mut()
+            .insert("if-match", tag.parse().unwrap());
+        request
+    };
+    let answer = site.send(with("\"7-0-scheduled\"")).await;
+    assert_eq!(answer.problem().code, "precondition_failed");
+    assert!(answer.problem().detail.contains("\"0-0-scheduled\""));
+
+    let answer = site.send(with(registered.header("etag"))).await;
+    assert_eq!(answer.ok()["outcome"], "rescheduled");
+    assert_eq!(
+        answer.ok()["task"]["start_time"],
+        "2027-01-15T10:00:03.437Z"
+    );
+    assert_eq!(answer.ok()["task"]["generation"], 1);
+    assert_eq!(answer.header("etag"), "\"1-0-scheduled\"");
+    assert_eq!(
+        site.send(with(registered.header("etag")))
+            .await
+            .problem()
+            .status,
+        412
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_run_now_ends_while_its_reader_waits() {
+    let site = Site::new();
+    let worker = site.world.worker(site.node.service(), succeeds(2 * SECOND));
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","delay":"1h"}"#;
+    let path = site
+        .post("/v1/tasks", body)
+        .await
+        .header("location")
+        .to_owned();
+    let waited = site.get(&format!("{path}?wait=2s")).await.ok();
+    assert_eq!(
+        waited["state"], "scheduled",
+        "the wait is over, the task is not"
+    );
+
+    assert_eq!(
+        site.post(&format!("{path}/run"), "").await.ok()["outcome"],
+        "rescheduled"
+    );
+    let ended = site.get(&format!("{path}?wait=30s")).await;
+    assert_eq!(ended.ok()["state"], "succeeded");
+    assert_eq!(ended.ok()["attempt"], 1);
+    assert_eq!(ended.header("etag"), "\"1-1-succeeded\"");
+    assert_eq!(
+        site.post(&format!("{path}/cancel"), "").await.ok()["outcome"],
+        "too_late"
+    );
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_keeps_no_reader_waiting() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","delay":"1h"}"#;
+    let path = site
+        .post("/v1/tasks", body)
+        .await
+        .header("location")
+        .to_owned();
+    site.shutdown.cancel();
+    let begun = site.world.time.now();
+    let answer = site.get(&format!("{path}?wait=60s")).await;
+    assert_eq!(answer.ok()["state"], "scheduled");
+    assert!(site.world.time.now().since(begun) < SECOND);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_is_a_503_with_a_time_to_come_back() {
+    let site = Site::with_fates(Arc::new(|_, _| Fate::Fail));
+    site.world.pass(3 * SECOND).await;
+    let answer = site
+        .post("/v1/tasks", r#"{"callback":"work","delay":"1h"}"#)
+        .await;
+    let problem = answer.problem();
+    assert_eq!(
+        (problem.code.as_str(), problem.retryable),
+        ("unavailable", true)
+    );
+    assert!(answer.header("retry-after").parse::<u64>().unwrap() >= 1);
+    let results = site
+        .post(
+            "/v1/tasks:batchCreate",
+            r#"{"tasks":[{"callback":"work"}]}"#,
+        )
+        .await;
+    assert_eq!(results.ok()["results"][0]["error"]["code"], "unavailable");
+    let ready = site.get("/readyz").await;
+    assert_eq!(
+        (ready.status.as_u16(), ready.header("retry-after")),
+        (503, "1")
+    );
+    assert_eq!(
+        site.get("/livez").await.status,
+        200,
+        "liveness looks at nothing"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn readiness_lists_its_conditions_when_asked() {
+    let site = Site::new();
+    assert_eq!(site.get("/startupz").await.status, 503);
+    site.world.pass(5 * SECOND).await;
+    assert_eq!(&site.get("/readyz").await.body[..], b"ok\n");
+    let verbose = site.get("/readyz?verbose").await.ok();
+    assert_eq!(verbose["ready"], true);
+    assert!(!verbose["checks"].as_array().unwrap().is_empty());
+    assert_eq!(site.get("/startupz").await.status, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_counted_by_route() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let handle = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let site = Site::new();
+    site.get(&format!("/v1/tasks/{}", task_id())).await;
+    site.get("/nowhere/at/all").await;
+    let text = handle.render();
+    for line in [
+        r#"tickwheel_http_requests_total{route="/v1/tasks/{id}",method="GET",status="404"} 1"#,
+        r#"tickwheel_http_requests_total{route="unmatched",method="GET",status="404"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}

@@ -1,0 +1,156 @@
+//! A worker that speaks plain HTTP: subscribe, consume, claim, heartbeat, settle.
+
+use std::time::Duration;
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use tickwheel::queue::{
+    Consumer as _,
+    message::{TaskMessage, group},
+};
+
+use super::Site;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Registers a task that is due at once, and returns its message from the queue.
+async fn due(site: &Site, body: &str) -> TaskMessage {
+    let subscribed = site
+        .post(
+            "/v1/worker/subscribe",
+            r#"{"worker":"w","callbacks":["work"]}"#,
+        )
+        .await
+        .ok();
+    let topics: Vec<String> = serde_json::from_value(subscribed["topics"].clone()).unwrap();
+    assert_eq!(subscribed["groups"], json!({"work": group("work")}));
+    let mut consumer = site.world.queue.consumer(&group("work"), &topics);
+    assert_eq!(site.post("/v1/tasks", body.to_owned()).await.status, 201);
+    let delivery = consumer.receive(1, 10 * SECOND).await.unwrap().remove(0);
+    TaskMessage::decode(delivery.value).unwrap()
+}
+
+async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Value {
+    let item = json!({
+        "id": message.id.to_string(), "generation": message.generation,
+        "expected_attempt": message.expected_attempt, "message": STANDARD.encode(message.encode()),
+    });
+    let body = format!(r#"{{"worker":"w","messages":[{item}]{rest}}}"#);
+    site.post("/v1/worker/claim", body).await.ok()["results"][0].clone()
+}
+
+async fn call(site: &Site, path: &str, item: Value) -> Value {
+    let body = json!({"worker": "w", "tasks": [item]}).to_string();
+    site.post(path, body).await.ok()["results"][0].clone()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_runs_a_task_over_plain_http() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body =
+        r#"{"callback":"work","payload":{"n": 1},"heartbeat_timeout":"20s","collection":"c"}"#;
+    let message = due(&site, body).await;
+    let id = message.id.to_string();
+
+    let claimed = claim(&site, &message, "").await;
+    assert_eq!(claimed["status"], "claimed");
+    let task = &claimed["task"];
+    assert_eq!((&task["id"], &task["attempt"]), (&json!(id), &json!(1)));
+    assert_eq!(
+        (&task["payload"], &task["collection"]),
+        (&json!({"n": 1}), &json!("c"))
+    );
+    assert_eq!(
+        (&task["heartbeat_timeout"], &task["callback"]),
+        (&json!("20s"), &json!("work"))
+    );
+    let status = claim(&site, &message, "").await["status"].clone();
+    assert!(
+        status == "held" || status == "stale",
+        "a second claim wins nothing: {status}"
+    );
+
+    let beat = json!({"id": id, "attempt": 1, "progress": {"done": 0.5}});
+    assert_eq!(
+        call(&site, "/v1/worker/heartbeat", beat).await,
+        json!({"status": "ok"})
+    );
+    let path = format!("/v1/tasks/{id}");
+    let task = site.get(&path).await.ok();
+    assert_eq!(
+        (&task["state"], &task["worker"]),
+        (&json!("processing"), &json!("w"))
+    );
+    assert_eq!(task["progress"], json!({"done": 0.5}));
+
+    let wrong = json!({"id": id, "attempt": 2, "outcome": "succeeded"});
+    assert_eq!(
+        call(&site, "/v1/worker/settle", wrong).await["status"],
+        "lost"
+    );
+    let right = json!({"id": id, "attempt": 1, "outcome": "succeeded", "result": [1, "two"]});
+    for _ in 0..2 {
+        let status = call(&site, "/v1/worker/settle", right.clone()).await["status"].clone();
+        assert_eq!(status, "ok", "a report may be repeated");
+    }
+    let task = site.get(&path).await.ok();
+    assert_eq!(
+        (&task["state"], &task["result"]),
+        (&json!("succeeded"), &json!([1, "two"]))
+    );
+    let late = json!({"id": id, "attempt": 1});
+    assert_eq!(
+        call(&site, "/v1/worker/heartbeat", late).await["status"],
+        "lost"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_the_running_worker() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let message = due(&site, r#"{"callback":"work","payload":1}"#).await;
+    let id = message.id.to_string();
+    let claimed = claim(&site, &message, r#","view":"BASIC""#).await;
+    assert_eq!(claimed["status"], "claimed");
+    assert!(claimed["task"].get("payload").is_none(), "{claimed}");
+    let cancelled = site.post(&format!("/v1/tasks/{id}/cancel"), "").await.ok();
+    assert_eq!(cancelled["outcome"], "cancel_requested");
+    assert_eq!(cancelled["task"]["cancel_requested"], true);
+    let beat = json!({"id": id, "attempt": 1});
+    let status = call(&site, "/v1/worker/heartbeat", beat).await["status"].clone();
+    assert_eq!(status, "cancel_requested");
+    let report = json!({"id": id, "attempt": 1, "outcome": "retry", "error": "stopped"});
+    assert_eq!(
+        call(&site, "/v1/worker/settle", report).await["status"],
+        "ok"
+    );
+    assert_eq!(
+        site.get(&format!("/v1/tasks/{id}")).await.ok()["state"],
+        "cancelled"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_waits_for_its_delay() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let message = due(&site, r#"{"callback":"work"}"#).await;
+    let id = message.id.to_string();
+    assert_eq!(claim(&site, &message, "").await["status"], "claimed");
+    let report = json!({"id": id, "attempt": 1, "outcome": "retry", "error": "no", "delay": "1h"});
+    assert_eq!(
+        call(&site, "/v1/worker/settle", report).await["status"],
+        "ok"
+    );
+    let task = site.get(&format!("/v1/tasks/{id}")).await.ok();
+    assert_eq!(
+        (&task["state"], &task["error"]),
+        (&json!("retrying"), &json!("no"))
+    );
+    assert!(
+        task["effective_start_time"].as_str() > task["start_time"].as_str(),
+        "{task}"
+    );
+}

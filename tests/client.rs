@@ -1,0 +1,201 @@
+//! The client against small HTTP servers with scripted answers: fail-over, time limits, what errors mean.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    http::{StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Value, json};
+use tickwheel::{
+    client::{Client, Error, Task, TaskState, secs},
+    model::ids::TaskId,
+};
+use tokio::net::TcpListener;
+
+const ID: &str = "018bcfe5-6800-8000-8000-000000000001";
+
+/// A server that counts its requests and answers all of them alike.
+struct Peer {
+    address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Peer {
+    async fn start(answer: fn(&Uri, &Value) -> Response) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&requests);
+        let router = Router::new().fallback(move |uri: Uri, body: String| async move {
+            counter.fetch_add(1, Ordering::SeqCst);
+            let body = serde_json::from_str(&body).unwrap_or(Value::Null);
+            if uri.path() == "/v1/tasks" && body["callback"] == "slow" {
+                std::future::pending::<()>().await;
+            }
+            answer(&uri, &body)
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+/// An address that nobody listens on.
+async fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    format!("http://{address}")
+}
+
+fn task(state: &str) -> Value {
+    let at = "2030-01-01T00:00:00.000Z";
+    json!({
+        "id": ID, "target": {"type": "callback", "name": "c"}, "state": state, "start_time": at,
+        "effective_start_time": at, "create_time": at, "attempt": 0, "max_attempts": 5,
+        "priority": "normal", "generation": 0, "a_field_of_the_future": 1,
+    })
+}
+
+fn registered(_: &Uri, body: &Value) -> Response {
+    assert_eq!(
+        *body,
+        json!({"callback": "c", "delay": "90s", "payload": {"user": 7}})
+    );
+    (StatusCode::CREATED, Json(task("scheduled"))).into_response()
+}
+
+fn problem(status: StatusCode, retryable: bool) -> Response {
+    let body = json!({
+        "type": "/problems/x", "title": "X", "status": status.as_u16(), "detail": "what was wrong",
+        "code": "x", "retryable": retryable,
+    });
+    let headers = [
+        (header::RETRY_AFTER, "7"),
+        (header::CONTENT_TYPE, "application/problem+json"),
+    ];
+    (status, headers, body.to_string()).into_response()
+}
+
+fn unavailable(_: &Uri, _: &Value) -> Response {
+    problem(StatusCode::SERVICE_UNAVAILABLE, true)
+}
+
+fn reset() -> Task {
+    let task = Task::callback("c")
+        .delay(secs(90))
+        .json(&json!({"user": 7}));
+    task.expect("JSON")
+}
+
+fn id() -> TaskId {
+    ID.parse().expect("an id")
+}
+
+#[tokio::test]
+async fn a_registration_moves_on_to_a_server_that_answers() {
+    let (away, busy) = (nobody().await, Peer::start(unavailable).await);
+    let good = Peer::start(registered).await;
+    let client = Client::connect_any([away, busy.url(), good.url()]).unwrap();
+    assert_eq!(client.register(reset()).await.unwrap().id, id());
+    client.register(reset()).await.unwrap();
+    assert_eq!(
+        (busy.requests(), good.requests()),
+        (1, 2),
+        "the one that answered is asked first"
+    );
+}
+
+#[tokio::test]
+async fn a_registration_that_may_have_arrived_is_not_sent_again() {
+    let (slow, other) = (Peer::start(registered).await, Peer::start(registered).await);
+    let client = Client::connect_any([slow.url(), other.url()]).unwrap();
+    let client = client.call_limit(Duration::from_millis(100));
+    let error = client.register(Task::callback("slow")).await.unwrap_err();
+    assert!(
+        error.is_temporary() && error.to_string().contains("not known whether"),
+        "{error}"
+    );
+    assert_eq!(other.requests(), 0);
+}
+
+#[tokio::test]
+async fn errors_say_what_to_do() {
+    let refusing = Peer::start(|_, _| problem(StatusCode::BAD_REQUEST, false)).await;
+    let missing = Peer::start(|_, _| problem(StatusCode::NOT_FOUND, false)).await;
+    let busy = Peer::start(unavailable).await;
+    let other = Peer::start(|_, _| "<html>".into_response()).await;
+    let get = async |url: String| Client::connect(&url).unwrap().get(id()).await.unwrap_err();
+    let refused = get(refusing.url()).await;
+    assert!(!refused.is_temporary());
+    assert_eq!(refused.to_string(), "refused: what was wrong");
+    assert_eq!(
+        get(missing.url()).await.to_string(),
+        "not found: what was wrong"
+    );
+    assert_eq!(get(busy.url()).await.retry_after(), Some(secs(7)));
+    assert!(
+        get(other.url())
+            .await
+            .to_string()
+            .contains("unexpected answer")
+    );
+    let away = get(nobody().await).await;
+    assert!(
+        matches!(&away, Error::Transport { sent: false, .. }),
+        "{away}"
+    );
+    assert!(away.to_string().contains("refused"), "{away}");
+}
+
+#[tokio::test]
+async fn a_task_is_read_with_its_payload() {
+    let peer = Peer::start(|uri, _| {
+        assert_eq!(uri.to_string(), format!("/v1/tasks/{ID}?view=FULL&wait=5s"));
+        Json(task("succeeded")).into_response()
+    });
+    let client = Client::connect(&peer.await.url()).unwrap();
+    assert_eq!(
+        client.wait(id(), secs(5)).await.unwrap().state,
+        TaskState::Succeeded
+    );
+}
+
+#[tokio::test]
+async fn a_batch_answers_one_by_one() {
+    let peer = Peer::start(|_, body| {
+        assert_eq!(body["tasks"].as_array().map(Vec::len), Some(2));
+        let error = json!({"type": "/p", "title": "X", "status": 400, "detail": "d", "code": "x", "retryable": false});
+        Json(json!({"results": [{"task": task("scheduled")}, {"error": error}]})).into_response()
+    });
+    let client = Client::connect(&peer.await.url()).unwrap();
+    let results = client.register_batch(vec![reset(), reset()]).await.unwrap();
+    assert_eq!(results[0].as_ref().unwrap().id, id());
+    assert_eq!(results[1].as_ref().unwrap_err().detail, "d");
+}
+
+#[test]
+fn an_address_that_is_none_is_refused() {
+    for server in ["", "127.0.0.1:7420", "ftp://x", "http://"] {
+        let error = Client::connect(server).unwrap_err();
+        assert!(
+            matches!(&error, Error::Invalid(text) if text.contains("7420")),
+            "{server}: {error}"
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! The real program on real Cassandra and real Kafka, through its own doors: REST, command line, SDK.
+
+use std::{
+    process::Output,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use tickwheel::{
+    client::{Client, Task, TaskState},
+    queue::{
+        Consumer as _, Publisher as _,
+        kafka::{self, KafkaConsumer, KafkaPublisher},
+    },
+    worker::{Context, Job, Outcome, Source, Worker},
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Cluster, Stack};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn text(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_goes_through_kafka_to_its_callback_and_back() {
+    let cluster = Cluster::init(Stack::of_this_run(), 4);
+    let node = cluster.node(1).await;
+    let name = format!("end_to_end_{:x}", cluster.time.random());
+    let (stop, calls) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
+    let counted = Arc::clone(&calls);
+    let worker = Worker::builder()
+        .callback(name.clone(), move |job: Job<u64>, context: Context| {
+            let calls = Arc::clone(&counted);
+            async move {
+                calls.fetch_add(1, Ordering::SeqCst);
+                if context.attempt() == 1 {
+                    return Ok(Outcome::RetryAfter(SECOND / 10, "once more".to_owned()));
+                }
+                Outcome::done_with(&(job.payload * 2))
+            }
+        })
+        .source(Source::kafka(&cluster.stack().kafka))
+        .server(&node.url)
+        .build()
+        .unwrap();
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    let client = Client::connect(&node.url).unwrap();
+    for delay in [0, 300, 4000] {
+        let task = Task::callback(&name)
+            .delay(Duration::from_millis(delay))
+            .json(&21u64)
+            .unwrap();
+        let id = client.register(task).await.unwrap().id;
+        let task = client.wait(id, 40 * SECOND).await.unwrap();
+        assert_eq!(
+            task.state,
+            TaskState::Succeeded,
+            "due in {delay} ms: {task:?}"
+        );
+        assert_eq!(
+            (task.attempt, task.result.map(|json| json.to_string())),
+            (2, Some("42".to_owned()))
+        );
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 6);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_arrives_as_it_was_registered() {
+    let cluster = Cluster::init(Stack::of_this_run(), 2);
+    let node = cluster.node(1).await;
+    let topic = format!("users-{:x}", cluster.time.random());
+    let settings = kafka::Settings::new(&cluster.stack().kafka);
+    let publisher = KafkaPublisher::connect(settings.clone(), cluster.time.clone()).unwrap();
+    publisher
+        .ensure_topics(std::slice::from_ref(&topic))
+        .await
+        .unwrap();
+    let client = Client::connect(&node.url).unwrap();
+    let value: Vec<u8> = (0..=255).cycle().take(100_000).collect();
+    let mut sent = Vec::new();
+    for delay in [100, 5000] {
+        let task = Task::kafka(&topic)
+            .delay(Duration::from_millis(delay))
+            .record_key(b"key \xff")
+            .header("one", b"\x00\x01")
+            .bytes(&value);
+        sent.push(client.register(task).await.unwrap().task.start_time.0);
+    }
+    let mut consumer = KafkaConsumer::connect(
+        settings,
+        cluster.time.clone(),
+        &topic,
+        std::slice::from_ref(&topic),
+    )
+    .await
+    .unwrap();
+    let mut received = Vec::new();
+    for _ in 0..40 {
+        received.extend(consumer.receive(10, SECOND).await.unwrap());
+        if received.len() >= 2 {
+            break;
+        }
+    }
+    consumer.close().await;
+    assert_eq!(received.len(), 2);
+    for (delivery, start) in received.iter().zip(sent) {
+        assert_eq!(delivery.value, value);
+        assert_eq!(delivery.key.as_deref(), Some(b"key \xff".as_slice()));
+        assert_eq!(
+            delivery.headers.get("one").map(|value| value.as_ref()),
+            Some(b"\x00\x01".as_slice())
+        );
+        assert_eq!(
+            delivery
+                .headers
+                .get("tickwheel-start-time")
+                .map(|v| v.as_ref()),
+            Some(start.as_bytes())
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_line_says_what_happened() {
+    let cluster = Cluster::init(Stack::of_this_run(), 2);
+    let again = cluster
+        .program("init")
+        .args(["--replication-factor", "1", "--wheels", "2"])
+        .output()
+        .unwrap();
+    assert!(
+        again.status.success() && text(&again).contains("was ready already"),
+        "{}",
+        text(&again)
+    );
+    let other = cluster
+        .program("init")
+        .args(["--replication-factor", "1", "--wheels", "4"])
+        .output()
+        .unwrap();
+    assert!(
+        !other.status.success() && text(&other).contains("wheels"),
+        "{}",
+        text(&other)
+    );
+    let missing = cluster
+        .program_in("never_made", "serve")
+        .args(["--listen", "127.0.0.1:0"])
+        .output()
+        .unwrap();
+    assert!(
+        !missing.status.success() && text(&missing).contains("tickwheel init"),
+        "{}",
+        text(&missing)
+    );
+
+    let mut node = cluster.node(1).await;
+    let task = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        command
+            .arg("task")
+            .args(arguments)
+            .args(["--server", &node.url, "-o", "json"])
+            .output()
+            .unwrap()
+    };
+    let registered = task(&[
+        "register",
+        "--callback",
+        "nobody",
+        "--delay",
+        "1h",
+        "--payload",
+        "{\"a\":1}",
+    ]);
+    assert!(registered.status.success(), "{}", text(&registered));
+    let json: serde_json::Value = serde_json::from_slice(&registered.stdout).unwrap();
+    let id = json["id"].as_str().unwrap().to_owned();
+    let moved = task(&["reschedule", &id, "--delay", "2h"]);
+    assert!(
+        moved.status.success() && text(&moved).contains("rescheduled"),
+        "{}",
+        text(&moved)
+    );
+    let cancelled = task(&["cancel", &id]);
+    assert!(
+        cancelled.status.success() && text(&cancelled).contains("cancelled"),
+        "{}",
+        text(&cancelled)
+    );
+    let read = task(&["get", &id]);
+    let json: serde_json::Value = serde_json::from_slice(&read.stdout).unwrap();
+    assert_eq!(
+        (json["state"].as_str(), json["payload"]["a"].as_i64()),
+        (Some("cancelled"), Some(1))
+    );
+    let last = if id.ends_with('0') { '1' } else { '0' };
+    let unknown = task(&["get", &format!("{}{last}", &id[..35])]);
+    assert!(
+        !unknown.status.success() && text(&unknown).lines().count() == 1,
+        "{}",
+        text(&unknown)
+    );
+
+    // A node needs a moment to own its wheels: until then the doctor says so.
+    let mut healthy = cluster.program("doctor").output().unwrap();
+    for _ in 0..20 {
+        if healthy.status.success() {
+            break;
+        }
+        cluster.time.sleep(SECOND / 2).await;
+        healthy = cluster.program("doctor").output().unwrap();
+    }
+    assert!(healthy.status.success(), "{}", text(&healthy));
+    assert_eq!(
+        node.terminate().code(),
+        Some(0),
+        "SIGTERM drains and exits with 0"
+    );
+}

@@ -1,0 +1,164 @@
+//! Records as they lie in topics, byte for byte. What an older version published must be read by this one and must be
+//! written the same way by it: the files under `tests/golden/` are never changed, only added to.
+
+use std::{fmt::Write as _, time::Duration};
+
+use bytes::Bytes;
+use tickwheel::{
+    model::{
+        backoff::{Backoff, Jitter},
+        ids::TaskId,
+        task::{Body, Content, Priority, Spec, Target},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    queue::{
+        Record,
+        message::{TaskMessage, user_record},
+    },
+};
+
+const START: Millis = Millis(1_893_456_000_250);
+
+fn id() -> TaskId {
+    TaskId::new(START, WheelNumber::new(513).unwrap(), 0x0123_4567_89ab_cdef)
+}
+
+/// Every field has a value that is not its default.
+fn full() -> (Spec, Content) {
+    let content = Content {
+        payload: Bytes::from_static(b"{\"to\":\"Z\xc3\xbcrich\"}\x00\xff"),
+        content_type: "application/json".to_owned(),
+        record_key: Some(Bytes::from_static(b"customer-7")),
+        record_headers: vec![
+            ("first".to_owned(), Bytes::from_static(b"1")),
+            ("empty".to_owned(), Bytes::new()),
+            ("first".to_owned(), Bytes::from_static(b"again\xfe")),
+        ],
+        labels: vec![("team".to_owned(), "billing".to_owned())],
+        trace_parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+    };
+    let spec = Spec {
+        target: Target::Callback {
+            name: "send-email".to_owned(),
+        },
+        collection: "password-reset".to_owned(),
+        priority: Priority::High,
+        max_attempts: 7,
+        backoff: Backoff {
+            initial: Duration::from_millis(1500),
+            factor_milli: 3000,
+            max: Duration::from_secs(3600),
+            jitter: Jitter::None,
+        },
+        claim_timeout: Duration::from_secs(90),
+        heartbeat_timeout: Duration::from_secs(45),
+        expire_after: Some(Duration::from_secs(86_400)),
+        retention: Duration::from_secs(604_800),
+        create_time: Millis(1_893_455_000_000),
+        body: Body::Inline(content.clone()),
+    };
+    (spec, content)
+}
+
+/// Everything that can be absent or empty is.
+fn least() -> Spec {
+    Spec {
+        target: Target::Callback {
+            name: "x".to_owned(),
+        },
+        collection: String::new(),
+        priority: Priority::Normal,
+        max_attempts: 1,
+        backoff: Backoff::DEFAULT,
+        claim_timeout: Duration::from_secs(60),
+        heartbeat_timeout: Duration::from_secs(60),
+        expire_after: None,
+        retention: Duration::ZERO,
+        create_time: Millis(0),
+        body: Body::Inline(Content::default()),
+    }
+}
+
+/// Writes a record as text: what is text in quotes, the value in lines of 32 bytes.
+fn render(record: &Record) -> String {
+    let mut text = format!("topic {}\npartition {:?}\n", record.topic, record.partition);
+    let shown = |bytes: &Bytes| format!("\"{}\"", bytes.escape_ascii());
+    let key = record.key.as_ref().map_or_else(|| "null".to_owned(), shown);
+    writeln!(text, "key {key}").unwrap();
+    for (name, value) in &record.headers {
+        writeln!(text, "header {name} {}", shown(value)).unwrap();
+    }
+    writeln!(text, "value").unwrap();
+    for line in record.value.chunks(32) {
+        let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        writeln!(text, "{hex}").unwrap();
+    }
+    text
+}
+
+/// Reads the value out of a rendered record.
+fn value(text: &str) -> Bytes {
+    let (_, lines) = text.split_once("\nvalue\n").unwrap();
+    let hex: String = lines.split_whitespace().collect();
+    let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(byte).collect()
+}
+
+fn assert_unchanged(golden: &str, message: &TaskMessage, callback: &str) {
+    let rendered = render(&message.to_record(callback));
+    assert_eq!(
+        rendered, golden,
+        "the format has changed; it is now:\n{rendered}"
+    );
+    let stored = TaskMessage::decode(value(golden)).unwrap();
+    assert_eq!(&stored, message);
+    assert_eq!(render(&stored.to_record(callback)), golden);
+}
+
+#[test]
+fn a_task_message_with_everything_is_unchanged() {
+    let (spec, _) = full();
+    let message = TaskMessage {
+        id: id(),
+        generation: 3,
+        expected_attempt: 2,
+        start: Millis(START.0 + 5000),
+        published: Millis(START.0 + 5007),
+        spec,
+    };
+    let golden = include_str!("golden/task_message_full.txt");
+    assert_unchanged(golden, &message, "send-email");
+}
+
+#[test]
+fn a_task_message_with_the_least_is_unchanged() {
+    let message = TaskMessage {
+        id: TaskId::new(Millis::EPOCH, WheelNumber::new(0).unwrap(), 0),
+        generation: 0,
+        expected_attempt: 0,
+        start: Millis::EPOCH,
+        published: Millis::EPOCH,
+        spec: least(),
+    };
+    let golden = include_str!("golden/task_message_least.txt");
+    assert_unchanged(golden, &message, "x");
+}
+
+#[test]
+fn a_record_of_a_kafka_target_is_unchanged() {
+    let (spec, content) = full();
+    let spec = Spec {
+        target: Target::Kafka {
+            topic: "orders.due".to_owned(),
+            partition: Some(3),
+        },
+        ..spec
+    };
+    let rendered = render(&user_record(id(), START, &spec, &content).unwrap());
+    let golden = include_str!("golden/user_record.txt");
+    assert_eq!(
+        rendered, golden,
+        "the format has changed; it is now:\n{rendered}"
+    );
+}
