@@ -1,0 +1,216 @@
+//! What the model of the clock is made of: the row in the store, the copies of one entry, two nodes, a registrar.
+
+use std::time::Duration;
+
+use tickwheel::model::{
+    clock::{ClockRow, Position, Progress, Rules},
+    ids::{NodeId, TaskId},
+    ledger::{Ledger, Number},
+    time::{Millis, Tick, TickLength},
+    wheel::{Shape, WheelNumber},
+};
+use uuid::Uuid;
+
+/// Slots that can matter while at most two ticks end.
+pub(super) const SLOTS: usize = 3;
+
+/// The wheel begins here: long after every lease of the model, which all ended at the epoch.
+pub(super) const BEGIN: Tick = Tick(1000);
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The row of the task in one slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Copy {
+    None,
+    /// Sent; not yet to be seen by a read.
+    InFlight,
+    Visible,
+    /// Durable, and behind a tombstone that is newer.
+    Shadowed,
+    /// A tombstone and nothing else.
+    Erased,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Registrar {
+    /// About to write, or to write again.
+    Idle,
+    /// Has sent the entry for a slot; the hand as it was then.
+    Writing(i64, Tick),
+    /// Knows that it is durable.
+    Durable(i64, Tick),
+    Acknowledged,
+}
+
+/// One unbroken ownership, as far as the node knows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Term {
+    pub(super) opened: Tick,
+    pub(super) ledger: Ledger,
+    /// Next tick to read, and what of it is behind the position that the term began with.
+    pub(super) cursor: Tick,
+    pub(super) behind: Position,
+    /// What it has read and not published.
+    pub(super) held: Vec<Number>,
+    pub(super) erased: Tick,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(super) struct Node {
+    /// The row that it owns the wheel by; none while it does not know.
+    pub(super) owned: Option<ClockRow>,
+    /// A swap to this row was sent and its outcome is unknown.
+    pub(super) unknown: Option<ClockRow>,
+    pub(super) term: Option<Term>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) clock: ClockRow,
+    pub(super) copies: [Copy; SLOTS],
+    pub(super) published: bool,
+    pub(super) registrar: Registrar,
+    pub(super) nodes: [Node; 2],
+    /// A swap that timed out and may still be applied.
+    pub(super) late: Option<ClockRow>,
+}
+
+pub(super) fn rules() -> Rules {
+    Rules {
+        shape: Shape::new(1, TickLength::new(SECOND).unwrap(), 64).unwrap(),
+        look_ahead: 0,
+        lease: SECOND * 5,
+        grace: SECOND * 3,
+        skew_max: SECOND,
+        stall_max: SECOND * 15,
+    }
+}
+
+pub(super) fn tick() -> TickLength {
+    rules().shape.tick()
+}
+
+pub(super) fn node_id(node: usize) -> NodeId {
+    NodeId(Uuid::from_u128(node as u128 + 1))
+}
+
+/// The tick of a slot: slots count from 1.
+pub(super) fn tick_of(slot: i64) -> Tick {
+    BEGIN.plus(slot)
+}
+
+/// Where the entry lies in a slot: in the middle of its tick.
+pub(super) fn position(slot: i64) -> Position {
+    let due = Millis(tick().end_of(tick_of(slot)).0 - 500);
+    Position {
+        due,
+        id: TaskId::new(due, WheelNumber::new(0).unwrap(), 0),
+    }
+}
+
+/// The row with a lease that has ended and a wall clock of long ago: whoever looks next may take it.
+pub(super) fn lapsed(row: ClockRow) -> ClockRow {
+    ClockRow {
+        lease_until: Millis::EPOCH,
+        wall: Millis::EPOCH,
+        ..row
+    }
+}
+
+/// The row in the world in which the two nodes have each other's names.
+fn rename(row: &mut ClockRow) {
+    row.owner = match row.owner {
+        owner if owner == node_id(0) => node_id(1),
+        owner if owner == node_id(1) => node_id(0),
+        owner => owner,
+    };
+}
+
+/// Orders two nodes that are not in the same state, mostly.
+fn weight(node: &Node) -> (Option<i64>, Option<i64>, Option<Reading>) {
+    let version = |row: &ClockRow| row.version * 8 + row.opened.0 - BEGIN.0;
+    let reading = |term: &Term| {
+        let fired = term.ledger.fired();
+        (term.cursor, term.erased, fired, term.held.len())
+    };
+    (
+        node.owned.as_ref().map(version),
+        node.unknown.as_ref().map(version),
+        node.term.as_ref().map(reading),
+    )
+}
+
+/// How far a term has read, erased and fired, and what it holds.
+type Reading = (Tick, Tick, Position, usize);
+
+impl Term {
+    pub(super) fn new(row: &ClockRow) -> Self {
+        let at = tick().tick_of(row.fired.due);
+        let whole = row.fired == Position::behind(tick().end_of(at));
+        Self {
+            opened: row.opened,
+            ledger: Ledger::new(row.fired),
+            cursor: at.plus(i64::from(whole)),
+            behind: row.fired,
+            held: Vec::new(),
+            erased: row.erased,
+        }
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        Progress {
+            fired: self.ledger.fired(),
+            erased: self.erased,
+            idle: self.held.is_empty(),
+            stalled_since: None,
+        }
+    }
+
+    /// The tick that may be erased next.
+    pub(super) fn erasable(&self) -> Option<i64> {
+        let next = self.erased.plus(1);
+        (next <= tick().last_ended(self.ledger.fired().due)).then_some(next.0 - BEGIN.0)
+    }
+}
+
+impl Node {
+    /// Takes a row that is known to be in the store and to be ours.
+    pub(super) fn adopt(&mut self, row: ClockRow) {
+        self.owned = Some(row);
+        match &mut self.term {
+            Some(term) => term.opened = row.opened,
+            None => self.term = Some(Term::new(&row)),
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl State {
+    /// The nodes are alike: of two worlds that differ in their names one is enough.
+    pub(super) fn rename(&mut self) {
+        if weight(&self.nodes[0]) <= weight(&self.nodes[1]) {
+            return;
+        }
+        self.nodes.swap(0, 1);
+        rename(&mut self.clock);
+        self.late.iter_mut().for_each(rename);
+        for node in &mut self.nodes {
+            node.owned
+                .iter_mut()
+                .chain(&mut node.unknown)
+                .for_each(rename);
+        }
+    }
+
+    pub(super) fn copy(&mut self, slot: i64) -> &mut Copy {
+        &mut self.copies[usize::try_from(slot - 1).unwrap()]
+    }
+
+    pub(super) fn copy_at(&self, slot: i64) -> Copy {
+        self.copies[usize::try_from(slot - 1).unwrap()]
+    }
+}

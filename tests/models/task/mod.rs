@@ -1,0 +1,239 @@
+//! A tracked task, two workers, the looks of a scanner.
+//!
+//! [`tickwheel::model::state::next`] makes every move of the row and [`tickwheel::model::entry::decide`] says what every entry
+//! means; around them is what the stages do, in the smallest steps that another could come between. The queue delivers a
+//! message until it is claimed or proven stale, so also twice. A look acts on what it has read, however old. A claim
+//! reads, decides and writes; its write may be applied without the worker learning of it, or later. Workers crash while they
+//! hold a message or run, or are stopped and go on when their lease has long ended. A node crashes between a look and its
+//! publication, and between the publication and `fired`. Someone cancels or reschedules at any moment.
+//!
+//! A worker that runs keeps its lease alive; when it does not, its lease may have ended. That is all there is of time.
+//!
+//! The rules: one attempt runs at a time; only the live attempt is settled; a task that is not terminal has an entry ahead.
+
+mod steps;
+mod world;
+
+use self::{
+    steps::Steps,
+    world::{Changer, State, Ticket, Worker},
+};
+use super::search::{Model, Step, breaks, holds};
+
+const CONCURRENT: &str = "two attempts run at once";
+const STALE: &str = "the report of a dead attempt was accepted";
+const LOST: &str = "nothing will ever look at the task again";
+const NO_LOOK: &str = "a task that is not terminal has neither a look nor its first entry ahead";
+
+/// What is left out or turned round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flaw {
+    None,
+    /// The first look is written after the publication.
+    LookAfterPublish,
+    /// A claim takes its message for current, whatever attempt that expects.
+    ClaimIgnoresAttempt,
+    /// A claim writes without a condition.
+    ClaimIsUnconditional,
+    /// A report is accepted whatever attempt it is of.
+    SettleIgnoresAttempt,
+    /// A look of a task that nobody has claimed is dropped.
+    DropsUnclaimed,
+    /// A look of a task that waits for its next attempt is dropped.
+    DropsRetrying,
+    /// A worker does not stop when its lease has ended.
+    RunsOn,
+    /// The offset is committed before the claim: only a look brings a message back. Slower, not wrong.
+    CommitsBeforeClaim,
+}
+
+/// One model.
+#[derive(Debug, Clone, Copy)]
+struct Task {
+    flaw: Flaw,
+    faults: u8,
+    changes: u8,
+    /// Claims.
+    attempts: u32,
+    /// Workers also say "not now".
+    snoozes: bool,
+}
+
+impl Task {
+    const PROPOSED: Self = Self {
+        flaw: Flaw::None,
+        faults: 2,
+        changes: 0,
+        attempts: 3,
+        snoozes: false,
+    };
+
+    const fn with(flaw: Flaw) -> Self {
+        Self {
+            flaw,
+            ..Self::PROPOSED
+        }
+    }
+
+    /// The invariant that carries every task, beside the two that follow from it.
+    fn has_entry_ahead(state: &State) -> bool {
+        let generation = state.row.map_or(0, |row| row.generation);
+        let first = |due: &Ticket| due.first && due.generation <= generation;
+        state.looks > 0 || state.dues.iter().any(first)
+    }
+}
+
+impl Model for Task {
+    type State = State;
+
+    fn first(&self) -> State {
+        State {
+            row: None,
+            dues: vec![Ticket {
+                generation: 0,
+                expected_attempt: 0,
+                first: true,
+            }],
+            looks: 0,
+            read: None,
+            messages: Vec::new(),
+            workers: [Worker::Idle; 2],
+            changer: Changer::Idle,
+            late: None,
+            faults: self.faults,
+            changes: self.changes,
+            stale_report: false,
+        }
+    }
+
+    fn steps(&self, state: &State, next: &mut Vec<(Step, State)>) {
+        if state.is_terminal() {
+            // It stays so, and whatever comes is refused: the table of the life cycle says that.
+            return;
+        }
+        let mut steps = Steps { from: state, next };
+        self.entries(&mut steps);
+        self.looks(&mut steps);
+        self.worker(0, &mut steps);
+        self.worker(1, &mut steps);
+        self.change(&mut steps);
+        if let Some(write) = state.late {
+            steps.add("claim is applied late", 0, |s| {
+                s.late = None;
+                s.write(write);
+            });
+        }
+        // The workers are alike: of two worlds that differ in their names one is enough.
+        for (_, state) in next {
+            state.workers.sort_unstable();
+        }
+    }
+
+    fn broken(&self, state: &State) -> Option<&'static str> {
+        let running = state
+            .workers
+            .iter()
+            .filter(|w| matches!(w, Worker::Runs(_)));
+        if running.count() > 1 {
+            return Some(CONCURRENT);
+        }
+        if state.stale_report {
+            return Some(STALE);
+        }
+        if state.is_terminal() {
+            return None;
+        }
+        let idle = |w: &Worker| matches!(w, Worker::Idle | Worker::Paused(_));
+        let stuck = state.dues.is_empty() && state.looks == 0 && state.messages.is_empty();
+        if stuck && state.workers.iter().all(idle) {
+            return Some(LOST);
+        }
+        (self.flaw == Flaw::None && !Self::has_entry_ahead(state)).then_some(NO_LOOK)
+    }
+}
+
+#[test]
+fn a_task_is_run_by_one_worker_at_a_time_and_never_forgotten() {
+    let states = holds(&Task::PROPOSED, 400_000);
+    assert!(states > 50_000, "{states} states: the model lost a part");
+}
+
+#[test]
+fn an_attempt_that_says_not_now_is_not_forgotten_either() {
+    let task = Task {
+        faults: 1,
+        attempts: 2,
+        snoozes: true,
+        ..Task::PROPOSED
+    };
+    let states = holds(&task, 250_000);
+    assert!(states > 10_000, "{states} states: the model lost a part");
+}
+
+#[test]
+fn a_task_that_is_cancelled_or_rescheduled_at_any_moment_is_never_forgotten() {
+    let task = Task {
+        changes: 1,
+        faults: 0,
+        attempts: 2,
+        ..Task::PROPOSED
+    };
+    let states = holds(&task, 400_000);
+    assert!(states > 10_000, "{states} states: the model lost a part");
+}
+
+#[test]
+fn a_crash_while_a_task_is_changed_does_not_forget_it() {
+    let task = Task {
+        changes: 1,
+        faults: 1,
+        attempts: 1,
+        ..Task::PROPOSED
+    };
+    let states = holds(&task, 400_000);
+    assert!(states > 10_000, "{states} states: the model lost a part");
+}
+
+#[test]
+fn a_message_that_is_forgotten_before_its_claim_is_brought_back_by_a_look() {
+    let task = Task {
+        attempts: 2,
+        ..Task::with(Flaw::CommitsBeforeClaim)
+    };
+    holds(&task, 200_000);
+}
+
+#[test]
+fn a_look_that_is_written_after_the_publication_may_be_missing() {
+    breaks(&Task::with(Flaw::LookAfterPublish), 10_000, LOST);
+}
+
+#[test]
+fn a_look_that_is_dropped_while_nobody_has_claimed_forgets_the_task() {
+    breaks(&Task::with(Flaw::DropsUnclaimed), 10_000, LOST);
+}
+
+#[test]
+fn a_look_that_is_dropped_while_a_retry_waits_forgets_the_task() {
+    breaks(&Task::with(Flaw::DropsRetrying), 10_000, LOST);
+}
+
+#[test]
+fn a_claim_that_ignores_the_attempt_runs_a_task_twice_at_once() {
+    breaks(&Task::with(Flaw::ClaimIgnoresAttempt), 10_000, CONCURRENT);
+}
+
+#[test]
+fn a_claim_without_a_condition_runs_a_task_twice_at_once() {
+    breaks(&Task::with(Flaw::ClaimIsUnconditional), 10_000, CONCURRENT);
+}
+
+#[test]
+fn a_worker_that_runs_on_behind_its_lease_is_not_alone() {
+    breaks(&Task::with(Flaw::RunsOn), 10_000, CONCURRENT);
+}
+
+#[test]
+fn a_settle_that_ignores_the_attempt_takes_the_word_of_a_dead_one() {
+    breaks(&Task::with(Flaw::SettleIgnoresAttempt), 20_000, STALE);
+}
