@@ -76,12 +76,23 @@ fn fail_if_any(findings: &[String]) {
     );
 }
 
-/// The lines before the file's own tests, with their numbers.
+/// The lines outside the file's own tests, with their numbers.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines()
-        .enumerate()
-        .map(|(index, line)| (index + 1, line))
-        .take_while(|(_, line)| *line != "#[cfg(test)]")
+    // What a mark of test code stands before is left out, up to the brace or semicolon that ends it.
+    let mut skipping = false;
+    let numbered = text.lines().enumerate();
+    numbered.filter_map(move |(index, line)| {
+        let begins = line == "#[cfg(test)]";
+        let skipped = skipping || begins;
+        let ends = line == "}" || (line.ends_with(';') && !line.starts_with(' '));
+        skipping = skipped && (begins || !ends);
+        (!skipped).then_some((index + 1, line))
+    })
+}
+
+/// A line that is code: not a comment.
+fn is_code((_, line): &(usize, &str)) -> bool {
+    !line.trim_start().starts_with("//")
 }
 
 #[test]
@@ -98,39 +109,36 @@ fn files_are_short() {
 
 #[test]
 fn functions_are_short() {
+    let checked = sources(|path| rust(path) && !is_test(path) && !TABLES.contains(&path));
+    fail_if_any(&checked.iter().flat_map(long_functions).collect::<Vec<_>>());
+}
+
+fn long_functions(Source { path, text }: &Source) -> Vec<String> {
     let mut findings = Vec::new();
-    for Source { path, text } in sources(|path| rust(path) && !is_test(path)) {
-        let mut open: Option<(usize, usize)> = None;
-        for (number, line) in code(&text) {
-            let indent = line.len() - line.trim_start().len();
-            let head = line.trim_start();
-            let begins = [
-                "fn ",
-                "pub fn ",
-                "async fn ",
-                "pub async fn ",
-                "pub(super) fn ",
-                "pub(super) async fn ",
-                "pub(crate) fn ",
-            ];
-            if begins.iter().any(|begin| head.starts_with(begin)) {
-                open = Some((number, indent));
+    let mut open: Option<(usize, usize)> = None;
+    for (number, line) in code(text).filter(is_code) {
+        let head = line.trim_start();
+        let indent = line.len() - head.len();
+        let before = head.split("fn ").next().unwrap_or_default();
+        let modifiers = ["pub", "const", "async", "unsafe", "extern"];
+        let is_modifier = |word: &str| modifiers.iter().any(|known| word.starts_with(known));
+        if head.contains("fn ") && before.split_whitespace().all(is_modifier) {
+            open = Some((number, indent));
+        }
+        if let Some((from, at)) = open
+            && head == "}"
+            && indent == at
+        {
+            let lines = number - from + 1;
+            if lines > FUNCTION_LINES_MAX {
+                findings.push(format!(
+                    "{path}:{from}: a function of {lines} lines, at most {FUNCTION_LINES_MAX}"
+                ));
             }
-            if let Some((from, at)) = open
-                && head == "}"
-                && indent == at
-            {
-                let lines = number - from + 1;
-                if lines > FUNCTION_LINES_MAX && !TABLES.contains(&path.as_str()) {
-                    findings.push(format!(
-                        "{path}:{from}: a function of {lines} lines, at most {FUNCTION_LINES_MAX}"
-                    ));
-                }
-                open = None;
-            }
+            open = None;
         }
     }
-    fail_if_any(&findings);
+    findings
 }
 
 #[test]
@@ -153,6 +161,11 @@ fn every_file_says_what_it_is_for() {
 
 #[test]
 fn no_forbidden_words() {
+    let checked = sources(rust);
+    fail_if_any(&checked.iter().flat_map(forbidden_words).collect::<Vec<_>>());
+}
+
+fn forbidden_words(Source { path, text }: &Source) -> Vec<String> {
     // Spelled in halves, so that this file passes.
     let words: [(&str, &str); 7] = [
         (concat!("to", "do!("), "finish it"),
@@ -167,187 +180,123 @@ fn no_forbidden_words() {
         (concat!("TO", "DO"), "fix it, or open an issue"),
     ];
     let mut findings = Vec::new();
-    for Source { path, text } in sources(rust) {
-        for (number, line) in text.lines().enumerate() {
-            for (word, advice) in words {
-                if line.contains(word) {
-                    findings.push(format!("{path}:{}: `{word}`: {advice}", number + 1));
-                }
-            }
-            if line.trim_start().starts_with("matches!(") && line.trim_end().ends_with(");") {
-                findings.push(format!(
-                    "{path}:{}: a bare `matches!` checks nothing: assert it",
-                    number + 1
-                ));
+    for (index, line) in text.lines().enumerate() {
+        for (word, advice) in words {
+            if line.contains(word) {
+                findings.push(format!("{path}:{}: `{word}`: {advice}", index + 1));
             }
         }
     }
-    fail_if_any(&findings);
+    findings
+}
+
+#[test]
+fn every_match_that_is_tested_for_is_asserted() {
+    let checked = sources(rust);
+    fail_if_any(&checked.iter().flat_map(bare_matches).collect::<Vec<_>>());
+}
+
+/// A `matches!` whose answer nobody takes, on one line or on several.
+fn bare_matches(Source { path, text }: &Source) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut ended = true;
+    let mut open: Option<(usize, usize)> = None;
+    for (number, line) in code_and_tests(text).filter(is_code) {
+        let head = line.trim_start();
+        let indent = line.len() - head.len();
+        if ended && head.starts_with("matches!(") {
+            open = Some((number, indent));
+        }
+        if let Some((from, at)) = open
+            && indent == at
+            && head.ends_with([')', ';'])
+        {
+            if head.ends_with(");") {
+                findings.push(format!(
+                    "{path}:{from}: a bare `matches!` checks nothing: assert it"
+                ));
+            }
+            open = None;
+        }
+        ended = head.is_empty() || head.ends_with([';', '{', '}']);
+    }
+    findings
+}
+
+fn code_and_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line))
 }
 
 #[test]
 fn the_model_is_pure() {
-    let impure = [
-        "tokio",
-        "async ",
-        "SystemTime",
-        "Instant",
-        "rand::",
-        "std::fs",
-        "std::net",
-        "tracing",
-        "metrics::",
-        "Mutex",
-    ];
+    let checked = sources(|path| path.starts_with("src/model/") && rust(path));
+    fail_if_any(&checked.iter().flat_map(impurities).collect::<Vec<_>>());
+}
+
+fn impurities(Source { path, text }: &Source) -> Vec<String> {
+    let impure = "tokio async .await SystemTime Instant rand:: std::fs std::net std::thread std::env \
+                  tracing metrics:: Mutex Atomic RefCell println!";
     let mut findings = Vec::new();
-    for Source { path, text } in sources(|path| path.starts_with("src/model/") && rust(path)) {
-        for (number, line) in code(&text).filter(|(_, line)| !line.trim_start().starts_with("//")) {
-            if let Some(word) = impure.iter().find(|word| line.contains(**word)) {
-                findings.push(format!(
-                    "{path}:{number}: `{word}`: the model computes, the flow acts"
-                ));
-            }
+    for (number, line) in code(text).filter(is_code) {
+        if let Some(word) = impure.split_whitespace().find(|word| line.contains(word)) {
+            findings.push(format!(
+                "{path}:{number}: `{word}`: the model computes, the flow acts"
+            ));
         }
     }
-    fail_if_any(&findings);
+    findings
 }
+
+/// What each folder may use of this crate beside itself. Who is not listed puts the program together and may use all of it.
+const ARROWS: [(&str, &str); 11] = [
+    ("src/model/", ""),
+    ("src/schema/", "model limits"),
+    ("src/store/", "model schema limits time_source"),
+    ("src/queue/", "model schema limits time_source"),
+    ("src/flow/", "model schema store queue limits time_source"),
+    ("src/telemetry/", "limits time_source"),
+    ("src/config/", "model limits"),
+    // Names of topics come from the queue's messages; a store is out of reach.
+    (
+        "src/http/",
+        "model schema queue flow limits time_source telemetry",
+    ),
+    ("src/client/", "model http limits time_source"),
+    (
+        "src/worker/",
+        "model schema queue http client limits time_source",
+    ),
+    ("src/time_source.rs", "model"),
+];
 
 #[test]
 fn arrows_point_one_way() {
-    // Folder, and what it may not use of this crate.
-    let rules: [(&str, &[&str]); 9] = [
-        (
-            "src/model/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "config",
-                "flow",
-                "http",
-                "queue",
-                "schema",
-                "store",
-                "telemetry",
-                "time_source",
-                "worker",
-            ],
-        ),
-        (
-            "src/schema/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "config",
-                "flow",
-                "http",
-                "queue",
-                "store",
-                "telemetry",
-                "worker",
-            ],
-        ),
-        (
-            "src/store/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "config",
-                "flow",
-                "http",
-                "queue",
-                "telemetry",
-                "worker",
-            ],
-        ),
-        (
-            "src/queue/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "config",
-                "flow",
-                "http",
-                "store",
-                "telemetry",
-                "worker",
-            ],
-        ),
-        (
-            "src/flow/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "config",
-                "http",
-                "telemetry",
-                "worker",
-            ],
-        ),
-        (
-            "src/http/",
-            &["app", "cli", "client", "config", "store", "worker"],
-        ),
-        (
-            "src/worker/",
-            &["app", "cli", "config", "flow", "store", "telemetry"],
-        ),
-        (
-            "src/client/",
-            &[
-                "app",
-                "cli",
-                "config",
-                "flow",
-                "queue",
-                "store",
-                "telemetry",
-                "worker",
-            ],
-        ),
-        (
-            "src/config/",
-            &[
-                "app",
-                "cli",
-                "client",
-                "flow",
-                "http",
-                "queue",
-                "store",
-                "telemetry",
-                "worker",
-            ],
-        ),
-    ];
-    let mut findings = Vec::new();
-    for Source { path, text } in
-        sources(|path| path.starts_with("src/") && rust(path) && !is_test(path))
-    {
-        let Some((_, forbidden)) = rules.iter().find(|(folder, _)| path.starts_with(folder)) else {
-            continue;
-        };
-        let used = crate_uses(&text);
-        for name in *forbidden {
-            if let Some((number, _)) = used.iter().find(|(_, used)| used == name) {
-                findings.push(format!(
-                    "{path}:{number}: uses `crate::{name}`: that arrow points the wrong way"
-                ));
-            }
-        }
-    }
-    fail_if_any(&findings);
+    let checked = sources(|path| path.starts_with("src/") && rust(path) && !is_test(path));
+    fail_if_any(&checked.iter().flat_map(wrong_arrows).collect::<Vec<_>>());
+}
+
+fn wrong_arrows(Source { path, text }: &Source) -> Vec<String> {
+    let Some((folder, allowed)) = ARROWS.iter().find(|(folder, _)| path.starts_with(folder)) else {
+        return Vec::new();
+    };
+    let own = folder.trim_start_matches("src/").trim_end_matches('/');
+    let wrong = crate_uses(text).into_iter().filter(|(_, name)| {
+        name != own && !name.is_empty() && !allowed.split(' ').any(|other| other == name)
+    });
+    wrong
+        .map(|(number, name)| {
+            format!("{path}:{number}: uses `crate::{name}`: that arrow points the wrong way")
+        })
+        .collect()
 }
 
 /// The modules of this crate that a file names, with the line.
 fn crate_uses(text: &str) -> Vec<(usize, String)> {
     let mut used = Vec::new();
     let mut in_group = false;
-    for (number, line) in code(text).filter(|(_, line)| !line.trim_start().starts_with("//")) {
+    for (number, line) in code(text).filter(is_code) {
         let name_of = |rest: &str| {
             rest.chars()
                 .take_while(|c| c.is_alphanumeric() || *c == '_')
@@ -420,6 +369,23 @@ fn links_in_documents_lead_somewhere() {
 }
 
 #[test]
+fn every_dependency_comes_from_the_public_registry() {
+    let known = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+    let checked = sources(|path| path.ends_with("Cargo.lock") || path.ends_with(".toml"));
+    let mut findings = Vec::new();
+    for Source { path, text } in &checked {
+        for (number, line) in code_and_tests(text) {
+            let other = path.ends_with(".lock") && line.starts_with("source") && line != known;
+            let named = ["registry-index", "sparse+http", "replace-with", " git = \""];
+            if other || named.iter().any(|word| line.contains(word)) {
+                findings.push(format!("{path}:{number}: a source that is not everybody's"));
+            }
+        }
+    }
+    fail_if_any(&findings);
+}
+
+#[test]
 fn texts_are_clean() {
     let places = [
         concat!("/wo", "rk/"),
@@ -451,4 +417,72 @@ fn texts_are_clean() {
         }
     }
     fail_if_any(&findings);
+}
+
+/// A rule that finds nothing anywhere shows nothing: each is given what it is for, and the like that is allowed.
+#[test]
+fn every_rule_finds_what_it_is_for() {
+    type Rule = fn(&Source) -> Vec<String>;
+    let long = format!(
+        "    pub(super) const fn f() {{\n{}    }}\n",
+        "        g();\n".repeat(59)
+    );
+    let behind_tests = format!("#[cfg(test)]\nmod fixtures;\n\n{long}");
+    let short = long.replacen("        g();\n", "", 1);
+    let in_tests = format!("#[cfg(test)]\nmod tests {{\n{long}}}\n");
+    let unasserted = [
+        "    x();\n    matches",
+        "!(\n        a,\n        B\n    );\n",
+    ]
+    .concat();
+    let unfinished = concat!("to", "do!()");
+    let cases: [(Rule, &str, &str, usize); 14] = [
+        (long_functions, "src/a.rs", &long, 1),
+        (long_functions, "src/a.rs", &behind_tests, 1),
+        (long_functions, "src/a.rs", &short, 0),
+        (long_functions, "src/a.rs", &in_tests, 0),
+        (forbidden_words, "src/a.rs", unfinished, 1),
+        (bare_matches, "tests/a.rs", &unasserted, 1),
+        (
+            bare_matches,
+            "tests/a.rs",
+            "    assert!(\n        matches!(a, B)\n    );",
+            0,
+        ),
+        (
+            bare_matches,
+            "src/a.rs",
+            "fn f() -> bool {\n    matches!(a, B)\n}",
+            0,
+        ),
+        (impurities, "src/model/a.rs", "let now = Instant::now();", 1),
+        (
+            impurities,
+            "src/model/a.rs",
+            "// An Instant is not read here.",
+            0,
+        ),
+        (wrong_arrows, "src/model/a.rs", "use crate::flow::x;", 1),
+        (
+            wrong_arrows,
+            "src/http/a.rs",
+            "use crate::{\n    flow,\n    store::{A, B},\n};",
+            1,
+        ),
+        (
+            wrong_arrows,
+            "src/flow/a.rs",
+            "use crate::{\n    queue::A,\n    store::{A, B},\n};",
+            0,
+        ),
+        (wrong_arrows, "src/worker/a.rs", "crate::store::A", 1),
+    ];
+    for (rule, path, text, expected) in cases {
+        let source = Source {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        let found = rule(&source);
+        assert_eq!(found.len(), expected, "{path}: {text}\n{found:?}");
+    }
 }
