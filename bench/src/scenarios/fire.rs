@@ -30,7 +30,7 @@ pub(super) const KAFKA_BEHIND: &str = "caught up, kafka targets";
 pub(super) const CALLBACK_BEHIND: &str = "caught up, callback targets";
 
 /// From the beginning of registration to the due time.
-const LEAD: Duration = Duration::from_secs(12);
+const LEAD: Duration = Duration::from_secs(10);
 /// Due times lie within this.
 const SPREAD_MS: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);

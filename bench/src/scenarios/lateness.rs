@@ -73,7 +73,7 @@ async fn measure(
     let (registered, outcome) = register(time, server, kind, &name, rate, bench.seconds).await?;
     let verdict = observer::wait(time, &registered, &observer.arrivals, PATIENCE).await;
     report.times(
-        format!("{rate}/s registered by {BATCH}: scheduled to answered"),
+        format!("{rate}/s {kind:?}: registration of {BATCH}"),
         &outcome.latency,
         Check::default(),
     );
