@@ -20,6 +20,11 @@ test: check ## the gate and every test, on real Cassandra and Kafka
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources
 
+bench: ## the load scenarios, on a fresh Cassandra and Kafka; BENCH="--scenario fire" chooses
+	$(STACK) fetch
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	$(STACK) run --measure -- target/release/tickwheel-bench run --json target/bench.jsonl $(BENCH)
+
 stack: ## real Cassandra and Kafka for hand work; prints their addresses
 	$(STACK) up
 

@@ -270,6 +270,77 @@ async fn twenty_seconds_without_cassandra_lose_nothing() {
     .await;
 }
 
+/// Registers a task by hand: the status, and whether the answer says when to try again.
+async fn try_register(http: &reqwest::Client, url: &str) -> (u16, bool) {
+    let request = http
+        .post(format!("{url}/v1/tasks"))
+        .header("content-type", "application/json")
+        .timeout(Duration::from_secs(20))
+        .body(r#"{"callback": "nobody", "delay": "1h"}"#);
+    let answer = request.send().await.expect("an answer, whatever it says");
+    (
+        answer.status().as_u16(),
+        answer.headers().contains_key("retry-after"),
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_waits_for_its_servers_and_says_so() {
+    let _alone = ALONE.lock().await;
+    let cluster = Cluster::init(Stack::of_this_run(), 2);
+    let http = reqwest::Client::new();
+    cluster.stack().command("stop", "cassandra", &[]);
+    let mut node = cluster.spawn(1);
+    let get = async |path: &str| {
+        loop {
+            match http.get(format!("{}{path}", node.url)).send().await {
+                Ok(answer) => {
+                    break (
+                        answer.status().as_u16(),
+                        answer.text().await.expect("a body"),
+                    );
+                }
+                // The process has not begun to listen.
+                Err(_) => cluster.time.sleep(Duration::from_millis(50)).await,
+            }
+        }
+    };
+    assert_eq!(get("/livez").await.0, 200);
+    let (status, reason) = get("/readyz").await;
+    assert!(
+        status == 503 && reason.contains("store"),
+        "{status} {reason}"
+    );
+    assert_eq!(
+        try_register(&http, &node.url).await,
+        (503, true),
+        "no store: not registered, try again"
+    );
+    cluster.stack().command("start", "cassandra", &[]);
+    cluster.ready(&mut node, 0).await;
+    assert_eq!(try_register(&http, &node.url).await, (201, false));
+    cluster.stack().command("stop", "kafka", &[]);
+    assert_eq!(
+        try_register(&http, &node.url).await,
+        (201, false),
+        "no broker: registration goes on"
+    );
+    cluster.stack().command("stop", "cassandra", &[]);
+    assert_eq!(try_register(&http, &node.url).await, (503, true));
+    cluster.stack().command("start", "kafka", &[]);
+    cluster.stack().command("start", "cassandra", &[]);
+    for tries in 0.. {
+        if try_register(&http, &node.url).await == (201, false) {
+            break;
+        }
+        assert!(
+            tries < 60,
+            "registration does not work again after an outage"
+        );
+        cluster.time.sleep(Duration::from_millis(500)).await;
+    }
+}
+
 /// Keeps nodes running in the background until the test's runtime ends.
 async fn keep(cluster: &Arc<Cluster>, nodes: Vec<cluster::Node>) {
     let cluster = Arc::clone(cluster);

@@ -1,2 +1,155 @@
-//! Load harness of Tickwheel.
-fn main() {}
+//! Load harness of Tickwheel: real servers, the real program, one open-loop generator, every task checked.
+//!
+//! `tickwheel-bench list` says what there is; `README.md` beside this says how to read the figures.
+
+mod generator;
+mod observer;
+mod raw;
+mod report;
+mod scenarios;
+mod servers;
+mod tasks;
+
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Mutex};
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum as _};
+use tickwheel::time_source::TimeSource;
+
+use crate::{
+    raw::Raw,
+    report::Report,
+    scenarios::{Bench, Scenario},
+    servers::Servers,
+};
+
+/// Load harness of Tickwheel.
+#[derive(Debug, Parser)]
+#[command(name = "tickwheel-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run scenarios on a Cassandra and a Kafka that have nothing else to do.
+    Run(Run),
+    /// Say which scenarios there are.
+    List,
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// Scenarios to run; all when none is named.
+    #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    scenarios: Vec<Scenario>,
+    /// Contact points of Cassandra.
+    #[arg(long, env = "TICKWHEEL_TEST_CASSANDRA", value_name = "HOST:PORT,..")]
+    cassandra: String,
+    /// Bootstrap servers of Kafka.
+    #[arg(long, env = "TICKWHEEL_TEST_KAFKA", value_name = "HOST:PORT,..")]
+    kafka: String,
+    /// The program under test; the one beside this one when not given.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Tasks of each throughput measurement.
+    #[arg(long, default_value_t = 50_000)]
+    tasks: u64,
+    /// Rounds in which what is compared takes turns.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Length of each lateness measurement.
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+    /// Tasks a second of the lateness measurements.
+    #[arg(long, default_value = "500,2000", value_delimiter = ',')]
+    rates: Vec<u64>,
+    /// Write every figure to a file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::List => list(),
+        Command::Run(run) => start(run),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            // With standard error closed there is nobody to tell; the exit code tells.
+            writeln!(std::io::stderr().lock(), "error: {error:?}").unwrap_or_default();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn list() -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    for scenario in Scenario::value_variants() {
+        let value = scenario.to_possible_value().context("a name")?;
+        let about = value.get_help().map(ToString::to_string);
+        writeln!(
+            out,
+            "{:<12} {}",
+            value.get_name(),
+            about.unwrap_or_default()
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(run: Run) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(Box::pin(measure(run)))
+}
+
+/// Runs the scenarios; the exit code is 1 when a task was lost or early.
+async fn measure(run: Run) -> anyhow::Result<ExitCode> {
+    let time = TimeSource::real();
+    let program = match run.program {
+        Some(program) => program,
+        None => std::env::current_exe()?.with_file_name("tickwheel"),
+    };
+    let servers = Servers {
+        cassandra: run.cassandra,
+        kafka: run.kafka,
+        program,
+        keyspace: format!("bench_{:08x}", time.random() & 0xffff_ffff),
+        time,
+    };
+    Box::pin(servers.init()).await?;
+    let raw = Box::pin(Raw::connect(&servers)).await?;
+    let bench = Bench {
+        servers,
+        raw,
+        tasks: run.tasks,
+        seconds: run.seconds,
+        rates: run.rates,
+        best: Mutex::default(),
+    };
+    let chosen = if run.scenarios.is_empty() {
+        Scenario::value_variants().to_vec()
+    } else {
+        run.scenarios
+    };
+    let mut report = Report::default();
+    let ran = scenarios::run(&bench, &chosen, run.rounds, &mut report).await;
+    // What was measured before a failure is worth keeping.
+    report.print()?;
+    if let Some(path) = &run.json {
+        report.write_json(path)?;
+    }
+    ran?;
+    if report.is_sound() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(
+        std::io::stderr().lock(),
+        "error: a task was lost, or came out early"
+    )?;
+    Ok(ExitCode::FAILURE)
+}

@@ -263,10 +263,10 @@ pub(super) const KEYS: &[Key] = &[
         name: "log",
         flag: "log",
         form: Form::Text,
-        default: "info",
+        default: "info,scylla=warn",
         value: "FILTER",
         about: "Which log lines are written: a level, or levels by module (info,tickwheel=debug).",
-        why: "Changes of state and what went wrong; never a line per task.",
+        why: "Changes of state and what went wrong; never a line per task. The driver's own chatter is left out.",
         set: |s, text| put(&mut s.log, log_filter(text)),
     },
     Key {

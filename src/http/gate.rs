@@ -73,7 +73,8 @@ fn waiting(path: &str, reason: &str) -> Response {
             .into_response(),
         "/startupz" => (StatusCode::SERVICE_UNAVAILABLE, retry, "starting\n").into_response(),
         _ => {
-            Error::new(Code::Unavailable, format!("the node is starting: {reason}")).into_response()
+            let problem = Error::new(Code::Unavailable, format!("the node is starting: {reason}"));
+            (retry, problem).into_response()
         }
     }
 }

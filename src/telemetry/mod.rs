@@ -5,7 +5,7 @@
 
 pub mod table;
 
-use std::time::Duration;
+use std::{io::IsTerminal as _, time::Duration};
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
@@ -52,7 +52,10 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// When the filter cannot be read, or the process logs already.
 pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
     let filter = EnvFilter::try_new(filter)?;
-    let lines = fmt::layer().with_writer(std::io::stderr);
+    // Colours are for people who watch, not for files.
+    let lines = fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(lines).try_init()?,

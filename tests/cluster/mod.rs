@@ -125,40 +125,60 @@ impl Cluster {
     }
 
     async fn node_at(&self, number: u16, port: u16) -> Node {
-        let log = self.logs.join(format!("node-{number}.log"));
+        let from = std::fs::metadata(self.log(number)).map_or(0, |metadata| metadata.len());
+        let mut node = self.spawn_at(number, port);
+        self.ready(&mut node, from).await;
+        node
+    }
+
+    /// Starts a node on a free port, ready or not.
+    pub(crate) fn spawn(&self, number: u16) -> Node {
+        self.spawn_at(number, free_port())
+    }
+
+    fn log(&self, number: u16) -> PathBuf {
+        self.logs.join(format!("node-{number}.log"))
+    }
+
+    fn spawn_at(&self, number: u16, port: u16) -> Node {
         let file = File::options()
             .create(true)
             .append(true)
-            .open(&log)
-            .expect("the log can be written");
-        let from = file.metadata().map(|metadata| metadata.len()).unwrap_or(0);
+            .open(self.log(number));
         let child = self
             .program("serve")
             .args(["--queue", "kafka", "--listen", &format!("127.0.0.1:{port}")])
             .stdout(Stdio::null())
-            .stderr(file)
+            .stderr(file.expect("the log can be written"))
             .spawn()
             .expect("the program can be run");
-        let mut node = Node {
+        Node {
             child,
             number,
             url: format!("http://127.0.0.1:{port}"),
             port,
-        };
+        }
+    }
+
+    /// Waits until a node says that it is ready, in what it has logged behind `from`.
+    pub(crate) async fn ready(&self, node: &mut Node, from: u64) {
+        let log = self.log(node.number);
         for _ in 0..600 {
             if said_ready(&log, from) {
-                return node;
+                return;
             }
             let exited = node.child.try_wait().expect("the child can be asked");
             assert!(
                 exited.is_none(),
-                "node {number} ended: {exited:?}; see {}",
+                "node {} ended: {exited:?}; see {}",
+                node.number,
                 log.display()
             );
             self.time.sleep(Duration::from_millis(100)).await;
         }
         panic!(
-            "node {number} was not ready within a minute; see {}",
+            "node {} was not ready within a minute; see {}",
+            node.number,
             log.display()
         );
     }

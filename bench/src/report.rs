@@ -1,0 +1,327 @@
+//! The one format of results: a table for people, JSON lines for programs.
+
+use std::{
+    fs::File,
+    io::{BufWriter, Write as _},
+    path::Path,
+};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// What became of the tasks of a measurement. Anything lost or early fails the run.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(crate) struct Check {
+    pub(crate) tasks: u64,
+    pub(crate) lost: u64,
+    pub(crate) early: u64,
+    pub(crate) duplicates: u64,
+}
+
+/// One line of the result.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Line {
+    /// One measurement of a throughput.
+    Rate {
+        case: &'static str,
+        round: u32,
+        per_second: f64,
+        #[serde(flatten)]
+        check: Check,
+    },
+    /// All measurements of a throughput.
+    Rates {
+        case: &'static str,
+        rounds: usize,
+        min: f64,
+        median: f64,
+        max: f64,
+    },
+    /// Two throughputs of the same rounds; min, median and max over the rounds.
+    Ratio {
+        case: &'static str,
+        of: String,
+        min: f64,
+        median: f64,
+        max: f64,
+        aim: f64,
+    },
+    /// A distribution of times, in milliseconds.
+    Times {
+        case: String,
+        p50: f64,
+        p99: f64,
+        p999: f64,
+        max: f64,
+        #[serde(flatten)]
+        check: Check,
+    },
+    /// A setting that was found by trying.
+    Note { text: String },
+}
+
+/// Everything that was measured in a run.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    lines: Vec<Line>,
+}
+
+impl Report {
+    pub(crate) fn rate(&mut self, case: &'static str, round: u32, per_second: f64, check: Check) {
+        self.add(Line::Rate {
+            case,
+            round,
+            per_second,
+            check,
+        });
+    }
+
+    pub(crate) fn note(&mut self, text: String) {
+        self.add(Line::Note { text });
+    }
+
+    /// Adds a distribution that was recorded in microseconds.
+    pub(crate) fn times(&mut self, case: String, micros: &Histogram<u64>, check: Check) {
+        let at = |quantile| micros.value_at_quantile(quantile) as f64 / 1000.0;
+        self.add(Line::Times {
+            case,
+            p50: at(0.5),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: micros.max() as f64 / 1000.0,
+            check,
+        });
+    }
+
+    fn add(&mut self, line: Line) {
+        if let Some(text) = text(&line) {
+            // A closed standard error loses the progress, not the result.
+            writeln!(std::io::stderr().lock(), "{text}").unwrap_or_default();
+        }
+        self.lines.push(line);
+    }
+
+    /// Returns the throughput of a case by round.
+    fn rounds(&self, wanted: &str) -> Vec<(u32, f64)> {
+        let of = |line: &Line| match line {
+            Line::Rate {
+                case,
+                round,
+                per_second,
+                ..
+            } if *case == wanted => Some((*round, *per_second)),
+            _ => None,
+        };
+        self.lines.iter().filter_map(of).collect()
+    }
+
+    /// Adds the summary of a case, if it was measured.
+    pub(crate) fn summarize(&mut self, case: &'static str) {
+        let mut values: Vec<f64> = self.rounds(case).into_iter().map(|(_, v)| v).collect();
+        if let Some((min, median, max)) = spread(&mut values) {
+            self.lines.push(Line::Rates {
+                case,
+                rounds: values.len(),
+                min,
+                median,
+                max,
+            });
+        }
+    }
+
+    /// Adds the ratio of a case to the slowest of others in the same round, if all were measured.
+    pub(crate) fn ratio(&mut self, case: &'static str, of: &[&'static str], aim: f64) {
+        let mut ratios = Vec::new();
+        for (round, value) in self.rounds(case) {
+            let others = of.iter().filter_map(|other| {
+                let rounds = self.rounds(other);
+                rounds.into_iter().find(|(n, _)| *n == round)
+            });
+            let others: Vec<f64> = others.map(|(_, value)| value).collect();
+            if others.len() == of.len() {
+                ratios.push(value / others.into_iter().fold(f64::INFINITY, f64::min));
+            }
+        }
+        if let Some((min, median, max)) = spread(&mut ratios) {
+            self.lines.push(Line::Ratio {
+                case,
+                of: of.join(" and "),
+                min,
+                median,
+                max,
+                aim,
+            });
+        }
+    }
+
+    /// Tells whether a task was lost, or came out early.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.lines.iter().all(|line| match line {
+            Line::Rate { check, .. } | Line::Times { check, .. } => {
+                check.lost == 0 && check.early == 0
+            }
+            Line::Rates { .. } | Line::Ratio { .. } | Line::Note { .. } => true,
+        })
+    }
+
+    /// Prints the summary.
+    pub(crate) fn print(&self) -> anyhow::Result<()> {
+        let mut out = std::io::stdout().lock();
+        writeln!(
+            out,
+            "\n{:<34} {:>9} {:>9} {:>9}",
+            "throughput, per second", "min", "median", "max"
+        )?;
+        for line in &self.lines {
+            if let Line::Rates {
+                case,
+                min,
+                median,
+                max,
+                ..
+            } = line
+            {
+                writeln!(out, "{case:<34} {min:>9.0} {median:>9.0} {max:>9.0}")?;
+            }
+        }
+        writeln!(
+            out,
+            "\n{:<34} {:>9} {:>9} {:>9} {:>5}  of the slower of",
+            "ratio, by round", "min", "median", "max", "aim"
+        )?;
+        for line in &self.lines {
+            if let Line::Ratio {
+                case,
+                of,
+                min,
+                median,
+                max,
+                aim,
+            } = line
+            {
+                writeln!(
+                    out,
+                    "{case:<34} {min:>9.2} {median:>9.2} {max:>9.2} {aim:>5.2}  {of}"
+                )?;
+            }
+        }
+        writeln!(
+            out,
+            "\n{:<46} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5}",
+            "times, ms", "p50", "p99", "p99.9", "max", "tasks", "twice"
+        )?;
+        for line in &self.lines {
+            if let Line::Times {
+                case,
+                p50,
+                p99,
+                p999,
+                max,
+                check,
+            } = line
+            {
+                let (tasks, twice) = (check.tasks, check.duplicates);
+                writeln!(
+                    out,
+                    "{case:<46} {p50:>8.1} {p99:>8.1} {p999:>8.1} {max:>8.1} {tasks:>8} {twice:>5}"
+                )?;
+            }
+        }
+        let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
+        for line in &self.lines {
+            if let Line::Rate { check, .. } | Line::Times { check, .. } = line {
+                tasks += check.tasks;
+                lost += check.lost;
+                early += check.early;
+                twice += check.duplicates;
+            }
+        }
+        writeln!(
+            out,
+            "\n{tasks} tasks checked: {lost} lost, {early} early, {twice} duplicates"
+        )?;
+        Ok(())
+    }
+
+    /// Writes every line as JSON.
+    pub(crate) fn write_json(&self, path: &Path) -> anyhow::Result<()> {
+        let mut file = BufWriter::new(File::create(path)?);
+        for line in &self.lines {
+            serde_json::to_writer(&mut file, line)?;
+            writeln!(file)?;
+        }
+        Ok(file.flush()?)
+    }
+}
+
+/// What is said of a line while the run goes on.
+fn text(line: &Line) -> Option<String> {
+    match line {
+        Line::Rate {
+            case,
+            round,
+            per_second,
+            check,
+        } => Some(format!("{case} round {round}: {per_second:.0}/s {check:?}")),
+        Line::Times {
+            case,
+            p50,
+            p99,
+            check,
+            ..
+        } => Some(format!("{case}: p50 {p50:.1} p99 {p99:.1} ms {check:?}")),
+        Line::Note { text } => Some(text.clone()),
+        Line::Rates { .. } | Line::Ratio { .. } => None,
+    }
+}
+
+/// Returns least, middle and greatest.
+fn spread(values: &mut [f64]) -> Option<(f64, f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    let median = values.get(values.len() / 2)?;
+    Some((*values.first()?, *median, *values.last()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_compares_within_rounds_and_with_the_slowest() {
+        let mut report = Report::default();
+        for (round, ours, scan, publish) in [(1, 80.0, 100.0, 200.0), (2, 80.0, 400.0, 160.0)] {
+            report.rate("ours", round, ours, Check::default());
+            report.rate("scan", round, scan, Check::default());
+            report.rate("publish", round, publish, Check::default());
+        }
+        report.ratio("ours", &["scan", "publish"], 0.7);
+        report.ratio("ours", &["scan", "not measured"], 0.7);
+        let ratios: Vec<(f64, f64)> = report
+            .lines
+            .iter()
+            .filter_map(|line| match line {
+                Line::Ratio { min, max, .. } => Some((*min, *max)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(ratios, [(0.5, 0.8)]);
+    }
+
+    #[test]
+    fn a_lost_or_early_task_makes_the_run_unsound() {
+        let of = |lost, early| {
+            let mut report = Report::default();
+            let check = Check {
+                lost,
+                early,
+                ..Check::default()
+            };
+            report.rate("x", 1, 1.0, check);
+            report.is_sound()
+        };
+        assert!(of(0, 0));
+        assert!(!of(1, 0));
+        assert!(!of(0, 1));
+    }
+}

@@ -1,0 +1,139 @@
+//! The scenarios, which of them are compared, and the order in which they take turns.
+
+mod fire;
+mod lateness;
+mod raw_insert;
+mod raw_publish;
+mod raw_scan;
+mod register;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+
+use crate::{raw::Raw, report::Report, servers::Servers};
+
+/// What a run was asked for, and what it works with.
+pub(crate) struct Bench {
+    pub(crate) servers: Servers,
+    pub(crate) raw: Arc<Raw>,
+    /// Tasks of a throughput measurement.
+    pub(crate) tasks: u64,
+    /// Length of a lateness measurement.
+    pub(crate) seconds: u64,
+    /// Tasks a second of the lateness measurements.
+    pub(crate) rates: Vec<u64>,
+    /// Requests in flight that came through fastest, by case: found in the round that does not count.
+    pub(crate) best: Mutex<Vec<(&'static str, usize)>>,
+}
+
+impl Bench {
+    /// Returns the number in flight that was found for a case.
+    pub(crate) fn best(&self, case: &'static str) -> Option<usize> {
+        let best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
+        best.iter()
+            .find(|(known, _)| *known == case)
+            .map(|(_, best)| *best)
+    }
+}
+
+/// A scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Scenario {
+    /// The driver inserts rows: what registration cannot be faster than.
+    RawInsert,
+    /// Registration: in process, over REST one by one, over REST in batches of 100.
+    Register,
+    /// The driver pages through a backlog: what firing cannot read faster than.
+    RawScan,
+    /// The Kafka client produces the records of a backlog: what firing cannot publish faster than.
+    RawPublish,
+    /// A backlog comes due: at once with the service running, and found by a service that starts behind it.
+    Fire,
+    /// From due time to consumer, and to callback, at fixed rates.
+    Lateness,
+}
+
+/// Scenarios that are compared take turns: what disturbs the machine disturbs them all.
+const GROUPS: [&[Scenario]; 3] = [
+    &[Scenario::RawInsert, Scenario::Register],
+    &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
+    &[Scenario::Lateness],
+];
+
+/// The round whose figures do not count: servers and connections warm up, numbers in flight are tried.
+pub(crate) const WARM_UP: u32 = 0;
+
+impl Scenario {
+    /// Runs one round.
+    async fn round(self, bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
+        match self {
+            Self::RawInsert => Box::pin(raw_insert::round(bench, round, report)).await,
+            Self::Register => Box::pin(register::round(bench, round, report)).await,
+            Self::RawScan => Box::pin(raw_scan::round(bench, round, report)).await,
+            Self::RawPublish => Box::pin(raw_publish::round(bench, round, report)).await,
+            Self::Fire => Box::pin(fire::round(bench, round, report)).await,
+            Self::Lateness => Box::pin(lateness::round(bench, round, report)).await,
+        }
+    }
+}
+
+/// Runs the chosen scenarios: a round that warms up, then `rounds` that count.
+pub(crate) async fn run(
+    bench: &Bench,
+    chosen: &[Scenario],
+    rounds: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for group in GROUPS {
+        let group: Vec<Scenario> = group
+            .iter()
+            .copied()
+            .filter(|scenario| chosen.contains(scenario))
+            .collect();
+        // Each rate of lateness is a distribution of its own: it needs no repetition.
+        let rounds = match group.as_slice() {
+            [Scenario::Lateness] => 0,
+            _ => rounds,
+        };
+        for round in WARM_UP..=rounds {
+            for scenario in &group {
+                scenario.round(bench, round, report).await?;
+                bench.servers.time.sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+    for case in [
+        raw_insert::CASE,
+        register::IN_PROCESS,
+        register::REST_ONE,
+        register::REST_BATCH,
+        raw_scan::CASE,
+        raw_publish::KAFKA,
+        raw_publish::CALLBACK,
+        fire::KAFKA,
+        fire::CALLBACK,
+        fire::KAFKA_BEHIND,
+        fire::CALLBACK_BEHIND,
+    ] {
+        report.summarize(case);
+    }
+    for case in [
+        register::IN_PROCESS,
+        register::REST_ONE,
+        register::REST_BATCH,
+    ] {
+        report.ratio(case, &[raw_insert::CASE], 0.85);
+    }
+    for case in [fire::KAFKA, fire::KAFKA_BEHIND] {
+        report.ratio(case, &[raw_scan::CASE, raw_publish::KAFKA], 0.7);
+    }
+    for case in [fire::CALLBACK, fire::CALLBACK_BEHIND] {
+        report.ratio(case, &[raw_scan::CASE, raw_publish::CALLBACK], 0.7);
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! The Kafka client produces the records that a backlog becomes: same size, same headers, acks=all, idempotent.
+
+use std::{
+    collections::HashMap,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use rdkafka::{
+    ClientConfig, ClientContext,
+    config::FromClientConfigAndContext as _,
+    error::RDKafkaErrorCode,
+    message::{DeliveryResult, Header, OwnedHeaders},
+    producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer},
+};
+use tickwheel::{
+    model::task::Target,
+    queue::{
+        Partition, Record,
+        message::{self, TaskMessage},
+    },
+};
+
+use super::{Bench, WARM_UP};
+use crate::{
+    observer::{self, Observer, Registered},
+    report::Report,
+    servers::PARTITIONS,
+    tasks::{self, Kind},
+};
+
+pub(super) const KAFKA: &str = "raw produce, records as registered";
+pub(super) const CALLBACK: &str = "raw produce, task messages";
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[derive(Default)]
+struct Failures(AtomicU64);
+
+impl ClientContext for Failures {}
+
+impl ProducerContext for Failures {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
+        if result.is_err() {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
+    for (kind, case) in [(Kind::Kafka, KAFKA), (Kind::Callback, CALLBACK)] {
+        let name = format!("raw{}", bench.servers.time.random());
+        let topic = match kind {
+            Kind::Kafka => name.clone(),
+            Kind::Callback => message::topic(&name, tickwheel::model::task::Priority::Normal),
+        };
+        bench.servers.topics(std::slice::from_ref(&topic)).await?;
+        let (registered, records) = records(bench, kind, &name)?;
+        let observer = Observer::start(&bench.servers.kafka, &topic, &bench.servers.time)?;
+        let kafka = bench.servers.kafka.clone();
+        let produced = tokio::task::spawn_blocking(move || produce(&kafka, &records));
+        let arrivals = &observer.arrivals;
+        let verdict = observer::wait(&bench.servers.time, &registered, arrivals, PATIENCE).await;
+        produced.await??;
+        if round != WARM_UP {
+            report.rate(case, round, verdict.per_second(), verdict.check);
+        }
+    }
+    Ok(())
+}
+
+fn records(bench: &Bench, kind: Kind, name: &str) -> anyhow::Result<(Registered, Vec<Record>)> {
+    let due = bench.servers.time.now();
+    let target = tasks::target(kind, name);
+    let spec = tasks::spec(target, due);
+    let mut registered = HashMap::new();
+    let mut records = Vec::new();
+    for _ in 0..bench.tasks {
+        let id = bench.raw.draw(due);
+        let record = match (&spec.target, spec.content()) {
+            (Target::Callback { name }, _) => TaskMessage {
+                id,
+                generation: 0,
+                expected_attempt: 0,
+                start: due,
+                published: due,
+                spec: spec.clone(),
+            }
+            .to_record(name),
+            (Target::Kafka { .. }, Some(content)) => {
+                message::user_record(id, due, &spec, content).context("a record")?
+            }
+            (Target::Kafka { .. }, None) => bail!("the content is apart"),
+        };
+        registered.insert(id, due);
+        records.push(record);
+    }
+    Ok((registered, records))
+}
+
+/// Sends all records and waits for their acknowledgements.
+fn produce(kafka: &str, records: &[Record]) -> anyhow::Result<()> {
+    let mut config = ClientConfig::new();
+    config
+        .set("bootstrap.servers", kafka)
+        .set("enable.idempotence", "true")
+        .set("acks", "all")
+        .set("linger.ms", "1")
+        .set("partitioner", "murmur2_random");
+    let producer = ThreadedProducer::from_config_and_context(&config, Failures::default())?;
+    for record in records {
+        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        for (key, value) in &record.headers {
+            headers = headers.insert(Header {
+                key,
+                value: Some(value.as_ref()),
+            });
+        }
+        let mut next = BaseRecord {
+            topic: &record.topic,
+            partition: match record.partition {
+                Partition::OfWheel(wheel) => Some(wheel.partition(PARTITIONS)),
+                Partition::Fixed(partition) => Some(partition),
+                Partition::ByKey => None,
+            },
+            payload: Some(&record.value[..]),
+            key: record.key.as_deref(),
+            timestamp: None,
+            headers: Some(headers),
+            delivery_opaque: (),
+        };
+        while let Err((error, back)) = producer.send(next) {
+            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
+                return Err(error.into());
+            }
+            next = back;
+            producer.poll(Duration::from_millis(1));
+        }
+    }
+    producer.flush(PATIENCE)?;
+    match producer.context().0.load(Ordering::Relaxed) {
+        0 => Ok(()),
+        failed => bail!("{failed} records were not acknowledged"),
+    }
+}

@@ -1,0 +1,144 @@
+//! Registration of tasks that are due in two hours: in process, over REST one by one, and over REST in batches.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::anyhow;
+use tickwheel::{client::Client, flow::api::NewTask, time_source::TimeSource};
+
+use super::{
+    Bench, WARM_UP,
+    raw_insert::{Acknowledged, IN_FLIGHT, Window},
+};
+use crate::{
+    generator::{self, Load},
+    report::{Check, Report},
+    tasks::{self, Kind},
+};
+
+pub(super) const IN_PROCESS: &str = "registered in process";
+pub(super) const REST_ONE: &str = "registered over REST, singly";
+pub(super) const REST_BATCH: &str = "registered over REST, by 100";
+
+const NAME: &str = "send_email";
+const BATCH: u64 = 100;
+const REST_IN_FLIGHT: [usize; 3] = [16, 32, 64];
+const BATCHES_IN_FLIGHT: [usize; 3] = [2, 4, 8];
+
+/// What a request does: registers so many, and says what was acknowledged.
+type Sent = std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
+
+pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
+    let node = Box::pin(bench.servers.in_process()).await?;
+    let service = node.service();
+    let in_process = |window: Window, acknowledged: &Acknowledged| -> Sent {
+        let (service, acknowledged) = (Arc::clone(&service), Arc::clone(acknowledged));
+        Box::pin(async move {
+            let time = service.time();
+            let task = NewTask {
+                start: window.draw(time.random()),
+                spec: tasks::spec(tasks::target(Kind::Callback, NAME), time.now()),
+            };
+            for registered in service.register(vec![task]).await {
+                note(&acknowledged, [registered?.id]);
+            }
+            Ok(())
+        })
+    };
+    case(bench, round, report, IN_PROCESS, &IN_FLIGHT, 1, in_process).await?;
+    node.stop().await;
+
+    let server = bench.servers.serve().await?;
+    let client = Client::connect(&server.url)?;
+    let time = bench.servers.time.clone();
+    let singly = |window: Window, acknowledged: &Acknowledged| -> Sent {
+        let (client, time) = (client.clone(), time.clone());
+        let acknowledged = Arc::clone(acknowledged);
+        Box::pin(async move {
+            let task = tasks::request(Kind::Callback, NAME, window.draw(time.random()))?;
+            note(&acknowledged, [client.register(task).await?.id]);
+            Ok(())
+        })
+    };
+    case(bench, round, report, REST_ONE, &REST_IN_FLIGHT, 1, singly).await?;
+    let batch = |window: Window, acknowledged: &Acknowledged| -> Sent {
+        let (client, time) = (client.clone(), time.clone());
+        let acknowledged = Arc::clone(acknowledged);
+        Box::pin(async move { register_batch(&client, &time, window, &acknowledged).await })
+    };
+    let tried = &BATCHES_IN_FLIGHT;
+    case(bench, round, report, REST_BATCH, tried, BATCH, batch).await?;
+    server.stop(&bench.servers.time).await
+}
+
+async fn register_batch(
+    client: &Client,
+    time: &TimeSource,
+    window: Window,
+    acknowledged: &Mutex<Vec<tickwheel::model::ids::TaskId>>,
+) -> anyhow::Result<()> {
+    let task = |_| tasks::request(Kind::Callback, NAME, window.draw(time.random()));
+    let tasks = (0..BATCH).map(task).collect::<anyhow::Result<_>>()?;
+    for registered in client.register_batch(tasks).await? {
+        let registered = registered.map_err(|problem| anyhow!("refused: {problem:?}"))?;
+        note(acknowledged, [registered.id]);
+    }
+    Ok(())
+}
+
+fn note<const N: usize>(
+    acknowledged: &Mutex<Vec<tickwheel::model::ids::TaskId>>,
+    ids: [tickwheel::model::ids::TaskId; N],
+) {
+    acknowledged
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .extend(ids);
+}
+
+/// Measures one way of registering; in the round that does not count, finds its best number in flight.
+async fn case(
+    bench: &Bench,
+    round: u32,
+    report: &mut Report,
+    case: &'static str,
+    tried: &[usize],
+    batch: u64,
+    request: impl Fn(Window, &Acknowledged) -> Sent,
+) -> anyhow::Result<()> {
+    if round != WARM_UP {
+        let in_flight = bench.best(case).or(tried.last().copied()).unwrap_or(1);
+        let (per_second, check) = measure(bench, in_flight, batch, &request).await?;
+        report.rate(case, round, per_second, check);
+        return Ok(());
+    }
+    let mut best = (0.0, 0);
+    for in_flight in tried {
+        let (per_second, _) = measure(bench, *in_flight, batch, &request).await?;
+        report.note(format!(
+            "{case} with {in_flight} in flight: {per_second:.0}/s"
+        ));
+        if per_second > best.0 {
+            best = (per_second, *in_flight);
+        }
+    }
+    let mut found = bench.best.lock().unwrap_or_else(PoisonError::into_inner);
+    found.push((case, best.1));
+    Ok(())
+}
+
+async fn measure(
+    bench: &Bench,
+    in_flight: usize,
+    batch: u64,
+    request: &impl Fn(Window, &Acknowledged) -> Sent,
+) -> anyhow::Result<(f64, Check)> {
+    let (window, acknowledged) = (Window::of(bench), Acknowledged::default());
+    let load = Load::flat_out(bench.tasks / batch, in_flight);
+    let outcome = generator::send(&bench.servers.time, load, |_| {
+        request(window, &acknowledged)
+    })
+    .await?;
+    let sent = bench.tasks / batch * batch;
+    let check = window.check(bench, true, &acknowledged).await?;
+    Ok((sent as f64 / outcome.took.as_secs_f64(), check))
+}

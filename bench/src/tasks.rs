@@ -1,0 +1,74 @@
+//! The task that every scenario sends: a hundred bytes of JSON, the service's defaults, no look in the way.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tickwheel::{
+    client::Task,
+    model::{
+        backoff::Backoff,
+        task::{Body, Content, Priority, Spec, Target},
+        time::Millis,
+    },
+};
+
+/// Long enough that nobody looks after an unclaimed task while it is measured.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(3600);
+
+fn payload() -> serde_json::Value {
+    json!({ "user": 4_711, "template": "password-reset", "language": "en", "note": "x".repeat(32) })
+}
+
+/// Returns the target that `kind` names.
+pub(crate) fn target(kind: Kind, name: &str) -> Target {
+    match kind {
+        Kind::Kafka => Target::Kafka {
+            topic: name.to_owned(),
+            partition: None,
+        },
+        Kind::Callback => Target::Callback {
+            name: name.to_owned(),
+        },
+    }
+}
+
+/// Whom a task goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A record in a topic.
+    Kafka,
+    /// A tracked task.
+    Callback,
+}
+
+/// Returns the task in the service's own terms.
+pub(crate) fn spec(target: Target, created: Millis) -> Spec {
+    Spec {
+        target,
+        collection: String::new(),
+        priority: Priority::Normal,
+        max_attempts: 5,
+        backoff: Backoff::DEFAULT,
+        claim_timeout: CLAIM_TIMEOUT,
+        heartbeat_timeout: Duration::from_secs(45),
+        expire_after: None,
+        retention: Duration::from_secs(24 * 3600),
+        create_time: created,
+        body: Body::Inline(Content {
+            payload: payload().to_string().into(),
+            content_type: "application/json".to_owned(),
+            ..Content::default()
+        }),
+    }
+}
+
+/// Returns the task as a client sends it.
+pub(crate) fn request(kind: Kind, name: &str, start: Millis) -> anyhow::Result<Task> {
+    let task = match kind {
+        Kind::Kafka => Task::kafka(name),
+        Kind::Callback => Task::callback(name)
+            .claim_timeout(CLAIM_TIMEOUT)
+            .max_attempts(5),
+    };
+    Ok(task.start_at(start).json(&payload())?)
+}
