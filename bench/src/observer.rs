@@ -48,16 +48,18 @@ pub(crate) struct Verdict {
     pub(crate) check: Check,
     /// First arrivals: due, seen.
     pub(crate) first: Vec<(Millis, Millis)>,
+    /// When the first record was handed to its producer.
+    began: Option<Millis>,
 }
 
 impl Verdict {
-    /// Returns how many tasks came out a second, from the first to the last.
+    /// Returns how many tasks came out a second: from the first record that was made to the last that was seen, so that
+    /// a consumer that lags behind and catches up makes nothing look faster.
     pub(crate) fn per_second(&self) -> f64 {
-        let seen = || self.first.iter().map(|(_, seen)| *seen);
-        let took = seen()
-            .max()
+        let ended = self.first.iter().map(|(_, seen)| *seen).max();
+        let took = ended
             .unwrap_or_default()
-            .since(seen().min().unwrap_or_default());
+            .since(self.began.unwrap_or_default());
         self.first.len() as f64 / took.max(Duration::from_millis(1)).as_secs_f64()
     }
 }
@@ -65,6 +67,7 @@ impl Verdict {
 /// Compares what arrived with what was registered.
 pub(crate) fn verdict(registered: &Registered, arrivals: &[Arrival]) -> Verdict {
     let mut seen: HashMap<TaskId, Millis> = HashMap::with_capacity(registered.len());
+    let mut began = None;
     let mut check = Check {
         tasks: registered.len() as u64,
         ..Check::default()
@@ -73,6 +76,7 @@ pub(crate) fn verdict(registered: &Registered, arrivals: &[Arrival]) -> Verdict 
         let Some(due) = registered.get(&arrival.id) else {
             continue;
         };
+        began = Some(began.unwrap_or(arrival.made).min(arrival.made));
         if arrival.made < *due || arrival.seen < *due {
             check.early += 1;
         }
@@ -86,7 +90,11 @@ pub(crate) fn verdict(registered: &Registered, arrivals: &[Arrival]) -> Verdict 
     check.lost = check.tasks - seen.len() as u64;
     let due = |(id, seen)| registered.get(&id).map(|due| (*due, seen));
     let first = seen.into_iter().filter_map(due).collect();
-    Verdict { check, first }
+    Verdict {
+        check,
+        first,
+        began,
+    }
 }
 
 /// Waits until every registered task has arrived, or nothing new has for `patience`.

@@ -279,8 +279,13 @@ fn text(line: &Line) -> Option<String> {
 /// Returns least, middle and greatest.
 fn spread(values: &mut [f64]) -> Option<(f64, f64, f64)> {
     values.sort_by(f64::total_cmp);
-    let median = values.get(values.len() / 2)?;
-    Some((*values.first()?, *median, *values.last()?))
+    // Of an even number, the mean of the two in the middle.
+    let (low, high) = (
+        values.get(values.len().checked_sub(1)? / 2)?,
+        values.get(values.len() / 2)?,
+    );
+    let median = f64::midpoint(*low, *high);
+    Some((*values.first()?, median, *values.last()?))
 }
 
 #[cfg(test)]
