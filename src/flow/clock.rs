@@ -12,7 +12,13 @@ use std::{sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{context::Context, hand::Hands, members::Members, stages::Stages, term::Term};
+use super::{
+    context::Context,
+    hand::Hands,
+    members::{AVOID, Members},
+    stages::Stages,
+    term::Term,
+};
 use crate::{
     limits,
     model::{
@@ -23,9 +29,6 @@ use crate::{
     store::{Error, Freshness, Swapped},
     time_source::Moment,
 };
-
-/// After giving a wheel up, a node leaves it to others for this long.
-const AVOID: Duration = Duration::from_secs(30);
 
 /// What a step of the clock came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,10 +216,15 @@ impl Clock {
         };
     }
 
-    /// Records how long the oldest due entry of an owned wheel has waited: what an operator alerts on.
+    /// Records how long the oldest due entry of an owned wheel has waited, which is what an operator alerts on, and takes
+    /// notice of a wheel that stands still.
     fn observe(&self) {
         let Some(term) = &self.term else { return };
         let now = self.ctx.now();
+        let stalled = term.progress(self.ctx.time.moment(), now).stalled_since;
+        if stalled.is_some_and(|since| now.since(since) >= self.ctx.rules.stall_max) {
+            self.members.note_stalled();
+        }
         let age = term
             .lock()
             .ledger

@@ -56,7 +56,7 @@ impl Looker {
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
         let now = self.ctx.now();
-        let decisions: Vec<Decision> = looks
+        let mut decisions: Vec<Decision> = looks
             .iter()
             .zip(&rows)
             .map(|(look, row)| {
@@ -72,6 +72,7 @@ impl Looker {
                 )
             })
             .collect();
+        self.hold_queued(looks, &mut decisions).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(rows).map(
@@ -189,7 +190,6 @@ impl Looker {
                 wanted.push((look, *publish));
             }
         }
-        let wanted = self.without_queued(wanted).await;
         if wanted.is_empty() {
             return;
         }
@@ -215,13 +215,14 @@ impl Looker {
         }
     }
 
-    /// Leaves out what is certainly still waiting in the queue: consumers that are merely slow must not be sent their whole
-    /// backlog again at every look.
-    async fn without_queued<'a>(
-        &self,
-        wanted: Vec<(&'a Entry, Publish)>,
-    ) -> Vec<(&'a Entry, Publish)> {
-        let probe = |(look, publish): &(&Entry, Publish)| {
+    /// Holds back what is certainly still waiting in the queue: consumers that are merely slow must not be sent their whole
+    /// backlog again at every look. Such a task is looked at again, and keeps the time of the publication that waits: if it
+    /// were taken for published now, a message that is lost behind a backlog would look queued for ever.
+    async fn hold_queued(&self, looks: &[&Entry], decisions: &mut [Decision]) {
+        let probe = |(look, decision): (&&Entry, &Decision)| {
+            let Decision::Publish(publish) = decision else {
+                return None;
+            };
             let callback = look.spec.callback()?;
             Some(Probe {
                 topic: message::topic(callback, look.spec.priority),
@@ -230,20 +231,29 @@ impl Looker {
                 since: publish.unless_queued_since?,
             })
         };
-        let probes: Vec<Option<Probe>> = wanted.iter().map(probe).collect();
+        let probes: Vec<Option<Probe>> = looks.iter().zip(decisions.iter()).map(probe).collect();
         let asked: Vec<Probe> = probes.iter().flatten().cloned().collect();
         if asked.is_empty() {
-            return wanted;
+            return;
         }
         let mut queued = self.ctx.publisher.still_queued(&asked).await.into_iter();
-        let mut left = Vec::new();
-        for (want, probe) in wanted.into_iter().zip(probes) {
+        for (decision, probe) in decisions.iter_mut().zip(probes) {
             let waits = probe.is_some() && queued.next().unwrap_or(false);
-            if !waits {
-                left.push(want);
+            if let (
+                true,
+                Decision::Publish(Publish {
+                    look_at: Some(at),
+                    generation,
+                    ..
+                }),
+            ) = (waits, &*decision)
+            {
+                *decision = Decision::LookAgain {
+                    at: *at,
+                    generation: *generation,
+                };
             }
         }
-        left
     }
 
     /// Moves a task to its end.

@@ -23,6 +23,9 @@ use crate::{
 /// How often a node writes its row.
 const EVERY: Duration = Duration::from_secs(1);
 
+/// After a wheel of it stood still, a node leaves wheels to others for this long.
+pub(super) const AVOID: Duration = Duration::from_secs(30);
+
 /// A node that has not written its row for this long is taken for dead.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
 
@@ -80,6 +83,8 @@ pub struct Members {
     seen: Arc<Mutex<Seen>>,
     leaving: Arc<AtomicBool>,
     started: Arc<AtomicBool>,
+    /// When a wheel of this node last stood still although it had work.
+    stalled: Arc<Mutex<Option<Moment>>>,
 }
 
 impl Members {
@@ -91,6 +96,7 @@ impl Members {
             seen: Arc::default(),
             leaving: Arc::default(),
             started: Arc::default(),
+            stalled: Arc::default(),
         }
     }
 
@@ -104,6 +110,17 @@ impl Members {
     #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Takes notice that a wheel of this node stands still: nothing of it is acknowledged. For a while the node does not
+    /// offer itself, so that another takes the wheel.
+    pub fn note_stalled(&self) {
+        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.ctx.time.moment());
+    }
+
+    fn stalled_lately(&self) -> bool {
+        let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
+        stalled.is_some_and(|at| self.ctx.time.moment().since(at) < AVOID)
     }
 
     /// Announces that the node is about to stop: it takes no more wheels and leaves those it has.
@@ -155,7 +172,10 @@ impl Members {
             name: self.ctx.name.clone(),
             address: self.ctx.address.clone(),
             wall: self.ctx.now(),
-            ready: queue_problem.is_none() && self.ctx.settings.scans && !self.is_leaving(),
+            ready: queue_problem.is_none()
+                && self.ctx.settings.scans
+                && !self.is_leaving()
+                && !self.stalled_lately(),
         };
         let listed = match self.ctx.store.put_node(&row).await {
             Ok(()) => self.ctx.store.nodes().await,

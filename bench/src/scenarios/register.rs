@@ -106,7 +106,10 @@ async fn case(
     request: impl Fn(Window, &Acknowledged) -> Sent,
 ) -> anyhow::Result<()> {
     if round != WARM_UP {
-        let in_flight = bench.best(case).or(tried.last().copied()).unwrap_or(1);
+        let in_flight = bench
+            .best(case)
+            .or_else(|| tried.last().copied())
+            .unwrap_or(1);
         let (per_second, check) = measure(bench, in_flight, batch, &request).await?;
         report.rate(case, round, per_second, check);
         return Ok(());
