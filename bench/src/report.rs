@@ -206,6 +206,11 @@ impl Report {
                 )?;
             }
         }
+        self.print_times(&mut out)?;
+        self.print_checks(&mut out)
+    }
+
+    fn print_times(&self, out: &mut impl Write) -> anyhow::Result<()> {
         writeln!(
             out,
             "\n{:<46} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5}",
@@ -228,6 +233,11 @@ impl Report {
                 )?;
             }
         }
+        Ok(())
+    }
+
+    /// What came of checking every task, over all scenarios.
+    fn print_checks(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
         for line in &self.lines {
             if let Line::Rate { check, .. } | Line::Times { check, .. } = line {
