@@ -210,7 +210,7 @@ impl Report {
         self.print_checks(&mut out)
     }
 
-    fn print_times(&self, out: &mut impl Write) -> anyhow::Result<()> {
+    fn print_times(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         writeln!(
             out,
             "\n{:<46} {:>8} {:>8} {:>8} {:>8} {:>8} {:>5}",
@@ -237,7 +237,7 @@ impl Report {
     }
 
     /// What came of checking every task, over all scenarios.
-    fn print_checks(&self, out: &mut impl Write) -> anyhow::Result<()> {
+    fn print_checks(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
         for line in &self.lines {
             if let Line::Rate { check, .. } | Line::Times { check, .. } = line {
