@@ -18,14 +18,14 @@ use tickwheel::{
     },
 };
 
-const START: Millis = Millis(1_893_456_000_250);
+pub(crate) const START: Millis = Millis(1_893_456_000_250);
 
-fn id() -> TaskId {
+pub(crate) fn id() -> TaskId {
     TaskId::new(START, WheelNumber::new(513).unwrap(), 0x0123_4567_89ab_cdef)
 }
 
 /// Every field has a value that is not its default.
-fn full() -> (Spec, Content) {
+pub(crate) fn full() -> (Spec, Content) {
     let content = Content {
         payload: Bytes::from_static(b"{\"to\":\"Z\xc3\xbcrich\"}\x00\xff"),
         content_type: "application/json".to_owned(),

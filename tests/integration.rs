@@ -15,6 +15,7 @@ mod client;
 mod cluster;
 mod end_to_end;
 mod golden;
+mod golden_rows;
 mod models;
 mod queue_contract;
 mod sim;

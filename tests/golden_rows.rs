@@ -1,0 +1,148 @@
+//! Ids, keys and rows as stores keep them. What an older version wrote must be read by this one and must be written the same
+//! way by it: the files under `tests/golden/` are never changed, only added to.
+
+use std::{fmt::Write as _, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tickwheel::{
+    model::{
+        clock::{ClockRow, Position},
+        entry::{DoneReason, Entry, KeyCode},
+        ids::{NodeId, TaskId},
+        look_step::LookStep,
+        state::{Detail, State, TaskRow},
+        time::{Millis, Tick},
+        wheel::WheelNumber,
+    },
+    store::row::{ClockColumns, EntryColumns, TaskColumns},
+};
+use uuid::Uuid;
+
+use crate::golden::{START, full, id};
+
+fn entries() -> Vec<(&'static str, Entry)> {
+    let spec = Arc::new(full().0);
+    let due = Entry::due(id(), 2, 3, START, Arc::clone(&spec), 77);
+    let spilled = Entry {
+        spills: 4,
+        ..due.clone()
+    };
+    let moved = DoneReason::Moved {
+        to: Millis(START.0 + 60_000),
+    };
+    let at = Millis(START.0 - 5);
+    vec![
+        ("due, first", due.clone().first_of_generation()),
+        ("due, spilled", spilled),
+        (
+            "look",
+            Entry::look(id(), 2, START, Some(at), START, Arc::clone(&spec), 78),
+        ),
+        (
+            "look, never published",
+            Entry::look(id(), 0, START, None, START, spec, 79),
+        ),
+        (
+            "done, cancelled",
+            due.marked_done(DoneReason::Cancelled, at, 80),
+        ),
+        (
+            "done, published",
+            due.marked_done(DoneReason::Published, at, 81),
+        ),
+        ("done, moved", due.marked_done(moved, at, 82)),
+    ]
+}
+
+fn task() -> TaskRow {
+    TaskRow {
+        id: id(),
+        state: State::Retrying,
+        generation: 2,
+        attempt: 3,
+        tries: 1,
+        next: Millis(START.0 + 1000),
+        last: Millis(START.0 + 9000),
+        cancel_requested: true,
+        nonce: Uuid::from_u128(0x1234_5678_9abc_def0_1234_5678_9abc_def0),
+        detail: Detail {
+            spec: Arc::new(full().0),
+            start: START,
+            claim_time: Some(Millis(START.0 + 1)),
+            end_time: Some(Millis(START.0 + 2)),
+            worker: "w-1".to_owned(),
+            result: Some(Bytes::from_static(b"{\"ok\":1}")),
+            error: Some("no route".to_owned()),
+        },
+    }
+}
+
+fn clock() -> ClockRow {
+    ClockRow {
+        version: 41,
+        opened: Tick(1_893_456_003),
+        fired: Position {
+            due: START,
+            id: id(),
+        },
+        erased: Tick(1_893_455_000),
+        owner: NodeId(Uuid::from_u128(7)),
+        lease_until: Millis(START.0 + 5000),
+        wall: START,
+    }
+}
+
+fn rendered() -> String {
+    let mut text = String::new();
+    let stepped = id().with_look_step(LookStep::covering(Duration::from_secs(90)));
+    let first = TaskId::new(Millis::EPOCH, WheelNumber::new(0).unwrap(), 0);
+    writeln!(
+        text,
+        "id {}\nid with a look step {stepped}\nid, least {first}",
+        id()
+    )
+    .unwrap();
+    let steps: Vec<u64> = (0..64)
+        .map(|bits| LookStep::from_low_bits(bits).duration().as_secs())
+        .collect();
+    writeln!(text, "look steps, s {steps:?}").unwrap();
+    writeln!(
+        text,
+        "key codes: look {:?}, due {:?}",
+        KeyCode::LOOK,
+        [0, 1, 7].map(KeyCode::due)
+    )
+    .unwrap();
+    let states = State::ALL.map(|state| (state, state.number()));
+    writeln!(text, "states {states:?}").unwrap();
+    for (name, entry) in entries() {
+        writeln!(text, "entry: {name}\n{:#?}", EntryColumns::of(&entry)).unwrap();
+    }
+    writeln!(text, "task\n{:#?}", TaskColumns::of(&task())).unwrap();
+    writeln!(text, "clock\n{:#?}", ClockColumns::of(&clock())).unwrap();
+    text
+}
+
+#[test]
+fn ids_keys_and_rows_are_unchanged() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/rows.txt");
+    let now = rendered();
+    if std::env::var_os("TICKWHEEL_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&file, &now).unwrap();
+    }
+    let golden = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(now, golden, "the format has changed; it is now:\n{now}");
+}
+
+#[test]
+fn rows_are_read_as_they_were_written() {
+    for (name, entry) in entries() {
+        let read = EntryColumns::of(&entry).into_entry(entry.key, entry.written);
+        assert_eq!(read.as_ref(), Ok(&entry), "{name}");
+    }
+    assert_eq!(
+        TaskColumns::of(&task()).into_row(id().uuid()).ok(),
+        Some(task())
+    );
+    assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
+}
