@@ -130,9 +130,13 @@ pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// a leader for ever after a moment without one (librdkafka#5430); under mere load a new producer does no harm.
 pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
 
-/// How long a commit of offsets may be on its way before it is made again: librdkafka forgets one now and then when the
-/// group's coordinator moves.
-pub const COMMIT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Shortest time between two commits of a consumer: what a crash repeats, against the broker's work for a commit (0.1 to
+/// 0.2 ms).
+pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long a consumer may be without an answer to its request to join before a new client asks: longer than the session
+/// of a member that died.
+pub const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a consumer is compared with the ends of its partitions, for the same reason.
 pub const CONSUMER_CHECK: Duration = Duration::from_secs(10);

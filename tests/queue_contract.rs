@@ -357,6 +357,44 @@ async fn what_is_handled_when_it_closes_does_not_come_again(env: Env) {
     assert_eq!(sorted(values(&received)), expected(40..44));
 }
 
+async fn what_is_handled_is_committed_while_the_consumer_runs(env: Env) {
+    let since = env.time.now();
+    let topic = || env.record("t", Partition::OfWheel(wheel(1)), "x");
+    env.publish((0..20).map(|_| topic()).collect()).await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 20).await;
+    // One by one, so that the first commit is not the last.
+    for delivery in &received {
+        consumer.handled(&places(std::slice::from_ref(delivery)));
+        consumer
+            .receive(1, Duration::from_millis(20))
+            .await
+            .unwrap();
+    }
+    let probe = Probe {
+        topic: env.name("t"),
+        group: env.name("g"),
+        wheel: wheel(1),
+        since,
+    };
+    let until = env.time.moment().after(Duration::from_secs(2));
+    while env
+        .publisher
+        .still_queued(std::slice::from_ref(&probe))
+        .await
+        == [true]
+    {
+        assert!(
+            env.time.moment() < until,
+            "the last handled delivery is not committed"
+        );
+        consumer
+            .receive(1, Duration::from_millis(20))
+            .await
+            .unwrap();
+    }
+}
+
 async fn a_full_worker_stays_a_member_and_goes_on_later(env: Env) {
     let mut consumer = env.consumer("g", &["t"]).await;
     env.publish(numbered(&env, "t", 0..4)).await;
@@ -422,6 +460,7 @@ macro_rules! contract {
             unhandled_deliveries_come_again_after_a_crash,
             handling_out_of_order_skips_nothing,
             what_is_handled_when_it_closes_does_not_come_again,
+            what_is_handled_is_committed_while_the_consumer_runs,
             a_full_worker_stays_a_member_and_goes_on_later,
             a_receive_that_is_given_up_loses_nothing,
             two_members_share_the_partitions_and_one_takes_over,

@@ -3,8 +3,12 @@
 //! The callbacks run inside a poll, on the thread that polls, so they only change what is in hand and begin commits.
 
 use std::{
+    collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
@@ -13,7 +17,7 @@ use rdkafka::{
     client::ClientContext,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, CommitMode, Consumer as _, ConsumerContext, Rebalance},
-    error::{KafkaError, KafkaResult},
+    error::KafkaError,
     message::{BorrowedMessage, Headers as _, Message as _},
     topic_partition_list::Offset,
 };
@@ -28,6 +32,8 @@ use crate::queue::Delivery;
 pub(super) struct Events {
     pub(super) link: Link,
     pub(super) in_hand: Arc<Mutex<InHand>>,
+    /// The group has told which partitions are ours, be it none.
+    pub(super) joined: AtomicBool,
 }
 
 impl ClientContext for Events {
@@ -45,10 +51,13 @@ impl ConsumerContext for Events {
         let Rebalance::Revoke(list) = rebalance else {
             return;
         };
-        let marks = lock(&self.in_hand).revoke(&places(list));
-        // librdkafka waits for commits on their way before it gives the partitions up. After a lost membership they fail,
-        // and what was handled comes again to someone.
+        let places = places(list);
+        let marks = lock(&self.in_hand).take_marks(Some(&places));
+        lock(&self.in_hand).revoke(&places);
+        // librdkafka waits for this commit before it gives the partitions up. After a lost membership it could only fail,
+        // and waiting for it can keep a client from joining again.
         if !marks.is_empty()
+            && !consumer.assignment_lost()
             && let Err(error) = consumer.commit(&to_list(&marks), CommitMode::Async)
         {
             tracing::debug!(%error, "cannot commit while giving partitions up");
@@ -59,6 +68,7 @@ impl ConsumerContext for Events {
         match rebalance {
             Rebalance::Assign(list) => {
                 tracing::info!(partitions = list.count(), "partitions assigned");
+                self.joined.store(true, Ordering::Relaxed);
                 if lock(&self.in_hand).paused
                     && let Err(error) = consumer.pause(list)
                 {
@@ -67,25 +77,10 @@ impl ConsumerContext for Events {
             }
             Rebalance::Revoke(list) => {
                 tracing::info!(partitions = list.count(), "partitions given up");
+                self.joined.store(false, Ordering::Relaxed);
             }
             Rebalance::Error(error) => tracing::warn!(%error, "rebalance failed"),
         }
-    }
-
-    fn commit_callback(&self, result: KafkaResult<()>, offsets: &TopicPartitionList) {
-        let failed: Vec<Place> = match result {
-            Ok(()) => offsets
-                .elements()
-                .iter()
-                .filter(|element| element.error().is_err())
-                .map(|element| (element.topic().to_owned(), element.partition()))
-                .collect(),
-            Err(error) => {
-                tracing::debug!(%error, "commit failed");
-                places(offsets)
-            }
-        };
-        lock(&self.in_hand).end_commit(&failed);
     }
 }
 
@@ -100,7 +95,7 @@ fn places(list: &TopicPartitionList) -> Vec<Place> {
         .collect()
 }
 
-pub(super) fn to_list(marks: &[(Place, i64)]) -> TopicPartitionList {
+pub(super) fn to_list(marks: &BTreeMap<Place, i64>) -> TopicPartitionList {
     let mut list = TopicPartitionList::with_capacity(marks.len());
     for ((topic, partition), mark) in marks {
         if let Err(error) = list.add_partition_offset(topic, *partition, Offset::Offset(*mark)) {

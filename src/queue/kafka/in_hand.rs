@@ -1,14 +1,13 @@
 //! What a consumer holds: records received ahead, how far each partition is handled, and what to commit.
 //!
-//! Nothing here talks to Kafka, so that the rules can be tested alone. It promises that a commit never passes a delivery
-//! that was not handled, and that nothing of a partition that was taken away is kept.
+//! Nothing here talks to Kafka, so that the rules can be tested alone. It promises that no mark passes a delivery that was
+//! not handled, and that nothing of a partition that was taken away is kept.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::{
     limits,
     queue::{Delivery, low_water::LowWater},
-    time_source::Moment,
 };
 
 /// A topic and one of its partitions.
@@ -27,8 +26,6 @@ pub(super) struct InHand {
     partitions: BTreeMap<Place, Assigned>,
     records: VecDeque<Delivery>,
     bytes: usize,
-    /// A commit is on its way since then, of these: what is handled meanwhile goes with the next one.
-    committing: Option<(Moment, Vec<Place>)>,
     /// The partitions are paused.
     pub(super) paused: bool,
 }
@@ -37,11 +34,14 @@ impl InHand {
     /// Takes a record in.
     pub(super) fn push(&mut self, delivery: Delivery) {
         let place = (delivery.topic.clone(), delivery.partition);
-        let assigned = self.partitions.entry(place).or_insert_with(|| Assigned {
-            low_water: LowWater::new(delivery.offset),
-            committed: delivery.offset,
-        });
-        assigned.low_water.delivered(delivery.offset);
+        self.partitions
+            .entry(place)
+            .or_insert_with(|| Assigned {
+                low_water: LowWater::new(delivery.offset),
+                committed: delivery.offset,
+            })
+            .low_water
+            .delivered(delivery.offset);
         self.bytes += bytes(&delivery);
         self.records.push_back(delivery);
     }
@@ -64,14 +64,12 @@ impl InHand {
 
     /// Returns the offset that is expected next, for the partitions of which something was received.
     pub(super) fn positions(&self) -> BTreeMap<Place, i64> {
-        let next = |assigned: &Assigned| assigned.low_water.end();
-        self.partitions
-            .iter()
-            .map(|(place, assigned)| (place.clone(), next(assigned)))
-            .collect()
+        let next =
+            |(place, assigned): (&Place, &Assigned)| (place.clone(), assigned.low_water.end());
+        self.partitions.iter().map(next).collect()
     }
 
-    /// Notes deliveries that were handled; those of a partition that was taken away are passed over.
+    /// Notes deliveries that were handled. Those of a partition that was taken away are passed over.
     pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
         for (topic, partition, offset) in deliveries {
             if let Some(assigned) = self.partitions.get_mut(&(topic.clone(), *partition)) {
@@ -80,60 +78,41 @@ impl InHand {
         }
     }
 
-    /// Tells whether something is handled and not committed for certain.
-    pub(super) fn has_commits(&self) -> bool {
+    /// Tells whether there are marks to commit.
+    pub(super) fn has_marks(&self) -> bool {
         let moved = |assigned: &Assigned| assigned.low_water.mark() > assigned.committed;
-        self.committing.is_some() || self.partitions.values().any(moved)
+        self.partitions.values().any(moved)
     }
 
-    /// Returns what to commit now; nothing while a commit is on its way, unless that takes too long.
-    pub(super) fn begin_commit(&mut self, now: Moment) -> Vec<(Place, i64)> {
-        if let Some((since, places)) = self.committing.take() {
-            if now.since(since) < limits::COMMIT_TIMEOUT {
-                self.committing = Some((since, places));
-                return Vec::new();
+    /// Returns the marks to commit, of these partitions or of all.
+    pub(super) fn take_marks(&mut self, places: Option<&[Place]>) -> BTreeMap<Place, i64> {
+        let mut marks = BTreeMap::new();
+        for (place, assigned) in &mut self.partitions {
+            let mark = assigned.low_water.mark();
+            if mark > assigned.committed && places.is_none_or(|places| places.contains(place)) {
+                assigned.committed = mark;
+                marks.insert(place.clone(), mark);
             }
-            self.end_commit(&places);
-        }
-        let marks = self.take_marks(|_| true);
-        if !marks.is_empty() {
-            let places = marks.iter().map(|(place, _)| place.clone()).collect();
-            self.committing = Some((now, places));
         }
         marks
     }
 
-    /// Notes the end of a commit; one that failed is made again with what was handled since.
-    pub(super) fn end_commit(&mut self, failed: &[Place]) {
-        self.committing = None;
-        for place in failed {
+    /// Notes that a commit of these marks failed: they are to be committed again.
+    pub(super) fn not_committed(&mut self, marks: &BTreeMap<Place, i64>) {
+        for place in marks.keys() {
             if let Some(assigned) = self.partitions.get_mut(place) {
                 assigned.committed = i64::MIN;
             }
         }
     }
 
-    /// Gives partitions up: returns what is to be committed of them, and forgets the rest.
-    pub(super) fn revoke(&mut self, places: &[Place]) -> Vec<(Place, i64)> {
-        let marks = self.take_marks(|place| places.contains(place));
+    /// Gives partitions up.
+    pub(super) fn revoke(&mut self, places: &[Place]) {
         self.partitions.retain(|place, _| !places.contains(place));
         let kept =
             |delivery: &Delivery| !places.contains(&(delivery.topic.clone(), delivery.partition));
         self.records.retain(kept);
         self.bytes = self.records.iter().map(bytes).sum();
-        marks
-    }
-
-    fn take_marks(&mut self, wanted: impl Fn(&Place) -> bool) -> Vec<(Place, i64)> {
-        let mut marks = Vec::new();
-        for (place, assigned) in &mut self.partitions {
-            let mark = assigned.low_water.mark();
-            if wanted(place) && mark > assigned.committed {
-                assigned.committed = mark;
-                marks.push((place.clone(), mark));
-            }
-        }
-        marks
     }
 }
 
@@ -149,7 +128,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::time_source::TimeSource;
 
     fn delivery(partition: i32, offset: i64) -> Delivery {
         Delivery {
@@ -162,12 +140,9 @@ mod tests {
         }
     }
 
-    fn handle(in_hand: &mut InHand, partition: i32, offset: i64) {
+    fn handle(in_hand: &mut InHand, partition: i32, offset: i64) -> Option<i64> {
         in_hand.handled(&[("t".to_owned(), partition, offset)]);
-    }
-
-    fn now() -> Moment {
-        TimeSource::real().moment()
+        in_hand.take_marks(None).get(&place(partition)).copied()
     }
 
     fn place(partition: i32) -> Place {
@@ -175,39 +150,62 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handled_during_a_commit_goes_with_the_next() {
+    fn only_marks_that_moved_are_returned() {
         let mut in_hand = InHand::default();
         in_hand.push(delivery(0, 7));
         in_hand.push(delivery(0, 8));
-        handle(&mut in_hand, 0, 7);
-        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 8)]);
-        handle(&mut in_hand, 0, 8);
-        assert_eq!(in_hand.begin_commit(now()), vec![]);
-        in_hand.end_commit(&[]);
-        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 9)]);
+        assert_eq!(handle(&mut in_hand, 0, 8), None);
+        assert_eq!(handle(&mut in_hand, 0, 7), Some(9));
+        assert_eq!(handle(&mut in_hand, 0, 7), None);
+        assert_eq!(in_hand.positions(), BTreeMap::from([(place(0), 9)]));
     }
 
     #[test]
     fn a_failed_commit_is_made_again() {
         let mut in_hand = InHand::default();
         in_hand.push(delivery(0, 7));
+        in_hand.push(delivery(1, 7));
         handle(&mut in_hand, 0, 7);
-        in_hand.begin_commit(now());
-        in_hand.end_commit(&[place(0)]);
-        assert!(in_hand.has_commits());
-        assert_eq!(in_hand.begin_commit(now()), vec![(place(0), 8)]);
+        assert!(!in_hand.has_marks());
+        in_hand.not_committed(&BTreeMap::from([(place(0), 8)]));
+        assert!(in_hand.has_marks());
+        assert_eq!(in_hand.take_marks(Some(&[place(1)])), BTreeMap::new());
+        assert_eq!(
+            in_hand.take_marks(Some(&[place(0)])),
+            BTreeMap::from([(place(0), 8)])
+        );
     }
 
     #[test]
-    fn a_commit_without_an_answer_is_made_again() {
+    fn records_come_out_as_they_came_in() {
         let mut in_hand = InHand::default();
-        in_hand.push(delivery(0, 7));
-        handle(&mut in_hand, 0, 7);
-        let begun = now();
-        assert_eq!(in_hand.begin_commit(begun), vec![(place(0), 8)]);
-        assert_eq!(in_hand.begin_commit(begun), vec![]);
-        let later = begun.after(limits::COMMIT_TIMEOUT);
-        assert_eq!(in_hand.begin_commit(later), vec![(place(0), 8)]);
+        for offset in 0..5 {
+            in_hand.push(delivery(0, offset));
+        }
+        let mut offsets = Vec::new();
+        for max in [2, 0, 9] {
+            offsets.extend(in_hand.take(max).iter().map(|one| one.offset));
+        }
+        assert_eq!((offsets, in_hand.bytes), (vec![0, 1, 2, 3, 4], 0));
+    }
+
+    #[test]
+    fn it_is_full_by_number_or_by_bytes() {
+        let mut in_hand = InHand::default();
+        for offset in 0..3 {
+            assert!(!in_hand.is_full());
+            in_hand.push(Delivery {
+                value: vec![0; limits::IN_HAND_BYTES_MAX / 3 + 1].into(),
+                ..delivery(0, offset)
+            });
+        }
+        assert!(in_hand.is_full());
+        in_hand.take(3);
+        for offset in 3..3 + limits::IN_HAND_RECORDS_MAX as i64 {
+            assert!(!in_hand.is_full());
+            in_hand.push(delivery(0, offset));
+        }
+        assert!(in_hand.is_full());
     }
 
     #[test]
@@ -217,10 +215,8 @@ mod tests {
             in_hand.push(delivery(partition, 1));
             in_hand.push(delivery(partition, 2));
         }
-        handle(&mut in_hand, 0, 1);
-        assert_eq!(in_hand.revoke(&[place(0)]), vec![(place(0), 2)]);
-        handle(&mut in_hand, 0, 2);
-        assert!(!in_hand.has_commits());
+        in_hand.revoke(&[place(0)]);
+        assert_eq!(handle(&mut in_hand, 0, 1), None);
         let left: Vec<i32> = in_hand.take(10).iter().map(|one| one.partition).collect();
         assert_eq!((left, in_hand.bytes), (vec![1, 1], 0));
     }
@@ -229,8 +225,6 @@ mod tests {
     enum Step {
         Push(i32),
         Handle(usize),
-        Begin,
-        End(bool),
         Revoke(i32),
     }
 
@@ -238,8 +232,6 @@ mod tests {
         let step = prop_oneof![
             4 => (0..2).prop_map(Step::Push),
             4 => (0..64_usize).prop_map(Step::Handle),
-            2 => Just(Step::Begin),
-            2 => any::<bool>().prop_map(Step::End),
             1 => (0..2).prop_map(Step::Revoke),
         ];
         prop::collection::vec(step, 0..120)
@@ -247,11 +239,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_commit_passes_an_unhandled_delivery(steps in steps()) {
+        fn no_mark_passes_an_unhandled_delivery(steps in steps()) {
             let mut in_hand = InHand::default();
             let mut next = [0_i64; 2];
             let mut open: BTreeSet<(i32, i64)> = BTreeSet::new();
-            let mut commits = Vec::new();
             for step in steps {
                 match step {
                     Step::Push(partition) => {
@@ -261,26 +252,19 @@ mod tests {
                         *offset += 1;
                     }
                     Step::Handle(at) => {
-                        if let Some(one) = open.iter().nth(at % open.len().max(1)).copied() {
-                            open.remove(&one);
-                            handle(&mut in_hand, one.0, one.1);
-                        }
-                    }
-                    Step::Begin => commits = in_hand.begin_commit(now()),
-                    Step::End(ok) => {
-                        let failed: Vec<Place> = commits.drain(..).map(|(place, _)| place).collect();
-                        in_hand.end_commit(if ok { &[] } else { &failed });
+                        let Some(one) = open.iter().nth(at % open.len().max(1)).copied() else {
+                            continue;
+                        };
+                        open.remove(&one);
+                        let mark = handle(&mut in_hand, one.0, one.1);
+                        let oldest = open.iter().find(|(of, _)| *of == one.0);
+                        let oldest = oldest.map_or(next[one.0 as usize], |(_, offset)| *offset);
+                        prop_assert!(mark.is_none_or(|mark| mark == oldest));
                     }
                     Step::Revoke(partition) => {
-                        commits = in_hand.revoke(&[place(partition)]);
+                        in_hand.revoke(&[place(partition)]);
+                        open.retain(|(of, _)| *of != partition);
                     }
-                }
-                for ((_, partition), mark) in &commits {
-                    let oldest = open.iter().find(|(of, _)| of == partition);
-                    prop_assert!(oldest.is_none_or(|(_, offset)| mark <= offset));
-                }
-                if let Step::Revoke(partition) = step {
-                    open.retain(|(of, _)| *of != partition);
                 }
             }
         }

@@ -15,12 +15,18 @@ mod link;
 mod outgoing;
 mod progress;
 mod publisher;
+mod session;
 mod stall;
 mod topics;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use rdkafka::{config::ClientConfig, error::KafkaError};
+use rdkafka::{
+    config::{ClientConfig, RDKafkaLogLevel},
+    error::KafkaError,
+};
+
+use tokio::sync::oneshot;
 
 pub use self::{consumer::KafkaConsumer, publisher::KafkaPublisher};
 use super::Error;
@@ -28,6 +34,9 @@ use crate::{
     limits,
     time_source::{Moment, TimeSource},
 };
+
+/// A topic that is asked for only to find out whether the brokers answer; whether it exists does not matter.
+const QUESTION_TOPIC: &str = "tickwheel.ping";
 
 /// How members of a group agree on who reads which partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -98,6 +107,12 @@ impl Settings {
 
     /// Lets the user's own properties win, at the end.
     fn overridden(&self, mut config: ClientConfig) -> ClientConfig {
+        // The binding would hide what `debug` asks for; our own log level decides what is shown.
+        config.set_log_level(if self.properties.contains_key("debug") {
+            RDKafkaLogLevel::Debug
+        } else {
+            RDKafkaLogLevel::Info
+        });
         for (name, value) in &self.properties {
             config.set(name, value);
         }
@@ -131,6 +146,8 @@ impl Settings {
         let mut config = self.client();
         config
             .set("group.id", group)
+            // `KafkaConsumer` commits, one commit at a time. librdkafka's own timer sends one after the other also while
+            // none is answered; when the coordinator has moved then, they can keep a member from ever joining again.
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
             // A new group must see what was published before it subscribed.
@@ -234,12 +251,24 @@ async fn blocking<T: Send + 'static>(
         .map_err(|error| format!("the question was given up: {error}"))
 }
 
-/// Drops a client where waiting for its threads holds nobody up.
-fn discard<T: Send + 'static>(client: T) {
-    match tokio::runtime::Handle::try_current() {
-        Ok(runtime) => drop(runtime.spawn_blocking(move || drop(client))),
-        Err(_) => drop(client),
+/// Runs something that may block for long, in the worst case for ever, on a thread that holds up nobody, not even the
+/// end of the process.
+fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    let (done, wait) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("kafka".to_owned());
+    let spawned = thread.spawn(move || {
+        // Nobody waits for it when the outcome does not matter.
+        drop(done.send(work()));
+    });
+    if let Err(error) = spawned {
+        tracing::warn!(%error, "cannot start a thread");
     }
+    wait
+}
+
+/// Drops a client where waiting for its threads holds nobody up; resolves when it is gone.
+fn discard<T: Send + 'static>(client: T) -> oneshot::Receiver<()> {
+    on_thread(move || drop(client))
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ impl Progress {
             let oldest = observers.iter().min_by_key(|(_, observer)| observer.used);
             let oldest = oldest.map(|(group, _)| group.clone());
             if let Some(removed) = oldest.and_then(|group| observers.remove(&group)) {
-                discard(removed);
+                drop(discard(removed));
             }
         }
         let observer = Observer {
@@ -222,7 +222,7 @@ impl Drop for Progress {
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
         for observer in std::mem::take(observers).into_values() {
-            discard(observer);
+            drop(discard(observer));
         }
     }
 }

@@ -18,7 +18,7 @@ use rdkafka::{
 };
 
 use super::{
-    Limit, Settings, blocking,
+    Limit, QUESTION_TOPIC, Settings, blocking,
     delivery::{Answer, Batch, Failure, Place, Reports},
     discard,
     link::Link,
@@ -35,9 +35,6 @@ use crate::{
 
 /// How much longer than librdkafka's own limit an answer is waited for: its timeouts are a scan once a second.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// A topic that is asked for in each ping; whether it exists does not matter.
-const PING_TOPIC: &str = "tickwheel.ping";
 
 type Client = ThreadedProducer<Reports>;
 
@@ -96,7 +93,7 @@ impl KafkaPublisher {
         }
         let client = Arc::new(new_client(&self.settings)?);
         if let Some(old) = write.replace(Arc::clone(&client)) {
-            discard(old);
+            drop(discard(old));
             self.replacements.fetch_add(1, Ordering::Relaxed);
         }
         Ok(client)
@@ -303,7 +300,7 @@ impl KafkaPublisher {
         }
         if client.context().link.is_spent() {
             // Ours may be the last hold on it.
-            discard(client);
+            drop(discard(client));
         }
         told
     }
@@ -366,7 +363,7 @@ impl Publisher for KafkaPublisher {
 
     async fn ping(&self) -> Result<(), Error> {
         let client = self.client()?;
-        let question = vec![PING_TOPIC.to_owned()];
+        let question = vec![QUESTION_TOPIC.to_owned()];
         let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
         let asker = Arc::clone(&client);
         let answers = blocking(move || topics::look_up(asker.client(), &question, &limit)).await;
@@ -400,7 +397,7 @@ impl Drop for KafkaPublisher {
             .client
             .get_mut()
             .unwrap_or_else(PoisonError::into_inner);
-        discard(client.take());
+        drop(discard(client.take()));
     }
 }
 

@@ -15,7 +15,7 @@ use rdkafka::{
     topic_partition_list::Offset,
 };
 
-use super::{Limit, in_hand::Place};
+use super::{Limit, QUESTION_TOPIC, in_hand::Place};
 
 /// Of each partition, the offset that is expected next and the end.
 pub(super) type Found = BTreeMap<Place, (i64, i64)>;
@@ -59,6 +59,8 @@ pub(super) fn ask<C: ConsumerContext + 'static>(
 ) -> KafkaResult<Found> {
     let assigned = client.assignment()?;
     if assigned.count() == 0 {
+        // Whether the brokers answer at all is worth knowing too.
+        client.fetch_metadata(Some(QUESTION_TOPIC), limit.left())?;
         return Ok(Found::new());
     }
     // In such a question the two stand for the timestamps "latest" and "earliest".

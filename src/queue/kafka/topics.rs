@@ -129,7 +129,7 @@ impl Topics {
             .time
             .within(CREATION_TIMEOUT, self.create(&admin, &missing))
             .await;
-        discard(admin);
+        drop(discard(admin));
         created.unwrap_or_else(|| Err(unavailable("create topics", "no answer in time")))
     }
 

@@ -1,0 +1,349 @@
+//! One client of a consumer, from its subscription until it is closed or replaced.
+//!
+//! It receives, commits, and watches itself: librdkafka reconnects and rejoins, but after faults of the cluster it can
+//! stay without a coordinator, or without the leader of a partition, for good and in silence. [`Session::step`] then
+//! returns an error, and the consumer goes on with a new session.
+//!
+//! One commit is on its way at a time, made on a thread of its own: the binding does not report the outcome of
+//! asynchronous commits, and an outcome that is unknown may have to be made again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
+    time::Duration,
+};
+
+use futures_util::{FutureExt as _, StreamExt as _};
+use rdkafka::{
+    config::FromClientConfigAndContext,
+    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    error::{KafkaError, KafkaResult, RDKafkaErrorCode},
+    message::BorrowedMessage,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    GroupProtocol, Limit, Settings, discard,
+    events::{Events, lock, to_delivery, to_list},
+    in_hand::{InHand, Place},
+    link::Link,
+    on_thread,
+    stall::{self, Found, Stalls},
+    unavailable, unsuitable,
+};
+use crate::{
+    limits,
+    queue::{Delivery, Error},
+    time_source::{Moment, TimeSource},
+};
+
+/// Comparisons without an answer, about ten seconds apart, before the client is replaced.
+const UNANSWERED_MAX: u32 = 3;
+
+/// Most doublings of the patience with a client: in a long outage a new one is made every hour.
+const DOUBLINGS_MAX: u32 = 7;
+
+type Client = StreamConsumer<Events>;
+
+/// A client and what is known about it.
+pub(super) struct Session {
+    client: Arc<Client>,
+    group: String,
+    time: TimeSource,
+    in_hand: Arc<Mutex<InHand>>,
+    history: History,
+    checks_joins: bool,
+    /// When it was last known to be a member.
+    member_at: Moment,
+    commit: Option<Commit>,
+    committed_at: Moment,
+    question: Option<oneshot::Receiver<KafkaResult<Found>>>,
+    compared_at: Moment,
+    unanswered: u32,
+    /// Everything fetched was taken at some time since the last comparison.
+    drained: bool,
+}
+
+/// What a session leaves to the next one.
+#[derive(Default)]
+pub(super) struct History {
+    /// How many clients were replaced in a row: each gets twice the patience of the one before.
+    replaced: u32,
+    stalls: Stalls,
+}
+
+/// A commit on its way.
+struct Commit {
+    marks: BTreeMap<Place, i64>,
+    outcome: oneshot::Receiver<KafkaResult<()>>,
+}
+
+impl Session {
+    /// Subscribes.
+    pub(super) fn begin(
+        settings: &Settings,
+        time: &TimeSource,
+        group: &str,
+        topics: &[String],
+        history: History,
+    ) -> Result<Self, Error> {
+        let in_hand: Arc<Mutex<InHand>> = Arc::default();
+        let events = Events {
+            link: Link::new(group),
+            in_hand: Arc::clone(&in_hand),
+            joined: false.into(),
+        };
+        let client = Client::from_config_and_context(&settings.consumer(group), events)
+            .map_err(|error| unsuitable(&error))?;
+        let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+        client
+            .subscribe(&topics)
+            .map_err(|error| unsuitable(&error))?;
+        let now = time.moment();
+        Ok(Self {
+            client: Arc::new(client),
+            group: group.to_owned(),
+            time: time.clone(),
+            in_hand,
+            history,
+            // Whether a member without partitions is told so in the other protocol is not certain.
+            checks_joins: settings.group_protocol == GroupProtocol::Classic,
+            member_at: now,
+            commit: None,
+            committed_at: now,
+            question: None,
+            compared_at: now,
+            unanswered: 0,
+            drained: false,
+        })
+    }
+
+    fn in_hand(&self) -> MutexGuard<'_, InHand> {
+        lock(&self.in_hand)
+    }
+
+    /// Hands records out: those in hand, and those that have arrived.
+    pub(super) fn take(&mut self, max: usize) -> Result<Vec<Delivery>, Error> {
+        let mut stream = self.client.stream();
+        while lock(&self.in_hand).count() < max {
+            match stream.next().now_or_never().flatten() {
+                Some(received) => self.take_in(received)?,
+                None => break,
+            }
+        }
+        drop(stream);
+        let (taken, full, paused) = {
+            let mut in_hand = self.in_hand();
+            let taken = in_hand.take(max);
+            (taken, in_hand.is_full(), in_hand.paused)
+        };
+        self.drained |= taken.len() < max;
+        if !taken.is_empty() {
+            self.unanswered = 0;
+            self.history.replaced = 0;
+        } else if paused && max > 0 {
+            self.set_paused(false);
+        } else if !paused && max == 0 && full {
+            self.set_paused(true);
+        }
+        Ok(taken)
+    }
+
+    /// Waits until a record is in hand, but not longer than `limit`. Dropping it loses nothing: there is no await between
+    /// a record's arrival and its place in hand.
+    pub(super) async fn wait(&self, limit: Duration) -> Result<(), Error> {
+        let busy = self.commit.is_some() || self.in_hand().has_marks();
+        let limit = if busy {
+            limit.min(limits::COMMIT_INTERVAL)
+        } else {
+            limit
+        };
+        match self.time.within(limit, self.client.recv()).await {
+            Some(received) => self.take_in(received),
+            None => Ok(()),
+        }
+    }
+
+    fn take_in(&self, received: KafkaResult<BorrowedMessage<'_>>) -> Result<(), Error> {
+        let link = &self.client.context().link;
+        match received {
+            Ok(message) => {
+                link.answered();
+                self.in_hand().push(to_delivery(&message));
+                Ok(())
+            }
+            Err(KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::UnsupportedVersion)) => {
+                let reason = "the brokers do not know the group protocol `consumer`: use `classic`";
+                Err(Error::Unsuitable {
+                    reason: reason.to_owned(),
+                })
+            }
+            Err(error @ KafkaError::MessageConsumptionFatal(_)) => {
+                Err(unavailable("receive", error))
+            }
+            Err(error) => {
+                link.note(&error, "while receiving");
+                Ok(())
+            }
+        }
+    }
+
+    /// Pauses or resumes all partitions. New ones are paused as they are assigned.
+    fn set_paused(&self, paused: bool) {
+        self.in_hand().paused = paused;
+        let changed = self.client.assignment().and_then(|all| {
+            if paused {
+                self.client.pause(&all)
+            } else {
+                self.client.resume(&all)
+            }
+        });
+        if let Err(error) = changed {
+            tracing::debug!(group = self.group, %error, paused, "cannot pause or resume");
+        }
+    }
+
+    /// Notes what was handled and begins a commit, if none is on its way.
+    pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
+        self.in_hand().handled(deliveries);
+        self.commit();
+    }
+
+    /// Ends and begins a commit and a comparison where it is time.
+    ///
+    /// # Errors
+    /// The client is to be replaced.
+    pub(super) fn step(&mut self) -> Result<(), Error> {
+        self.commit();
+        self.compare()
+    }
+
+    fn commit(&mut self) {
+        let now = self.time.moment();
+        if let Some(mut commit) = self.commit.take() {
+            match commit.outcome.try_recv() {
+                Ok(Ok(())) => {}
+                Err(oneshot::error::TryRecvError::Empty) => {
+                    self.commit = Some(commit);
+                    return;
+                }
+                outcome @ (Ok(Err(_)) | Err(_)) => {
+                    tracing::debug!(group = self.group, ?outcome, "commit failed, trying again");
+                    self.in_hand().not_committed(&commit.marks);
+                }
+            }
+        }
+        if now.since(self.committed_at) < limits::COMMIT_INTERVAL {
+            return;
+        }
+        let marks = self.in_hand().take_marks(None);
+        if !marks.is_empty() {
+            self.committed_at = now;
+            let (client, list) = (Arc::clone(&self.client), to_list(&marks));
+            let outcome = on_thread(move || client.commit(&list, CommitMode::Sync));
+            self.commit = Some(Commit { marks, outcome });
+        }
+    }
+
+    /// Compares the consumer with the ends of its partitions now and then.
+    fn compare(&mut self) -> Result<(), Error> {
+        let now = self.time.moment();
+        if self.client.context().joined.load(Ordering::Relaxed) {
+            self.member_at = now;
+        }
+        if let Some(question) = &mut self.question {
+            let found = match question.try_recv() {
+                Err(oneshot::error::TryRecvError::Empty) => return Ok(()),
+                Err(error) => Err(error.to_string()),
+                Ok(found) => found.map_err(|error| error.to_string()),
+            };
+            self.question = None;
+            self.compared_at = now;
+            return match found {
+                Ok(found) => self.judge(&found, now),
+                Err(reason) => self.unanswered(&reason),
+            };
+        }
+        if now.since(self.compared_at) >= limits::CONSUMER_CHECK {
+            let (client, positions) = (Arc::clone(&self.client), self.in_hand().positions());
+            let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
+            self.question = Some(on_thread(move || stall::ask(&client, &positions, &limit)));
+        }
+        Ok(())
+    }
+
+    fn judge(&mut self, found: &Found, now: Moment) -> Result<(), Error> {
+        self.unanswered = 0;
+        let drained = std::mem::take(&mut self.drained);
+        if let Some((topic, partition)) = self.history.stalls.compare(found, drained) {
+            let reason = format!("{topic}/{partition} has records that do not arrive");
+            return Err(unavailable("receive", reason));
+        }
+        if self.checks_joins && now.since(self.member_at) >= self.patience(limits::JOIN_TIMEOUT) {
+            return Err(unavailable("receive", "the group does not let it join"));
+        }
+        Ok(())
+    }
+
+    /// Notes a comparison without an answer. Several in a row are an outage, or a client that finds no way back from one.
+    fn unanswered(&mut self, reason: &str) -> Result<(), Error> {
+        tracing::debug!(group = self.group, reason, "cannot compare with the ends");
+        self.unanswered += 1;
+        if limits::CONSUMER_CHECK * self.unanswered
+            < self.patience(limits::CONSUMER_CHECK * UNANSWERED_MAX)
+        {
+            return Ok(());
+        }
+        Err(unavailable("receive", reason))
+    }
+
+    fn patience(&self, first: Duration) -> Duration {
+        first * (1 << self.history.replaced.min(DOUBLINGS_MAX))
+    }
+
+    /// Gives the client up; the next session learns from it.
+    pub(super) fn replace(self) -> History {
+        drop(discard(self.client));
+        History {
+            replaced: self.history.replaced + 1,
+            stalls: self.history.stalls,
+        }
+    }
+
+    /// Commits what was handled and leaves the group, within about `limit`.
+    pub(super) async fn close(mut self, limit: Duration) {
+        let until = self.time.moment().after(limit);
+        // The outcome matters: what is handled and not committed comes again.
+        while self.commit.is_some() || self.in_hand().has_marks() {
+            self.committed_at = self.time.moment().before(limits::COMMIT_INTERVAL);
+            self.commit();
+            let Some(commit) = &mut self.commit else {
+                continue;
+            };
+            let left = until.since(self.time.moment());
+            let outcome = self.time.within(left, &mut commit.outcome).await;
+            let marks = std::mem::take(&mut commit.marks);
+            self.commit = None;
+            match outcome {
+                Some(Ok(Ok(()))) => {}
+                Some(_) => {
+                    self.in_hand().not_committed(&marks);
+                    self.time.sleep(limits::COMMIT_INTERVAL).await;
+                }
+                None => break,
+            }
+            if self.time.moment() >= until {
+                break;
+            }
+        }
+        self.question = None;
+        let gone = discard(self.client);
+        let left = until.since(self.time.moment());
+        if self.time.within(left, gone).await.is_none() {
+            tracing::warn!(
+                group = self.group,
+                "leaving the group takes too long, going on without"
+            );
+        }
+    }
+}
