@@ -9,14 +9,21 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::large_futures,
-    clippy::print_stdout,
     reason = "a test that fails may say so by panicking, and prints what it measured"
 )]
 
 mod cluster;
 
+/// Prints a line that is also seen of a test that passes: the harness captures `println!`.
+macro_rules! say {
+    ($($part:tt)*) => {
+        writeln!(std::io::stdout().lock(), $($part)*).expect("standard output is open")
+    };
+}
+
 use std::{
     collections::HashMap,
+    io::Write as _,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -184,7 +191,7 @@ fn check(name: &str, executions: &Executions) {
     }
     lateness.sort_unstable();
     let at = |permille: usize| lateness[(lateness.len() - 1) * permille / 1000];
-    println!(
+    say!(
         "{name}: {} tasks, {} executions beyond the first; due to callback p50 {} ms, p99 {} ms, p99.9 {} ms, max {} ms",
         executions.len(),
         runs - executions.len(),
@@ -211,7 +218,7 @@ async fn scenario<F: Future<Output = ()>>(
     ];
     let first_start = cluster.time.now().after(Duration::from_secs(15));
     let ids = register(&servers, first_start).await;
-    println!(
+    say!(
         "{name}: {} tasks registered, first due in {:?}",
         ids.len(),
         cluster.time.now().until(first_start)
