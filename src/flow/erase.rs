@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     limits,
-    model::{entry::Key, ids::TaskId, task::Body, time::Tick},
+    model::{entry::Key, ids::TaskId, time::Tick},
     store::{Erasure, Scan},
 };
 
@@ -91,13 +91,7 @@ impl Eraser {
                 })
                 .await?;
             for row in &page.rows {
-                notes.newest_written = notes.newest_written.max(Some(row.written));
-                if let Ok(entry) = &row.entry
-                    && !entry.spec.target.is_tracked()
-                    && matches!(entry.spec.body, Body::Apart { .. })
-                {
-                    notes.bodies.push(entry.key.id);
-                }
+                notes.note(row);
             }
             behind = page.rows.last().map(|row| row.key).or(behind);
             if !page.more {

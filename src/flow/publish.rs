@@ -21,7 +21,7 @@ use super::{
 use crate::{
     limits,
     model::{
-        entry::{Entry, Key, Kind},
+        entry::{DoneReason, Entry, Key, Kind},
         ledger::Number,
         time::Millis,
     },
@@ -204,14 +204,26 @@ impl Publisher {
             }
         });
         let placed = self.placer.place(copies.collect()).await;
+        let mut marks = Vec::new();
         for (held, placed) in spills.into_iter().zip(placed) {
-            if placed.is_ok() {
+            if let Ok(copy) = placed {
                 metrics::counter!("tickwheel_spilled_total").increment(1);
+                self.term.leave_body(
+                    self.ctx.tick().tick_of(held.entry.key.due),
+                    held.entry.key.id,
+                );
+                // So that the eraser of another term leaves the content to the copy, too.
+                let moved = DoneReason::Moved { to: copy.key.due };
+                marks.push(
+                    held.entry
+                        .marked_done(moved, self.ctx.now(), self.ctx.time.stamp()),
+                );
                 done.push(held.number);
             } else {
                 again.push(held);
             }
         }
+        self.placer.mark(marks).await;
     }
 
     /// Sets a task aside that can never be handed over; tells whether that is durable.

@@ -20,7 +20,6 @@ use crate::{
     model::{
         clock::Position,
         entry::{self, Decision, Entry, Kind, Known},
-        task::Body,
         wheel::Span,
     },
     store::{Page, Parked, Scan, ScannedRow},
@@ -119,14 +118,7 @@ impl Reader {
         {
             let mut state = self.term.lock();
             for row in &page.rows {
-                let notes = state.notes.entry(cursor.tick).or_default();
-                notes.newest_written = notes.newest_written.max(Some(row.written));
-                if let Ok(entry) = &row.entry
-                    && !entry.spec.target.is_tracked()
-                    && matches!(entry.spec.body, Body::Apart { .. })
-                {
-                    notes.bodies.push(entry.key.id);
-                }
+                state.notes.entry(cursor.tick).or_default().note(row);
             }
             for entry in entries {
                 let number = state.ledger.note(Position {

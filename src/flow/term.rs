@@ -17,12 +17,14 @@ use crate::{
     model::{
         clock::{ClockRow, Position, Progress},
         due_queue::DueQueue,
-        entry::{Entry, Key, KeyCode},
+        entry::{DoneReason, Entry, Key, KeyCode, Kind},
         ids::TaskId,
         ledger::{Ledger, Number},
+        task::Body,
         time::{Millis, Tick, TickLength},
         wheel::WheelNumber,
     },
+    store::ScannedRow,
     time_source::Moment,
 };
 
@@ -44,6 +46,25 @@ pub(super) struct TickNotes {
     pub(super) newest_written: Option<i64>,
     /// `kafka` tasks whose content is kept apart.
     pub(super) bodies: Vec<TaskId>,
+}
+
+impl TickNotes {
+    /// Takes note of a row. The content of an entry that lives on elsewhere, rescheduled or put further on, is left to that.
+    pub(super) fn note(&mut self, row: &ScannedRow) {
+        self.newest_written = self.newest_written.max(Some(row.written));
+        let Ok(entry) = &row.entry else { return };
+        let moved = matches!(
+            entry.kind,
+            Kind::Done {
+                reason: DoneReason::Moved { .. },
+                ..
+            }
+        );
+        let apart = matches!(entry.spec.body, Body::Apart { .. });
+        if apart && !moved && !entry.spec.target.is_tracked() {
+            self.bodies.push(entry.key.id);
+        }
+    }
 }
 
 /// Where the reader stands.
@@ -149,6 +170,13 @@ impl Term {
         self.readable.notify_one();
         if report {
             self.reportable.notify_one();
+        }
+    }
+
+    /// Leaves the content of an entry of `tick` to the copy of it that was put further on.
+    pub(super) fn leave_body(&self, tick: Tick, id: TaskId) {
+        if let Some(notes) = self.lock().notes.get_mut(&tick) {
+            notes.bodies.retain(|noted| *noted != id);
         }
     }
 

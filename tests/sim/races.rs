@@ -242,3 +242,42 @@ async fn a_cancel_of_a_running_task_is_told_to_its_worker_and_stops_its_retries(
     );
     worker.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_large_record_outlives_the_slots_that_it_has_left() {
+    let world = World::new(1, 1000);
+    world.queue.faults().missing("users", true);
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    let large = |start| {
+        let mut task = record(start);
+        if let tickwheel::model::task::Body::Inline(content) = &mut task.spec.body {
+            content.payload = bytes::Bytes::from(vec![7; 5000]);
+        }
+        task
+    };
+    let (service, start) = (node.service(), world.time.now().after(10 * SECOND));
+    // One is put further on again and again, because its topic is missing; one is rescheduled.
+    register(&service, vec![large(start)]).await;
+    let id = register(&service, vec![large(start)]).await[0].id;
+    let (outcome, _) = service
+        .reschedule(id, start.after(100 * SECOND), None)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(outcome, RescheduleOutcome::Rescheduled);
+    // What has fired is erased after half a minute here.
+    world.pass(100 * SECOND).await;
+    world.queue.faults().missing("users", false);
+    world.queue.create_topic("users", None);
+    world.pass(120 * SECOND).await;
+    let out = world.queue.records("users");
+    assert_eq!(out.len(), 2);
+    assert!(
+        out.iter()
+            .all(|published| published.record.value.len() == 5000)
+    );
+    world.pass(60 * SECOND).await;
+    assert_eq!(world.store.body_ids(), []);
+    assert!(world.store.all_parked().is_empty());
+}
