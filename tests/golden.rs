@@ -14,7 +14,7 @@ use tickwheel::{
     },
     queue::{
         Record,
-        message::{TaskMessage, user_record},
+        message::{TaskMessage, TimeTexts, user_record},
     },
 };
 
@@ -105,15 +105,20 @@ fn value(text: &str) -> Bytes {
     (0..hex.len()).step_by(2).map(byte).collect()
 }
 
+fn record(message: &TaskMessage, callback: &str) -> Record {
+    let message = message.outgoing().expect("its content is inside");
+    message.to_record(callback, &mut TimeTexts::default())
+}
+
 fn assert_unchanged(golden: &str, message: &TaskMessage, callback: &str) {
-    let rendered = render(&message.to_record(callback));
+    let rendered = render(&record(message, callback));
     assert_eq!(
         rendered, golden,
         "the format has changed; it is now:\n{rendered}"
     );
     let stored = TaskMessage::decode(value(golden)).unwrap();
     assert_eq!(&stored, message);
-    assert_eq!(render(&stored.to_record(callback)), golden);
+    assert_eq!(render(&record(&stored, callback)), golden);
 }
 
 #[test]
@@ -155,7 +160,8 @@ fn a_record_of_a_kafka_target_is_unchanged() {
         },
         ..spec
     };
-    let rendered = render(&user_record(id(), START, &spec, &content).unwrap());
+    let rendered =
+        render(&user_record(id(), START, &spec, &content, &mut TimeTexts::default()).unwrap());
     let golden = include_str!("golden/user_record.txt");
     assert_eq!(
         rendered, golden,

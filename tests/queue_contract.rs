@@ -207,9 +207,9 @@ async fn keys_values_and_headers_arrive_unchanged(env: Env) {
     let full = Record {
         key: Some(Bytes::from_static(b"\x00key\xff")),
         headers: vec![
-            ("ce_id".to_owned(), Bytes::from_static("Zürich".as_bytes())),
-            ("binary".to_owned(), Bytes::from_static(b"\x00\xff")),
-            ("empty".to_owned(), Bytes::new()),
+            ("ce_id".into(), Bytes::from_static("Zürich".as_bytes())),
+            ("binary".into(), Bytes::from_static(b"\x00\xff")),
+            ("empty".into(), Bytes::new()),
         ],
         ..all.clone()
     };
@@ -230,7 +230,11 @@ async fn keys_values_and_headers_arrive_unchanged(env: Env) {
             (&record.key, &record.value),
             (&delivery.key, &delivery.value)
         );
-        let headers: HashMap<String, Bytes> = record.headers.iter().cloned().collect();
+        let headers: HashMap<String, Bytes> = record
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.clone()))
+            .collect();
         assert_eq!(headers, delivery.headers);
     }
 }

@@ -70,6 +70,10 @@ struct Run {
     json: Option<PathBuf>,
 }
 
+/// The same as the program's, so that raw parts and the whole differ in nothing else.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List => list(),
@@ -103,6 +107,7 @@ fn list() -> anyhow::Result<ExitCode> {
 fn start(run: Run) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .thread_name("bench")
         .build()?;
     runtime.block_on(Box::pin(measure(run)))
 }

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use metrics::{Counter, Histogram};
+
 use super::context::Context;
 use crate::{
     model::{
@@ -18,7 +20,7 @@ use crate::{
     },
     queue::{
         PublishError, Record,
-        message::{self, TaskMessage},
+        message::{self, Outgoing, TimeTexts},
     },
     time_source::Moment,
 };
@@ -85,8 +87,9 @@ impl Sender {
         let mut results = vec![Ok(()); batch.len()];
         let mut records = Vec::with_capacity(batch.len());
         let mut indices = Vec::with_capacity(batch.len());
+        let mut times = TimeTexts::default();
         for (index, (sending, result)) in batch.iter().zip(&mut results).enumerate() {
-            match Self::record(sending, &contents, now) {
+            match Self::record(sending, &contents, now, &mut times) {
                 Ok(record) => {
                     records.push(record);
                     indices.push(index);
@@ -99,12 +102,13 @@ impl Sender {
         }
         let published = self.ctx.publisher.publish(records).await;
         let fired = self.ctx.now();
+        let gauges = Gauges::new();
         for (index, outcome) in indices.into_iter().zip(published) {
             let (Some(sending), Some(result)) = (batch.get(index), results.get_mut(index)) else {
                 continue;
             };
             match outcome {
-                Ok(()) => observe(sending, fired),
+                Ok(()) => gauges.observe(sending, fired),
                 Err(error) => *result = Err(Unsent::Queue(error)),
             }
         }
@@ -145,6 +149,7 @@ impl Sender {
         sending: &Sending,
         contents: &Result<HashMap<TaskId, Content>, String>,
         now: Millis,
+        times: &mut TimeTexts,
     ) -> Result<Record, Unsent> {
         let Sending {
             id,
@@ -167,29 +172,46 @@ impl Sender {
         };
         match &spec.target {
             Target::Callback { name } => {
-                let message = TaskMessage {
+                let message = Outgoing {
                     id: *id,
                     generation: *generation,
                     expected_attempt: *expected_attempt,
                     start: *start,
                     published: now,
-                    spec: message::with_content(spec, content),
+                    spec,
+                    content,
                 };
-                Ok(message.to_record(name))
+                Ok(message.to_record(name, times))
             }
             Target::Kafka { .. } => {
-                message::user_record(*id, *start, spec, content).ok_or(Unsent::NoContent)
+                message::user_record(*id, *start, spec, content, times).ok_or(Unsent::NoContent)
             }
         }
     }
 }
 
-fn observe(sending: &Sending, fired: Millis) {
-    let target = match sending.spec.target {
-        Target::Callback { .. } => "callback",
-        Target::Kafka { .. } => "kafka",
-    };
-    metrics::counter!("tickwheel_tasks_fired_total", "target" => target).increment(1);
-    metrics::histogram!("tickwheel_fire_lag_seconds")
-        .record(fired.since(sending.start).as_secs_f64());
+/// What is counted of each; looked up once a batch.
+struct Gauges {
+    callback: Counter,
+    kafka: Counter,
+    lag: Histogram,
+}
+
+impl Gauges {
+    fn new() -> Self {
+        let fired = |target| metrics::counter!("tickwheel_tasks_fired_total", "target" => target);
+        Self {
+            callback: fired("callback"),
+            kafka: fired("kafka"),
+            lag: metrics::histogram!("tickwheel_fire_lag_seconds"),
+        }
+    }
+
+    fn observe(&self, sending: &Sending, fired: Millis) {
+        match sending.spec.target {
+            Target::Callback { .. } => self.callback.increment(1),
+            Target::Kafka { .. } => self.kafka.increment(1),
+        }
+        self.lag.record(fired.since(sending.start).as_secs_f64());
+    }
 }

@@ -4,6 +4,8 @@
 //! A record of a `kafka` target is the user's own: topic, key, headers and value as registered, plus two headers to
 //! recognise duplicates by.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use prost::Message as _;
 
@@ -11,7 +13,7 @@ use super::{Partition, Record};
 use crate::{
     model::{
         ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
+        task::{Content, Priority, Spec, Target},
         time::Millis,
     },
     schema::{self, Malformed, v1},
@@ -56,21 +58,6 @@ pub struct TaskMessage {
 }
 
 impl TaskMessage {
-    /// Encodes the value of the record.
-    #[must_use]
-    pub fn encode(&self) -> Bytes {
-        v1::TaskMessage {
-            id: Bytes::copy_from_slice(self.id.uuid().as_bytes()),
-            generation: self.generation,
-            expected_attempt: self.expected_attempt,
-            start_time_ms: self.start.0,
-            publish_time_ms: self.published.0,
-            spec: Some(schema::spec_to_message(&self.spec)),
-        }
-        .encode_to_vec()
-        .into()
-    }
-
     /// Reads the value of a record.
     ///
     /// # Errors
@@ -88,50 +75,127 @@ impl TaskMessage {
         })
     }
 
+    /// Returns it as what is published; none when its content is not inside.
+    #[must_use]
+    pub fn outgoing(&self) -> Option<Outgoing<'_>> {
+        Some(Outgoing {
+            id: self.id,
+            generation: self.generation,
+            expected_attempt: self.expected_attempt,
+            start: self.start,
+            published: self.published,
+            spec: &self.spec,
+            content: self.spec.content()?,
+        })
+    }
+}
+
+/// A tracked task that is about to be published: a message whose parts are still elsewhere.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// The task.
+    pub id: TaskId,
+    /// Generation that the claim must find.
+    pub generation: u32,
+    /// Attempt that the claim must find.
+    pub expected_attempt: u32,
+    /// Not to be claimed before this.
+    pub start: Millis,
+    /// When it is handed to the queue.
+    pub published: Millis,
+    /// The task.
+    pub spec: &'a Spec,
+    /// Its content, wherever that was.
+    pub content: &'a Content,
+}
+
+impl Outgoing<'_> {
+    /// Encodes the value of the record.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        v1::TaskMessage {
+            id: Bytes::copy_from_slice(self.id.uuid().as_bytes()),
+            generation: self.generation,
+            expected_attempt: self.expected_attempt,
+            start_time_ms: self.start.0,
+            publish_time_ms: self.published.0,
+            spec: Some(schema::spec_to_message_with(self.spec, self.content)),
+        }
+        .encode_to_vec()
+        .into()
+    }
+
     /// Returns the record that carries the message to the callback `callback`.
     #[must_use]
-    pub fn to_record(&self, callback: &str) -> Record {
+    pub fn to_record(&self, callback: &str, times: &mut TimeTexts) -> Record {
         let id = self.id.to_string();
-        let mut headers = vec![
-            header("ce_specversion", "1.0"),
-            header(
-                "ce_id",
-                &format!("{id}/{}/{}", self.generation, self.expected_attempt),
-            ),
-            header("ce_source", "/tickwheel"),
-            header("ce_type", "tickwheel.task.due"),
-            header("ce_subject", callback),
-            header("ce_time", &rfc3339(self.start)),
-            header("ce_partitionkey", &id),
-            header("content-type", CONTENT_TYPE),
-        ];
-        if let Some(parent) = self
-            .spec
-            .content()
-            .and_then(|content| content.trace_parent.as_deref())
-        {
-            headers.push(header("traceparent", parent));
+        let event = format!("{id}/{}/{}", self.generation, self.expected_attempt);
+        let id = Bytes::from(id);
+        let mut headers = Vec::with_capacity(9);
+        headers.extend([
+            fixed("ce_specversion", "1.0"),
+            header("ce_id", event.into()),
+            fixed("ce_source", "/tickwheel"),
+            fixed("ce_type", "tickwheel.task.due"),
+            header("ce_subject", Bytes::copy_from_slice(callback.as_bytes())),
+            header("ce_time", times.rfc3339(self.start)),
+            header("ce_partitionkey", id.clone()),
+            fixed("content-type", CONTENT_TYPE),
+        ]);
+        if let Some(parent) = &self.content.trace_parent {
+            headers.push(header(
+                "traceparent",
+                Bytes::copy_from_slice(parent.as_bytes()),
+            ));
         }
         Record {
             topic: topic(callback, self.spec.priority),
             create_topic: true,
             partition: Partition::OfWheel(self.id.wheel()),
-            key: Some(id.into()),
+            key: Some(id),
             value: self.encode(),
             headers,
         }
     }
 }
 
+/// Writes instants as text, and remembers the last: what is due together has the same.
+#[derive(Debug, Default)]
+pub struct TimeTexts {
+    last: Option<(Millis, Bytes)>,
+}
+
+impl TimeTexts {
+    /// Writes an instant as [`rfc3339`] does.
+    pub fn rfc3339(&mut self, at: Millis) -> Bytes {
+        match &self.last {
+            Some((last, text)) if *last == at => text.clone(),
+            _ => {
+                let text = Bytes::from(rfc3339(at));
+                self.last = Some((at, text.clone()));
+                text
+            }
+        }
+    }
+}
+
 /// Returns the record of a due `kafka` target; none when the task has another target.
 #[must_use]
-pub fn user_record(id: TaskId, start: Millis, spec: &Spec, content: &Content) -> Option<Record> {
+pub fn user_record(
+    id: TaskId,
+    start: Millis,
+    spec: &Spec,
+    content: &Content,
+    times: &mut TimeTexts,
+) -> Option<Record> {
     let Target::Kafka { topic, partition } = &spec.target else {
         return None;
     };
-    let mut headers = content.record_headers.clone();
-    headers.push(header(TASK_ID_HEADER, &id.to_string()));
-    headers.push(header(START_TIME_HEADER, &rfc3339(start)));
+    let mut headers = Vec::with_capacity(content.record_headers.len() + 2);
+    let own = content.record_headers.iter();
+    headers.extend(own.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
+    headers.push(header(TASK_ID_HEADER, id.to_string().into()));
+    headers.push(header(START_TIME_HEADER, times.rfc3339(start)));
     Some(Record {
         topic: topic.clone(),
         create_topic: false,
@@ -142,15 +206,6 @@ pub fn user_record(id: TaskId, start: Millis, spec: &Spec, content: &Content) ->
     })
 }
 
-/// Returns the spec with its content inside.
-#[must_use]
-pub fn with_content(spec: &Spec, content: &Content) -> Spec {
-    Spec {
-        body: Body::Inline(content.clone()),
-        ..spec.clone()
-    }
-}
-
 /// Writes an instant as RFC 3339 in UTC, to the millisecond.
 #[must_use]
 pub fn rfc3339(at: Millis) -> String {
@@ -158,6 +213,10 @@ pub fn rfc3339(at: Millis) -> String {
         .map_or_else(|_| at.0.to_string(), |time| format!("{time:.3}"))
 }
 
-fn header(name: &str, value: &str) -> (String, Bytes) {
-    (name.to_owned(), Bytes::copy_from_slice(value.as_bytes()))
+const fn header(name: &'static str, value: Bytes) -> (Cow<'static, str>, Bytes) {
+    (Cow::Borrowed(name), value)
+}
+
+const fn fixed(name: &'static str, value: &'static str) -> (Cow<'static, str>, Bytes) {
+    header(name, Bytes::from_static(value.as_bytes()))
 }

@@ -8,7 +8,7 @@
 //!   rebalance what was not handled is delivered again, perhaps together with what was.
 //! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure), never fails.
 
-use std::{collections::HashMap, time::Duration};
+use std::{borrow::Cow, collections::HashMap, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -45,7 +45,7 @@ pub struct Record {
     /// The value; never null.
     pub value: Bytes,
     /// The headers, in order.
-    pub headers: Vec<(String, Bytes)>,
+    pub headers: Vec<(Cow<'static, str>, Bytes)>,
 }
 
 impl Record {

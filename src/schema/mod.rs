@@ -20,7 +20,9 @@ use crate::{
 };
 
 pub use content::{decode_content, encode_content};
-pub use spec::{decode_spec, encode_spec, spec_from_message, spec_to_message};
+pub use spec::{
+    decode_spec, encode_spec, spec_from_message, spec_to_message, spec_to_message_with,
+};
 
 /// Why bytes are not what they should be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

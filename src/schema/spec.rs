@@ -8,7 +8,7 @@ use prost::Message;
 use super::{Malformed, content, v1};
 use crate::model::{
     backoff::{Backoff, Jitter},
-    task::{Body, Priority, Spec, Target},
+    task::{Body, Content, Priority, Spec, Target},
     time::{Millis, whole_millis},
 };
 
@@ -29,6 +29,23 @@ pub fn decode_spec(bytes: Bytes) -> Result<Spec, Malformed> {
 /// Converts a spec to its message.
 #[must_use]
 pub fn spec_to_message(spec: &Spec) -> v1::TaskSpec {
+    let body = match &spec.body {
+        Body::Inline(inline) => v1::task_spec::Body::Content(content::to_message(inline)),
+        Body::Apart { bytes } => v1::task_spec::Body::ContentBytesApart(*bytes),
+    };
+    message(spec, body)
+}
+
+/// Converts a spec to its message with `content` inside, wherever the spec has it.
+#[must_use]
+pub fn spec_to_message_with(spec: &Spec, content: &Content) -> v1::TaskSpec {
+    message(
+        spec,
+        v1::task_spec::Body::Content(content::to_message(content)),
+    )
+}
+
+fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
     let Spec {
         target,
         collection,
@@ -40,7 +57,7 @@ pub fn spec_to_message(spec: &Spec) -> v1::TaskSpec {
         expire_after,
         retention,
         create_time,
-        body,
+        body: _,
     } = spec;
     v1::TaskSpec {
         target: Some(match target {
@@ -75,10 +92,7 @@ pub fn spec_to_message(spec: &Spec) -> v1::TaskSpec {
         expire_after_ms: expire_after.map(millis),
         retention_ms: millis(*retention),
         create_time_ms: create_time.0,
-        body: Some(match body {
-            Body::Inline(inline) => v1::task_spec::Body::Content(content::to_message(inline)),
-            Body::Apart { bytes } => v1::task_spec::Body::ContentBytesApart(*bytes),
-        }),
+        body: Some(body),
     }
 }
 
@@ -140,7 +154,6 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::task::Content;
 
     #[test]
     fn a_spec_survives_its_bytes() {

@@ -33,7 +33,7 @@ async fn due(site: &Site, body: &str) -> TaskMessage {
 async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Value {
     let item = json!({
         "id": message.id.to_string(), "generation": message.generation,
-        "expected_attempt": message.expected_attempt, "message": STANDARD.encode(message.encode()),
+        "expected_attempt": message.expected_attempt, "message": STANDARD.encode(message.outgoing().unwrap().encode()),
     });
     let body = format!(r#"{{"worker":"w","messages":[{item}]{rest}}}"#);
     site.post("/v1/worker/claim", body).await.ok()["results"][0].clone()

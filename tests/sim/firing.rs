@@ -100,7 +100,7 @@ async fn a_record_goes_out_unchanged_and_once() {
         assert_eq!(mine[0].record.key.as_deref(), Some(b"k".as_slice()));
         assert_eq!(
             mine[0].record.headers[0],
-            ("h".to_owned(), bytes::Bytes::from_static(b"\xff"))
+            ("h".into(), bytes::Bytes::from_static(b"\xff"))
         );
     }
     world.pass(120 * SECOND).await;

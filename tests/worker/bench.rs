@@ -15,7 +15,7 @@ use tickwheel::{
     queue::{
         Consumer as _, Publisher as _, Record,
         memory::{Keep, MemoryQueue},
-        message::{TaskMessage, group, topic},
+        message::{TaskMessage, TimeTexts, group, topic},
     },
     time_source::TimeSource,
     worker::{Builder, Error, Source, Worker},
@@ -73,7 +73,13 @@ impl Bench {
     pub(super) async fn publish(&self, number: u64, start: Millis, payload: &str) -> String {
         let message = message(number, start, payload);
         let id = message.id.to_string();
-        self.publish_record(message.to_record("c")).await;
+        self.publish_record(
+            message
+                .outgoing()
+                .unwrap()
+                .to_record("c", &mut TimeTexts::default()),
+        )
+        .await;
         id
     }
 

@@ -16,7 +16,7 @@ use tickwheel::{
     queue::{
         Publisher as _,
         memory::{Keep, MemoryQueue},
-        message::{group, topic},
+        message::{TimeTexts, group, topic},
     },
     time_source::TimeSource,
     worker::{Job, Outcome, Raw, Source, Worker},
@@ -92,7 +92,14 @@ async fn a_callback_that_blocks_its_runtime_keeps_its_heartbeats() {
     let consumer = queue.consumer(&group("c"), &topics);
     let mut due = message(1, time.now(), "{}");
     due.spec.heartbeat_timeout = Duration::from_secs(3);
-    let published = queue.handle().publish(vec![due.to_record("c")]).await;
+    let published = queue
+        .handle()
+        .publish(vec![
+            due.outgoing()
+                .unwrap()
+                .to_record("c", &mut TimeTexts::default()),
+        ])
+        .await;
     assert!(published.iter().all(Result::is_ok), "{published:?}");
     let beats = Arc::clone(&seen);
     let worker = Worker::builder()

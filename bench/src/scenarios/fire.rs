@@ -29,8 +29,9 @@ pub(super) const CALLBACK: &str = "fired, callback targets";
 pub(super) const KAFKA_BEHIND: &str = "caught up, kafka targets";
 pub(super) const CALLBACK_BEHIND: &str = "caught up, callback targets";
 
-/// From the beginning of registration to the due time.
-const LEAD: Duration = Duration::from_secs(10);
+/// From the beginning of registration to the due time: this, and what so many tasks take to register at least.
+const LEAD: Duration = Duration::from_secs(8);
+const REGISTERED_PER_SECOND: u64 = 20_000;
 /// Due times lie within this.
 const SPREAD_MS: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,7 +70,8 @@ async fn measure(bench: &Bench, kind: Kind, behind: bool) -> anyhow::Result<obse
         Some(bench.servers.serve().await?)
     };
     let node = Box::pin(bench.servers.in_process()).await?;
-    let due = time.now().after(LEAD);
+    let lead = LEAD + Duration::from_secs(bench.tasks / REGISTERED_PER_SECOND);
+    let due = time.now().after(lead);
     let target = tasks::target(kind, &name);
     let registered = register(&node.service(), bench.tasks, &target, due).await?;
     node.stop().await;

@@ -18,7 +18,7 @@ use tickwheel::{
     model::task::Target,
     queue::{
         Partition, Record,
-        message::{self, TaskMessage},
+        message::{self, TaskMessage, TimeTexts},
     },
 };
 
@@ -78,6 +78,7 @@ fn records(bench: &Bench, kind: Kind, name: &str) -> anyhow::Result<(Registered,
     let spec = tasks::spec(target, due);
     let mut registered = HashMap::new();
     let mut records = Vec::new();
+    let mut times = TimeTexts::default();
     for _ in 0..bench.tasks {
         let id = bench.raw.draw(due);
         let record = match (&spec.target, spec.content()) {
@@ -89,9 +90,11 @@ fn records(bench: &Bench, kind: Kind, name: &str) -> anyhow::Result<(Registered,
                 published: due,
                 spec: spec.clone(),
             }
-            .to_record(name),
+            .outgoing()
+            .context("the content is apart")?
+            .to_record(name, &mut times),
             (Target::Kafka { .. }, Some(content)) => {
-                message::user_record(id, due, &spec, content).context("a record")?
+                message::user_record(id, due, &spec, content, &mut times).context("a record")?
             }
             (Target::Kafka { .. }, None) => bail!("the content is apart"),
         };
@@ -119,9 +122,9 @@ fn produce(kafka: &str, records: &[Record]) -> anyhow::Result<()> {
     }
     for record in records {
         let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-        for (key, value) in &record.headers {
+        for (name, value) in &record.headers {
             headers = headers.insert(Header {
-                key,
+                key: name.as_ref(),
                 value: Some(value.as_ref()),
             });
         }

@@ -222,7 +222,7 @@ fn a_message_must_agree_with_its_item() {
         id: id().to_string(),
         generation: 2,
         expected_attempt: 1,
-        message: Some(STANDARD.encode(message.encode())),
+        message: Some(STANDARD.encode(message.outgoing().unwrap().encode())),
     };
     let request = claim_request(&item, View::Basic).unwrap();
     assert_eq!(request.spec.as_deref(), Some(&message.spec));

@@ -30,9 +30,9 @@ pub(super) fn to_kafka(
     place: Place,
 ) -> BaseRecord<'_, [u8], [u8], Place> {
     let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-    for (key, value) in &record.headers {
+    for (name, value) in &record.headers {
         headers = headers.insert(Header {
-            key,
+            key: name.as_ref(),
             value: Some(value.as_ref()),
         });
     }

@@ -351,7 +351,12 @@ impl Published {
             offset: self.offset,
             key: self.record.key.clone(),
             value: self.record.value.clone(),
-            headers: self.record.headers.iter().cloned().collect(),
+            headers: self
+                .record
+                .headers
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.clone()))
+                .collect(),
         }
     }
 }
