@@ -133,6 +133,7 @@ fn start(
                 .unwrap_or_else(|| address.to_string()),
             rules: rules(store.shape()),
             store,
+            underway: None,
             publisher: Arc::new(publisher),
             time: time.clone(),
             settings: options.settings,

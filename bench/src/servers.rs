@@ -98,6 +98,7 @@ impl Servers {
             address: "127.0.0.1:1".to_owned(),
             rules: app::rules(store.shape()),
             store,
+            underway: None,
             publisher: Arc::new(self.publisher()?),
             time: self.time.clone(),
             settings: Settings {

@@ -12,7 +12,7 @@ use crate::{
         wheel::Shape,
     },
     queue::Publisher,
-    store::{self, Store},
+    store::{self, Store, Underway},
     time_source::TimeSource,
 };
 
@@ -56,6 +56,8 @@ pub struct Context {
     pub address: String,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// The same store, when it is this node's alone and the queue forgets what it holds when the process ends.
+    pub underway: Option<Arc<dyn Underway>>,
     /// The queue.
     pub publisher: Arc<dyn Publisher>,
     /// Clocks and randomness.

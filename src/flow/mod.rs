@@ -37,6 +37,7 @@ pub mod node;
 pub mod place;
 mod publish;
 mod read;
+pub mod recover;
 pub mod register;
 pub mod send;
 pub mod service;

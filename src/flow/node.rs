@@ -7,8 +7,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
     find::Finder, hand::Hands, look::Looker, members::Members, near::Near, place::Placer,
-    register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
-    swap::Mover,
+    recover::Recovery, register::Registrar, send::Sender, service::Service, settle::Settler,
+    stages::Stages, swap::Mover,
 };
 
 /// A running node.
@@ -43,6 +43,16 @@ impl Node {
             sender.clone(),
             mover.clone(),
         );
+        let recovery = ctx.underway.clone().map(|underway| {
+            let recovery = Recovery {
+                ctx: Arc::clone(&ctx),
+                hands: hands.clone(),
+                looker: looker.clone(),
+                sender: sender.clone(),
+                near: near.clone(),
+            };
+            (recovery, underway)
+        });
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages::new(
             Arc::clone(&ctx),
@@ -64,6 +74,9 @@ impl Node {
         node.rest
             .spawn(members.clone().run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
+        if let Some((recovery, underway)) = recovery {
+            node.rest.spawn(recovery.run(underway, node.stop.clone()));
+        }
         if ctx.settings.scans {
             for wheel in ctx.shape().all_wheels() {
                 let clock = Clock::new(

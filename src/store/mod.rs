@@ -259,6 +259,20 @@ pub trait NodeStore: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error>;
 }
 
+/// A store that belongs to one process alone and can list the tasks that are under way: those that have a look.
+///
+/// What its process kept in memory, an embedded queue above all, is rebuilt from it at start.
+#[async_trait]
+pub trait Underway: Store {
+    /// Reads the looks of a wheel behind a key, in key order, at most `rows_max`.
+    async fn looks(
+        &self,
+        wheel: WheelNumber,
+        behind: Option<Key>,
+        rows_max: usize,
+    ) -> Result<Page, Error>;
+}
+
 /// A store.
 pub trait Store: WheelStore + ClockStore + TaskStore + NodeStore {}
 

@@ -146,6 +146,7 @@ impl World {
             name: format!("node-{number}"),
             address: String::new(),
             store: self.store.handle_with(Arc::new(hook)),
+            underway: None,
             publisher: Arc::new(publisher.clone()),
             time: time.clone(),
             rules: self.rules,
