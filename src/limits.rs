@@ -163,6 +163,18 @@ pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
 /// Bytes of one topic that the in-process queue holds for consumers that are behind.
 pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
+pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
+
+/// Bytes of one topic that the embedded queue holds in memory.
+pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes after which an overflow file is followed by the next: what was read is still on disk for up to this much.
+pub const OVERFLOW_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes that are read back from an overflow file at once: amortises the call, and is read on the caller's thread.
+pub const OVERFLOW_READ_BYTES: u64 = 256 * 1024;
+
 /// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
 pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
 

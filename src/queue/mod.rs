@@ -15,10 +15,12 @@ use bytes::Bytes;
 
 use crate::model::{time::Millis, wheel::WheelNumber};
 
+pub mod embedded;
 pub mod kafka;
 pub mod low_water;
 pub mod memory;
 pub mod message;
+pub mod turns;
 
 /// Which partition a record goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,4 +154,11 @@ pub trait Consumer: Send {
     fn handled(&mut self, deliveries: &[(String, i32, i64)]);
     /// Stops receiving, commits what was handled and leaves the group, so that others take over at once.
     async fn close(&mut self);
+}
+
+/// Makes consumers: for parts of a node that consume for others, whatever the queue.
+#[async_trait]
+pub trait Subscriptions: Send + Sync {
+    /// Returns a new member of a group, which receives what is in the topics; those named first are the more urgent ones.
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error>;
 }

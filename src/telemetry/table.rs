@@ -154,6 +154,11 @@ pub const METRICS: &[Metric] = &[
         &["kind"],
         "Publications that failed.",
     ),
+    counter(
+        "tickwheel_queue_overflowed_total",
+        &[],
+        "Records that the embedded queue wrote to disk because workers are behind.",
+    ),
     seconds(
         "tickwheel_callback_duration_seconds",
         &["callback", "outcome"],
