@@ -84,7 +84,29 @@ pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
 /// Longest timeout, wait, snooze or retention that is taken: ten years.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Longest `?wait=` of a read.
+/// Most tasks that one poll is given.
+pub const POLL_TASKS_MAX: usize = BATCH_ITEMS_MAX;
+
+/// Most callbacks of one poll: a poll waits in the line of each.
+pub const POLL_CALLBACKS_MAX: usize = 100;
+
+/// About how long the answer to a poll may be; one task always fits.
+pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Polls that wait at a node: half of its connections are left to everybody else.
+pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
+
+/// Callbacks that are polled at a node: each has a consumer, which with Kafka is a client with threads of its own.
+pub const POLL_FEEDS_MAX: usize = 1000;
+
+/// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
+/// worker, short enough that a partition does not strand where no worker is.
+pub const POLL_IDLE: Duration = Duration::from_secs(60);
+
+/// Wait before a message is claimed again, or received again, after a part of the service was away.
+pub const POLL_PAUSE: Duration = Duration::from_millis(250);
+
+/// Longest `?wait=` of a read, longest wait of a poll.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Rows of a page of the reader: a round trip is amortised, memory stays small.

@@ -99,6 +99,7 @@ impl Servers {
             rules: app::rules(store.shape()),
             store,
             publisher: Arc::new(self.publisher()?),
+            subscriptions: None,
             time: self.time.clone(),
             settings: Settings {
                 scans: false,
