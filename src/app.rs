@@ -17,7 +17,7 @@ use crate::{
     },
     http::{self, gate::Gate},
     model::{clock::Rules, ids::NodeId, wheel::Shape},
-    queue::kafka::{self, KafkaPublisher},
+    queue::kafka::{self, KafkaPublisher, KafkaSubscriptions},
     store::{self, cassandra},
     telemetry,
     time_source::TimeSource,
@@ -122,6 +122,7 @@ fn start(
 ) -> anyhow::Result<Node> {
     let mut kafka = options.kafka.clone();
     kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
+    let subscriptions = KafkaSubscriptions::new(kafka.clone(), time.clone());
     let publisher = KafkaPublisher::connect(kafka, time.clone())?;
     Ok(Node::start(
         Context {
@@ -135,6 +136,7 @@ fn start(
             store,
             underway: None,
             publisher: Arc::new(publisher),
+            subscriptions: Some(Arc::new(subscriptions)),
             time: time.clone(),
             settings: options.settings,
         },

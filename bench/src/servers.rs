@@ -100,6 +100,7 @@ impl Servers {
             store,
             underway: None,
             publisher: Arc::new(self.publisher()?),
+            subscriptions: None,
             time: self.time.clone(),
             settings: Settings {
                 scans: false,

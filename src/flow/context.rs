@@ -11,7 +11,7 @@ use crate::{
         time::{Millis, Tick, TickLength},
         wheel::Shape,
     },
-    queue::Publisher,
+    queue::{Publisher, Subscriptions},
     store::{self, Store, Underway},
     time_source::TimeSource,
 };
@@ -60,6 +60,8 @@ pub struct Context {
     pub underway: Option<Arc<dyn Underway>>,
     /// The queue.
     pub publisher: Arc<dyn Publisher>,
+    /// Makes consumers for workers that poll; none on a node that does not consume for them (role `controller`).
+    pub subscriptions: Option<Arc<dyn Subscriptions>>,
     /// Clocks and randomness.
     pub time: TimeSource,
     /// Constants of the clock protocol.

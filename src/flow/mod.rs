@@ -19,6 +19,7 @@
 //! - [`clock`]: swap, then read; acknowledge, then move `fired`; delete, then move `erased`.
 //! - [`look`]: successor, then publication.
 //! - [`claim`], [`settle`], [`change`]: one conditional write is the decision ([`swap`]).
+//! - [`poll`]: claim, then answer; an answer that is not taken is released.
 
 pub mod api;
 pub mod change;
@@ -35,6 +36,7 @@ pub mod members;
 pub mod near;
 pub mod node;
 pub mod place;
+pub mod poll;
 mod publish;
 mod read;
 pub mod recover;

@@ -7,8 +7,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
     find::Finder, hand::Hands, look::Looker, members::Members, near::Near, place::Placer,
-    recover::Recovery, register::Registrar, send::Sender, service::Service, settle::Settler,
-    stages::Stages, swap::Mover,
+    poll::Poller, recover::Recovery, register::Registrar, send::Sender, service::Service,
+    settle::Settler, stages::Stages, swap::Mover,
 };
 
 /// A running node.
@@ -98,14 +98,23 @@ impl Node {
         Arc::clone(&self.service)
     }
 
-    /// Announces that the node is about to stop: `/readyz` fails from now on, and it takes no more wheels.
+    /// Announces that the node is about to stop: `/readyz` fails from now on, it takes no more wheels, and polls that wait
+    /// are answered.
     pub fn leave(&self) {
         self.members.leave();
+        if let Some(poller) = &self.service.poller {
+            poller.leave();
+        }
     }
 
-    /// Stops in order: leaves the wheels (others take them at once), sends what is near, leaves the list, closes the queue.
+    /// Stops in order: ends the polls, leaves the wheels (others take them at once), sends what is near, leaves the list,
+    /// closes the queue.
     pub async fn stop(self, limit: Duration) {
         self.leave();
+        if let Some(poller) = &self.service.poller {
+            // First: what it releases is published by the stages below.
+            self.ended(poller.stopped(), limit, "polls").await;
+        }
         self.stop.cancel();
         self.clocks.close();
         self.ended(self.clocks.wait(), limit, "clocks").await;
@@ -136,6 +145,11 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
+    let claimer = Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed));
+    let settler = Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed);
+    let subscriptions = ctx().subscriptions.clone();
+    let poller = subscriptions
+        .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
@@ -147,9 +161,10 @@ fn service(
             mover.clone(),
             finder.clone(),
         ),
-        claimer: Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed)),
-        settler: Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed),
+        claimer,
+        settler,
         finder,
         members: members.clone(),
+        poller,
     }
 }

@@ -12,6 +12,7 @@ use super::{
     context::Context,
     find::Finder,
     members::Members,
+    poll::{Handout, PollRequest, Poller, Refusal},
     register::Registrar,
     settle::Settler,
 };
@@ -40,6 +41,7 @@ pub struct Service {
     pub(super) claimer: Claimer,
     pub(super) settler: Settler,
     pub(super) members: Members,
+    pub(super) poller: Option<Arc<Poller>>,
 }
 
 impl Service {
@@ -118,6 +120,17 @@ impl Service {
     /// Claims messages for a worker; one answer per message, in order.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         self.claimer.claim(worker, requests).await
+    }
+
+    /// Waits for due tasks and claims them for a worker; none when there was none in time.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn poll(&self, request: PollRequest) -> Result<Handout, Refusal> {
+        match &self.poller {
+            Some(poller) => poller.poll(request).await,
+            None => Err(Refusal::NoRole),
+        }
     }
 
     /// Records signs of life; one answer per attempt, in order.

@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::{
     Api,
     error::{Code, Error},
-    health, metrics, tasks, worker,
+    health, metrics, poll, tasks, worker,
 };
 
 #[derive(OpenApi)]
@@ -34,6 +34,7 @@ use super::{
         tasks::cancel,
         tasks::reschedule,
         tasks::run,
+        poll::poll,
         worker::subscribe,
         worker::claim,
         worker::heartbeat,

@@ -39,6 +39,10 @@ pub enum Code {
     UnsupportedMediaType,
     /// A bug of ours.
     Internal,
+    /// A limit of the node is reached.
+    TooManyRequests,
+    /// The node does not do this: another one does.
+    RoleMissing,
     /// A part of the service is away.
     Unavailable,
     /// It is not known whether the request took effect; it may be repeated.
@@ -49,7 +53,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -62,6 +66,8 @@ impl Code {
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::Internal,
+        Self::TooManyRequests,
+        Self::RoleMissing,
         Self::Unavailable,
         Self::OutcomeUnknown,
         Self::RegistrationUnknown,
@@ -83,6 +89,8 @@ impl Code {
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::Internal => "internal",
+            Self::TooManyRequests => "too_many_requests",
+            Self::RoleMissing => "role_missing",
             Self::Unavailable => "unavailable",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::RegistrationUnknown => "registration_unknown",
@@ -105,7 +113,9 @@ impl Code {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            // So that clients and load balancers try the next node.
+            Self::RoleMissing | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
             Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -126,6 +136,8 @@ impl Code {
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "The body is not announced as JSON",
             Self::Internal => "A bug in the service",
+            Self::TooManyRequests => "Too many requests",
+            Self::RoleMissing => "This node does not do that",
             Self::Unavailable => "A part of the service is away",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
             Self::RegistrationUnknown => "It is not known whether the task was registered",
@@ -137,7 +149,11 @@ impl Code {
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::RequestTimeout | Self::Unavailable | Self::OutcomeUnknown
+            Self::RequestTimeout
+                | Self::TooManyRequests
+                | Self::RoleMissing
+                | Self::Unavailable
+                | Self::OutcomeUnknown
         )
     }
 
@@ -171,6 +187,10 @@ impl Code {
                 "Send `content-type: application/json`, without content encoding."
             }
             Self::Internal => "Report it with the trace id.",
+            Self::TooManyRequests => {
+                "Try again after the time in the Retry-After header, or at another node; the detail names the limit."
+            }
+            Self::RoleMissing => "Ask a node that has the role that the detail names.",
             Self::Unavailable => {
                 "Try again after the time in the Retry-After header; the request had no effect."
             }

@@ -14,6 +14,7 @@ mod headers;
 pub mod health;
 mod metrics;
 mod observe;
+mod poll;
 mod serve;
 mod tasks;
 mod worker;

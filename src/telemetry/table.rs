@@ -84,6 +84,26 @@ pub const METRICS: &[Metric] = &[
         &[],
         "From the due time to the claim by a worker.",
     ),
+    seconds(
+        "tickwheel_poll_lag_seconds",
+        &[],
+        "From the due time to the answer of the poll that hands the task out.",
+    ),
+    gauge(
+        "tickwheel_polls_waiting",
+        &[],
+        "Polls of workers that wait at this node.",
+    ),
+    gauge(
+        "tickwheel_poll_buffered_tasks",
+        &[],
+        "Tasks received for polls and not claimed yet.",
+    ),
+    counter(
+        "tickwheel_poll_released_total",
+        &[],
+        "Claimed tasks released because the worker that had polled them was gone.",
+    ),
     counter(
         "tickwheel_ticks_total",
         &["result"],
@@ -153,6 +173,11 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_queue_publish_errors_total",
         &["kind"],
         "Publications that failed.",
+    ),
+    counter(
+        "tickwheel_queue_overflowed_total",
+        &[],
+        "Records that the embedded queue wrote to disk because workers are behind.",
     ),
     seconds(
         "tickwheel_callback_duration_seconds",

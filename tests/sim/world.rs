@@ -28,7 +28,7 @@ use tickwheel::{
         wheel::Shape,
     },
     queue::{
-        Consumer,
+        Consumer, Subscriptions,
         memory::{Keep, MemoryPublisher, MemoryQueue},
         message::{self, TaskMessage},
     },
@@ -54,12 +54,15 @@ pub(crate) type Behaviour = Arc<dyn Fn(TaskId, u32) -> (Duration, Option<Outcome
 /// Chooses the fate of the n-th operation of a node.
 pub(crate) type Fates = Arc<dyn Fn(usize, Call) -> Fate + Send + Sync>;
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) time: TimeSource,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) queue: MemoryQueue,
     pub(crate) rules: Rules,
     pub(crate) settings: Settings,
+    /// Nodes answer polls: they have the role `controller`.
+    pub(crate) polled: bool,
     pub(crate) executions: Arc<Mutex<Vec<Execution>>>,
 }
 
@@ -107,6 +110,7 @@ impl World {
                 erase_delay: Duration::from_secs(30),
                 ..Settings::default()
             },
+            polled: true,
             executions: Arc::default(),
             time,
         }
@@ -148,6 +152,9 @@ impl World {
             store: self.store.handle_with(Arc::new(hook)),
             underway: None,
             publisher: Arc::new(publisher.clone()),
+            subscriptions: self
+                .polled
+                .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
             time: time.clone(),
             rules: self.rules,
             settings: self.settings,

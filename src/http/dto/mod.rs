@@ -4,12 +4,14 @@
 //! where a person may have mistyped (requests), and lenient where a newer service may have added a field (answers).
 //!
 //! Types: [`task_request`], [`task_response`], [`worker`], [`target`], [`text`], [`problem`]. Conversions: [`new_task`],
-//! [`task_view`], [`worker_calls`], [`time`]; nothing of a request is believed before one of them has seen it.
+//! [`task_view`], [`worker_calls`], [`time`], and [`poll`], which is both; nothing of a request is believed before one of
+//! them has seen it.
 
 mod content;
 pub mod json;
 pub mod new_task;
 mod object;
+pub mod poll;
 pub mod problem;
 mod read_target;
 pub mod target;
