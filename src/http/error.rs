@@ -41,6 +41,8 @@ pub enum Code {
     Internal,
     /// A part of the service is away.
     Unavailable,
+    /// The store has no room for new tasks.
+    StoreFull,
     /// It is not known whether the request took effect; it may be repeated.
     OutcomeUnknown,
     /// It is not known whether the task was registered; repeating may register it twice.
@@ -49,7 +51,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -63,6 +65,7 @@ impl Code {
         Self::UnsupportedMediaType,
         Self::Internal,
         Self::Unavailable,
+        Self::StoreFull,
         Self::OutcomeUnknown,
         Self::RegistrationUnknown,
     ];
@@ -84,6 +87,7 @@ impl Code {
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
+            Self::StoreFull => "store_full",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::RegistrationUnknown => "registration_unknown",
         }
@@ -106,6 +110,7 @@ impl Code {
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -127,6 +132,7 @@ impl Code {
             Self::UnsupportedMediaType => "The body is not announced as JSON",
             Self::Internal => "A bug in the service",
             Self::Unavailable => "A part of the service is away",
+            Self::StoreFull => "The store has no room for new tasks",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
             Self::RegistrationUnknown => "It is not known whether the task was registered",
         }
@@ -137,7 +143,7 @@ impl Code {
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::RequestTimeout | Self::Unavailable | Self::OutcomeUnknown
+            Self::RequestTimeout | Self::Unavailable | Self::StoreFull | Self::OutcomeUnknown
         )
     }
 
@@ -173,6 +179,9 @@ impl Code {
             Self::Internal => "Report it with the trace id.",
             Self::Unavailable => {
                 "Try again after the time in the Retry-After header; the request had no effect."
+            }
+            Self::StoreFull => {
+                "Tell the operator; try again later. Tasks that were acknowledged before fire on time."
             }
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",
@@ -309,6 +318,10 @@ impl From<Fault> for Error {
                 retry_after: Some(retry_after),
                 ..Self::new(Code::Unavailable, detail)
             },
+            Fault::Full { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::StoreFull, detail)
+            },
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
         }
     }
@@ -336,6 +349,14 @@ mod tests {
         let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let error = Error::from(Fault::Full {
+            reason: "3 MiB are free".to_owned(),
+            retry_after: Duration::from_secs(30),
+        });
+        assert_eq!(
+            (error.code, error.code.status().as_u16()),
+            (Code::StoreFull, 507)
+        );
         let error = Error::from(Fault::Unknown {
             reason: "timed out".to_owned(),
         });
