@@ -161,7 +161,7 @@ async fn connect(
         };
         match connected {
             Ok(store) => return Ok(Some(store)),
-            Err(error @ store::Error::Unavailable { .. }) => {
+            Err(error @ (store::Error::Unavailable { .. } | store::Error::Full { .. })) => {
                 let reason = error.to_string();
                 if said != reason {
                     tracing::warn!(reason, "waiting for the store");

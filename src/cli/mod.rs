@@ -144,7 +144,7 @@ impl From<std::io::Error> for Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let exit = match error {
-            store::Error::Unavailable { .. } => Exit::Unavailable,
+            store::Error::Unavailable { .. } | store::Error::Full { .. } => Exit::Unavailable,
             store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Failed,
         };
         Self {

@@ -102,9 +102,18 @@ impl Context {
 
 impl From<store::Error> for Fault {
     fn from(error: store::Error) -> Self {
-        Self::Unavailable {
-            reason: error.to_string(),
-            retry_after: Duration::from_secs(1),
+        let reason = error.to_string();
+        match error {
+            store::Error::Full { .. } => Self::Full {
+                reason,
+                retry_after: Duration::from_secs(30),
+            },
+            store::Error::Unavailable { .. }
+            | store::Error::Corrupt { .. }
+            | store::Error::Unsuitable { .. } => Self::Unavailable {
+                reason,
+                retry_after: Duration::from_secs(1),
+            },
         }
     }
 }

@@ -45,6 +45,8 @@ pub enum Code {
     RoleMissing,
     /// A part of the service is away.
     Unavailable,
+    /// The store has no room for new tasks.
+    StoreFull,
     /// It is not known whether the request took effect; it may be repeated.
     OutcomeUnknown,
     /// It is not known whether the task was registered; repeating may register it twice.
@@ -53,7 +55,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -69,6 +71,7 @@ impl Code {
         Self::TooManyRequests,
         Self::RoleMissing,
         Self::Unavailable,
+        Self::StoreFull,
         Self::OutcomeUnknown,
         Self::RegistrationUnknown,
     ];
@@ -92,6 +95,7 @@ impl Code {
             Self::TooManyRequests => "too_many_requests",
             Self::RoleMissing => "role_missing",
             Self::Unavailable => "unavailable",
+            Self::StoreFull => "store_full",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::RegistrationUnknown => "registration_unknown",
         }
@@ -116,6 +120,7 @@ impl Code {
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             // So that clients and load balancers try the next node.
             Self::RoleMissing | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -139,6 +144,7 @@ impl Code {
             Self::TooManyRequests => "Too many requests",
             Self::RoleMissing => "This node does not do that",
             Self::Unavailable => "A part of the service is away",
+            Self::StoreFull => "The store has no room for new tasks",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
             Self::RegistrationUnknown => "It is not known whether the task was registered",
         }
@@ -153,6 +159,7 @@ impl Code {
                 | Self::TooManyRequests
                 | Self::RoleMissing
                 | Self::Unavailable
+                | Self::StoreFull
                 | Self::OutcomeUnknown
         )
     }
@@ -193,6 +200,9 @@ impl Code {
             Self::RoleMissing => "Ask a node that has the role that the detail names.",
             Self::Unavailable => {
                 "Try again after the time in the Retry-After header; the request had no effect."
+            }
+            Self::StoreFull => {
+                "Tell the operator; try again later. Tasks that were acknowledged before fire on time."
             }
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",
@@ -329,6 +339,10 @@ impl From<Fault> for Error {
                 retry_after: Some(retry_after),
                 ..Self::new(Code::Unavailable, detail)
             },
+            Fault::Full { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::StoreFull, detail)
+            },
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
         }
     }
@@ -356,6 +370,14 @@ mod tests {
         let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let error = Error::from(Fault::Full {
+            reason: "3 MiB are free".to_owned(),
+            retry_after: Duration::from_secs(30),
+        });
+        assert_eq!(
+            (error.code, error.code.status().as_u16()),
+            (Code::StoreFull, 507)
+        );
         let error = Error::from(Fault::Unknown {
             reason: "timed out".to_owned(),
         });

@@ -30,6 +30,7 @@ use crate::model::{
 };
 
 pub mod cassandra;
+pub mod embedded;
 pub mod memory;
 pub mod row;
 
@@ -42,6 +43,12 @@ pub enum Error {
         /// What was attempted, as a verb phrase.
         operation: &'static str,
         /// What happened.
+        reason: String,
+    },
+    /// It has no room for new work, while it goes on with what is there: new work is taken again once there is room.
+    #[error("the store is full: {reason}")]
+    Full {
+        /// How full, and what to do.
         reason: String,
     },
     /// What it holds cannot be understood: someone must look.
@@ -181,6 +188,11 @@ pub trait WheelStore: Send + Sync {
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
     /// Sets something aside.
     async fn park(&self, parked: &Parked) -> Result<(), Error>;
+    /// Fails with [`Error::Full`] while new work would be refused; asked before a task is taken whose first record does
+    /// not show that it is new. A hint: nothing by default.
+    fn room(&self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Returns what was set aside on the day of `at`, oldest first, at most `max`.
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error>;
 }

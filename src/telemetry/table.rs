@@ -160,6 +160,36 @@ pub const METRICS: &[Metric] = &[
         "Entries put further on because their topic is missing or silent.",
     ),
     seconds(
+        "tickwheel_store_commit_duration_seconds",
+        &[],
+        "Time of a commit of the embedded store, its sync included.",
+    ),
+    counter(
+        "tickwheel_store_rows_written_total",
+        &[],
+        "Rows that the embedded store wrote; over the number of commits it is the size of a group.",
+    ),
+    counter(
+        "tickwheel_store_stalls_total",
+        &[],
+        "Commits of the embedded store that took more than 100 ms.",
+    ),
+    counter(
+        "tickwheel_store_reopens_total",
+        &[],
+        "Times that the embedded store was opened anew after a failed write.",
+    ),
+    gauge(
+        "tickwheel_store_free_bytes",
+        &[],
+        "Space that is free where the embedded store lies.",
+    ),
+    gauge(
+        "tickwheel_store_disk_bytes",
+        &[],
+        "Space that the embedded store takes.",
+    ),
+    seconds(
         "tickwheel_store_operation_duration_seconds",
         &["op"],
         "Duration of store operations.",
