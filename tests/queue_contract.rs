@@ -3,7 +3,7 @@
 //! Each case gets an [`Env`] with topic and group names of its own, so that cases run at once against one broker. Nothing
 //! sleeps: a case waits in `receive`, up to [`LIMIT`]. The memory queue runs in virtual time.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{

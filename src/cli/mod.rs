@@ -17,7 +17,7 @@ use std::{io::Write as _, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::{client, config::SettingsArgs, queue, store};
+use crate::{app, client, config::SettingsArgs, queue, store};
 
 /// How a command ended; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,6 +163,16 @@ impl From<queue::Error> for Failure {
         Self {
             exit,
             text: error.to_string(),
+        }
+    }
+}
+
+impl From<app::Error> for Failure {
+    fn from(error: app::Error) -> Self {
+        match error {
+            app::Error::Listen { .. } => Self::usage(error.to_string()),
+            app::Error::Store(error) => error.into(),
+            app::Error::Queue(error) => error.into(),
         }
     }
 }

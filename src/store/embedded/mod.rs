@@ -38,6 +38,7 @@ mod shared;
 mod space;
 mod sweep;
 mod tasks;
+mod underway;
 mod value;
 mod wheel;
 mod writer;
