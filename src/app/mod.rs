@@ -124,6 +124,7 @@ pub async fn run(
     let mut api = http::Options::new(time.clone(), stop.clone());
     api.prometheus = prometheus;
     api.content_bytes_max = options.content_bytes_max;
+    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
     gate.open(http::router(node.service(), api));
     if announce(&node, address, &time, &stop).await {
         // Nobody may want to know.

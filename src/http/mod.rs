@@ -47,6 +47,8 @@ pub struct Options {
     pub prometheus: Option<PrometheusHandle>,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
+    /// Whether there is a Kafka that `kafka` targets can go to.
+    pub has_kafka: bool,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,
 }
@@ -59,6 +61,7 @@ impl Options {
             time,
             prometheus: None,
             content_bytes_max: CONTENT_BYTES_MAX_DEFAULT,
+            has_kafka: true,
             shutdown,
         }
     }
