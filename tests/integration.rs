@@ -16,6 +16,7 @@ mod cluster;
 mod end_to_end;
 mod golden;
 mod golden_rows;
+mod local;
 mod models;
 mod queue_contract;
 mod sim;

@@ -241,6 +241,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             generation: task.generation,
             callback: task.spec.callback().unwrap_or_default().to_owned(),
             collection: some_text(&task.spec.collection),
+            priority: Some(task.spec.priority.into()),
             payload,
             payload_base64,
             content_type,
