@@ -4,6 +4,7 @@
 //! code ([`Exit`]).
 
 mod config;
+mod dev;
 mod doctor;
 mod healthcheck;
 mod init;
@@ -50,6 +51,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the whole service in one process, to try it out.
+    Dev(dev::Command),
     /// Run a node of the service.
     Serve(SettingsArgs),
     /// Create the schema and the topics, or check them.
@@ -186,6 +189,7 @@ impl From<crate::config::Invalid> for Failure {
 /// Runs a command.
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
+        Command::Dev(command) => Box::pin(dev::run(command)).await,
         Command::Serve(settings) => Box::pin(serve::run(settings)).await,
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,

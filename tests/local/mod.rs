@@ -40,6 +40,7 @@ impl Local {
             EmbeddedQueue::open(dir.path(), time.clone(), embedded::Settings::default()).unwrap();
         let node = Node::start(
             Context {
+                underway: None,
                 me: NodeId(time.random_uuid()),
                 name: "local".to_owned(),
                 address: String::new(),
