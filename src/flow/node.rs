@@ -78,18 +78,23 @@ impl Node {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));
         }
         if ctx.settings.scans {
-            for wheel in ctx.shape().all_wheels() {
-                let clock = Clock::new(
-                    Arc::clone(&ctx),
-                    hands.clone(),
-                    members.clone(),
-                    stages.clone(),
-                    wheel,
-                );
-                node.clocks.spawn(clock.run(node.stop.clone()));
-            }
+            node.scan(&hands, &stages);
         }
         node
+    }
+
+    /// Starts a clock for each wheel.
+    fn scan(&self, hands: &Hands, stages: &Stages) {
+        for wheel in self.ctx.shape().all_wheels() {
+            let clock = Clock::new(
+                Arc::clone(&self.ctx),
+                hands.clone(),
+                self.members.clone(),
+                stages.clone(),
+                wheel,
+            );
+            self.clocks.spawn(clock.run(self.stop.clone()));
+        }
     }
 
     /// Returns what requests go to.
