@@ -30,7 +30,10 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
 }
 
 /// The first SIGTERM or SIGINT stops the node in order, the second one at once.
-fn listen_for_signals(stop: CancellationToken, drain_timeout: Duration) -> Result<(), Failure> {
+pub(super) fn listen_for_signals(
+    stop: CancellationToken,
+    drain_timeout: Duration,
+) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {
