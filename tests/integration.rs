@@ -18,6 +18,7 @@ mod golden;
 mod golden_rows;
 mod local;
 mod models;
+mod programs;
 mod queue_contract;
 mod sim;
 mod store_contract;

@@ -3,6 +3,7 @@
 //! What a command prints for people goes to standard output; a failure is one sentence on standard error and an exit
 //! code ([`Exit`]).
 
+mod command;
 mod config;
 mod dev;
 mod doctor;
@@ -13,6 +14,7 @@ mod output;
 mod request;
 mod serve;
 mod task;
+mod worker;
 
 use std::{io::Write as _, process::ExitCode};
 
@@ -62,6 +64,8 @@ enum Command {
     /// Register, read and change tasks.
     #[command(subcommand, after_help = EXIT_CODES)]
     Task(task::Command),
+    /// Run a command for each task of some callbacks.
+    Worker(worker::Command),
     /// Print and check settings.
     #[command(subcommand)]
     Config(config::Command),
@@ -194,6 +198,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => task::run(command).await,
+        Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,
     };
