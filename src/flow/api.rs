@@ -184,6 +184,8 @@ pub struct ClaimRequest {
     pub expected_attempt: u32,
     /// The task, when the worker has the message at hand: saves a read.
     pub spec: Option<Arc<Spec>>,
+    /// When the message was handed to the queue, when the worker has it at hand.
+    pub published: Option<Millis>,
     /// Return the content, too.
     pub with_content: bool,
 }

@@ -72,7 +72,7 @@ impl Node {
             ctx: Arc::clone(&ctx),
         };
         node.rest
-            .spawn(members.clone().run(node.stop_members.clone()));
+            .spawn(members.run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));

@@ -83,6 +83,8 @@ pub struct Detail {
     pub spec: Arc<Spec>,
     /// Its start time: of the registration, or of the last reschedule.
     pub start: Millis,
+    /// When the message of its last claim was handed to the queue.
+    pub fire_time: Option<Millis>,
     /// When it was claimed last.
     pub claim_time: Option<Millis>,
     /// When it became terminal.
@@ -210,8 +212,16 @@ pub fn next(
                 expected_attempt,
                 worker,
                 heartbeat,
+                published,
             },
-        ) => claim(base, generation, expected_attempt, worker, heartbeat, now)?,
+        ) => {
+            let claimed = claim(base, generation, expected_attempt, worker, heartbeat, now)?;
+            let detail = Detail {
+                fire_time: published,
+                ..claimed.detail
+            };
+            TaskRow { detail, ..claimed }
+        }
         (
             State::Claimed,
             Event::Settle {
@@ -271,6 +281,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
         detail: Detail {
             spec: Arc::clone(spec),
             start,
+            fire_time: None,
             claim_time: None,
             end_time: None,
             worker: String::new(),

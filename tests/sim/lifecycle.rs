@@ -22,6 +22,7 @@ fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
         id,
         generation: 0,
         expected_attempt,
+        published: None,
         spec: None,
         with_content: true,
     }

@@ -201,6 +201,7 @@ impl World {
                         generation: message.generation,
                         expected_attempt: message.expected_attempt,
                         spec: Some(Arc::new(message.spec)),
+                        published: Some(message.published),
                         with_content: false,
                     });
                 }

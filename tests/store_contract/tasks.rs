@@ -36,6 +36,7 @@ pub(super) fn row(stores: &Stores, id: TaskId, state: State, attempt: u32) -> Ta
         detail: Detail {
             spec: spec(),
             start: id.first_start(),
+            fire_time: Some(Millis(5)),
             claim_time: Some(Millis(7)),
             end_time: None,
             worker: "w".to_owned(),

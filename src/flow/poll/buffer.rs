@@ -26,6 +26,8 @@ pub(super) struct Item {
     pub(super) expected_attempt: u32,
     /// When the task was due.
     pub(super) start: Millis,
+    /// When the message was handed to the queue.
+    pub(super) published: Millis,
     /// Not to be claimed before this.
     pub(super) not_before: Millis,
     pub(super) spec: Arc<Spec>,

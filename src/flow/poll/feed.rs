@@ -161,6 +161,7 @@ fn item(origin: (String, i32, i64), message: TaskMessage) -> Item {
         generation: message.generation,
         expected_attempt: message.expected_attempt,
         start: message.start,
+        published: message.published,
         not_before: message.start.max(Millis(0)),
         bytes: ENVELOPE_BYTES + payload,
         spec: Arc::new(message.spec),

@@ -213,6 +213,7 @@ impl Poller {
             generation: item.generation,
             expected_attempt: item.expected_attempt,
             spec: Some(Arc::clone(&item.spec)),
+            published: Some(item.published),
             // It came with the message.
             with_content: false,
         });
