@@ -71,8 +71,7 @@ impl Node {
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
-        node.rest
-            .spawn(members.run(node.stop_members.clone()));
+        node.rest.spawn(members.run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));

@@ -215,12 +215,8 @@ pub fn next(
                 published,
             },
         ) => {
-            let claimed = claim(base, generation, expected_attempt, worker, heartbeat, now)?;
-            let detail = Detail {
-                fire_time: published,
-                ..claimed.detail
-            };
-            TaskRow { detail, ..claimed }
+            let from = (worker, published);
+            claim(base, (generation, expected_attempt), from, heartbeat, now)?
         }
         (
             State::Claimed,
@@ -293,9 +289,8 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
 
 fn claim(
     base: TaskRow,
-    generation: u32,
-    expected_attempt: u32,
-    worker: String,
+    (generation, expected_attempt): (u32, u32),
+    (worker, published): (String, Option<Millis>),
     heartbeat: Option<Millis>,
     now: Millis,
 ) -> Result<TaskRow, Refusal> {
@@ -332,6 +327,7 @@ fn claim(
         next: lease_end,
         detail: Detail {
             worker,
+            fire_time: published,
             claim_time: Some(now),
             ..base.detail
         },
