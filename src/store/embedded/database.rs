@@ -24,13 +24,14 @@ use crate::store::Error;
 const MIB: u64 = 1024 * 1024;
 
 /// Blocks read from disk, of all keyspaces together.
-const CACHE_BYTES: u64 = 48 * MIB;
+const CACHE_BYTES: u64 = 32 * MIB;
 
-/// Rows of the wheel in memory before they are sorted onto disk. Larger means fewer merges; up to four of them are held.
-const WHEEL_BUFFER_BYTES: u64 = 24 * MIB;
+/// Rows of the wheel in memory before they are sorted onto disk. Larger means fewer merges; two or three are held, and the
+/// mark of a deletion takes twice the memory that it is counted as.
+const WHEEL_BUFFER_BYTES: u64 = 16 * MIB;
 
 /// As above, for rows of tasks.
-const ROW_BUFFER_BYTES: u64 = 16 * MIB;
+const ROW_BUFFER_BYTES: u64 = 8 * MIB;
 
 /// As above, for contents: each is up to a MiB.
 const BODY_BUFFER_BYTES: u64 = 16 * MIB;

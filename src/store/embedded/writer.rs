@@ -232,9 +232,12 @@ impl Writer {
         }
         metrics::gauge!("tickwheel_store_disk_bytes").set(open.disk_bytes() as f64);
         let mut group = Group::new(open, self.shared.time.now());
-        match self.sweep.step(open, &mut group, self.shared.time.now()) {
+        match self
+            .sweep
+            .step(open, &mut group, &self.shared.shape, self.shared.time.now())
+        {
             Ok(()) => self.commit(group),
-            Err(cause) => tracing::warn!(?cause, "could not read what has expired"),
+            Err(error) => tracing::warn!(%error, "could not read what has expired"),
         }
     }
 
