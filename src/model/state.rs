@@ -204,7 +204,16 @@ pub fn next(
         return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
-    let row = match (state, event) {
+    let row = moved(base, event, now)?;
+    let last = last.max(looked_at_until(id, acts_until.max(row.next)));
+    let row = TaskRow { nonce, last, ..row };
+    let ttl = terminal_ttl(&row, now);
+    Ok(Transition { expect, row, ttl })
+}
+
+/// The row after the event, but for what every transition writes.
+fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
+    Ok(match (base.state, event) {
         (
             _,
             Event::Claim {
@@ -214,10 +223,13 @@ pub fn next(
                 heartbeat,
                 published,
             },
-        ) => {
-            let from = (worker, published);
-            claim(base, (generation, expected_attempt), from, heartbeat, now)?
-        }
+        ) => claim(
+            base,
+            (generation, expected_attempt),
+            (worker, published),
+            heartbeat,
+            now,
+        )?,
         (
             State::Claimed,
             Event::Settle {
@@ -243,12 +255,8 @@ pub fn next(
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
             event,
-        ) => return Err(after_the_end(state, &event)),
-    };
-    let last = last.max(looked_at_until(id, acts_until.max(row.next)));
-    let row = TaskRow { nonce, last, ..row };
-    let ttl = terminal_ttl(&row, now);
-    Ok(Transition { expect, row, ttl })
+        ) => return Err(after_the_end(base.state, &event)),
+    })
 }
 
 /// Why nothing applies to a terminal task.
