@@ -251,3 +251,35 @@ pub const READ_KEYS_MAX: usize = 100;
 
 /// Rows that a read of all nodes, or of all entries of a task at one instant, returns at most.
 pub const LIST_ROWS_MAX: usize = 10_000;
+
+/// Slots of one range read that are read at once: a list must not crowd out the reader.
+pub const RANGE_READS_IN_FLIGHT_MAX: usize = 8;
+
+/// Most tasks of a page of a list: what a client holds in memory, and what one answer of some megabytes carries.
+pub const LIST_TASKS_MAX: usize = 1000;
+
+/// Tasks of a page of a list that does not say.
+pub const LIST_TASKS_DEFAULT: usize = 100;
+
+/// Slots that one request for a list reads before it answers with what it has: over 16 wheels the ticks of four minutes,
+/// half a second of single-partition reads.
+pub const LIST_SLOTS_MAX: usize = 4096;
+
+/// Slots that one step of such a request reads, over all wheels: small enough that a page that is soon full wastes little.
+pub const LIST_STEP_SLOTS_MAX: usize = 512;
+
+/// Wheels that a list reads at once.
+pub const LIST_WHEELS_IN_FLIGHT_MAX: usize = 16;
+
+/// Entries that one request for a list looks at: each may need its task's row and a look for another entry.
+pub const LIST_ENTRIES_MAX: usize = 5000;
+
+/// Time after which a request for a list answers with what it has: well below the limit of its client.
+pub const LIST_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How far ahead a list looks that has no end: a day of seconds is a million slots of 16 wheels, read in parts.
+pub const LIST_HORIZON: Duration = Duration::from_secs(24 * 3600);
+
+/// How far ahead of now a list looks for the entries of tasks that have started: the looks of a waiting task are at most a
+/// quarter of an hour apart, and retries wait ten minutes by default.
+pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);

@@ -17,6 +17,7 @@
 //! since it would register twice: [`Error::Transport`] says so in `sent`.
 
 mod error;
+mod list;
 mod task;
 mod transport;
 mod worker_calls;
@@ -28,6 +29,7 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use error::Error;
+pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
 

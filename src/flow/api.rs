@@ -75,6 +75,21 @@ pub enum VisibleState {
 }
 
 impl VisibleState {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Scheduled,
+        Self::Enqueued,
+        Self::Claimed,
+        Self::Processing,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Retrying,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Dead,
+        Self::Published,
+    ];
+
     /// Returns the name used in the API.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -142,51 +142,14 @@ impl Finder {
         } else {
             None
         };
-        let retention = row.detail.spec.retention;
-        let hidden = row.state.is_terminal()
-            && row
-                .detail
-                .end_time
-                .is_some_and(|end| self.ctx.now() > end.after(retention));
-        Ok((!hidden).then(|| view_of_row(row, heartbeat, self.ctx.now())))
+        let now = self.ctx.now();
+        Ok((!is_hidden(&row, now)).then(|| view_of_row(row, heartbeat, now)))
     }
 
     async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
-        let Registered { spec, entry } = found;
-        let mut view = unwritten_view(entry.key.id, &spec, entry.start);
-        view.generation = entry.key.generation;
-        let now = self.ctx.now();
-        match entry.kind {
-            Kind::Done {
-                reason: DoneReason::Cancelled,
-                at,
-            } => {
-                view.state = VisibleState::Cancelled;
-                view.end_time = Some(at);
-            }
-            Kind::Done {
-                reason: DoneReason::Published,
-                at,
-            } => {
-                view.state = VisibleState::Published;
-                view.fire_time = Some(at);
-                view.end_time = Some(at);
-            }
-            Kind::Done {
-                reason: DoneReason::Moved { .. },
-                ..
-            }
-            | Kind::Look { .. }
-            | Kind::Due { .. } => {
-                let fired = now >= entry.start && self.has_fired(&entry).await?;
-                match spec.target {
-                    Target::Kafka { .. } if fired => view.state = VisibleState::Published,
-                    Target::Callback { .. } if fired => view.state = VisibleState::Enqueued,
-                    Target::Kafka { .. } | Target::Callback { .. } => {}
-                }
-            }
-        }
-        Ok(view)
+        let Registered { entry, .. } = found;
+        let fired = self.ctx.now() >= entry.start && self.has_fired(&entry).await?;
+        Ok(view_of_entry(&entry, fired))
     }
 
     /// Tells whether the entry's task has been handed over, as far as its wheel's clock shows.
@@ -231,6 +194,47 @@ fn is_withdrawn(entry: &Entry) -> bool {
         } => entry.spec.target.is_tracked(),
         Kind::Done { .. } | Kind::Due { .. } | Kind::Look { .. } => false,
     }
+}
+
+/// A terminal task is shown for as long as it asked to be.
+pub(super) fn is_hidden(row: &TaskRow, now: Millis) -> bool {
+    let retention = row.detail.spec.retention;
+    let ended = row.detail.end_time;
+    row.state.is_terminal() && ended.is_some_and(|end| now > end.after(retention))
+}
+
+/// A task without row as its entry says; `fired` tells whether it has been handed over.
+pub(super) fn view_of_entry(entry: &Entry, fired: bool) -> TaskView {
+    let mut view = unwritten_view(entry.key.id, &entry.spec, entry.start);
+    view.generation = entry.key.generation;
+    match entry.kind {
+        Kind::Done {
+            reason: DoneReason::Cancelled,
+            at,
+        } => {
+            view.state = VisibleState::Cancelled;
+            view.end_time = Some(at);
+        }
+        Kind::Done {
+            reason: DoneReason::Published,
+            at,
+        } => {
+            view.state = VisibleState::Published;
+            view.fire_time = Some(at);
+            view.end_time = Some(at);
+        }
+        Kind::Done {
+            reason: DoneReason::Moved { .. },
+            ..
+        }
+        | Kind::Look { .. }
+        | Kind::Due { .. } => match entry.spec.target {
+            Target::Kafka { .. } if fired => view.state = VisibleState::Published,
+            Target::Callback { .. } if fired => view.state = VisibleState::Enqueued,
+            Target::Kafka { .. } | Target::Callback { .. } => {}
+        },
+    }
+    view
 }
 
 /// A registered task that nothing has happened to.

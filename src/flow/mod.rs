@@ -31,6 +31,7 @@ mod end;
 mod erase;
 pub mod find;
 pub mod hand;
+pub mod list;
 pub mod look;
 pub mod members;
 pub mod near;

@@ -6,9 +6,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
-    find::Finder, hand::Hands, look::Looker, members::Members, near::Near, place::Placer,
-    poll::Poller, recover::Recovery, register::Registrar, send::Sender, service::Service,
-    settle::Settler, stages::Stages, swap::Mover,
+    find::Finder, hand::Hands, list::Lister, look::Looker, members::Members, near::Near,
+    place::Placer, poll::Poller, recover::Recovery, register::Registrar, send::Sender,
+    service::Service, settle::Settler, stages::Stages, swap::Mover,
 };
 
 /// A running node.
@@ -167,6 +167,7 @@ fn service(
         ),
         claimer,
         settler,
+        lister: Lister::new(ctx()),
         finder,
         members: members.clone(),
         poller,

@@ -11,6 +11,7 @@ use super::{
     claim::Claimer,
     context::Context,
     find::Finder,
+    list::{Cursor, Filter, Lister, TaskPage},
     members::Members,
     poll::{Handout, PollRequest, Poller, Refusal},
     register::Registrar,
@@ -37,6 +38,7 @@ pub struct Service {
     pub(super) ctx: Arc<Context>,
     pub(super) registrar: Registrar,
     pub(super) finder: Finder,
+    pub(super) lister: Lister,
     pub(super) changer: Changer,
     pub(super) claimer: Claimer,
     pub(super) settler: Settler,
@@ -94,6 +96,19 @@ impl Service {
             self.ctx.time.sleep(pause.min(left)).await;
             pause = (pause * 3 / 2).min(LONGEST);
         }
+    }
+
+    /// Lists tasks that have an entry in the wheel: one page, and where the next one begins. See [`super::list`].
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<Cursor>,
+        tasks_max: usize,
+    ) -> Result<TaskPage, Fault> {
+        self.lister.list(filter, cursor, tasks_max).await
     }
 
     /// Cancels; none when there is no such task.

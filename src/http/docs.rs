@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::{
     Api,
     error::{Code, Error},
-    health, metrics, poll, tasks, worker,
+    health, list, metrics, poll, tasks, worker,
 };
 
 #[derive(OpenApi)]
@@ -28,6 +28,7 @@ use super::{
         contact()
     ),
     paths(
+        list::list,
         tasks::create,
         tasks::batch_create,
         tasks::read,
@@ -45,7 +46,7 @@ use super::{
         metrics::metrics,
     ),
     tags(
-        (name = "tasks", description = "Register, read, cancel and reschedule tasks"),
+        (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "health", description = "For orchestrators and monitoring"),
     )

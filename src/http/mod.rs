@@ -12,6 +12,7 @@ pub mod error;
 pub mod gate;
 mod headers;
 pub mod health;
+mod list;
 mod metrics;
 mod observe;
 mod poll;

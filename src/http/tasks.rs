@@ -27,11 +27,12 @@ use super::{
         },
         task_view::{reschedule_outcome, task_response},
         text::DurationText,
-        time,
+        time, unknown,
         worker::View,
     },
     error::{Code, Error},
     headers::{self, Condition},
+    list,
 };
 use crate::{
     flow::{
@@ -45,7 +46,7 @@ use crate::{
 pub(super) fn routes() -> Router<Api> {
     // Verbs are paths of their own: axum's router refuses `{id}:cancel`.
     Router::new()
-        .route("/v1/tasks", post(create))
+        .route("/v1/tasks", get(list::list).post(create))
         .route("/v1/tasks:batchCreate", post(batch_create))
         .route("/v1/tasks/{id}", get(read))
         .route("/v1/tasks/{id}/cancel", post(cancel))
@@ -311,9 +312,8 @@ impl ReadQuery {
                     query.view = violations.take("?view", view(&value)).unwrap_or(query.view);
                 }
                 _ => {
-                    let name = shorten(&name);
-                    let detail = format!("unknown query parameter `{name}`; known are: wait, view");
-                    violations.add(format!("?{name}"), detail);
+                    let detail = unknown("query parameter", &name, &["wait", "view"]);
+                    violations.add(format!("?{}", shorten(&name)), detail);
                 }
             }
         }

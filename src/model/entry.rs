@@ -86,6 +86,17 @@ pub struct Key {
 }
 
 impl Key {
+    /// Returns the bound behind every key that is due at or before `due`: a place to read on from, not an entry's.
+    #[must_use]
+    pub const fn behind(due: Millis) -> Self {
+        Self {
+            due,
+            id: TaskId::LAST,
+            generation: u32::MAX,
+            code: KeyCode(i32::MAX),
+        }
+    }
+
     /// Returns the wheel.
     #[must_use]
     pub fn wheel(&self) -> WheelNumber {

@@ -15,6 +15,7 @@
 //! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`clock`] | the clock row's next value, whatever the reason |
+//! | [`listing`] | which of its entries a task is listed at |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
 //! | [`due_queue`] | the in-memory wheel of one millisecond |
 //! | [`preference`] | which node should own which wheel |
@@ -27,6 +28,7 @@ pub mod entry;
 pub mod event;
 pub mod ids;
 pub mod ledger;
+pub mod listing;
 pub mod look;
 pub mod look_step;
 pub mod preference;

@@ -18,21 +18,28 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::join_all;
 
-use crate::model::{
-    clock::{ClockRow, Position},
-    entry::{Entry, Key},
-    ids::{NodeId, TaskId},
-    state::{Expect, TaskRow, Transition},
-    task::Content,
-    time::{Millis, Tick},
-    wheel::{Slot, Span, WheelNumber},
+use crate::{
+    limits::RANGE_READS_IN_FLIGHT_MAX,
+    model::{
+        clock::{ClockRow, Position},
+        entry::{Entry, Key},
+        ids::{NodeId, TaskId},
+        state::{Expect, TaskRow, Transition},
+        task::Content,
+        time::{Millis, Tick},
+        wheel::{Slot, Span, WheelNumber},
+    },
 };
 
 pub mod cassandra;
 pub mod embedded;
 pub mod memory;
+mod range;
 pub mod row;
+
+pub use range::{RangePage, RangeScan};
 
 /// A fault of the store.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -171,6 +178,23 @@ pub trait WheelStore: Send + Sync {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>>;
     /// Reads a page of one tick.
     async fn scan(&self, scan: &Scan) -> Result<Page, Error>;
+    /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for firing.
+    ///
+    /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was read from.
+    ///
+    /// As it stands it reads tick by tick, at most [`RangeScan::slots_max`] slots: all that a store can do whose slots lie
+    /// apart. A store that keeps a wheel as one ordered log overrides it with one ordered read of the whole range, bounded
+    /// by [`RangeScan::rows_max`] alone, to which empty ticks cost nothing.
+    async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
+        let mut assembly = range::Assembly::of(range);
+        for scans in range.scans().chunks(RANGE_READS_IN_FLIGHT_MAX) {
+            let pages = join_all(scans.iter().map(|scan| self.scan(scan))).await;
+            if !range::take_all(&mut assembly, scans, pages)? {
+                break;
+            }
+        }
+        Ok(assembly.finish())
+    }
     /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
     /// Deletes ticks of a wheel, by ranges of due time, never by whole slots.

@@ -122,7 +122,7 @@ async fn what_is_not_there_is_a_problem_too() {
     assert_eq!(get("/v1/tasks/").await.problem().code, "not_found");
     let answer = send(request(Method::DELETE, "/v1/tasks", "")).await;
     assert_eq!(answer.problem().code, "method_not_allowed");
-    assert_eq!(answer.headers["allow"], "POST");
+    assert_eq!(answer.headers["allow"], "GET,HEAD,POST");
     let answer = send(request(
         Method::PUT,
         &format!("/v1/tasks/{}", task_id()),
@@ -152,7 +152,8 @@ async fn a_bad_query_is_refused() {
         ("wait=2m", "?wait", "at most 60s"),
         ("wait=30", "?wait", "not a duration"),
         ("view=full", "?view", "BASIC or FULL"),
-        ("waits=3s", "?waits", "wait, view"),
+        ("waits=3s", "?waits", "did you mean `wait`?"),
+        ("x=3s", "?x", "wait, view"),
     ] {
         let problem = get(&format!("/v1/tasks/{}?{query}", task_id()))
             .await

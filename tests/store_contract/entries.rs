@@ -7,7 +7,9 @@ use tickwheel::{
     model::{
         entry::{DoneReason, Entry, Key},
         time::{Millis, Tick},
+        wheel::{Span, WheelNumber},
     },
+    store::{RangePage, RangeScan},
 };
 
 use super::{Stores, content, read_tick, shape, spec, spec_with};
@@ -18,6 +20,7 @@ pub(super) async fn check(stores: &Stores) {
     a_newer_entry_replaces_every_part_of_an_older_one(stores).await;
     a_scan_is_ordered_bounded_and_pages_by_key(stores).await;
     another_revolution_of_the_wheel_is_not_seen(stores).await;
+    a_range_is_read_over_many_ticks_in_key_order(stores).await;
     many_entries_of_many_slots_in_one_call_are_all_written(stores).await;
     entries_of_a_task_are_found_at_the_instants_asked_for(stores).await;
 }
@@ -138,6 +141,51 @@ async fn another_revolution_of_the_wheel_is_not_seen(stores: &Stores) {
     for (tick, entry) in ticks.into_iter().zip(entries) {
         assert_eq!(shape().slot_of(tick), shape().slot_of(ticks[0]));
         assert_eq!(read_tick(&*stores.other, 1, tick, 10).await, [entry]);
+    }
+}
+
+async fn a_range_is_read_over_many_ticks_in_key_order(stores: &Stores) {
+    let first = stores.tick();
+    let mut entries = Vec::new();
+    for offset in [0, 1, 5, 6, 30] {
+        entries.extend(all_over(stores, first.plus(offset)));
+    }
+    entries.extend(all_over(stores, first.plus(-shape().slots())));
+    put(stores, &entries).await;
+    let span = Span {
+        after: Millis(shape().span_of(first).after.0 + 1),
+        through: Millis(shape().span_of(first.plus(30)).through.0 - 1),
+    };
+    let mut wanted: Vec<Key> = entries.iter().map(|entry| entry.key).collect();
+    wanted.retain(|key| span.contains(key.due) && key.wheel().get() == 2);
+    wanted.sort_unstable();
+    wanted.dedup();
+    for (rows_max, slots_max) in [(1, 3), (7, 1), (9, 100), (1000, 4), (1000, 100)] {
+        let mut range = RangeScan {
+            wheel: WheelNumber::new(2).unwrap(),
+            shape: shape(),
+            span,
+            behind: None,
+            rows_max,
+            slots_max,
+        };
+        let mut read = Vec::new();
+        while range.from() < Key::behind(span.through) {
+            let RangePage { rows, reached } = stores.other.scan_range(&range).await.unwrap();
+            assert!(rows.len() <= rows_max);
+            assert!(
+                reached > range.from(),
+                "{reached:?} behind {:?}",
+                range.from()
+            );
+            assert!(
+                rows.iter()
+                    .all(|row| row.key > range.from() && row.key <= reached)
+            );
+            read.extend(rows.into_iter().map(|row| row.key));
+            range.behind = Some(reached);
+        }
+        assert_eq!(read, wanted, "{rows_max} rows, {slots_max} slots");
     }
 }
 

@@ -10,7 +10,10 @@ use serde::{
 use serde_json::value::RawValue;
 use serde_path_to_error::{Path, Segment};
 
-use super::{object::Object, violations::shorten};
+use super::{
+    object::Object,
+    violations::{shorten, unknown},
+};
 use crate::{
     http::error::{Code, Error},
     limits::{BATCH_ITEMS_MAX, JSON_DEPTH_MAX},
@@ -131,18 +134,7 @@ fn unknown_field(message: &str) -> Option<String> {
         return Some((*sentence).to_owned());
     }
     let names: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    let field = shorten(field);
-    let allowed = (field.chars().count() / 3).max(1);
-    let nearest = names
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(name, &field), name))
-        .filter(|(distance, _)| *distance <= allowed)
-        .min();
-    Some(match nearest {
-        Some((_, name)) => format!("unknown field `{field}`; did you mean `{name}`?"),
-        None if names.is_empty() => format!("unknown field `{field}`; no fields are expected here"),
-        None => format!("unknown field `{field}`; known are: {}", names.join(", ")),
-    })
+    Some(unknown("field", field, &names))
 }
 
 /// Writes a path as a JSON pointer (RFC 6901).

@@ -74,3 +74,21 @@ pub(in crate::http) fn shorten(text: &str) -> String {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
     }
 }
+
+/// Says that a name is not known, and which one was probably meant.
+pub(in crate::http) fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
+    let name = shorten(name);
+    let allowed = (name.chars().count() / 3).max(1);
+    let nearest = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(known, &name), known))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min();
+    match nearest {
+        Some((_, meant)) => format!("unknown {kind} `{name}`; did you mean `{meant}`?"),
+        None if known.is_empty() => {
+            format!("unknown {kind} `{name}`; no {kind}s are expected here")
+        }
+        None => format!("unknown {kind} `{name}`; known are: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,119 @@
+//! Lists: which tasks, page by page.
+
+use std::fmt::Write as _;
+
+use reqwest::Method;
+
+use super::{Client, Error, StartTime, TaskResponse, TaskState};
+use crate::http::dto::task_list::ListTasksResponse;
+
+/// Which tasks to list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskFilter {
+    /// Those of this callback.
+    pub callback: Option<String>,
+    /// Those in this state.
+    pub state: Option<TaskState>,
+    /// Those that start at or after this.
+    pub start_time_from: Option<StartTime>,
+    /// Those that start before this; none is a day ahead.
+    pub start_time_to: Option<StartTime>,
+    /// Tasks of a page, 1 to 1000; none is 100.
+    pub page_size: Option<usize>,
+}
+
+/// The pages of a list.
+#[derive(Debug)]
+pub struct TaskPages {
+    client: Client,
+    filter: TaskFilter,
+    /// Where the next page begins; none once the last was read.
+    next: Option<String>,
+}
+
+impl Client {
+    /// Lists tasks that still have an entry in the wheel: those that have not ended, and those that ended within about ten
+    /// minutes. Those that wait for their start come in order of start time.
+    #[must_use]
+    pub fn list(&self, filter: TaskFilter) -> TaskPages {
+        TaskPages {
+            client: self.clone(),
+            filter,
+            next: Some(String::new()),
+        }
+    }
+}
+
+impl TaskPages {
+    /// Reads the next page; none when the list has ended. A page may be empty and not be the last: each reads a bounded
+    /// part of the wheel.
+    ///
+    /// # Errors
+    /// See [`Error`]; the same page is asked for when this is called again.
+    pub async fn next(&mut self) -> Result<Option<Vec<TaskResponse>>, Error> {
+        let Some(token) = &self.next else {
+            return Ok(None);
+        };
+        let path = path(&self.filter, token);
+        let page: ListTasksResponse = self.client.call(Method::GET, &path, None, true).await?;
+        self.next = page.next_page_token;
+        Ok(Some(page.tasks))
+    }
+}
+
+fn path(filter: &TaskFilter, token: &str) -> String {
+    let time = |time: &Option<StartTime>| time.as_ref().map(|StartTime(text)| text.0.clone());
+    let parameters = [
+        ("callback", filter.callback.clone()),
+        ("state", filter.state.map(|state| state.name().to_owned())),
+        ("start_time_from", time(&filter.start_time_from)),
+        ("start_time_to", time(&filter.start_time_to)),
+        ("page_size", filter.page_size.map(|size| size.to_string())),
+        ("page_token", Some(token.to_owned())),
+    ];
+    let mut path = "/v1/tasks".to_owned();
+    let mut separator = '?';
+    for (name, value) in parameters {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            path.push(separator);
+            path.push_str(name);
+            path.push('=');
+            escape(&mut path, &value);
+            separator = '&';
+        }
+    }
+    path
+}
+
+/// Writes a value so that it is one, whatever is in it.
+fn escape(path: &mut String, value: &str) {
+    for byte in value.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                path.push(char::from(byte));
+            }
+            // Writing to a String cannot fail.
+            _ => write!(path, "%{byte:02X}").unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_asked_for_is_not_in_the_path() {
+        assert_eq!(path(&TaskFilter::default(), ""), "/v1/tasks");
+        let filter = TaskFilter {
+            callback: Some("a&b".to_owned()),
+            state: Some(TaskState::Dead),
+            start_time_to: Some("2030-01-31T09:00:00+01:00".into()),
+            ..TaskFilter::default()
+        };
+        assert_eq!(
+            path(&filter, "x-_"),
+            "/v1/tasks?callback=a%26b&state=dead&start_time_to=2030-01-31T09%3A00%3A00%2B01%3A00&page_token=x-_"
+        );
+    }
+}

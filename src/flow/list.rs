@@ -1,0 +1,357 @@
+//! Lists tasks by a walk over the slots of all wheels: no index is kept, so only what still has an entry is found.
+//!
+//! Promised: a task that does not move while the pages are read is listed exactly once, with its state as its row says; a
+//! page is in order of start time, and over all pages those that wait for their start are. Tasks that have started come in
+//! the order in which they are looked at next. What ended, or was published, is listed until its entries are erased, some
+//! ten minutes later; what moves between two pages may be listed twice or not at all.
+//!
+//! One request reads a bounded number of slots and entries and answers with what it has found, be it nothing: the next page
+//! goes on where it stopped. Which entry a task is listed at is decided in [`crate::model::listing`].
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use super::{
+    api::{Fault, TaskView, VisibleState},
+    context::Context,
+    find::{is_hidden, view_of_entry, view_of_row},
+};
+use crate::{
+    limits,
+    model::{
+        clock::{ClockRow, Position},
+        entry::{Entry, Key, Kind},
+        ids::TaskId,
+        listing::{self, Known, Place},
+        state::{State, TaskRow},
+        time::Millis,
+        wheel::{Span, WheelNumber},
+    },
+    store::{Freshness, Heartbeat, RangeScan},
+};
+
+/// Which tasks are wanted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Filter {
+    /// Those of this callback.
+    pub callback: Option<String>,
+    /// Those in this state.
+    pub state: Option<VisibleState>,
+    /// Those that start at or after this; none: however long ago.
+    pub from: Option<Millis>,
+    /// Those that start before this; none: within [`limits::LIST_HORIZON`].
+    pub to: Option<Millis>,
+}
+
+/// Where a walk stands: all that the next request needs beside the filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// Everything up to this key has been listed.
+    pub behind: Key,
+    /// The walk ends behind what is due at this instant.
+    pub through: Millis,
+    /// Only tasks that start before this are listed.
+    pub to: Millis,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub struct TaskPage {
+    /// Tasks, without content, by start time.
+    pub tasks: Vec<TaskView>,
+    /// Where the next page begins; none: this is the last.
+    pub next: Option<Cursor>,
+    /// Only tasks that start before this are listed.
+    pub to: Millis,
+}
+
+/// The lister.
+#[derive(Debug)]
+pub struct Lister {
+    ctx: Arc<Context>,
+}
+
+type Clocks = BTreeMap<WheelNumber, ClockRow>;
+
+/// What one request has found, and how much more it may do.
+struct Found {
+    tasks: Vec<TaskView>,
+    ids: HashSet<TaskId>,
+    tasks_max: usize,
+    slots_left: usize,
+    entries_left: usize,
+}
+
+impl Lister {
+    /// Reads through this.
+    #[must_use]
+    pub const fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx }
+    }
+
+    /// Lists one page of at most `tasks_max` tasks, from the beginning or from where an earlier page ended.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        cursor: Option<Cursor>,
+        tasks_max: usize,
+    ) -> Result<TaskPage, Fault> {
+        let clocks = self.clocks().await?;
+        let mut at = cursor.unwrap_or_else(|| self.beginning(filter, &clocks));
+        let end = self.ctx.time.moment().after(limits::LIST_TIME_MAX);
+        let mut found = Found {
+            tasks: Vec::new(),
+            ids: HashSet::new(),
+            tasks_max,
+            slots_left: limits::LIST_SLOTS_MAX,
+            entries_left: limits::LIST_ENTRIES_MAX,
+        };
+        while !at.has_ended() && found.wants_more() && self.ctx.time.moment() < end {
+            let (entries, reached) = self.read(&at, &mut found).await?;
+            let resolved = self.resolve(entries, filter, &at, &clocks).await?;
+            at.behind = found.take(resolved, filter, at.to).unwrap_or(reached);
+        }
+        found
+            .tasks
+            .sort_unstable_by_key(|task| (task.start, task.id));
+        Ok(TaskPage {
+            tasks: found.tasks,
+            next: (!at.has_ended()).then_some(at),
+            to: at.to,
+        })
+    }
+
+    /// The hands of all wheels.
+    async fn clocks(&self) -> Result<Clocks, Fault> {
+        let reads = self.ctx.shape().all_wheels().map(|wheel| async move {
+            let row = self.ctx.store.clock(wheel, Freshness::Quorum).await?;
+            Ok::<_, Fault>((wheel, row))
+        });
+        stream::iter(reads)
+            .buffer_unordered(limits::LIST_WHEELS_IN_FLIGHT_MAX)
+            .try_collect()
+            .await
+    }
+
+    /// Where a walk begins and ends. No entry lies before its task's start, nor before what is erased; those of tasks that
+    /// have started lie ahead of now.
+    fn beginning(&self, filter: &Filter, clocks: &Clocks) -> Cursor {
+        let (tick, now) = (self.ctx.tick(), self.ctx.now());
+        let erased = clocks.values().map(|clock| tick.end_of(clock.erased)).min();
+        let erased = erased.unwrap_or(now);
+        let from = filter.from.map(|from| Millis(from.0.saturating_sub(1)));
+        let to = filter.to.unwrap_or_else(|| {
+            let from = filter.from.map_or(now, |from| from.max(now));
+            from.after(limits::LIST_HORIZON)
+        });
+        let may_have_started = tick.end_of(self.ctx.opened_by_now().plus(1));
+        let started = filter.from.is_none_or(|from| from <= may_have_started);
+        let ahead = now.after(limits::LIST_STARTED_AHEAD);
+        let last = Millis(to.0.saturating_sub(1));
+        Cursor {
+            behind: Key::behind(from.map_or(erased, |from| from.max(erased))),
+            through: if started { last.max(ahead) } else { last },
+            to,
+        }
+    }
+
+    /// Reads on in all wheels, and merges what lies before the place that all have reached.
+    async fn read(&self, at: &Cursor, found: &mut Found) -> Result<(Vec<Entry>, Key), Fault> {
+        let shape = *self.ctx.shape();
+        let wheels = usize::from(shape.wheels());
+        let slots_max = (limits::LIST_STEP_SLOTS_MAX / wheels).max(1);
+        // Tasks are spread evenly; what one wheel reads beyond the others is read again.
+        let rows_max = (2 * found.room() / wheels).clamp(16, limits::PAGE_ROWS_MAX);
+        let ranges = shape.all_wheels().map(|wheel| RangeScan {
+            wheel,
+            shape,
+            span: Span {
+                after: Millis(i64::MIN),
+                through: at.through,
+            },
+            behind: Some(at.behind),
+            rows_max,
+            slots_max,
+        });
+        let store = &self.ctx.store;
+        let pages: Vec<_> = stream::iter(ranges)
+            .map(|range| async move { store.scan_range(&range).await })
+            .buffer_unordered(limits::LIST_WHEELS_IN_FLIGHT_MAX)
+            .try_collect()
+            .await?;
+        let ended = Key::behind(at.through);
+        let reached = pages.iter().map(|page| page.reached).min().unwrap_or(ended);
+        let rows = pages.into_iter().flat_map(|page| page.rows);
+        let mut entries: Vec<Entry> = rows
+            .filter(|row| row.key <= reached)
+            .filter_map(|row| row.entry.ok())
+            .collect();
+        entries.sort_unstable_by_key(|entry| entry.key);
+        found.slots_left = found.slots_left.saturating_sub(slots_max * wheels);
+        found.entries_left = found.entries_left.saturating_sub(entries.len());
+        Ok((entries, reached))
+    }
+
+    /// Makes tasks of those entries that are the place of one, in order.
+    async fn resolve(
+        &self,
+        mut entries: Vec<Entry>,
+        filter: &Filter,
+        at: &Cursor,
+        clocks: &Clocks,
+    ) -> Result<Vec<(Key, TaskView)>, Fault> {
+        entries.retain(|entry| may_match(entry, filter, at.to));
+        let mut ids: Vec<TaskId> = entries
+            .iter()
+            .filter(|entry| entry.spec.target.is_tracked())
+            .map(|entry| entry.key.id)
+            .collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let rows = self.rows(&ids).await?;
+        let placed = stream::iter(entries)
+            .map(|entry| self.placed(entry, &rows, clocks))
+            .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
+        let placed: Vec<Option<Entry>> = placed.try_collect().await?;
+        let placed: Vec<Entry> = placed.into_iter().flatten().collect();
+        let beats = self.heartbeats(&placed, &rows).await?;
+        let now = self.ctx.now();
+        let view = |entry: Entry| {
+            let id = entry.key.id;
+            let view = match rows.get(&id) {
+                Some(row) if is_hidden(row, now) => return None,
+                Some(row) => view_of_row(row.clone(), beats.get(&id).cloned(), now),
+                None => view_of_entry(&entry, has_fired(&entry, clocks, now)),
+            };
+            Some((entry.key, view))
+        };
+        Ok(placed.into_iter().filter_map(view).collect())
+    }
+
+    async fn rows(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, TaskRow>, Fault> {
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = self.ctx.store.tasks(ids, Freshness::Quorum).await?;
+        Ok(rows
+            .into_iter()
+            .flatten()
+            .map(|row| (row.id, row))
+            .collect())
+    }
+
+    /// Returns the entry if its task is listed there.
+    async fn placed(
+        &self,
+        entry: Entry,
+        rows: &HashMap<TaskId, TaskRow>,
+        clocks: &Clocks,
+    ) -> Result<Option<Entry>, Fault> {
+        let id = entry.key.id;
+        let Some(clock) = clocks.get(&id.wheel()) else {
+            return Ok(None);
+        };
+        let known = Known {
+            clock,
+            shape: self.ctx.shape(),
+            now: self.ctx.now(),
+        };
+        match listing::place(&entry, rows.get(&id), &known) {
+            Place::Here => Ok(Some(entry)),
+            Place::Elsewhere => Ok(None),
+            Place::Unless(others) => {
+                let found = self.ctx.store.find_entries(id, &others.dues()).await?;
+                let elsewhere = found.iter().any(|other| others.include(other));
+                Ok((!elsewhere).then_some(entry))
+            }
+        }
+    }
+
+    /// The signs of life of the attempts that run.
+    async fn heartbeats(
+        &self,
+        entries: &[Entry],
+        rows: &HashMap<TaskId, TaskRow>,
+    ) -> Result<HashMap<TaskId, Heartbeat>, Fault> {
+        let running = entries
+            .iter()
+            .filter_map(|entry| rows.get(&entry.key.id))
+            .filter(|row| row.state == State::Claimed);
+        let attempts: Vec<(TaskId, u32)> = running.map(|row| (row.id, row.attempt)).collect();
+        if attempts.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let beats = self.ctx.store.heartbeats(&attempts).await?;
+        Ok(beats
+            .into_iter()
+            .flatten()
+            .map(|beat| (beat.id, beat))
+            .collect())
+    }
+}
+
+impl Cursor {
+    fn has_ended(&self) -> bool {
+        self.behind >= Key::behind(self.through)
+    }
+}
+
+impl Found {
+    fn wants_more(&self) -> bool {
+        self.room() > 0 && self.slots_left > 0 && self.entries_left > 0
+    }
+
+    fn room(&self) -> usize {
+        self.tasks_max.saturating_sub(self.tasks.len())
+    }
+
+    /// Takes the tasks that are wanted; when the page is full, returns the key of the last.
+    fn take(&mut self, resolved: Vec<(Key, TaskView)>, filter: &Filter, to: Millis) -> Option<Key> {
+        for (key, task) in resolved {
+            if matches(&task, filter, to) && self.ids.insert(task.id) {
+                self.tasks.push(task);
+                if self.room() == 0 {
+                    return Some(key);
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Tells, before anything more is read, whether an entry can be the place of a task that is wanted. Only a due entry says
+/// for certain when its task starts: one that lies elsewhere is not its place.
+fn may_match(entry: &Entry, filter: &Filter, to: Millis) -> bool {
+    let of_callback = filter
+        .callback
+        .as_deref()
+        .is_none_or(|name| entry.spec.callback() == Some(name));
+    let certain = !matches!(entry.kind, Kind::Look { .. });
+    of_callback && (!certain || in_range(entry.start, filter, to))
+}
+
+fn matches(task: &TaskView, filter: &Filter, to: Millis) -> bool {
+    let in_state = filter.state.is_none_or(|state| task.state == state);
+    in_state && in_range(task.start, filter, to)
+}
+
+fn in_range(start: Millis, filter: &Filter, to: Millis) -> bool {
+    filter.from.is_none_or(|from| start >= from) && start < to
+}
+
+/// As [`super::find::Finder`] tells it, by the hands that were read once.
+fn has_fired(entry: &Entry, clocks: &Clocks, now: Millis) -> bool {
+    let clock = clocks.get(&entry.key.wheel());
+    let behind = clock.is_some_and(|clock| {
+        let (due, id) = (entry.key.due, entry.key.id);
+        Position { due, id } <= clock.fired
+    });
+    now >= entry.start && (behind || matches!(entry.kind, Kind::Look { .. }))
+}

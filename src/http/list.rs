@@ -1,0 +1,164 @@
+//! `GET /v1/tasks`: lists tasks, page by page.
+
+use axum::{
+    extract::{Query, State},
+    http::Uri,
+    response::Response,
+};
+
+use super::{
+    Api,
+    dto::{
+        self, Violations, page_token, problem::Problem, shorten, task_list::ListTasksResponse,
+        task_response::TaskState, task_view::task_response, text::InstantText, time, unknown,
+        worker::View,
+    },
+    error::{Code, Error},
+};
+use crate::{
+    flow::{api::VisibleState, list::Filter},
+    limits::{LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
+    model::time::Millis,
+};
+
+/// The parameters of the query.
+const PARAMETERS: [&str; 6] = [
+    "callback",
+    "state",
+    "start_time_from",
+    "start_time_to",
+    "page_size",
+    "page_token",
+];
+
+/// Lists tasks that still have an entry in the wheel: those that have not ended, and for about ten minutes those that
+/// have. Those that wait for their start come in order of start time; within a page, all do.
+///
+/// There is no index behind it: one request reads a bounded part of the wheel and answers with what it found there,
+/// possibly nothing. Only the absence of `next_page_token` says that the list has ended. A task that moves on between two
+/// pages may be listed twice or not at all.
+#[utoipa::path(get, path = "/v1/tasks", tag = "tasks", operation_id = "listTasks",
+    params(
+        ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
+        ("state" = Option<TaskState>, Query, description = "Only tasks in this state"),
+        ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
+        ("start_time_to" = Option<InstantText>, Query,
+            description = "Only tasks that start before this; by default a day after now or `start_time_from`"),
+        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
+            description = "At most so many tasks; 100 by default"),
+        ("page_token" = Option<String>, Query,
+            description = "`next_page_token` of the page before, with the same filters")),
+    responses(
+        (status = 200, description = "A page", body = ListTasksResponse),
+        (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
+    let query = ListQuery::read(&uri)?;
+    let cursor = match &query.page_token {
+        None => None,
+        Some(token) => Some(
+            page_token::read(token, &query.filter)
+                .map_err(|detail| Error::field(Code::InvalidRequest, "?page_token", detail))?,
+        ),
+    };
+    let page = api
+        .service
+        .list(&query.filter, cursor, query.page_size)
+        .await?;
+    let tasks = page.tasks.iter();
+    Ok(super::json(&ListTasksResponse {
+        tasks: tasks.map(|task| task_response(task, View::Basic)).collect(),
+        next_page_token: page
+            .next
+            .map(|cursor| page_token::write(&query.filter, &cursor)),
+        start_time_to: page.to.into(),
+    }))
+}
+
+/// The query of a list.
+#[derive(Debug)]
+struct ListQuery {
+    filter: Filter,
+    page_size: usize,
+    page_token: Option<String>,
+}
+
+impl ListQuery {
+    fn read(uri: &Uri) -> Result<Self, Error> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+        let mut query = Self {
+            filter: Filter::default(),
+            page_size: LIST_TASKS_DEFAULT,
+            page_token: None,
+        };
+        let mut violations = Violations::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (name, value) in pairs.0 {
+            let pointer = format!("?{}", shorten(&name));
+            if seen.contains(&name) {
+                violations.add(pointer, "is given twice: give it once");
+                continue;
+            }
+            if let Some(Err(detail)) = query.set(&name, value) {
+                violations.add(pointer, detail);
+            } else if !PARAMETERS.contains(&name.as_str()) {
+                violations.add(pointer, unknown("query parameter", &name, &PARAMETERS));
+            }
+            seen.push(name);
+        }
+        if let (Some(from), Some(to)) = (query.filter.from, query.filter.to)
+            && from >= to
+        {
+            violations.add("?start_time_to", "must be later than `start_time_from`");
+        }
+        violations.finish().map(|()| query)
+    }
+
+    /// Takes a parameter; none when there is none of this name.
+    fn set(&mut self, name: &str, value: String) -> Option<Result<(), String>> {
+        Some(match name {
+            "callback" => put(&mut self.filter.callback, dto::name(value)),
+            "state" => put(&mut self.filter.state, state(&value)),
+            "start_time_from" => put(&mut self.filter.from, instant(value)),
+            "start_time_to" => put(&mut self.filter.to, instant(value)),
+            "page_size" => page_size(&value).map(|size| self.page_size = size),
+            // As of the first page: whoever builds queries need not leave it out.
+            "page_token" => {
+                self.page_token = Some(value).filter(|token| !token.is_empty());
+                Ok(())
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn put<T>(field: &mut Option<T>, read: Result<T, String>) -> Result<(), String> {
+    *field = Some(read?);
+    Ok(())
+}
+
+fn instant(text: String) -> Result<Millis, String> {
+    // A plus sign that is not escaped arrives as a blank.
+    let text = match text.rsplit_once(' ') {
+        Some((time, offset)) if time.contains(['T', 't']) => format!("{time}+{offset}"),
+        Some(_) | None => text,
+    };
+    time::instant(&InstantText(text))
+}
+
+fn state(text: &str) -> Result<VisibleState, String> {
+    let names = VisibleState::ALL.map(VisibleState::name);
+    let known = VisibleState::ALL
+        .into_iter()
+        .find(|state| state.name() == text);
+    known.ok_or_else(|| unknown("state", text, &names))
+}
+
+fn page_size(text: &str) -> Result<usize, String> {
+    let size = text.parse().ok();
+    size.filter(|size| (1..=LIST_TASKS_MAX).contains(size))
+        .ok_or_else(|| {
+            let text = shorten(text);
+            format!("`{text}` is not a whole number from 1 to {LIST_TASKS_MAX}")
+        })
+}
