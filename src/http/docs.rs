@@ -35,6 +35,7 @@ use super::{
         tasks::reschedule,
         tasks::run,
         poll::poll,
+        poll::leave,
         worker::subscribe,
         worker::claim,
         worker::heartbeat,

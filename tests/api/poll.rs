@@ -272,6 +272,27 @@ async fn a_stopping_node_answers_polls_at_once_and_leaves_the_rest_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_worker_that_leaves_has_its_polls_answered_and_nobody_elses() {
+    let site = site().await;
+    let leaving = poll(&site, &["work"], 10, "60s");
+    site.world.pass(SECOND).await;
+    let begun = now(&site);
+    let answer = site
+        .post("/v1/worker/leave", r#"{"worker":"another"}"#)
+        .await;
+    assert_eq!(answer.ok(), json!({}));
+    assert!(!leaving.is_finished());
+    assert_eq!(
+        site.post("/v1/worker/leave", r#"{"worker":"w"}"#)
+            .await
+            .status,
+        200
+    );
+    assert_eq!(tasks(leaving).await, Vec::<Value>::new());
+    assert_eq!(now(&site), begun);
+}
+
+#[tokio::test(start_paused = true)]
 async fn partitions_do_not_strand_where_nobody_polls_any_more() {
     let world = World::new(4, 1000);
     let node = world.node(1);

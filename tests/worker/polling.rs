@@ -146,6 +146,27 @@ async fn what_has_no_slot_is_given_back_and_an_outage_is_waited_out() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_arrives_when_the_worker_stops_is_given_back() {
+    let bench = Bench::new();
+    let builder = builder(&bench).callback("c", |_: Job<Raw>, _| async { Ok(Outcome::Done) });
+    let worker = bench.run(builder);
+    bench.script.until(|state| !state.asked.is_empty()).await;
+    let begun = bench.time.moment();
+    // Claimed when the worker said that it leaves.
+    bench.script.state().last_poll = Some(answer(0..2));
+    bench.end(worker).await;
+    let settled = bench.settled();
+    assert_eq!(settled.len(), 2);
+    assert!(
+        settled
+            .iter()
+            .all(|item| item.outcome == SettleOutcome::Snoozed),
+        "{settled:?}"
+    );
+    assert!(bench.time.moment().since(begun) < secs(2));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() {
     let server = Local::start().await;
