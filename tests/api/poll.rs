@@ -171,6 +171,29 @@ async fn who_went_away_while_waiting_takes_nothing_along() {
     assert_eq!(task["attempt"], 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_went_away_before_it_saw_its_batch_leaves_it_to_the_next() {
+    let site = site().await;
+    let body = r#"{"worker":"w","callbacks":["work"],"max_tasks":10,"wait":"60s"}"#;
+    let mut gone = Box::pin(site.post("/v1/worker/poll", body));
+    let instant = Duration::from_millis(1);
+    assert!(
+        site.world
+            .time
+            .within(instant, gone.as_mut())
+            .await
+            .is_none()
+    );
+    register(&site, "work", 2, "1s").await;
+    // Nobody runs the poll while its batch is put into its hands.
+    site.world.pass(2 * SECOND).await;
+    drop(gone);
+    let begun = now(&site);
+    let tasks = tasks(poll(&site, &["work"], 10, "30s")).await;
+    assert_eq!((tasks.len(), &tasks[0]["attempt"]), (2, &json!(1)));
+    assert!(now(&site).since(begun) < SECOND / 10);
+}
+
 /// A store whose conditional writes of tasks do as `fate` says while the switch is on.
 fn switched(fate: Fate) -> (Arc<AtomicBool>, Fates) {
     let switch = Arc::new(AtomicBool::new(false));
