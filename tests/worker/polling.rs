@@ -235,3 +235,46 @@ async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() 
     running.await.unwrap().unwrap();
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_takes_no_task_along() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let server = Local::start().await;
+    let body = r#"{"worker":"gone","callbacks":["work"],"max_tasks":10,"wait":"60s"}"#;
+    let head = format!(
+        "POST /v1/worker/poll HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let address = server.url.trim_start_matches("http://");
+    let mut connections = Vec::new();
+    for _ in 0..8 {
+        let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+        connection
+            .write_all(format!("{head}{body}").as_bytes())
+            .await
+            .unwrap();
+        connections.push(connection);
+    }
+    // All of them wait; then they break, and half a second later the tasks are due.
+    drop(connections);
+    let mut ids = Vec::new();
+    for n in 0..8 {
+        let task = Task::callback("work").delay(secs(1) / 2).json(&n).unwrap();
+        ids.push(server.client.register(task).await.unwrap().id);
+    }
+    let stop = CancellationToken::new();
+    let worker = Worker::builder()
+        .callback("work", |_: Job<Raw>, _| async { Ok(Outcome::Done) })
+        .source(Source::poll(&server.url))
+        .build()
+        .unwrap();
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    for id in ids {
+        let task = server.client.wait(id, secs(20)).await.unwrap();
+        assert_eq!((task.state, task.attempt), (TaskState::Succeeded, 1));
+    }
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    server.stop().await;
+}
