@@ -7,7 +7,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Client, Error, json, transport::Call};
 use crate::http::dto::{
-    poll::{PollRequest, PollResponse},
+    poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
     worker::{
         ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
         SettleResponse, SubscribeRequest, SubscribeResponse,
@@ -30,6 +30,14 @@ impl Client {
     /// See [`Error`]; repeating does no harm.
     pub async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
         self.worker_call("poll", request, self.limit + wait).await
+    }
+
+    /// Ends the polls of a worker that wait: they are answered at once.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm.
+    pub async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        self.worker_call("leave", request, self.limit).await
     }
 
     /// Claims messages. Repeating a claim whose answer was lost is answered `held`: the service comes back to the task.

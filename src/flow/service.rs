@@ -148,6 +148,13 @@ impl Service {
         }
     }
 
+    /// Answers the polls of a worker that wait at this node with nothing: it is about to stop, and takes no more tasks.
+    pub fn dismiss(&self, worker: &str) {
+        if let Some(poller) = &self.poller {
+            poller.dismiss(worker);
+        }
+    }
+
     /// Records signs of life; one answer per attempt, in order.
     pub async fn heartbeat(
         &self,

@@ -36,6 +36,7 @@ use super::{
         tasks::reschedule,
         tasks::run,
         poll::poll,
+        poll::leave,
         worker::subscribe,
         worker::claim,
         worker::heartbeat,

@@ -14,8 +14,9 @@ use super::{
     Api, body,
     dto::{
         json,
-        poll::{PollRequest, PollResponse, poll_request},
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse, poll_request},
         problem::Problem,
+        worker_calls::worker_name,
     },
     error::{Code, Error},
 };
@@ -44,6 +45,22 @@ pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<R
         Error::new(Code::Internal, detail)
     })?;
     Ok(answer(handout, text.into()))
+}
+
+/// Ends the polls of a worker that wait at this node: they are answered at once, with the tasks that were being claimed for
+/// them, or with none. For a worker that stops: tasks that arrive with a broken connection would wait for their claims to
+/// run out.
+#[utoipa::path(post, path = "/v1/worker/leave", tag = "worker", operation_id = "leave",
+    request_body = LeaveRequest,
+    responses(
+        (status = 200, description = "No poll of the worker waits", body = LeaveResponse),
+        (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn leave(State(state): State<Api>, request: Request) -> Result<Response, Error> {
+    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let call: LeaveRequest = json::read(&text)?;
+    worker_name(&call.worker)?;
+    state.service.dismiss(&call.worker);
+    Ok(super::json(&LeaveResponse {}))
 }
 
 /// An answer that releases its tasks when the connection is gone before it is written.

@@ -36,6 +36,7 @@ use crate::{
 pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/worker/poll", post(poll::poll))
+        .route("/v1/worker/leave", post(poll::leave))
         .route("/v1/worker/subscribe", post(subscribe))
         .route("/v1/worker/claim", post(claim))
         .route("/v1/worker/heartbeat", post(heartbeat))

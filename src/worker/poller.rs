@@ -3,10 +3,10 @@
 //! One poll is in flight; it is answered as soon as a task is due, so slots that become free meanwhile ask with the next.
 //! The tasks come claimed: their leases are counted from when the poll was sent plus how long the service says that it had
 //! waited, so a slow answer shortens a lease and never stretches it. While the service is away the poll is repeated. When
-//! the worker stops, the poll is dropped, and the service releases what it had claimed for it; what has arrived and not begun
-//! is given back.
+//! the worker stops, it has its poll answered at once; what arrives then is given back. A connection that breaks makes the
+//! service release what it had claimed for it.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -23,7 +23,7 @@ use super::{
 use crate::{
     client,
     http::dto::{
-        poll::{PollRequest, PollResponse},
+        poll::{LeaveRequest, PollRequest, PollResponse},
         time::{duration, instant},
         worker::ClaimedTask,
     },
@@ -34,6 +34,9 @@ use crate::{
 
 /// How long a poll waits at the service: a request now and then, and within the idle limits of usual proxies.
 const POLL_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a poll may take to end when the worker stops; then its connection is dropped.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 
 /// Polls for one callback.
 pub(super) struct PollRunner {
@@ -60,8 +63,7 @@ impl PollRunner {
                 wait: Some(POLL_WAIT.into()),
             };
             let sent = self.time.moment();
-            let polled = stop.run_until_cancelled(self.server.poll(&request, POLL_WAIT));
-            match polled.await {
+            match self.poll(&request).await {
                 None => break,
                 Some(Ok(answer)) => {
                     retry.succeeded();
@@ -74,6 +76,27 @@ impl PollRunner {
                 }
             }
         }
+    }
+
+    /// Polls; when the worker is told to stop meanwhile, has the poll answered at once, so that nothing is lost with a
+    /// connection; none when even that takes too long.
+    async fn poll(&self, request: &PollRequest) -> Option<Result<PollResponse, client::Error>> {
+        let mut polled = pin!(self.server.poll(request, POLL_WAIT));
+        let answer = self.stop.run_until_cancelled(polled.as_mut()).await;
+        if answer.is_some() {
+            return answer;
+        }
+        let leave = LeaveRequest {
+            worker: self.worker.clone(),
+        };
+        let answered = async {
+            let (answer, left) = tokio::join!(polled, self.server.leave(&leave));
+            if let Err(error) = left {
+                tracing::debug!(%error, "could not end a poll");
+            }
+            answer
+        };
+        self.time.within(LEAVE_LIMIT, answered).await
     }
 
     /// Waits for a free slot, and takes all that are free.

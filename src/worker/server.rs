@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::{
     client::{Client, Error},
     http::dto::{
-        poll::{PollRequest, PollResponse},
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         worker::{
             ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
             SettleResponse, SubscribeRequest, SubscribeResponse,
@@ -20,6 +20,8 @@ use crate::{
 pub trait Server: Send + Sync + std::fmt::Debug {
     /// Waits for due tasks and claims them; the service waits for `wait`, as the request says.
     async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error>;
+    /// Has the worker's waiting polls answered at once.
+    async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error>;
     /// Makes sure that the topics of callbacks exist.
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error>;
     /// Claims messages.
@@ -38,6 +40,10 @@ pub trait Server: Send + Sync + std::fmt::Debug {
 impl Server for Client {
     async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
         Self::poll(self, request, wait).await
+    }
+
+    async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        Self::leave(self, request).await
     }
 
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {

@@ -171,6 +171,29 @@ async fn who_went_away_while_waiting_takes_nothing_along() {
     assert_eq!(task["attempt"], 1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_went_away_before_it_saw_its_batch_leaves_it_to_the_next() {
+    let site = site().await;
+    let body = r#"{"worker":"w","callbacks":["work"],"max_tasks":10,"wait":"60s"}"#;
+    let mut gone = Box::pin(site.post("/v1/worker/poll", body));
+    let instant = Duration::from_millis(1);
+    assert!(
+        site.world
+            .time
+            .within(instant, gone.as_mut())
+            .await
+            .is_none()
+    );
+    register(&site, "work", 2, "1s").await;
+    // Nobody runs the poll while its batch is put into its hands.
+    site.world.pass(2 * SECOND).await;
+    drop(gone);
+    let begun = now(&site);
+    let tasks = tasks(poll(&site, &["work"], 10, "30s")).await;
+    assert_eq!((tasks.len(), &tasks[0]["attempt"]), (2, &json!(1)));
+    assert!(now(&site).since(begun) < SECOND / 10);
+}
+
 /// A store whose conditional writes of tasks do as `fate` says while the switch is on.
 fn switched(fate: Fate) -> (Arc<AtomicBool>, Fates) {
     let switch = Arc::new(AtomicBool::new(false));
@@ -269,6 +292,27 @@ async fn a_stopping_node_answers_polls_at_once_and_leaves_the_rest_to_others() {
     let other = other(&site, 2);
     register(&other, "work", 5, "1s").await;
     assert_eq!(tasks(poll(&other, &["work"], 10, "30s")).await.len(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_leaves_has_its_polls_answered_and_nobody_elses() {
+    let site = site().await;
+    let leaving = poll(&site, &["work"], 10, "60s");
+    site.world.pass(SECOND).await;
+    let begun = now(&site);
+    let answer = site
+        .post("/v1/worker/leave", r#"{"worker":"another"}"#)
+        .await;
+    assert_eq!(answer.ok(), json!({}));
+    assert!(!leaving.is_finished());
+    assert_eq!(
+        site.post("/v1/worker/leave", r#"{"worker":"w"}"#)
+            .await
+            .status,
+        200
+    );
+    assert_eq!(tasks(leaving).await, Vec::<Value>::new());
+    assert_eq!(now(&site), begun);
 }
 
 #[tokio::test(start_paused = true)]

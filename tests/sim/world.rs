@@ -16,6 +16,7 @@ use tickwheel::{
         },
         context::{Context, Settings},
         node::Node,
+        poll::PollRequest,
         service::{Service, View},
     },
     model::{
@@ -218,6 +219,40 @@ impl World {
                     let ClaimAnswer::Claimed(task) = answer else {
                         continue;
                     };
+                    let run = Run {
+                        service: Arc::clone(&service),
+                        time: time.clone(),
+                        executions: Arc::clone(&executions),
+                        behaviour: Arc::clone(&behaviour),
+                    };
+                    tokio::spawn(run.attempt(task.id, task.attempt));
+                }
+            }
+        })
+    }
+
+    /// Starts a worker of the callback `work` that polls; it gives up every poll that `gives_up` chooses, after that wait.
+    pub(crate) fn polling_worker(
+        &self,
+        service: Arc<Service>,
+        gives_up: impl Fn(usize) -> Option<Duration> + Send + 'static,
+        behaviour: Behaviour,
+    ) -> tokio::task::JoinHandle<()> {
+        let (time, executions) = (self.time.clone(), Arc::clone(&self.executions));
+        tokio::spawn(async move {
+            for number in 0.. {
+                let polling = service.poll(PollRequest {
+                    worker: "worker".to_owned(),
+                    callbacks: vec!["work".to_owned()],
+                    max: 16,
+                    wait: Duration::from_secs(20),
+                });
+                let limit = gives_up(number).unwrap_or(Duration::from_secs(600));
+                let Some(Ok(handout)) = time.within(limit, polling).await else {
+                    time.sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                for task in handout.accept() {
                     let run = Run {
                         service: Arc::clone(&service),
                         time: time.clone(),

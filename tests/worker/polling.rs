@@ -146,6 +146,27 @@ async fn what_has_no_slot_is_given_back_and_an_outage_is_waited_out() {
     );
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_arrives_when_the_worker_stops_is_given_back() {
+    let bench = Bench::new();
+    let builder = builder(&bench).callback("c", |_: Job<Raw>, _| async { Ok(Outcome::Done) });
+    let worker = bench.run(builder);
+    bench.script.until(|state| !state.asked.is_empty()).await;
+    let begun = bench.time.moment();
+    // Claimed when the worker said that it leaves.
+    bench.script.state().last_poll = Some(answer(0..2));
+    bench.end(worker).await;
+    let settled = bench.settled();
+    assert_eq!(settled.len(), 2);
+    assert!(
+        settled
+            .iter()
+            .all(|item| item.outcome == SettleOutcome::Snoozed),
+        "{settled:?}"
+    );
+    assert!(bench.time.moment().since(begun) < secs(2));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() {
     let server = Local::start().await;
@@ -210,6 +231,49 @@ async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() 
     let running = tokio::spawn(worker(&calls, &started).run_until(stop.clone().cancelled_owned()));
     let task = server.client.wait(id, secs(30)).await.unwrap();
     assert_eq!((task.state, task.attempt), (TaskState::Succeeded, 1));
+    stop.cancel();
+    running.await.unwrap().unwrap();
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_breaks_takes_no_task_along() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let server = Local::start().await;
+    let body = r#"{"worker":"gone","callbacks":["work"],"max_tasks":10,"wait":"60s"}"#;
+    let head = format!(
+        "POST /v1/worker/poll HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    let address = server.url.trim_start_matches("http://");
+    let mut connections = Vec::new();
+    for _ in 0..8 {
+        let mut connection = tokio::net::TcpStream::connect(address).await.unwrap();
+        connection
+            .write_all(format!("{head}{body}").as_bytes())
+            .await
+            .unwrap();
+        connections.push(connection);
+    }
+    // All of them wait; then they break, and half a second later the tasks are due.
+    drop(connections);
+    let mut ids = Vec::new();
+    for n in 0..8 {
+        let task = Task::callback("work").delay(secs(1) / 2).json(&n).unwrap();
+        ids.push(server.client.register(task).await.unwrap().id);
+    }
+    let stop = CancellationToken::new();
+    let worker = Worker::builder()
+        .callback("work", |_: Job<Raw>, _| async { Ok(Outcome::Done) })
+        .source(Source::poll(&server.url))
+        .build()
+        .unwrap();
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    for id in ids {
+        let task = server.client.wait(id, secs(20)).await.unwrap();
+        assert_eq!((task.state, task.attempt), (TaskState::Succeeded, 1));
+    }
     stop.cancel();
     running.await.unwrap().unwrap();
     server.stop().await;

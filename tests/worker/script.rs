@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use tickwheel::{
     client::Error,
     http::dto::{
-        poll::{PollRequest, PollResponse},
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         worker::{
             ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, HeartbeatRequest,
             HeartbeatResponse, HeartbeatResult, HeartbeatStatus, SettleItem, SettleRequest,
@@ -42,6 +42,8 @@ pub(super) struct State {
     pub(super) deaf: bool,
     /// Polls are answered so, in order; further ones wait.
     pub(super) polls: VecDeque<PollResponse>,
+    /// The poll that waits when the worker leaves is answered so; else with nothing.
+    pub(super) last_poll: Option<PollResponse>,
     /// How many tasks each poll asked for, failed ones left out.
     pub(super) asked: Vec<u32>,
     /// Reports so far, the accepted ones.
@@ -105,6 +107,13 @@ impl Script {
     }
 }
 
+const fn nothing() -> PollResponse {
+    PollResponse {
+        tasks: Vec::new(),
+        waited: None,
+    }
+}
+
 #[async_trait]
 impl Server for Script {
     async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
@@ -120,13 +129,16 @@ impl Server for Script {
                 changes.changed().await.expect("the script lives");
             }
         };
-        let nothing = || PollResponse {
-            tasks: Vec::new(),
-            waited: None,
-        };
         let answer = self.time.within(wait, answered).await;
         self.changes.send_replace(());
         Ok(answer.unwrap_or_else(nothing))
+    }
+
+    async fn leave(&self, _: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        self.begin("leave")?;
+        let answer = self.state().last_poll.take();
+        self.push(answer.unwrap_or_else(nothing));
+        Ok(LeaveResponse {})
     }
 
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::{Notify, oneshot};
 
 use super::{
-    Refusal,
+    PollRequest, Refusal,
     buffer::{Buffer, Item, Origin},
 };
 use crate::{
@@ -29,6 +29,7 @@ pub(super) type Made = (String, Arc<Notify>);
 
 #[derive(Debug)]
 struct Poll {
+    worker: String,
     callbacks: Vec<String>,
     max: usize,
     sender: oneshot::Sender<Vec<Item>>,
@@ -49,6 +50,8 @@ struct Feed {
     /// Wakes the feed when something of the above has changed.
     signal: Arc<Notify>,
     polled: Moment,
+    /// What it had buffered when that was counted last.
+    counted: usize,
     /// Why nothing can be received at the moment.
     problem: Option<String>,
 }
@@ -58,6 +61,8 @@ struct State {
     polls: BTreeMap<Place, Poll>,
     feeds: HashMap<String, Feed>,
     last: Place,
+    /// Messages in all buffers, as last counted.
+    buffered: usize,
     stopping: bool,
 }
 
@@ -126,19 +131,19 @@ impl Hub {
     pub(super) fn join(
         &self,
         place: Option<Place>,
-        callbacks: &[String],
-        max: usize,
+        request: &PollRequest,
     ) -> Result<(Ticket<'_>, Vec<Made>), Refusal> {
         let mut state = self.lock();
-        let made = state.admit(callbacks, self.time.moment())?;
+        let made = state.admit(&request.callbacks, self.time.moment())?;
         let place = place.unwrap_or_else(|| {
             state.last += 1;
             state.last
         });
         let (sender, receiver) = oneshot::channel();
         let poll = Poll {
-            callbacks: callbacks.to_vec(),
-            max,
+            worker: request.worker.clone(),
+            callbacks: request.callbacks.clone(),
+            max: request.max,
             sender,
         };
         state.wait(place, poll);
@@ -195,7 +200,7 @@ impl Hub {
                 .callback()
                 .and_then(|name| state.feeds.get_mut(name))
             {
-                feed.out -= 1;
+                feed.out = feed.out.saturating_sub(1);
                 feed.handled.push(item.origin);
                 feed.signal.notify_one();
             }
@@ -220,6 +225,8 @@ impl Hub {
             };
         };
         let idle = self.time.moment().since(feed.polled) >= limits::POLL_IDLE;
+        let buffered = feed.buffer.len();
+        let before = std::mem::replace(&mut feed.counted, buffered);
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
         // Nothing is ready while somebody waits; what is held back is bounded.
         let room = limits::POLL_TASKS_MAX.saturating_sub(feed.buffer.len());
@@ -230,24 +237,37 @@ impl Hub {
             close,
             stopping,
         };
+        state.buffered = state.buffered + buffered - before;
         if close {
             state.feeds.remove(callback);
+            state.buffered -= buffered;
         }
         state.report();
         needs
+    }
+
+    /// Answers the polls of a worker that wait with nothing.
+    pub(super) fn dismiss(&self, worker: &str) {
+        let mut state = self.lock();
+        state.dismiss(|_, poll| poll.worker == worker);
+        state.report();
+    }
+
+    /// Forgets a feed that has failed, and answers with nothing who waits for it: the next poll makes it anew.
+    pub(super) fn forget(&self, callback: &str) {
+        let mut state = self.lock();
+        if let Some(feed) = state.feeds.remove(callback) {
+            state.buffered -= feed.counted;
+            state.dismiss(|place, _| feed.line.contains(&place));
+        }
+        state.report();
     }
 
     /// Answers every poll that waits with nothing, and tells the feeds to close.
     pub(super) fn stop(&self) {
         let mut state = self.lock();
         state.stopping = true;
-        let places: Vec<Place> = state.polls.keys().copied().collect();
-        for place in places {
-            if let Some(poll) = state.leave(place) {
-                // Who does not wait any more needs no answer.
-                drop(poll.sender.send(Vec::new()));
-            }
-        }
+        state.dismiss(|_, _| true);
         for feed in state.feeds.values() {
             feed.signal.notify_one();
         }
@@ -366,7 +386,7 @@ impl State {
                 .callback()
                 .and_then(|name| self.feeds.get_mut(name))
             {
-                feed.out -= 1;
+                feed.out = feed.out.saturating_sub(1);
                 feed.buffer.add(item, Millis(i64::MAX));
             }
         }
@@ -379,7 +399,7 @@ impl State {
                 continue;
             };
             if let Some(feed) = self.feeds.get_mut(&name) {
-                feed.out -= 1;
+                feed.out = feed.out.saturating_sub(1);
                 feed.buffer.add(item, now);
                 feed.signal.notify_one();
                 touched.insert(name);
@@ -390,10 +410,24 @@ impl State {
         }
     }
 
+    /// Answers polls that wait with nothing.
+    fn dismiss(&mut self, which: impl Fn(Place, &Poll) -> bool) {
+        let chosen = self
+            .polls
+            .iter()
+            .filter(|(place, poll)| which(**place, poll));
+        let places: Vec<Place> = chosen.map(|(place, _)| *place).collect();
+        for place in places {
+            if let Some(poll) = self.leave(place) {
+                // Who does not wait any more needs no answer.
+                drop(poll.sender.send(Vec::new()));
+            }
+        }
+    }
+
     fn report(&self) {
-        let buffered: usize = self.feeds.values().map(|feed| feed.buffer.len()).sum();
         metrics::gauge!("tickwheel_polls_waiting").set(self.polls.len() as f64);
-        metrics::gauge!("tickwheel_poll_buffered_tasks").set(buffered as f64);
+        metrics::gauge!("tickwheel_poll_buffered_tasks").set(self.buffered as f64);
     }
 }
 
@@ -405,6 +439,7 @@ impl Feed {
             wanted: 0,
             out: 0,
             handled: Vec::new(),
+            counted: 0,
             signal,
             polled,
             problem: None,

@@ -118,7 +118,7 @@ impl Poller {
         let until = begun.after(request.wait);
         let (mut place, mut fault) = (None, None);
         loop {
-            let joined = self.hub.join(place, &request.callbacks, request.max);
+            let joined = self.hub.join(place, &request);
             let (mut ticket, made) = match joined {
                 Ok(joined) => joined,
                 // It has waited already, and is answered as those that wait still.
@@ -146,6 +146,11 @@ impl Poller {
         }
     }
 
+    /// Answers the polls of a worker that wait with nothing; those whose tasks are being claimed are answered with them.
+    pub fn dismiss(&self, worker: &str) {
+        self.hub.dismiss(worker);
+    }
+
     /// Answers every poll that waits with nothing, and lets the feeds close. Claims under way are answered still.
     pub fn leave(&self) {
         self.hub.stop();
@@ -166,7 +171,14 @@ impl Poller {
             subscriptions: Arc::clone(&self.subscriptions),
             time: self.ctx.time.clone(),
         };
-        self.tasks.spawn(feed.run());
+        let (hub, callback) = (Arc::clone(&self.hub), feed.callback.clone());
+        let running = tokio::spawn(feed.run());
+        self.tasks.spawn(async move {
+            if let Err(error) = running.await {
+                tracing::error!(callback, %error, "a feed failed; the next poll begins it anew");
+                hub.forget(&callback);
+            }
+        });
     }
 
     fn nothing(self: &Arc<Self>) -> Handout {

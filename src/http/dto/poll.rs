@@ -50,6 +50,18 @@ pub struct PollResponse {
     pub waited: Option<DurationText>,
 }
 
+/// Says that a worker takes no more tasks.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LeaveRequest {
+    /// The worker's name, as in its polls.
+    pub worker: String,
+}
+
+/// Done.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct LeaveResponse {}
+
 /// Converts a poll.
 ///
 /// # Errors
