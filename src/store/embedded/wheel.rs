@@ -21,7 +21,7 @@ use crate::{
         wheel::WheelNumber,
     },
     schema,
-    store::{Erasure, Error, Page, Parked, Scan, WheelStore},
+    store::{Erasure, Error, Page, Parked, RangePage, RangeScan, Scan, WheelStore},
 };
 
 /// Length of the days by which what was set aside is listed.
@@ -136,6 +136,29 @@ impl WheelStore for Store {
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
         let scan = *scan;
         self.read(move |open| read::scan(open, &scan)).await
+    }
+
+    async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
+        // A wheel is one log here: what lies between two entries costs nothing, however long.
+        let scan = Scan {
+            wheel: range.wheel,
+            slot: range
+                .shape
+                .slot_of(range.shape.tick().tick_of(range.span.through)),
+            span: range.span,
+            behind: Some(range.from()),
+            rows_max: range.rows_max.max(1),
+        };
+        let page = self.scan(&scan).await?;
+        let reached = match page.rows.last() {
+            Some(last) if page.more => last.key,
+            Some(_) | None => Key::behind(range.span.through),
+        };
+        let reached = reached.max(range.from());
+        Ok(RangePage {
+            rows: page.rows,
+            reached,
+        })
     }
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
