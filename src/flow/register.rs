@@ -66,6 +66,9 @@ impl Registrar {
 
     /// Registers tasks; one result per task, in order. What is returned is durable.
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
+        if let Err(full) = self.ctx.store.room() {
+            return vec![Err(full.into()); tasks.len()];
+        }
         let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
         let incoming: Vec<Incoming> = tasks
             .into_iter()

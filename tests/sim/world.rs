@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tempfile::TempDir;
 use tickwheel::{
     flow::{
         api::{
@@ -26,14 +27,18 @@ use tickwheel::{
         state::Outcome,
         task::{Body, Content, Priority, Spec, Target},
         time::{Millis, TickLength},
-        wheel::Shape,
+        wheel::{Shape, WheelNumber},
     },
     queue::{
         Consumer, Subscriptions,
         memory::{Keep, MemoryPublisher, MemoryQueue},
         message::{self, TaskMessage},
     },
-    store::memory::{Call, Fate, MemoryStore},
+    store::{
+        ClockStore, Freshness, Store,
+        embedded::{self, Mode},
+        memory::{Call, Fate, MemoryStore},
+    },
     time_source::TimeSource,
 };
 
@@ -58,7 +63,9 @@ pub(crate) type Fates = Arc<dyn Fn(usize, Call) -> Fate + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) time: TimeSource,
+    /// What nodes use, unless the world is on disk.
     pub(crate) store: Arc<MemoryStore>,
+    on_disk: Option<(Arc<embedded::Store>, Arc<TempDir>)>,
     pub(crate) queue: MemoryQueue,
     pub(crate) rules: Rules,
     pub(crate) settings: Settings,
@@ -98,6 +105,7 @@ impl World {
         let time = TimeSource::simulated(EPOCH, 1);
         Self {
             store: MemoryStore::new(shape, time.clone()),
+            on_disk: None,
             queue: MemoryQueue::new(time.clone(), 4, Keep::Everything),
             rules: Rules {
                 shape,
@@ -114,6 +122,21 @@ impl World {
             polled: true,
             executions: Arc::default(),
             time,
+        }
+    }
+
+    /// A world whose nodes use an embedded store. It shows no faults: fates are not asked for.
+    pub(crate) fn on_disk(wheels: u16, slots: i64) -> Self {
+        let world = Self::new(wheels, slots);
+        let directory = TempDir::new().unwrap();
+        let settings = embedded::Settings {
+            mode: Mode::Inline,
+            ..embedded::Settings::new(directory.path(), world.rules.shape)
+        };
+        let store = embedded::Store::open(settings, &world.time).unwrap();
+        Self {
+            on_disk: Some((store, directory.into())),
+            ..world
         }
     }
 
@@ -145,12 +168,16 @@ impl World {
                 fate
             }
         };
+        let store: Arc<dyn Store> = match &self.on_disk {
+            Some((store, _)) => Arc::clone(store) as _,
+            None => self.store.handle_with(Arc::new(hook)),
+        };
         let time = self.time.simulated_peer(number);
         let context = Context {
             me: NodeId(time.random_uuid()),
             name: format!("node-{number}"),
             address: String::new(),
-            store: self.store.handle_with(Arc::new(hook)),
+            store,
             underway: None,
             publisher: Arc::new(publisher.clone()),
             subscriptions: self
@@ -166,6 +193,14 @@ impl World {
             time,
             dead,
             publisher,
+        }
+    }
+
+    /// Who owns a wheel.
+    pub(crate) async fn owner(&self, wheel: WheelNumber) -> NodeId {
+        match &self.on_disk {
+            Some((store, _)) => store.clock(wheel, Freshness::Serial).await.unwrap().owner,
+            None => self.store.clock_row(wheel).unwrap().owner,
         }
     }
 

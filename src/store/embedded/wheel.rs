@@ -18,7 +18,7 @@ use crate::{
         ids::TaskId,
         task::{Content, Spec},
         time::Millis,
-        wheel::WheelNumber,
+        wheel::{Span, WheelNumber},
     },
     schema,
     store::{Erasure, Error, Page, Parked, RangePage, RangeScan, Scan, WheelStore},
@@ -140,13 +140,20 @@ impl WheelStore for Store {
 
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
         // A wheel is one log here: what lies between two entries costs nothing, however long.
+        // A bound is no entry's key: it belongs to no wheel.
+        let from = range.from();
+        let is_bound = from == Key::behind(from.due);
+        let after = if is_bound { from.due } else { range.span.after };
         let scan = Scan {
             wheel: range.wheel,
             slot: range
                 .shape
                 .slot_of(range.shape.tick().tick_of(range.span.through)),
-            span: range.span,
-            behind: Some(range.from()),
+            span: Span {
+                after,
+                ..range.span
+            },
+            behind: Some(from).filter(|_| !is_bound),
             rows_max: range.rows_max.max(1),
         };
         let page = self.scan(&scan).await?;
@@ -154,7 +161,7 @@ impl WheelStore for Store {
             Some(last) if page.more => last.key,
             Some(_) | None => Key::behind(range.span.through),
         };
-        let reached = reached.max(range.from());
+        let reached = reached.max(from);
         Ok(RangePage {
             rows: page.rows,
             reached,
