@@ -283,3 +283,13 @@ pub const LIST_HORIZON: Duration = Duration::from_secs(24 * 3600);
 /// How far ahead of now a list looks for the entries of tasks that have started: the looks of a waiting task are at most a
 /// quarter of an hour apart, and retries wait ten minutes by default.
 pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);
+
+/// How long a look at the whole (`/v1/stats`, the page at `/`) is shown to all who ask: a page that reloads, in several
+/// windows, costs no more than one.
+pub const STATS_KEPT: Duration = Duration::from_secs(1);
+
+/// Entries of one wheel that a look at the whole counts; beyond it says "at least".
+pub const STATS_ROWS_MAX: usize = 5000;
+
+/// Slots of one wheel that a look at the whole reads where slots are read one by one: a minute and a little at a tick of 1 s.
+pub const STATS_SLOTS_MAX: usize = 64;

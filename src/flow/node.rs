@@ -7,8 +7,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
     find::Finder, hand::Hands, list::Lister, look::Looker, members::Members, near::Near,
-    place::Placer, poll::Poller, recover::Recovery, register::Registrar, send::Sender,
-    service::Service, settle::Settler, stages::Stages, swap::Mover,
+    place::Placer, poll::Poller, pulse::Pulse, recover::Recovery, register::Registrar,
+    send::Sender, service::Service, settle::Settler, stages::Stages, stats::Statistician,
+    swap::Mover,
 };
 
 /// A running node.
@@ -30,10 +31,10 @@ impl Node {
     /// `drain` is how long near tasks may take to go out when the node stops.
     #[must_use]
     pub fn start(ctx: Context, drain: Duration) -> Self {
-        let ctx = Arc::new(ctx);
+        let (ctx, pulse) = (Arc::new(ctx), Pulse::default());
         let hands = Hands::new(Arc::clone(&ctx));
         let placer = Placer::new(Arc::clone(&ctx), hands.clone());
-        let sender = Sender::new(Arc::clone(&ctx));
+        let sender = Sender::new(Arc::clone(&ctx), pulse.clone());
         let mover = Mover::new(Arc::clone(&ctx));
         let near = Near::new(Arc::clone(&ctx), sender.clone(), placer.clone());
         let members = Members::new(Arc::clone(&ctx));
@@ -67,7 +68,9 @@ impl Node {
             stop_near: CancellationToken::new(),
             clocks,
             rest,
-            service: Arc::new(service(&ctx, &hands, &placer, &near, &mover, &members)),
+            service: Arc::new(service(
+                &ctx, &hands, &placer, &near, &mover, &members, pulse,
+            )),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
@@ -144,6 +147,7 @@ fn service(
     near: &Near,
     mover: &Mover,
     members: &Members,
+    pulse: Pulse,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
@@ -171,5 +175,7 @@ fn service(
         finder,
         members: members.clone(),
         poller,
+        statistician: Statistician::new(ctx(), pulse.clone()),
+        pulse,
     }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::{TASK_EVENTS, context::Context};
+use super::{TASK_EVENTS, context::Context, pulse::Pulse};
 use crate::{
     model::{
         ids::TaskId,
@@ -57,15 +57,17 @@ pub enum Unsent {
 #[derive(Debug, Clone)]
 pub struct Sender {
     ctx: Arc<Context>,
+    pulse: Pulse,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
 impl Sender {
     /// Publishes through this queue.
     #[must_use]
-    pub fn new(ctx: Arc<Context>) -> Self {
+    pub fn new(ctx: Arc<Context>, pulse: Pulse) -> Self {
         Self {
             ctx,
+            pulse,
             acknowledged: Arc::default(),
         }
     }
@@ -103,16 +105,21 @@ impl Sender {
         let published = self.ctx.publisher.publish(records).await;
         let fired = self.ctx.now();
         let gauges = Gauges::new();
+        let mut sent = Vec::with_capacity(indices.len());
         for (index, outcome) in indices.into_iter().zip(published) {
             let (Some(sending), Some(result)) = (batch.get(index), results.get_mut(index)) else {
                 continue;
             };
             match outcome {
-                Ok(()) => gauges.observe(sending, fired),
+                Ok(()) => {
+                    gauges.observe(sending, fired);
+                    sent.push((sending.id, sending.spec.target.name(), sending.start));
+                }
                 Err(error) => *result = Err(Unsent::Queue(error)),
             }
         }
-        if results.iter().any(Result::is_ok) {
+        if !sent.is_empty() {
+            self.pulse.fired(fired, sent.into_iter());
             let moment = self.ctx.time.moment();
             *self
                 .acknowledged

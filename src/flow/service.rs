@@ -14,8 +14,10 @@ use super::{
     list::{Cursor, Filter, Lister, TaskPage},
     members::Members,
     poll::{Handout, PollRequest, Poller, Refusal},
+    pulse::Pulse,
     register::Registrar,
     settle::Settler,
+    stats::{Statistician, Stats},
 };
 use crate::{
     model::{ids::TaskId, task::Priority, time::Millis, wheel::Shape},
@@ -44,6 +46,8 @@ pub struct Service {
     pub(super) settler: Settler,
     pub(super) members: Members,
     pub(super) poller: Option<Arc<Poller>>,
+    pub(super) statistician: Statistician,
+    pub(super) pulse: Pulse,
 }
 
 impl Service {
@@ -61,7 +65,10 @@ impl Service {
 
     /// Registers tasks; one result per task, in order. What is returned is durable and will fire.
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
-        self.registrar.register(tasks).await
+        let registered = self.registrar.register(tasks).await;
+        let taken = registered.iter().filter(|result| result.is_ok()).count();
+        self.pulse.registered(self.ctx.now(), taken);
+        registered
     }
 
     /// Reads a task.
@@ -166,7 +173,12 @@ impl Service {
 
     /// Records how attempts ended; one answer per report, in order.
     pub async fn settle(&self, _worker: &str, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
-        self.settler.settle(requests).await
+        let settled = self.settler.settle(requests).await;
+        let taken = settled
+            .iter()
+            .filter(|answer| matches!(answer, SettleAnswer::Ok));
+        self.pulse.settled(self.ctx.now(), taken.count());
+        settled
     }
 
     /// Makes sure that the topics of these callbacks exist, and returns them.
@@ -185,6 +197,14 @@ impl Service {
                 retry_after: Duration::from_secs(1),
             }),
         }
+    }
+
+    /// Looks at the whole; what was seen within the last seconds is shown again.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn stats(&self) -> Result<Arc<Stats>, Fault> {
+        self.statistician.stats().await
     }
 
     /// Tells whether the node can do its work: every condition, held or not.

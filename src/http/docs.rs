@@ -7,7 +7,7 @@ use axum::{
     Router,
     extract::Path,
     http::header,
-    response::{IntoResponse, Redirect, Response},
+    response::{IntoResponse, Response},
     routing::get,
 };
 use utoipa::OpenApi;
@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::{
     Api,
     error::{Code, Error},
-    health, list, metrics, poll, tasks, worker,
+    health, list, metrics, poll, stats, tasks, worker,
 };
 
 #[derive(OpenApi)]
@@ -41,6 +41,8 @@ use super::{
         worker::claim,
         worker::heartbeat,
         worker::settle,
+        stats::read,
+        stats::cluster,
         health::livez,
         health::readyz,
         health::startupz,
@@ -49,6 +51,7 @@ use super::{
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "worker", description = "For consumers of callbacks"),
+        (name = "cluster", description = "A look at the whole"),
         (name = "health", description = "For orchestrators and monitoring"),
     )
 )]
@@ -67,7 +70,6 @@ pub(super) fn routes() -> Router<Api> {
     let text = document();
     Router::new()
         .merge(page)
-        .route("/", get(|| async { Redirect::temporary("/docs") }))
         .route(
             "/openapi.json",
             get(move || {

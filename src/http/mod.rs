@@ -15,8 +15,10 @@ pub mod health;
 mod list;
 mod metrics;
 mod observe;
+mod page;
 mod poll;
 mod serve;
+mod stats;
 mod tasks;
 mod worker;
 
@@ -92,6 +94,8 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
     Router::new()
         .merge(tasks::routes())
         .merge(worker::routes())
+        .merge(stats::routes())
+        .merge(page::routes())
         .merge(health::routes())
         .route("/metrics", get(metrics::metrics))
         .merge(docs::routes())

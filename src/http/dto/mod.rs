@@ -15,6 +15,7 @@ pub mod page_token;
 pub mod poll;
 pub mod problem;
 mod read_target;
+pub mod stats;
 pub mod target;
 pub mod task_list;
 pub mod task_request;
