@@ -433,7 +433,7 @@ async fn an_interrupt_says_how_to_go_on() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_are_explained_and_shells_are_taught() {
-    let explained = run("", &["config", "explain", "--", "--data-dir"], "").await;
+    let explained = run("", &["config", "explain", "--data-dir"], "").await;
     let text = out(&explained);
     for words in [
         "Directory of the embedded store",

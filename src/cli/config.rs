@@ -19,6 +19,7 @@ pub(super) enum Command {
     /// Say what a setting means, its default, its present value and where that comes from.
     Explain {
         /// The setting, as a key (data_dir), a flag or a variable; without it, every setting on a line.
+        #[arg(allow_hyphen_values = true)]
         key: Option<String>,
         /// TOML file with settings [env: TICKWHEEL_CONFIG].
         #[arg(long, value_name = "FILE")]

@@ -9,7 +9,10 @@ use clap::Args;
 use futures_util::{StreamExt as _, stream};
 use indicatif::ProgressBar;
 
-use super::{Exit, Failure, list::FilterArgs};
+use super::{
+    Exit, Failure,
+    list::{FilterArgs, next_page},
+};
 use crate::{
     client::{Client, Error, TargetResponse, TaskResponse, has_ended},
     http::dto::{
@@ -52,11 +55,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let client = Client::connect(&client.server)?;
     // Asked for by name, what has ended is exported, too.
     let ended_too = filter.state.is_some();
-    let mut pages = client.list(filter.filter(TimeSource::real().now(), LIST_TASKS_MAX));
+    let time = TimeSource::real();
+    let mut pages = client.list(filter.filter(time.now(), LIST_TASKS_MAX));
     let progress = ProgressBar::new_spinner();
     let mut seen: HashSet<TaskId> = HashSet::new();
     let mut count: u64 = 0;
-    while let Some(tasks) = pages.next().await? {
+    while let Some(tasks) = next_page(&mut pages, &time).await? {
         let ids: Vec<TaskId> = tasks
             .iter()
             .filter(|task| ended_too || !has_ended(task.state))

@@ -1,17 +1,23 @@
 //! `tickwheel task list`: prints the tasks that a walk over the wheel finds, page by page as they come.
 
-use std::io::Write as _;
+use std::{io::Write as _, time::Duration};
 
 use clap::Args;
 use jiff::SignedDuration;
 
 use super::{ClientArgs, Exit, Failure, output::TaskRows};
 use crate::{
-    client::{Client, StartTime, TaskFilter, TaskState},
+    client::{Client, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
     limits::LIST_TASKS_MAX,
     model::time::Millis,
     time_source::TimeSource,
 };
+
+/// Failures in a row after which a list gives up.
+const FAILURES_MAX: u32 = 5;
+
+/// Wait between them, when the service names none.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Every state, for the flag.
 const STATES: [TaskState; 11] = [
@@ -119,12 +125,13 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let ends = filter.to.is_some();
     let limit = limit.unwrap_or(usize::MAX);
     let page_size = limit.clamp(1, LIST_TASKS_MAX);
-    let filter = filter.filter(TimeSource::real().now(), page_size);
+    let time = TimeSource::real();
+    let filter = filter.filter(time.now(), page_size);
     let mut pages = Client::connect(&client.server)?.list(filter);
     let mut rows = TaskRows::new(client.print.output);
     let mut count = 0;
     while count < limit
-        && let Some(tasks) = pages.next().await?
+        && let Some(tasks) = next_page(&mut pages, &time).await?
     {
         let mut out = std::io::stdout().lock();
         for task in tasks.iter().take(limit - count) {
@@ -139,6 +146,28 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         writeln!(std::io::stderr(), "{more}").unwrap_or_default();
     }
     Ok(Exit::Ok)
+}
+
+/// Reads the next page; short outages are waited out, since a long list would have to begin anew.
+pub(super) async fn next_page(
+    pages: &mut TaskPages,
+    time: &TimeSource,
+) -> Result<Option<Vec<TaskResponse>>, Error> {
+    // Without an answer to the first page it is more likely that nobody is there.
+    let mut failures = if pages.start_time_to().is_some() {
+        0
+    } else {
+        FAILURES_MAX
+    };
+    loop {
+        match pages.next().await {
+            Err(error) if error.is_temporary() && failures < FAILURES_MAX => {
+                failures += 1;
+                time.sleep(error.retry_after().unwrap_or(PAUSE)).await;
+            }
+            page => return page,
+        }
+    }
 }
 
 #[cfg(test)]
