@@ -30,3 +30,7 @@ stack: ## real Cassandra and Kafka for hand work; prints their addresses
 
 stack-down: ## stops what `make stack` started
 	$(STACK) down
+
+demo: ## a service on this machine, a few tasks, each shown firing; stops by itself
+	$(CARGO) build --quiet --bin tickwheel
+	examples/demo.sh target/debug/tickwheel

@@ -84,7 +84,29 @@ pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
 /// Longest timeout, wait, snooze or retention that is taken: ten years.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Longest `?wait=` of a read.
+/// Most tasks that one poll is given.
+pub const POLL_TASKS_MAX: usize = BATCH_ITEMS_MAX;
+
+/// Most callbacks of one poll: a poll waits in the line of each.
+pub const POLL_CALLBACKS_MAX: usize = 100;
+
+/// About how long the answer to a poll may be; one task always fits.
+pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Polls that wait at a node: half of its connections are left to everybody else.
+pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
+
+/// Callbacks that are polled at a node: each has a consumer, which with Kafka is a client with threads of its own.
+pub const POLL_FEEDS_MAX: usize = 1000;
+
+/// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
+/// worker, short enough that a partition does not strand where no worker is.
+pub const POLL_IDLE: Duration = Duration::from_secs(60);
+
+/// Wait before a message is claimed again, or received again, after a part of the service was away.
+pub const POLL_PAUSE: Duration = Duration::from_millis(250);
+
+/// Longest `?wait=` of a read, longest wait of a poll.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// Rows of a page of the reader: a round trip is amortised, memory stays small.
@@ -162,6 +184,18 @@ pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
 
 /// Bytes of one topic that the in-process queue holds for consumers that are behind.
 pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
+pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
+
+/// Bytes of one topic that the embedded queue holds in memory.
+pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes after which an overflow file is followed by the next: what was read is still on disk for up to this much.
+pub const OVERFLOW_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes that are read back from an overflow file at once: amortises the call, and is read on the caller's thread.
+pub const OVERFLOW_READ_BYTES: u64 = 256 * 1024;
 
 /// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
 pub const ENTRIES_PER_SWAP_MAX: usize = 5000;

@@ -54,6 +54,8 @@ impl Site {
             name: "node".to_owned(),
             address: String::new(),
             store: MemoryStore::new(shape, time.clone()).handle(),
+            underway: None,
+            subscriptions: None,
             publisher: Arc::new(MemoryQueue::new(time.clone(), 4, Keep::Everything).handle()),
             time: time.clone(),
             rules: Rules {

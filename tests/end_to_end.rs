@@ -12,7 +12,7 @@ use std::{
 use tickwheel::{
     client::{Client, Task, TaskState},
     queue::{
-        Consumer as _, Publisher as _,
+        Consumer as _, Delivery, Publisher as _,
         kafka::{self, KafkaConsumer, KafkaPublisher},
     },
     worker::{Context, Job, Outcome, Source, Worker},
@@ -119,15 +119,9 @@ async fn a_record_arrives_as_it_was_registered() {
     for (delivery, start) in received.iter().zip(sent) {
         assert_eq!(delivery.value, value);
         assert_eq!(delivery.key.as_deref(), Some(b"key \xff".as_slice()));
+        assert_eq!(header(delivery, "one"), Some(b"\x00\x01".as_slice()));
         assert_eq!(
-            delivery.headers.get("one").map(|value| value.as_ref()),
-            Some(b"\x00\x01".as_slice())
-        );
-        assert_eq!(
-            delivery
-                .headers
-                .get("tickwheel-start-time")
-                .map(|v| v.as_ref()),
+            header(delivery, "tickwheel-start-time"),
             Some(start.as_bytes())
         );
     }
@@ -230,4 +224,67 @@ async fn the_command_line_says_what_happened() {
         Some(0),
         "SIGTERM drains and exits with 0"
     );
+}
+
+fn header<'a>(delivery: &'a Delivery, name: &str) -> Option<&'a [u8]> {
+    let mut named = delivery.headers.iter().filter(|(found, _)| found == name);
+    named.next().map(|(_, value)| value.as_ref())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn workers_that_poll_share_what_comes_through_kafka() {
+    let cluster = Cluster::init(Stack::of_this_run(), 4);
+    let (one, other) = tokio::join!(cluster.node(1), cluster.node(2));
+    let name = format!("polled_{:x}", cluster.time.random());
+    let calls = Arc::new(AtomicU32::new(0));
+    let worker = |url: &str, stop: &CancellationToken| {
+        let calls = Arc::clone(&calls);
+        let worker = Worker::builder()
+            .callback(name.clone(), move |job: Job<u64>, _: Context| {
+                calls.fetch_add(1, Ordering::SeqCst);
+                async move { Outcome::done_with(&(job.payload * 2)) }
+            })
+            .source(Source::poll(url))
+            .concurrency(16)
+            .build()
+            .unwrap();
+        tokio::spawn(worker.run_until(stop.clone().cancelled_owned()))
+    };
+    let (stop_first, stop) = (CancellationToken::new(), CancellationToken::new());
+    let first = worker(&one.url, &stop_first);
+    let second = worker(&other.url, &stop);
+    let client = Client::connect(&one.url).unwrap();
+    let register = async |numbers: std::ops::Range<u64>| {
+        let task = |n: u64| {
+            Task::callback(&name)
+                .delay(SECOND * 3 + SECOND / 20 * (n % 20) as u32)
+                .json(&n)
+                .unwrap()
+        };
+        let registered = client.register_batch(numbers.map(task).collect()).await;
+        let ids = registered.unwrap().into_iter();
+        ids.map(|task| task.unwrap().id).collect::<Vec<_>>()
+    };
+    let mut ids = register(0..60).await;
+    for id in &ids {
+        assert_eq!(
+            client.wait(*id, SECOND * 60).await.unwrap().state,
+            TaskState::Succeeded
+        );
+    }
+    // One worker leaves: its node closes its consumer a minute later, and until then waits for others; a node that stops
+    // leaves its partitions to the other one at once.
+    stop_first.cancel();
+    first.await.unwrap().unwrap();
+    ids.extend(register(60..100).await);
+    let mut one = one;
+    assert_eq!(one.terminate().code(), Some(0));
+    let client = Client::connect(&other.url).unwrap();
+    for (n, id) in ids.iter().enumerate() {
+        let task = client.wait(*id, SECOND * 90).await.unwrap();
+        assert_eq!(task.state, TaskState::Succeeded, "{n}: {task:?}");
+    }
+    assert!(calls.load(Ordering::SeqCst) >= 100);
+    stop.cancel();
+    second.await.unwrap().unwrap();
 }

@@ -68,6 +68,7 @@ fn task() -> TaskRow {
         detail: Detail {
             spec: Arc::new(full().0),
             start: START,
+            fire_time: Some(START),
             claim_time: Some(Millis(START.0 + 1)),
             end_time: Some(Millis(START.0 + 2)),
             worker: "w-1".to_owned(),

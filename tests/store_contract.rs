@@ -6,6 +6,7 @@
 mod bodies;
 mod cassandra;
 mod clocks;
+mod embedded;
 mod entries;
 mod erasing;
 mod groups;

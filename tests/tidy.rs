@@ -328,6 +328,8 @@ fn adapters_do_not_see_each_other() {
         ("memory", "cassandra"),
         ("kafka", "memory"),
         ("memory", "kafka"),
+        ("embedded", "memory"),
+        ("embedded", "kafka"),
     ] {
         for side in ["store", "queue"] {
             for Source { path, text } in

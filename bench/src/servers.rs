@@ -98,7 +98,9 @@ impl Servers {
             address: "127.0.0.1:1".to_owned(),
             rules: app::rules(store.shape()),
             store,
+            underway: None,
             publisher: Arc::new(self.publisher()?),
+            subscriptions: None,
             time: self.time.clone(),
             settings: Settings {
                 scans: false,

@@ -117,7 +117,7 @@ fn open_files() -> Finding {
 
 async fn store(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "store";
-    let store = match cassandra::Store::connect(&node::store(settings)?, time).await {
+    let store = match cassandra::Store::connect(&node::cassandra(settings)?, time).await {
         Ok(store) => store,
         Err(error) => return Ok(vec![bad(ABOUT, error.to_string())]),
     };
@@ -214,7 +214,7 @@ async fn wheels(store: &cassandra::Store, time: &TimeSource) -> Finding {
 
 async fn queue(settings: &Settings, time: &TimeSource) -> Result<Finding, Failure> {
     const ABOUT: &str = "queue";
-    let queue = KafkaPublisher::connect(node::queue(settings)?, time.clone())?;
+    let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
     Ok(match queue.ping().await {
         Ok(()) => good(ABOUT, format!("{} answers", settings.kafka.join(","))),
         Err(error) => bad(

@@ -5,7 +5,6 @@ use std::io::Write as _;
 use super::{Exit, Failure, node};
 use crate::{
     config::{Settings, SettingsArgs},
-    model::{time::TickLength, wheel::Shape},
     queue::{Publisher as _, kafka::KafkaPublisher},
     store::cassandra::{self, Initialized},
     time_source::TimeSource,
@@ -18,8 +17,8 @@ const COPIES: usize = 3;
 pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
     let time = TimeSource::real();
-    let mut store = node::store(&settings)?;
-    let shape = shape(&settings)?;
+    let mut store = node::cassandra(&settings)?;
+    let shape = settings.shape()?;
     if settings.replication_factor.is_none() {
         let servers = cassandra::servers(&store, &time).await?;
         store.replication_factor = u8::try_from(servers.min(COPIES)).unwrap_or(1);
@@ -46,7 +45,7 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     }
     drop(out);
     if !settings.kafka.is_empty() {
-        let queue = KafkaPublisher::connect(node::queue(&settings)?, time)?;
+        let queue = KafkaPublisher::connect(node::kafka(&settings)?, time)?;
         queue.ping().await?;
         writeln!(
             std::io::stdout().lock(),
@@ -55,12 +54,4 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
         )?;
     }
     Ok(Exit::Ok)
-}
-
-fn shape(settings: &Settings) -> Result<Shape, Failure> {
-    let tick = TickLength::new(settings.tick)
-        .ok_or_else(|| Failure::usage("tick: use 100ms to 60s, in whole milliseconds"))?;
-    Shape::new(settings.wheels, tick, settings.slots).ok_or_else(|| {
-        Failure::usage("wheels, slots: use a power of two up to 4096, and at least 2 slots")
-    })
 }

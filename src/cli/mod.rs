@@ -4,7 +4,9 @@
 //! code ([`Exit`]).
 
 mod batch;
+mod command;
 mod config;
+mod dev;
 mod doctor;
 mod export;
 mod healthcheck;
@@ -17,12 +19,13 @@ mod output;
 mod request;
 mod serve;
 mod task;
+mod worker;
 
 use std::{io::Write as _, process::ExitCode};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::{client, config::SettingsArgs, queue, store};
+use crate::{app, client, config::SettingsArgs, queue, store};
 
 /// How a command ended; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the whole service in one process, to try it out.
+    Dev(dev::Command),
     /// Run a node of the service.
     Serve(SettingsArgs),
     /// Create the schema and the topics, or check them.
@@ -67,6 +72,8 @@ enum Command {
     /// Register, read, list and change tasks.
     #[command(subcommand, after_help = EXIT_CODES)]
     Task(task::Command),
+    /// Run a command for each task of some callbacks.
+    Worker(worker::Command),
     /// Print, check and explain settings.
     #[command(subcommand)]
     Config(config::Command),
@@ -181,7 +188,7 @@ impl From<std::io::Error> for Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let exit = match error {
-            store::Error::Unavailable { .. } => Exit::Unavailable,
+            store::Error::Unavailable { .. } | store::Error::Full { .. } => Exit::Unavailable,
             store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Failed,
         };
         Self {
@@ -204,6 +211,16 @@ impl From<queue::Error> for Failure {
     }
 }
 
+impl From<app::Error> for Failure {
+    fn from(error: app::Error) -> Self {
+        match error {
+            app::Error::Listen { .. } => Self::usage(error.to_string()),
+            app::Error::Store(error) => error.into(),
+            app::Error::Queue(error) => error.into(),
+        }
+    }
+}
+
 impl From<crate::config::Invalid> for Failure {
     fn from(invalid: crate::config::Invalid) -> Self {
         Self::usage(invalid.to_string())
@@ -213,10 +230,12 @@ impl From<crate::config::Invalid> for Failure {
 /// Runs a command.
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
+        Command::Dev(command) => Box::pin(dev::run(command)).await,
         Command::Serve(settings) => Box::pin(serve::run(settings)).await,
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => Box::pin(task::run(command)).await,
+        Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,
         Command::Completions { shell } => completions(shell),

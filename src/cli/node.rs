@@ -2,24 +2,16 @@
 
 use super::Failure;
 use crate::{
-    app,
+    app::{self, QueueOptions, StoreOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::context,
     queue::kafka,
-    store::cassandra,
+    store::{cassandra, embedded},
     telemetry,
 };
 
-/// How to reach the store; its copies are set for `init`, which may not know them yet.
-pub(super) fn store(settings: &Settings) -> Result<cassandra::Settings, Failure> {
-    match settings.store {
-        StoreKind::Cassandra => {}
-        StoreKind::Embedded => {
-            return Err(Failure::usage(
-                "store: the embedded store is not in this version: use --store cassandra --cassandra HOST:PORT",
-            ));
-        }
-    }
+/// How to reach Cassandra; its copies are set for `init`, which may not know them yet.
+pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Failure> {
     if settings.cassandra.is_empty() {
         return Err(Failure::usage(
             "cassandra: no contact point is set: add --cassandra HOST:PORT",
@@ -36,16 +28,8 @@ pub(super) fn store(settings: &Settings) -> Result<cassandra::Settings, Failure>
     Ok(store)
 }
 
-/// How to reach the queue.
-pub(super) fn queue(settings: &Settings) -> Result<kafka::Settings, Failure> {
-    match settings.queue_kind() {
-        QueueKind::Kafka => {}
-        QueueKind::Embedded | QueueKind::Auto => {
-            return Err(Failure::usage(
-                "queue: the embedded queue is not in this version: use --queue kafka --kafka HOST:PORT",
-            ));
-        }
-    }
+/// How to reach Kafka.
+pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
     if settings.kafka.is_empty() {
         return Err(Failure::usage(
             "kafka: no bootstrap server is set: add --kafka HOST:PORT",
@@ -57,14 +41,34 @@ pub(super) fn queue(settings: &Settings) -> Result<kafka::Settings, Failure> {
     Ok(queue)
 }
 
+fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
+    Ok(match settings.store {
+        StoreKind::Cassandra => StoreOptions::Cassandra(Box::new(cassandra(settings)?)),
+        StoreKind::Embedded => {
+            let embedded = embedded::Settings::new(&settings.data_dir, settings.shape()?);
+            StoreOptions::Embedded(Box::new(embedded))
+        }
+    })
+}
+
+fn queue(settings: &Settings) -> Result<QueueOptions, Failure> {
+    Ok(match settings.queue_kind() {
+        QueueKind::Kafka => QueueOptions::Kafka(Box::new(kafka(settings)?)),
+        QueueKind::Embedded | QueueKind::Auto => {
+            QueueOptions::Embedded(settings.data_dir.join("queue"))
+        }
+    })
+}
+
 /// The parts of a node.
 pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
     Ok(app::Options {
         listen: settings.listen,
         name: settings.node_name.clone().unwrap_or_else(host_name),
         advertise: settings.advertise.clone(),
-        cassandra: store(settings)?,
-        kafka: queue(settings)?,
+        store: store(settings)?,
+        queue: queue(settings)?,
+        polled: settings.roles.contains(&Role::Controller),
         settings: context::Settings {
             scans: settings.roles.contains(&Role::Scanner),
             ..context::Settings::default()

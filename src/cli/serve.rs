@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{Exit, Failure, node};
@@ -23,14 +26,16 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();
     listen_for_signals(stop.clone(), settings.drain_timeout)?;
-    app::run(options, TimeSource::real(), Some(prometheus), stop)
-        .await
-        .map_err(|error| Failure::failed(format!("{error:#}")))?;
+    let (ready, _) = oneshot::channel();
+    app::run(options, TimeSource::real(), Some(prometheus), stop, ready).await?;
     Ok(Exit::Ok)
 }
 
 /// The first SIGTERM or SIGINT stops the node in order, the second one at once.
-fn listen_for_signals(stop: CancellationToken, drain_timeout: Duration) -> Result<(), Failure> {
+pub(super) fn listen_for_signals(
+    stop: CancellationToken,
+    drain_timeout: Duration,
+) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::spawn(async move {

@@ -6,9 +6,12 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Client, Error, json, transport::Call};
-use crate::http::dto::worker::{
-    ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
-    SettleResponse, SubscribeRequest, SubscribeResponse,
+use crate::http::dto::{
+    poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+    worker::{
+        ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
+        SettleResponse, SubscribeRequest, SubscribeResponse,
+    },
 };
 
 impl Client {
@@ -18,6 +21,23 @@ impl Client {
     /// See [`Error`]; repeating does no harm.
     pub async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
         self.worker_call("subscribe", request, self.limit).await
+    }
+
+    /// Waits for due tasks and claims them. `wait` is how long the service may take beside the ordinary limit: what the
+    /// request says. Dropping the call, or losing its answer on the way, releases what was claimed.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm.
+    pub async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
+        self.worker_call("poll", request, self.limit + wait).await
+    }
+
+    /// Ends the polls of a worker that wait: they are answered at once.
+    ///
+    /// # Errors
+    /// See [`Error`]; repeating does no harm.
+    pub async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        self.worker_call("leave", request, self.limit).await
     }
 
     /// Claims messages. Repeating a claim whose answer was lost is answered `held`: the service comes back to the task.

@@ -202,12 +202,18 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         name: "wheels",
         flag: "wheels",
-        form: Form::Number,
-        default: "16",
+        form: Form::Text,
+        default: "auto",
         value: "COUNT",
-        about: "Wheels that `init` creates: a power of two up to 4096. Fixed afterwards.",
-        why: "Wheels are what nodes share the work by; 16 keep a few nodes busy and cost 16 small writes a tick.",
-        set: |s, text| put(&mut s.wheels, number(text, 1, 4096)),
+        about: "Wheels that a new store gets: auto or a power of two up to 4096. Fixed afterwards.",
+        why: "auto is 16 in a store that nodes share, which keeps a few nodes busy at 16 small writes a tick, and 4 embedded.",
+        set: |s, text| {
+            let wheels = match text.trim() {
+                "auto" => Ok(None),
+                wheels => number(wheels, 1, 4096).map(Some),
+            };
+            put(&mut s.wheels, wheels)
+        },
     },
     Key {
         name: "tick",
@@ -215,7 +221,7 @@ pub(super) const KEYS: &[Key] = &[
         form: Form::Text,
         default: "1s",
         value: "DURATION",
-        about: "Length of a tick that `init` sets: 100ms to 60s. Fixed afterwards.",
+        about: "Length of a tick in a new store: 100ms to 60s. Fixed afterwards.",
         why: "Precision does not come from the tick (tasks are read ahead and fired to the millisecond); a shorter one costs more writes.",
         set: |s, text| put(&mut s.tick, duration(text, Duration::from_secs(60))),
     },
@@ -225,7 +231,7 @@ pub(super) const KEYS: &[Key] = &[
         form: Form::Number,
         default: "100000000",
         value: "COUNT",
-        about: "Slots of a wheel that `init` sets. Fixed afterwards.",
+        about: "Slots of a wheel in a new store. Fixed afterwards.",
         why: "Three years of ticks before a slot is used again; it bounds no horizon.",
         set: |s, text| put(&mut s.slots, number(text, 2, 1_000_000_000_000)),
     },
@@ -263,10 +269,10 @@ pub(super) const KEYS: &[Key] = &[
         name: "log",
         flag: "log",
         form: Form::Text,
-        default: "info,scylla=warn",
+        default: "info,scylla=warn,fjall=warn,lsm_tree=warn",
         value: "FILTER",
         about: "Which log lines are written: a level, or levels by module (info,tickwheel=debug).",
-        why: "Changes of state and what went wrong; never a line per task. The driver's own chatter is left out.",
+        why: "Changes of state and what went wrong; never a line per task. The chatter of driver and database is left out.",
         set: |s, text| put(&mut s.log, log_filter(text)),
     },
     Key {

@@ -116,11 +116,11 @@ pub struct Settings {
     pub kafka: Vec<String>,
     /// Copies that `init` asks for; none: as many as there are nodes, up to three.
     pub replication_factor: Option<u16>,
-    /// Wheels that `init` creates.
-    pub wheels: u16,
-    /// Tick that `init` sets.
+    /// Wheels that a new store gets; none: by its kind.
+    pub wheels: Option<u16>,
+    /// Tick of a new store.
     pub tick: Duration,
-    /// Slots of each wheel that `init` sets.
+    /// Slots of each wheel of a new store.
     pub slots: i64,
     /// Partitions of a callback's topics.
     pub partitions: u16,
@@ -253,7 +253,11 @@ impl Settings {
         if self.slots < 2 {
             return Err(invalid("slots", "must be at least 2".to_owned()));
         }
-        Shape::new(self.wheels, tick, self.slots)
+        let wheels = self.wheels.unwrap_or(match self.store {
+            StoreKind::Cassandra => 16,
+            StoreKind::Embedded => 4,
+        });
+        Shape::new(wheels, tick, self.slots)
             .ok_or_else(|| invalid("wheels", "must be a power of two from 1 to 4096".to_owned()))
     }
 
@@ -326,7 +330,7 @@ fn blank() -> Settings {
         keyspace: String::new(),
         kafka: Vec::new(),
         replication_factor: None,
-        wheels: 1,
+        wheels: None,
         tick: Duration::ZERO,
         slots: 0,
         partitions: 1,

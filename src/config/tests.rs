@@ -37,7 +37,7 @@ fn a_flag_goes_before_the_environment_before_the_file_before_the_default() {
     });
     let settings = settings.unwrap();
     assert_eq!(settings.listen.port(), 3);
-    assert_eq!(settings.wheels, 64);
+    assert_eq!(settings.wheels, Some(64));
     assert_eq!(settings.keyspace, "file");
     assert_eq!(settings.slots, 100_000_000);
 }

@@ -31,6 +31,14 @@ pub enum Fault {
         /// When trying again makes sense.
         retry_after: Duration,
     },
+    /// The store has no room for new tasks; those that it has fire on time. The request had no effect.
+    #[error("{reason}")]
+    Full {
+        /// How full, and what to do.
+        reason: String,
+        /// When trying again makes sense.
+        retry_after: Duration,
+    },
     /// It is not known whether the request had an effect.
     #[error("it is not known whether the request took effect: {reason}")]
     Unknown {
@@ -191,6 +199,8 @@ pub struct ClaimRequest {
     pub expected_attempt: u32,
     /// The task, when the worker has the message at hand: saves a read.
     pub spec: Option<Arc<Spec>>,
+    /// When the message was handed to the queue, when the worker has it at hand.
+    pub published: Option<Millis>,
     /// Return the content, too.
     pub with_content: bool,
 }

@@ -118,6 +118,7 @@ impl Claimer {
                 expected_attempt: request.expected_attempt,
                 worker: worker.to_owned(),
                 heartbeat,
+                published: request.published,
             };
             state::next(request.id, row, &spec, event, now, nonce)
         };

@@ -11,8 +11,8 @@ use crate::{
         time::{Millis, Tick, TickLength},
         wheel::Shape,
     },
-    queue::Publisher,
-    store::{self, Store},
+    queue::{Publisher, Subscriptions},
+    store::{self, Store, Underway},
     time_source::TimeSource,
 };
 
@@ -56,8 +56,12 @@ pub struct Context {
     pub address: String,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// The same store, when it is this node's alone and the queue forgets what it holds when the process ends.
+    pub underway: Option<Arc<dyn Underway>>,
     /// The queue.
     pub publisher: Arc<dyn Publisher>,
+    /// Makes consumers for workers that poll; none on a node that does not consume for them (role `controller`).
+    pub subscriptions: Option<Arc<dyn Subscriptions>>,
     /// Clocks and randomness.
     pub time: TimeSource,
     /// Constants of the clock protocol.
@@ -98,9 +102,18 @@ impl Context {
 
 impl From<store::Error> for Fault {
     fn from(error: store::Error) -> Self {
-        Self::Unavailable {
-            reason: error.to_string(),
-            retry_after: Duration::from_secs(1),
+        let reason = error.to_string();
+        match error {
+            store::Error::Full { .. } => Self::Full {
+                reason,
+                retry_after: Duration::from_secs(30),
+            },
+            store::Error::Unavailable { .. }
+            | store::Error::Corrupt { .. }
+            | store::Error::Unsuitable { .. } => Self::Unavailable {
+                reason,
+                retry_after: Duration::from_secs(1),
+            },
         }
     }
 }

@@ -285,7 +285,7 @@ pub(super) fn view_of_row(row: TaskRow, heartbeat: Option<Heartbeat>, now: Milli
         state,
         start: row.detail.start,
         effective_start,
-        fire_time: None,
+        fire_time: row.detail.fire_time,
         claim_time: row.detail.claim_time,
         end_time: row.detail.end_time,
         attempt: row.attempt,

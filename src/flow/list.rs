@@ -176,9 +176,10 @@ impl Lister {
         let rows_max = (2 * found.room() / wheels).clamp(16, limits::PAGE_ROWS_MAX);
         // A wheel that lags begins earlier than the others, which have nothing there.
         let begins = |wheel: &WheelNumber| {
+            let behind = at.behind.within(*wheel);
             let erased = clocks.get(wheel).map(|clock| clock.erased);
-            erased.map_or(at.behind, |erased| {
-                at.behind.max(Key::behind(shape.tick().end_of(erased)))
+            erased.map_or(behind, |erased| {
+                behind.max(Key::behind(shape.tick().end_of(erased)))
             })
         };
         let ranges = shape.all_wheels().map(|wheel| RangeScan {

@@ -99,7 +99,7 @@ impl Looker {
         results
     }
 
-    async fn known(
+    pub(super) async fn known(
         &self,
         ids: &[TaskId],
     ) -> Result<(Vec<Option<TaskRow>>, HashMap<TaskId, Heartbeat>), Fault> {

@@ -19,6 +19,7 @@
 //! - [`clock`]: swap, then read; acknowledge, then move `fired`; delete, then move `erased`.
 //! - [`look`]: successor, then publication.
 //! - [`claim`], [`settle`], [`change`]: one conditional write is the decision ([`swap`]).
+//! - [`poll`]: claim, then answer; an answer that is not taken is released.
 
 pub mod api;
 pub mod change;
@@ -36,8 +37,10 @@ pub mod members;
 pub mod near;
 pub mod node;
 pub mod place;
+pub mod poll;
 mod publish;
 mod read;
+pub mod recover;
 pub mod register;
 pub mod send;
 pub mod service;
@@ -46,3 +49,6 @@ pub mod stages;
 pub mod swap;
 mod term;
 pub mod topics;
+
+/// Target of the events in a task's life, below the default level: a line for each task is for trying things out.
+pub const TASK_EVENTS: &str = "tickwheel::task";

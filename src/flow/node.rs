@@ -7,8 +7,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
     find::Finder, hand::Hands, list::Lister, look::Looker, members::Members, near::Near,
-    place::Placer, register::Registrar, send::Sender, service::Service, settle::Settler,
-    stages::Stages, swap::Mover,
+    place::Placer, poll::Poller, recover::Recovery, register::Registrar, send::Sender,
+    service::Service, settle::Settler, stages::Stages, swap::Mover,
 };
 
 /// A running node.
@@ -43,6 +43,16 @@ impl Node {
             sender.clone(),
             mover.clone(),
         );
+        let recovery = ctx.underway.clone().map(|underway| {
+            let recovery = Recovery {
+                ctx: Arc::clone(&ctx),
+                hands: hands.clone(),
+                looker: looker.clone(),
+                sender: sender.clone(),
+                near: near.clone(),
+            };
+            (recovery, underway)
+        });
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages::new(
             Arc::clone(&ctx),
@@ -61,22 +71,29 @@ impl Node {
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
-        node.rest
-            .spawn(members.clone().run(node.stop_members.clone()));
+        node.rest.spawn(members.run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
+        if let Some((recovery, underway)) = recovery {
+            node.rest.spawn(recovery.run(underway, node.stop.clone()));
+        }
         if ctx.settings.scans {
-            for wheel in ctx.shape().all_wheels() {
-                let clock = Clock::new(
-                    Arc::clone(&ctx),
-                    hands.clone(),
-                    members.clone(),
-                    stages.clone(),
-                    wheel,
-                );
-                node.clocks.spawn(clock.run(node.stop.clone()));
-            }
+            node.scan(&hands, &stages);
         }
         node
+    }
+
+    /// Starts a clock for each wheel.
+    fn scan(&self, hands: &Hands, stages: &Stages) {
+        for wheel in self.ctx.shape().all_wheels() {
+            let clock = Clock::new(
+                Arc::clone(&self.ctx),
+                hands.clone(),
+                self.members.clone(),
+                stages.clone(),
+                wheel,
+            );
+            self.clocks.spawn(clock.run(self.stop.clone()));
+        }
     }
 
     /// Returns what requests go to.
@@ -85,14 +102,23 @@ impl Node {
         Arc::clone(&self.service)
     }
 
-    /// Announces that the node is about to stop: `/readyz` fails from now on, and it takes no more wheels.
+    /// Announces that the node is about to stop: `/readyz` fails from now on, it takes no more wheels, and polls that wait
+    /// are answered.
     pub fn leave(&self) {
         self.members.leave();
+        if let Some(poller) = &self.service.poller {
+            poller.leave();
+        }
     }
 
-    /// Stops in order: leaves the wheels (others take them at once), sends what is near, leaves the list, closes the queue.
+    /// Stops in order: ends the polls, leaves the wheels (others take them at once), sends what is near, leaves the list,
+    /// closes the queue.
     pub async fn stop(self, limit: Duration) {
         self.leave();
+        if let Some(poller) = &self.service.poller {
+            // First: what it releases is published by the stages below.
+            self.ended(poller.stopped(), limit, "polls").await;
+        }
         self.stop.cancel();
         self.clocks.close();
         self.ended(self.clocks.wait(), limit, "clocks").await;
@@ -123,6 +149,11 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
+    let claimer = Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed));
+    let settler = Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed);
+    let subscriptions = ctx().subscriptions.clone();
+    let poller = subscriptions
+        .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
@@ -134,10 +165,11 @@ fn service(
             mover.clone(),
             finder.clone(),
         ),
-        claimer: Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed)),
-        settler: Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed),
+        claimer,
+        settler,
         lister: Lister::new(ctx()),
         finder,
         members: members.clone(),
+        poller,
     }
 }

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use super::{
+    TASK_EVENTS,
     api::{Fault, NewTask, TaskView},
     context::Context,
     find,
@@ -65,6 +66,9 @@ impl Registrar {
 
     /// Registers tasks; one result per task, in order. What is returned is durable.
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
+        if let Err(full) = self.ctx.store.room() {
+            return vec![Err(full.into()); tasks.len()];
+        }
         let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
         let incoming: Vec<Incoming> = tasks
             .into_iter()
@@ -222,6 +226,8 @@ impl Registrar {
             Some(fault) => Err(fault),
             None => {
                 self.topics.expect(&task.spec);
+                let due_in_ms = task.start.0 - self.ctx.now().0;
+                tracing::debug!(target: TASK_EVENTS, task = %task.id, to = task.spec.target.name(), due_in_ms, "registered");
                 metrics::counter!("tickwheel_tasks_registered_total", "target" => target)
                     .increment(1);
                 Ok(find::unwritten_view(task.id, &task.spec, task.start))

@@ -11,7 +11,7 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::context::Context;
+use super::{TASK_EVENTS, context::Context};
 use crate::{
     model::{
         ids::TaskId,
@@ -208,6 +208,8 @@ impl Gauges {
     }
 
     fn observe(&self, sending: &Sending, fired: Millis) {
+        let late_ms = fired.0 - sending.start.0;
+        tracing::debug!(target: TASK_EVENTS, task = %sending.id, to = sending.spec.target.name(), late_ms, "fired");
         match sending.spec.target {
             Target::Callback { .. } => self.callback.increment(1),
             Target::Kafka { .. } => self.kafka.increment(1),

@@ -13,6 +13,7 @@ use super::{
     find::Finder,
     list::{Cursor, Filter, Lister, TaskPage},
     members::Members,
+    poll::{Handout, PollRequest, Poller, Refusal},
     register::Registrar,
     settle::Settler,
 };
@@ -42,6 +43,7 @@ pub struct Service {
     pub(super) claimer: Claimer,
     pub(super) settler: Settler,
     pub(super) members: Members,
+    pub(super) poller: Option<Arc<Poller>>,
 }
 
 impl Service {
@@ -133,6 +135,24 @@ impl Service {
     /// Claims messages for a worker; one answer per message, in order.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         self.claimer.claim(worker, requests).await
+    }
+
+    /// Waits for due tasks and claims them for a worker; none when there was none in time.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn poll(&self, request: PollRequest) -> Result<Handout, Refusal> {
+        match &self.poller {
+            Some(poller) => poller.poll(request).await,
+            None => Err(Refusal::NoRole),
+        }
+    }
+
+    /// Answers the polls of a worker that wait at this node with nothing: it is about to stop, and takes no more tasks.
+    pub fn dismiss(&self, worker: &str) {
+        if let Some(poller) = &self.poller {
+            poller.dismiss(worker);
+        }
     }
 
     /// Records signs of life; one answer per attempt, in order.

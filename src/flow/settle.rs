@@ -9,6 +9,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
+    TASK_EVENTS,
     api::{Fault, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest},
     claimed::ClaimedRows,
     context::Context,
@@ -104,6 +105,7 @@ impl Settler {
         fresh: bool,
     ) -> SettleAnswer {
         let outcome = outcome_name(&request.outcome);
+        let (id, attempt) = (request.id, request.attempt);
         let answer = match self.try_settle(request, row, fresh).await {
             Ok(answer) => answer,
             Err(fault) => SettleAnswer::Fault(fault),
@@ -114,6 +116,7 @@ impl Settler {
             "refused"
         };
         metrics::counter!("tickwheel_settles_total", "outcome" => counted).increment(1);
+        tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, "settled");
         answer
     }
 

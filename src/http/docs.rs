@@ -16,7 +16,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::{
     Api,
     error::{Code, Error},
-    health, list, metrics, tasks, worker,
+    health, list, metrics, poll, tasks, worker,
 };
 
 #[derive(OpenApi)]
@@ -35,6 +35,8 @@ use super::{
         tasks::cancel,
         tasks::reschedule,
         tasks::run,
+        poll::poll,
+        poll::leave,
         worker::subscribe,
         worker::claim,
         worker::heartbeat,

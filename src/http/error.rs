@@ -39,8 +39,14 @@ pub enum Code {
     UnsupportedMediaType,
     /// A bug of ours.
     Internal,
+    /// A limit of the node is reached.
+    TooManyRequests,
+    /// The node does not do this: another one does.
+    RoleMissing,
     /// A part of the service is away.
     Unavailable,
+    /// The store has no room for new tasks.
+    StoreFull,
     /// It is not known whether the request took effect; it may be repeated.
     OutcomeUnknown,
     /// It is not known whether the task was registered; repeating may register it twice.
@@ -49,7 +55,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -62,7 +68,10 @@ impl Code {
         Self::TooLarge,
         Self::UnsupportedMediaType,
         Self::Internal,
+        Self::TooManyRequests,
+        Self::RoleMissing,
         Self::Unavailable,
+        Self::StoreFull,
         Self::OutcomeUnknown,
         Self::RegistrationUnknown,
     ];
@@ -83,7 +92,10 @@ impl Code {
             Self::TooLarge => "too_large",
             Self::UnsupportedMediaType => "unsupported_media_type",
             Self::Internal => "internal",
+            Self::TooManyRequests => "too_many_requests",
+            Self::RoleMissing => "role_missing",
             Self::Unavailable => "unavailable",
+            Self::StoreFull => "store_full",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::RegistrationUnknown => "registration_unknown",
         }
@@ -105,7 +117,10 @@ impl Code {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
+            // So that clients and load balancers try the next node.
+            Self::RoleMissing | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
     }
@@ -126,7 +141,10 @@ impl Code {
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "The body is not announced as JSON",
             Self::Internal => "A bug in the service",
+            Self::TooManyRequests => "Too many requests",
+            Self::RoleMissing => "This node does not do that",
             Self::Unavailable => "A part of the service is away",
+            Self::StoreFull => "The store has no room for new tasks",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
             Self::RegistrationUnknown => "It is not known whether the task was registered",
         }
@@ -137,7 +155,12 @@ impl Code {
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::RequestTimeout | Self::Unavailable | Self::OutcomeUnknown
+            Self::RequestTimeout
+                | Self::TooManyRequests
+                | Self::RoleMissing
+                | Self::Unavailable
+                | Self::StoreFull
+                | Self::OutcomeUnknown
         )
     }
 
@@ -171,8 +194,15 @@ impl Code {
                 "Send `content-type: application/json`, without content encoding."
             }
             Self::Internal => "Report it with the trace id.",
+            Self::TooManyRequests => {
+                "Try again after the time in the Retry-After header, or at another node; the detail names the limit."
+            }
+            Self::RoleMissing => "Ask a node that has the role that the detail names.",
             Self::Unavailable => {
                 "Try again after the time in the Retry-After header; the request had no effect."
+            }
+            Self::StoreFull => {
+                "Tell the operator; try again later. Tasks that were acknowledged before fire on time."
             }
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",
@@ -309,6 +339,10 @@ impl From<Fault> for Error {
                 retry_after: Some(retry_after),
                 ..Self::new(Code::Unavailable, detail)
             },
+            Fault::Full { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::StoreFull, detail)
+            },
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
         }
     }
@@ -336,6 +370,14 @@ mod tests {
         let response = error.into_response();
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[header::RETRY_AFTER], "2");
+        let error = Error::from(Fault::Full {
+            reason: "3 MiB are free".to_owned(),
+            retry_after: Duration::from_secs(30),
+        });
+        assert_eq!(
+            (error.code, error.code.status().as_u16()),
+            (Code::StoreFull, 507)
+        );
         let error = Error::from(Fault::Unknown {
             reason: "timed out".to_owned(),
         });

@@ -15,6 +15,7 @@ pub mod health;
 mod list;
 mod metrics;
 mod observe;
+mod poll;
 mod serve;
 mod tasks;
 mod worker;
@@ -47,6 +48,8 @@ pub struct Options {
     pub prometheus: Option<PrometheusHandle>,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
+    /// Whether there is a Kafka that `kafka` targets can go to.
+    pub has_kafka: bool,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,
 }
@@ -59,6 +62,7 @@ impl Options {
             time,
             prometheus: None,
             content_bytes_max: CONTENT_BYTES_MAX_DEFAULT,
+            has_kafka: true,
             shutdown,
         }
     }

@@ -275,6 +275,7 @@ fn context(api: &Api, headers: &HeaderMap) -> Context {
     Context {
         now: api.options.time.now(),
         content_bytes_max: api.options.content_bytes_max,
+        has_kafka: api.options.has_kafka,
         trace_parent: headers::trace_parent(headers).map(str::to_owned),
     }
 }

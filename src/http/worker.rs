@@ -25,6 +25,7 @@ use super::{
         worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
     },
     error::Error,
+    poll,
 };
 use crate::{
     flow::api,
@@ -34,6 +35,8 @@ use crate::{
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
+        .route("/v1/worker/poll", post(poll::poll))
+        .route("/v1/worker/leave", post(poll::leave))
         .route("/v1/worker/subscribe", post(subscribe))
         .route("/v1/worker/claim", post(claim))
         .route("/v1/worker/heartbeat", post(heartbeat))

@@ -320,6 +320,18 @@ fn handed(to: ClockRow, owner: NodeId, rules: &Rules, s: &Situation) -> ClockRow
     }
 }
 
+/// The row once its owner is known to be dead, by a lock that only one process can hold: nobody waits for its lease.
+#[must_use]
+pub fn freed(row: &ClockRow, now: Millis) -> ClockRow {
+    ClockRow {
+        version: row.version + 1,
+        owner: NodeId::NOBODY,
+        lease_until: now,
+        wall: now,
+        ..*row
+    }
+}
+
 fn apart(a: Millis, b: Millis) -> Duration {
     a.since(b).max(b.since(a))
 }

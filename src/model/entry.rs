@@ -97,6 +97,19 @@ impl Key {
         }
     }
 
+    /// Returns the place in this wheel's order that this key has in the order of all wheels: behind it lie the same keys of
+    /// the wheel. A bound stays as it is.
+    #[must_use]
+    pub fn within(self, wheel: WheelNumber) -> Self {
+        if self == Self::behind(self.due) || self.wheel() == wheel {
+            return self;
+        }
+        Self {
+            id: self.id.within(wheel),
+            ..self
+        }
+    }
+
     /// Returns the wheel.
     #[must_use]
     pub fn wheel(&self) -> WheelNumber {
@@ -303,6 +316,32 @@ pub fn decide(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> De
             unless_queued_since: None,
         }),
         Kind::Look { published } => look(entry, known, now, grid, published),
+    }
+}
+
+/// Decides what a node owes a task whose look it finds at its start, when everything that was in a queue or in memory is
+/// gone with the process before it: the publication, now or at its time. Its look stands as it is.
+#[must_use]
+pub fn resume(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Option<Publish> {
+    let owed = |start, generation, expected_attempt| Publish {
+        generation,
+        expected_attempt,
+        start,
+        look_at: None,
+        unless_queued_since: None,
+    };
+    match (decide(entry, known, now, shape), known.row) {
+        (Decision::Publish(publish), _) => Some(owed(
+            publish.start,
+            publish.generation,
+            publish.expected_attempt,
+        )),
+        (Decision::LookAgain { .. }, None) => Some(owed(entry.key.id.first_start(), 0, 0)),
+        (Decision::LookAgain { .. }, Some(row)) if row.state != State::Claimed => {
+            Some(owed(row.next, row.generation, row.attempt))
+        }
+        (Decision::LookAgain { .. }, Some(_))
+        | (Decision::Drop | Decision::End { .. } | Decision::EndSteps, _) => None,
     }
 }
 

@@ -71,6 +71,7 @@ fn a_look_that_lost_to_a_snooze_does_not_end_the_next_attempt() {
         expected_attempt: 3,
         worker: "w".to_owned(),
         heartbeat: None,
+        published: None,
     };
     let running = applied(&waiting, claim, NOW.after(SECOND));
     let again = next(
@@ -261,6 +262,7 @@ fn check(case: &Case, decision: &Decision, spec: &Arc<Spec>) {
                 expected_attempt: publish.expected_attempt,
                 worker: "w".to_owned(),
                 heartbeat: case.heartbeat,
+                published: None,
             };
             let claimed = next(id(), case.row.as_ref(), spec, claim, case.now, Uuid::nil());
             assert!(claimed.is_ok(), "what is published can be claimed");

@@ -46,6 +46,8 @@ pub enum Event {
         worker: String,
         /// Last sign of life of the attempt before, if there is one.
         heartbeat: Option<Millis>,
+        /// When the message was handed to the queue, if it says so.
+        published: Option<Millis>,
     },
     /// The worker of `attempt` reports how it ended.
     Settle {

@@ -71,6 +71,7 @@ pub(super) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
         detail: Detail {
             spec: Arc::clone(spec),
             start: START,
+            fire_time: None,
             claim_time: None,
             end_time: None,
             worker: String::new(),

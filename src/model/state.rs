@@ -83,6 +83,8 @@ pub struct Detail {
     pub spec: Arc<Spec>,
     /// Its start time: of the registration, or of the last reschedule.
     pub start: Millis,
+    /// When the message of its last claim was handed to the queue.
+    pub fire_time: Option<Millis>,
     /// When it was claimed last.
     pub claim_time: Option<Millis>,
     /// When it became terminal.
@@ -202,7 +204,16 @@ pub fn next(
         return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
-    let row = match (state, event) {
+    let row = moved(base, event, now)?;
+    let last = last.max(looked_at_until(id, acts_until.max(row.next)));
+    let row = TaskRow { nonce, last, ..row };
+    let ttl = terminal_ttl(&row, now);
+    Ok(Transition { expect, row, ttl })
+}
+
+/// The row after the event, but for what every transition writes.
+fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
+    Ok(match (base.state, event) {
         (
             _,
             Event::Claim {
@@ -210,8 +221,15 @@ pub fn next(
                 expected_attempt,
                 worker,
                 heartbeat,
+                published,
             },
-        ) => claim(base, generation, expected_attempt, worker, heartbeat, now)?,
+        ) => claim(
+            base,
+            (generation, expected_attempt),
+            (worker, published),
+            heartbeat,
+            now,
+        )?,
         (
             State::Claimed,
             Event::Settle {
@@ -237,12 +255,8 @@ pub fn next(
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
             event,
-        ) => return Err(after_the_end(state, &event)),
-    };
-    let last = last.max(looked_at_until(id, acts_until.max(row.next)));
-    let row = TaskRow { nonce, last, ..row };
-    let ttl = terminal_ttl(&row, now);
-    Ok(Transition { expect, row, ttl })
+        ) => return Err(after_the_end(base.state, &event)),
+    })
 }
 
 /// Why nothing applies to a terminal task.
@@ -271,6 +285,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
         detail: Detail {
             spec: Arc::clone(spec),
             start,
+            fire_time: None,
             claim_time: None,
             end_time: None,
             worker: String::new(),
@@ -282,9 +297,8 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
 
 fn claim(
     base: TaskRow,
-    generation: u32,
-    expected_attempt: u32,
-    worker: String,
+    (generation, expected_attempt): (u32, u32),
+    (worker, published): (String, Option<Millis>),
     heartbeat: Option<Millis>,
     now: Millis,
 ) -> Result<TaskRow, Refusal> {
@@ -321,6 +335,7 @@ fn claim(
         next: lease_end,
         detail: Detail {
             worker,
+            fire_time: published,
             claim_time: Some(now),
             ..base.detail
         },

@@ -57,6 +57,7 @@ fn event_of((kind, _, number): (u8, i64, u32), row: Option<&TaskRow>, now: Milli
         0..=3 => Event::Claim {
             generation: off(generation),
             expected_attempt: if kind == 0 { off(attempt) } else { attempt },
+            published: None,
             worker: "w".to_owned(),
             heartbeat: beat,
         },

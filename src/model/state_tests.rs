@@ -19,6 +19,7 @@ fn claim_of(generation: u32, expected_attempt: u32) -> Event {
         expected_attempt,
         worker: "w".to_owned(),
         heartbeat: None,
+        published: None,
     }
 }
 
@@ -322,6 +323,7 @@ fn a_sign_of_life_keeps_others_away_until_it_is_old() {
             expected_attempt: 1,
             worker: "w".to_owned(),
             heartbeat: beat,
+            published: None,
         };
         let abandoned = Event::Abandoned {
             attempt: 1,

@@ -26,6 +26,15 @@ pub enum Target {
 }
 
 impl Target {
+    /// Returns the callback's or the topic's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Callback { name } => name,
+            Self::Kafka { topic, .. } => topic,
+        }
+    }
+
     /// Tells whether the task is claimed and settled (and therefore looked at until it is terminal).
     #[must_use]
     pub const fn is_tracked(&self) -> bool {

@@ -8,17 +8,19 @@
 //!   rebalance what was not handled is delivered again, perhaps together with what was.
 //! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure), never fails.
 
-use std::{borrow::Cow, collections::HashMap, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::model::{time::Millis, wheel::WheelNumber};
 
+pub mod embedded;
 pub mod kafka;
 pub mod low_water;
 pub mod memory;
 pub mod message;
+pub mod turns;
 
 /// Which partition a record goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +32,9 @@ pub enum Partition {
     /// Whatever the key's hash says.
     ByKey,
 }
+
+/// Headers of a record, in order; a name may come more than once.
+pub type Headers = Vec<(Cow<'static, str>, Bytes)>;
 
 /// A record to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +50,7 @@ pub struct Record {
     /// The value; never null.
     pub value: Bytes,
     /// The headers, in order.
-    pub headers: Vec<(Cow<'static, str>, Bytes)>,
+    pub headers: Headers,
 }
 
 impl Record {
@@ -136,8 +141,8 @@ pub struct Delivery {
     pub key: Option<Bytes>,
     /// The value.
     pub value: Bytes,
-    /// The headers.
-    pub headers: HashMap<String, Bytes>,
+    /// The headers, in order.
+    pub headers: Headers,
 }
 
 /// The consuming side: one member of one consumer group.
@@ -152,4 +157,11 @@ pub trait Consumer: Send {
     fn handled(&mut self, deliveries: &[(String, i32, i64)]);
     /// Stops receiving, commits what was handled and leaves the group, so that others take over at once.
     async fn close(&mut self);
+}
+
+/// Makes consumers: for parts of a node that consume for others, whatever the queue.
+#[async_trait]
+pub trait Subscriptions: Send + Sync {
+    /// Returns a new member of a group, which receives what is in the topics; those named first are the more urgent ones.
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error>;
 }

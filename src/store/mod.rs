@@ -34,6 +34,7 @@ use crate::{
 };
 
 pub mod cassandra;
+pub mod embedded;
 pub mod memory;
 mod range;
 pub mod row;
@@ -49,6 +50,12 @@ pub enum Error {
         /// What was attempted, as a verb phrase.
         operation: &'static str,
         /// What happened.
+        reason: String,
+    },
+    /// It has no room for new work, while it goes on with what is there: new work is taken again once there is room.
+    #[error("the store is full: {reason}")]
+    Full {
+        /// How full, and what to do.
         reason: String,
     },
     /// What it holds cannot be understood: someone must look.
@@ -205,6 +212,11 @@ pub trait WheelStore: Send + Sync {
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
     /// Sets something aside.
     async fn park(&self, parked: &Parked) -> Result<(), Error>;
+    /// Fails with [`Error::Full`] while new work would be refused; asked before a task is taken whose first record does
+    /// not show that it is new. A hint: nothing by default.
+    fn room(&self) -> Result<(), Error> {
+        Ok(())
+    }
     /// Returns what was set aside on the day of `at`, oldest first, at most `max`.
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error>;
 }
@@ -281,6 +293,20 @@ pub trait NodeStore: Send + Sync {
     async fn remove_node(&self, node: NodeId) -> Result<(), Error>;
     /// Lists the rows.
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error>;
+}
+
+/// A store that belongs to one process alone and can list the tasks that are under way: those that have a look.
+///
+/// What its process kept in memory, an embedded queue above all, is rebuilt from it at start.
+#[async_trait]
+pub trait Underway: Store {
+    /// Reads the looks of a wheel behind a key, in key order, at most `rows_max`.
+    async fn looks(
+        &self,
+        wheel: WheelNumber,
+        behind: Option<Key>,
+        rows_max: usize,
+    ) -> Result<Page, Error>;
 }
 
 /// A store.

@@ -3,6 +3,7 @@
 //! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Metrics are recorded anywhere with the `metrics` macros
 //! and rendered by [`crate::http`] at `/metrics`; [`table`] lists all of them.
 
+mod short;
 pub mod table;
 
 use std::{io::IsTerminal as _, time::Duration};
@@ -21,6 +22,8 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+    /// For somebody who tries the service out: time of day, what happened, no module.
+    Short,
 }
 
 /// Why telemetry could not be set up.
@@ -59,6 +62,7 @@ pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
     let registry = tracing_subscriber::registry().with(filter);
     match format {
         LogFormat::Text => registry.with(lines).try_init()?,
+        LogFormat::Short => registry.with(lines.event_format(short::Short)).try_init()?,
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init()?,
     }
     Ok(())

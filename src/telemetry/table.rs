@@ -84,6 +84,26 @@ pub const METRICS: &[Metric] = &[
         &[],
         "From the due time to the claim by a worker.",
     ),
+    seconds(
+        "tickwheel_poll_lag_seconds",
+        &[],
+        "From the due time to the answer of the poll that hands the task out.",
+    ),
+    gauge(
+        "tickwheel_polls_waiting",
+        &[],
+        "Polls of workers that wait at this node.",
+    ),
+    gauge(
+        "tickwheel_poll_buffered_tasks",
+        &[],
+        "Tasks received for polls and not claimed yet.",
+    ),
+    counter(
+        "tickwheel_poll_released_total",
+        &[],
+        "Claimed tasks released because the worker that had polled them was gone.",
+    ),
     counter(
         "tickwheel_ticks_total",
         &["result"],
@@ -140,6 +160,36 @@ pub const METRICS: &[Metric] = &[
         "Entries put further on because their topic is missing or silent.",
     ),
     seconds(
+        "tickwheel_store_commit_duration_seconds",
+        &[],
+        "Time of a commit of the embedded store, its sync included.",
+    ),
+    counter(
+        "tickwheel_store_rows_written_total",
+        &[],
+        "Rows that the embedded store wrote; over the number of commits it is the size of a group.",
+    ),
+    counter(
+        "tickwheel_store_stalls_total",
+        &[],
+        "Commits of the embedded store that took more than 100 ms.",
+    ),
+    counter(
+        "tickwheel_store_reopens_total",
+        &[],
+        "Times that the embedded store was opened anew after a failed write.",
+    ),
+    gauge(
+        "tickwheel_store_free_bytes",
+        &[],
+        "Space that is free where the embedded store lies.",
+    ),
+    gauge(
+        "tickwheel_store_disk_bytes",
+        &[],
+        "Space that the embedded store takes.",
+    ),
+    seconds(
         "tickwheel_store_operation_duration_seconds",
         &["op"],
         "Duration of store operations.",
@@ -153,6 +203,11 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_queue_publish_errors_total",
         &["kind"],
         "Publications that failed.",
+    ),
+    counter(
+        "tickwheel_queue_overflowed_total",
+        &[],
+        "Records that the embedded queue wrote to disk because workers are behind.",
     ),
     seconds(
         "tickwheel_callback_duration_seconds",

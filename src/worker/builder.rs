@@ -132,7 +132,9 @@ impl Builder {
             return setup("no callback is given: add one with `callback(name, function)`");
         }
         let Some(source) = self.source else {
-            return setup("no source is given: add one with `source(Source::kafka(brokers))`");
+            return setup(
+                "no source is given: add one with `source(Source::poll(server))` or `source(Source::kafka(brokers))`",
+            );
         };
         let concurrency = self.concurrency.unwrap_or(CONCURRENCY_DEFAULT);
         if !(1..=CONCURRENCY_MAX).contains(&concurrency) {
@@ -143,8 +145,20 @@ impl Builder {
         let time = self.time.unwrap_or_else(TimeSource::real);
         let mut servers = self.servers;
         if servers.is_empty() {
-            servers.push(SERVER_DEFAULT.to_owned());
+            servers.push(match &source {
+                Source::Poll(servers) => servers.clone(),
+                Source::Kafka(_) | Source::Consumers(_) => SERVER_DEFAULT.to_owned(),
+            });
         }
+        let poll_server = match (&source, &self.server) {
+            // Polls have connections of their own, and stick to the server that answered one.
+            (Source::Poll(servers), None) => {
+                let servers = std::slice::from_ref(servers);
+                Some(Arc::new(Client::with_time(servers, time.clone())?) as Arc<dyn Server>)
+            }
+            (Source::Poll(_), Some(server)) => Some(Arc::clone(server)),
+            (Source::Kafka(_) | Source::Consumers(_), _) => None,
+        };
         let (server, heart_server, place) = match self.server {
             Some(server) => (Arc::clone(&server), server, Place::SameRuntime),
             // Connections belong to the runtime that opened them: the heartbeats have their own.
@@ -159,6 +173,7 @@ impl Builder {
             callbacks: self.callbacks,
             source,
             server,
+            poll_server,
             heart_server,
             place,
             concurrency,

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     attempt::{Attempt, Key},
     intake::Waiting,
     job::{Job, Raw},
+    poller::content,
     server::Server,
 };
 use crate::{
@@ -20,7 +20,7 @@ use crate::{
             ClaimItem, ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, View,
         },
     },
-    model::{task::Content, time::Millis},
+    model::time::Millis,
     time_source::{Moment, TimeSource},
 };
 
@@ -143,25 +143,9 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         trace_parent: None,
         payload: Raw::default(),
     };
+    // It came with the message, or with the claim of a message that was sent without.
     let content = spec.content().cloned().unwrap_or_else(|| content(task));
     Verdict::Run(Arc::new(attempt), Box::new(job.with_content(content)))
-}
-
-/// Reads the content that came with the claim, of a message that was sent without.
-fn content(task: ClaimedTask) -> Content {
-    let json = task.payload.map(|raw| Bytes::from(raw.get().to_owned()));
-    let bytes = task
-        .payload_base64
-        .and_then(|text| STANDARD.decode(text).ok())
-        .map(Bytes::from);
-    Content {
-        payload: json.or(bytes).unwrap_or_default(),
-        content_type: task.content_type.unwrap_or_default(),
-        record_key: None,
-        record_headers: Vec::new(),
-        labels: task.labels.into_iter().collect(),
-        trace_parent: task.traceparent,
-    }
 }
 
 /// Returns when to try again. The service's clock may be behind this one: hence a least wait.

@@ -33,7 +33,7 @@
 //! - When the worker stops, it finishes what runs, and gives back the rest without counting an attempt.
 //!
 //! # Parts
-//! A runner per callback ([`Source`] -> claims -> slots), one heart for all, one settler for all.
+//! A runner per callback ([`Source`] -> claims -> slots, or polls -> slots), one heart for all, one settler for all.
 
 mod attempt;
 mod builder;
@@ -46,6 +46,7 @@ mod heart;
 mod intake;
 mod job;
 mod outcome;
+mod poller;
 mod retry;
 mod run;
 mod runner;
@@ -73,6 +74,7 @@ pub use self::{
 use self::{
     handler::Handler,
     heart::{Heart, Place},
+    poller::PollRunner,
     retry::{Retry, is_worth_repeating},
     run::Tools,
     runner::{Progress, Runner},
@@ -122,6 +124,8 @@ pub struct Worker {
     callbacks: BTreeMap<String, Handler>,
     source: Source,
     server: Arc<dyn Server>,
+    /// Where tasks are polled; none when they come through a queue.
+    poll_server: Option<Arc<dyn Server>>,
     heart_server: Arc<dyn Server>,
     place: Place,
     concurrency: usize,
@@ -162,18 +166,22 @@ impl Worker {
     /// [`Error`] when it cannot begin. Once it runs, outages are waited out.
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let mut shutdown = pin!(shutdown);
-        let (server, time) = (Arc::clone(&self.server), self.time.clone());
-        let request = SubscribeRequest {
-            worker: self.name.clone(),
-            callbacks: self.callbacks.keys().cloned().collect(),
-        };
-        let groups = tokio::select! {
-            biased;
-            () = &mut shutdown => return Ok(()),
-            groups = subscribe(server.as_ref(), &request, &time) => groups?,
-        };
+        let time = self.time.clone();
         let names: Vec<String> = self.callbacks.keys().cloned().collect();
-        let consumers = open(&mut self.source, &names, &groups, &time).await?;
+        let mut consumers = Consumers::new();
+        if self.poll_server.is_none() {
+            let server = Arc::clone(&self.server);
+            let request = SubscribeRequest {
+                worker: self.name.clone(),
+                callbacks: names.clone(),
+            };
+            let groups = tokio::select! {
+                biased;
+                () = &mut shutdown => return Ok(()),
+                groups = subscribe(server.as_ref(), &request, &time) => groups?,
+            };
+            consumers = open(&mut self.source, &names, &groups, &time).await?;
+        }
         tracing::info!(worker = self.name, callbacks = ?names, "worker started");
         let mut parts = self.start(consumers)?;
         let ended = tokio::select! {
@@ -213,20 +221,44 @@ impl Worker {
             settler: tokio::spawn(settler.run()),
             heart,
         };
-        for (callback, consumer) in consumers {
-            if let Some(handler) = self.callbacks.get(&callback) {
-                let tools = Tools {
-                    handler: Arc::clone(handler),
-                    heart: Arc::clone(&parts.heart),
-                    reports: reports.clone(),
-                    time: self.time.clone(),
-                    drained: parts.drained.clone(),
-                };
+        let mut consumers: BTreeMap<_, _> = consumers.into_iter().collect();
+        for (callback, handler) in &self.callbacks {
+            let tools = Tools {
+                handler: Arc::clone(handler),
+                heart: Arc::clone(&parts.heart),
+                reports: reports.clone(),
+                time: self.time.clone(),
+                drained: parts.drained.clone(),
+            };
+            let callback = callback.clone();
+            if let Some(server) = &self.poll_server {
+                let runner = self.poll_runner(callback, Arc::clone(server), tools, &parts);
+                parts.runners.spawn(runner.run());
+            } else if let Some(consumer) = consumers.remove(&callback) {
                 let runner = self.runner(callback, consumer, tools, &parts);
                 parts.runners.spawn(runner.run());
             }
         }
         Ok(parts)
+    }
+
+    fn poll_runner(
+        &self,
+        callback: String,
+        server: Arc<dyn Server>,
+        tools: Tools,
+        parts: &Parts,
+    ) -> PollRunner {
+        PollRunner {
+            callback,
+            worker: self.name.clone(),
+            server,
+            tools: Arc::new(tools),
+            slots: Arc::new(Semaphore::new(self.concurrency)),
+            time: self.time.clone(),
+            stop: parts.stop.clone(),
+            running: parts.running.clone(),
+        }
     }
 
     fn runner(

@@ -21,7 +21,6 @@ use super::{
     claims::{Round, Verdict, claim, judge},
     intake::{Intake, Waiting},
     job::{Job, Raw},
-    outcome::Outcome,
     retry::{Retry, is_worth_repeating},
     run::Tools,
     server::Server,
@@ -261,7 +260,10 @@ impl Runner {
                     handled.push(waiting.origin);
                     match slot {
                         Some(slot) if !stopping => self.start(attempt, *job, slot),
-                        _ => self.give_back(attempt).await,
+                        _ => {
+                            self.tools.heart.add(&attempt, self.time.moment());
+                            self.tools.give_back(attempt).await;
+                        }
                     }
                 }
                 Verdict::Forget(why) => {
@@ -290,13 +292,6 @@ impl Runner {
         self.tools.heart.add(&attempt, self.time.moment());
         let run = Arc::clone(&self.tools).run(attempt, job, slot);
         self.running.spawn(run);
-    }
-
-    /// Lets others run a claimed task at once, without counting an attempt.
-    async fn give_back(&mut self, attempt: Arc<Attempt>) {
-        let tools = Arc::clone(&self.tools);
-        tools.heart.add(&attempt, self.time.moment());
-        tools.report(attempt, Outcome::Snooze(Duration::ZERO)).await;
     }
 
     /// Acts on a claim that failed as a whole.

@@ -1,4 +1,4 @@
-//! The seam to the service: the four calls of a worker. Over HTTP it is the [`Client`]; tests put a script in its place.
+//! The seam to the service: the calls of a worker. Over HTTP it is the [`Client`]; tests put a script in its place.
 
 use std::time::Duration;
 
@@ -6,15 +6,22 @@ use async_trait::async_trait;
 
 use crate::{
     client::{Client, Error},
-    http::dto::worker::{
-        ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
-        SettleResponse, SubscribeRequest, SubscribeResponse,
+    http::dto::{
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+        worker::{
+            ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
+            SettleResponse, SubscribeRequest, SubscribeResponse,
+        },
     },
 };
 
 /// What a worker asks of the service. Every call ends within a time limit of its own, and answers item by item.
 #[async_trait]
 pub trait Server: Send + Sync + std::fmt::Debug {
+    /// Waits for due tasks and claims them; the service waits for `wait`, as the request says.
+    async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error>;
+    /// Has the worker's waiting polls answered at once.
+    async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error>;
     /// Makes sure that the topics of callbacks exist.
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error>;
     /// Claims messages.
@@ -31,6 +38,14 @@ pub trait Server: Send + Sync + std::fmt::Debug {
 
 #[async_trait]
 impl Server for Client {
+    async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
+        Self::poll(self, request, wait).await
+    }
+
+    async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        Self::leave(self, request).await
+    }
+
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
         Self::subscribe(self, request).await
     }

@@ -1,6 +1,7 @@
 //! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
 
 mod list;
+mod poll;
 mod refused;
 mod served;
 mod worker;
@@ -54,13 +55,7 @@ impl Site {
     }
 
     async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
-        let (parts, body) = response.into_parts();
-        Answer {
-            status: parts.status,
-            headers: parts.headers,
-            body: to_bytes(body, usize::MAX).await.unwrap(),
-        }
+        Answer::of(self.router.clone(), request).await
     }
 
     async fn post(&self, path: &str, body: impl Into<Body>) -> Answer {
@@ -79,6 +74,16 @@ struct Answer {
 }
 
 impl Answer {
+    async fn of(router: Router, request: Request<Body>) -> Self {
+        let response = router.oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        Self {
+            status: parts.status,
+            headers: parts.headers,
+            body: to_bytes(body, usize::MAX).await.unwrap(),
+        }
+    }
+
     #[track_caller]
     fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", self.body))

@@ -15,7 +15,7 @@ contract!([#[tokio::test(flavor = "multi_thread")]] Env::kafka(GroupProtocol::Cl
 fn brokers(env: &Env) -> String {
     match &env.queue {
         Queue::Kafka(settings) => settings.brokers.clone(),
-        Queue::Memory(_) => panic!("these cases are about Kafka"),
+        Queue::Memory(_) | Queue::Embedded(_) => panic!("these cases are about Kafka"),
     }
 }
 
@@ -116,9 +116,10 @@ async fn without_a_broker_every_call_ends_in_time() {
     };
     assert_eq!(publisher.still_queued(&[probe]).await, [false]);
     let topics = ["t".to_owned()];
-    let mut consumer = KafkaConsumer::connect(settings, time.clone(), "g", &topics)
-        .await
-        .unwrap();
+    let mut consumer =
+        tickwheel::queue::kafka::KafkaConsumer::connect(settings, time.clone(), "g", &topics)
+            .await
+            .unwrap();
     assert_eq!(
         consumer
             .receive(10, Duration::from_millis(100))

@@ -14,7 +14,7 @@ contract!([#[tokio::test(start_paused = true)]] Env::memory());
 fn queue(env: &Env) -> &MemoryQueue {
     match &env.queue {
         Queue::Memory(queue) => queue,
-        Queue::Kafka(_) => panic!("these cases are about the memory queue"),
+        Queue::Kafka(_) | Queue::Embedded(_) => panic!("these cases are about the memory queue"),
     }
 }
 
@@ -179,12 +179,7 @@ async fn a_killed_process_leaves_its_deliveries_to_others() {
 async fn a_full_queue_makes_publishers_wait_for_consumers() {
     let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
     let queue = MemoryQueue::new(time.clone(), PARTITIONS, Keep::UntilHandled);
-    let env = Env {
-        publisher: Arc::new(queue.clone()),
-        queue: Queue::Memory(queue),
-        prefix: "test".to_owned(),
-        time,
-    };
+    let env = Env::of_memory(time, queue);
     let mut consumer = env.consumer("g", &["t"]).await;
     let large = || env.record("t", Partition::Fixed(0), vec![0; 1024 * 1024]);
     let room = limits::MEMORY_TOPIC_BYTES_MAX / (1024 * 1024);

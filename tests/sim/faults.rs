@@ -13,7 +13,7 @@ use super::world::{Fates, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn unruly(seed: u64, percent: u64) -> Fates {
+pub(super) fn unruly(seed: u64, percent: u64) -> Fates {
     Arc::new(move |n, _| {
         let chance = mix(seed ^ mix(n as u64));
         if chance % 100 >= percent {

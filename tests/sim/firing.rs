@@ -18,7 +18,15 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn every_task_fires_at_its_millisecond() {
-    let world = World::new(2, 1000);
+    every_task_fires_at_its_millisecond_in(World::new(2, 1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_task_fires_at_its_millisecond_on_disk() {
+    every_task_fires_at_its_millisecond_in(World::on_disk(2, 1000)).await;
+}
+
+async fn every_task_fires_at_its_millisecond_in(world: World) {
     let node = world.node(1);
     world.pass(3 * SECOND).await;
     let now = world.time.now();
@@ -56,7 +64,15 @@ async fn a_task_of_the_past_fires_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_record_goes_out_unchanged_and_once() {
-    let world = World::new(2, 1000);
+    a_record_goes_out_unchanged_and_once_in(World::new(2, 1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_goes_out_unchanged_and_once_on_disk() {
+    a_record_goes_out_unchanged_and_once_in(World::on_disk(2, 1000)).await;
+}
+
+async fn a_record_goes_out_unchanged_and_once_in(world: World) {
     world.queue.create_topic("users", None);
     let node = world.node(1);
     world.pass(3 * SECOND).await;

@@ -22,6 +22,7 @@ fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
         id,
         generation: 0,
         expected_attempt,
+        published: None,
         spec: None,
         with_content: true,
     }
@@ -29,7 +30,15 @@ fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_tried_again_after_its_backoff() {
-    let world = World::new(1, 1000);
+    a_failed_attempt_is_tried_again_after_its_backoff_in(World::new(1, 1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_attempt_is_tried_again_after_its_backoff_on_disk() {
+    a_failed_attempt_is_tried_again_after_its_backoff_in(World::on_disk(1, 1000)).await;
+}
+
+async fn a_failed_attempt_is_tried_again_after_its_backoff_in(world: World) {
     let node = world.node(1);
     let worker = world.worker(
         node.service(),

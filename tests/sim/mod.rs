@@ -4,5 +4,6 @@ mod crash;
 mod faults;
 mod firing;
 mod lifecycle;
+mod polls;
 mod races;
 pub(crate) mod world;

@@ -9,6 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tempfile::TempDir;
 use tickwheel::{
     flow::{
         api::{
@@ -16,6 +17,7 @@ use tickwheel::{
         },
         context::{Context, Settings},
         node::Node,
+        poll::PollRequest,
         service::{Service, View},
     },
     model::{
@@ -25,14 +27,18 @@ use tickwheel::{
         state::Outcome,
         task::{Body, Content, Priority, Spec, Target},
         time::{Millis, TickLength},
-        wheel::Shape,
+        wheel::{Shape, WheelNumber},
     },
     queue::{
-        Consumer,
+        Consumer, Subscriptions,
         memory::{Keep, MemoryPublisher, MemoryQueue},
         message::{self, TaskMessage},
     },
-    store::memory::{Call, Fate, MemoryStore},
+    store::{
+        ClockStore, Freshness, Store,
+        embedded::{self, Mode},
+        memory::{Call, Fate, MemoryStore},
+    },
     time_source::TimeSource,
 };
 
@@ -54,12 +60,17 @@ pub(crate) type Behaviour = Arc<dyn Fn(TaskId, u32) -> (Duration, Option<Outcome
 /// Chooses the fate of the n-th operation of a node.
 pub(crate) type Fates = Arc<dyn Fn(usize, Call) -> Fate + Send + Sync>;
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) time: TimeSource,
+    /// What nodes use, unless the world is on disk.
     pub(crate) store: Arc<MemoryStore>,
+    on_disk: Option<(Arc<embedded::Store>, Arc<TempDir>)>,
     pub(crate) queue: MemoryQueue,
     pub(crate) rules: Rules,
     pub(crate) settings: Settings,
+    /// Nodes answer polls: they have the role `controller`.
+    pub(crate) polled: bool,
     pub(crate) executions: Arc<Mutex<Vec<Execution>>>,
 }
 
@@ -94,6 +105,7 @@ impl World {
         let time = TimeSource::simulated(EPOCH, 1);
         Self {
             store: MemoryStore::new(shape, time.clone()),
+            on_disk: None,
             queue: MemoryQueue::new(time.clone(), 4, Keep::Everything),
             rules: Rules {
                 shape,
@@ -107,8 +119,24 @@ impl World {
                 erase_delay: Duration::from_secs(30),
                 ..Settings::default()
             },
+            polled: true,
             executions: Arc::default(),
             time,
+        }
+    }
+
+    /// A world whose nodes use an embedded store. It shows no faults: fates are not asked for.
+    pub(crate) fn on_disk(wheels: u16, slots: i64) -> Self {
+        let world = Self::new(wheels, slots);
+        let directory = TempDir::new().unwrap();
+        let settings = embedded::Settings {
+            mode: Mode::Inline,
+            ..embedded::Settings::new(directory.path(), world.rules.shape)
+        };
+        let store = embedded::Store::open(settings, &world.time).unwrap();
+        Self {
+            on_disk: Some((store, directory.into())),
+            ..world
         }
     }
 
@@ -140,13 +168,21 @@ impl World {
                 fate
             }
         };
+        let store: Arc<dyn Store> = match &self.on_disk {
+            Some((store, _)) => Arc::clone(store) as _,
+            None => self.store.handle_with(Arc::new(hook)),
+        };
         let time = self.time.simulated_peer(number);
         let context = Context {
             me: NodeId(time.random_uuid()),
             name: format!("node-{number}"),
             address: String::new(),
-            store: self.store.handle_with(Arc::new(hook)),
+            store,
+            underway: None,
             publisher: Arc::new(publisher.clone()),
+            subscriptions: self
+                .polled
+                .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
             time: time.clone(),
             rules: self.rules,
             settings: self.settings,
@@ -157,6 +193,14 @@ impl World {
             time,
             dead,
             publisher,
+        }
+    }
+
+    /// Who owns a wheel.
+    pub(crate) async fn owner(&self, wheel: WheelNumber) -> NodeId {
+        match &self.on_disk {
+            Some((store, _)) => store.clock(wheel, Freshness::Serial).await.unwrap().owner,
+            None => self.store.clock_row(wheel).unwrap().owner,
         }
     }
 
@@ -193,6 +237,7 @@ impl World {
                         generation: message.generation,
                         expected_attempt: message.expected_attempt,
                         spec: Some(Arc::new(message.spec)),
+                        published: Some(message.published),
                         with_content: false,
                     });
                 }
@@ -209,6 +254,40 @@ impl World {
                     let ClaimAnswer::Claimed(task) = answer else {
                         continue;
                     };
+                    let run = Run {
+                        service: Arc::clone(&service),
+                        time: time.clone(),
+                        executions: Arc::clone(&executions),
+                        behaviour: Arc::clone(&behaviour),
+                    };
+                    tokio::spawn(run.attempt(task.id, task.attempt));
+                }
+            }
+        })
+    }
+
+    /// Starts a worker of the callback `work` that polls; it gives up every poll that `gives_up` chooses, after that wait.
+    pub(crate) fn polling_worker(
+        &self,
+        service: Arc<Service>,
+        gives_up: impl Fn(usize) -> Option<Duration> + Send + 'static,
+        behaviour: Behaviour,
+    ) -> tokio::task::JoinHandle<()> {
+        let (time, executions) = (self.time.clone(), Arc::clone(&self.executions));
+        tokio::spawn(async move {
+            for number in 0.. {
+                let polling = service.poll(PollRequest {
+                    worker: "worker".to_owned(),
+                    callbacks: vec!["work".to_owned()],
+                    max: 16,
+                    wait: Duration::from_secs(20),
+                });
+                let limit = gives_up(number).unwrap_or(Duration::from_secs(600));
+                let Some(Ok(handout)) = time.within(limit, polling).await else {
+                    time.sleep(Duration::from_millis(100)).await;
+                    continue;
+                };
+                for task in handout.accept() {
                     let run = Run {
                         service: Arc::clone(&service),
                         time: time.clone(),

@@ -75,6 +75,7 @@ async fn initialized(keyspace: &Keyspace) {
 fn reason(error: &Error) -> &str {
     match error {
         Error::Unavailable { reason, .. }
+        | Error::Full { reason }
         | Error::Corrupt { reason, .. }
         | Error::Unsuitable { reason } => reason,
     }

@@ -12,6 +12,8 @@ use tickwheel::{
     store::{Error, Freshness, Heartbeat, Swapped},
 };
 
+use uuid::Uuid;
+
 use super::{Stores, spec};
 
 pub(super) async fn check(stores: &Stores) {
@@ -23,6 +25,11 @@ pub(super) async fn check(stores: &Stores) {
 
 /// A row of a task, named by a fresh nonce.
 pub(super) fn row(stores: &Stores, id: TaskId, state: State, attempt: u32) -> TaskRow {
+    row_of(id, state, attempt, stores.time.random_uuid())
+}
+
+/// A row of a task.
+pub(super) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> TaskRow {
     TaskRow {
         id,
         state,
@@ -32,10 +39,11 @@ pub(super) fn row(stores: &Stores, id: TaskId, state: State, attempt: u32) -> Ta
         next: Millis(5),
         last: Millis(6),
         cancel_requested: false,
-        nonce: stores.time.random_uuid(),
+        nonce,
         detail: Detail {
             spec: spec(),
             start: id.first_start(),
+            fire_time: Some(Millis(5)),
             claim_time: Some(Millis(7)),
             end_time: None,
             worker: "w".to_owned(),

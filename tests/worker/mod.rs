@@ -1,6 +1,7 @@
 //! The worker against a scripted service and the queue in memory, in virtual time.
 
 mod bench;
+mod polling;
 mod script;
 mod starved;
 

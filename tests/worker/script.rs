@@ -9,10 +9,13 @@ use std::{
 use async_trait::async_trait;
 use tickwheel::{
     client::Error,
-    http::dto::worker::{
-        ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, HeartbeatRequest,
-        HeartbeatResponse, HeartbeatResult, HeartbeatStatus, SettleItem, SettleRequest,
-        SettleResponse, SettleResult, SettleStatus, SubscribeRequest, SubscribeResponse,
+    http::dto::{
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+        worker::{
+            ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, HeartbeatRequest,
+            HeartbeatResponse, HeartbeatResult, HeartbeatStatus, SettleItem, SettleRequest,
+            SettleResponse, SettleResult, SettleStatus, SubscribeRequest, SubscribeResponse,
+        },
     },
     model::time::Millis,
     time_source::TimeSource,
@@ -37,6 +40,12 @@ pub(super) struct State {
     pub(super) beats: Vec<(String, Millis)>,
     /// Heartbeats are lost on the way.
     pub(super) deaf: bool,
+    /// Polls are answered so, in order; further ones wait.
+    pub(super) polls: VecDeque<PollResponse>,
+    /// The poll that waits when the worker leaves is answered so; else with nothing.
+    pub(super) last_poll: Option<PollResponse>,
+    /// How many tasks each poll asked for, failed ones left out.
+    pub(super) asked: Vec<u32>,
     /// Reports so far, the accepted ones.
     pub(super) settled: Vec<SettleItem>,
 }
@@ -75,6 +84,12 @@ impl Script {
         assert!(in_time.is_some(), "never came about: {:?}", self.state());
     }
 
+    /// Answers the poll that waits, or the next one.
+    pub(super) fn push(&self, answer: PollResponse) {
+        self.state().polls.push_back(answer);
+        self.changes.send_replace(());
+    }
+
     fn begin(&self, call: &'static str) -> Result<(), Error> {
         let mut state = self.state();
         *state.calls.entry(call).or_default() += 1;
@@ -92,8 +107,40 @@ impl Script {
     }
 }
 
+const fn nothing() -> PollResponse {
+    PollResponse {
+        tasks: Vec::new(),
+        waited: None,
+    }
+}
+
 #[async_trait]
 impl Server for Script {
+    async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
+        self.begin("poll")?;
+        self.state().asked.extend(request.max_tasks);
+        let mut changes = self.changes.subscribe();
+        let answered = async {
+            loop {
+                changes.mark_unchanged();
+                if let Some(answer) = self.state().polls.pop_front() {
+                    return answer;
+                }
+                changes.changed().await.expect("the script lives");
+            }
+        };
+        let answer = self.time.within(wait, answered).await;
+        self.changes.send_replace(());
+        Ok(answer.unwrap_or_else(nothing))
+    }
+
+    async fn leave(&self, _: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        self.begin("leave")?;
+        let answer = self.state().last_poll.take();
+        self.push(answer.unwrap_or_else(nothing));
+        Ok(LeaveResponse {})
+    }
+
     async fn subscribe(&self, request: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
         self.begin("subscribe")?;
         let groups = request.callbacks.iter();
@@ -123,6 +170,7 @@ impl Server for Script {
                     generation: message.generation,
                     callback: "c".to_owned(),
                     collection: None,
+                    priority: None,
                     payload: None,
                     payload_base64: None,
                     content_type: None,

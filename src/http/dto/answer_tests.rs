@@ -296,7 +296,7 @@ fn a_claimed_task_carries_all_that_a_worker_needs() {
         value["results"][0],
         json!({"status": "claimed", "task": {
             "id": id().to_string(), "attempt": 2, "generation": 1, "callback": "send", "payload": {"big": 1},
-            "content_type": "application/json", "start_time": "2027-01-15T08:00:00.000Z",
+            "priority": "normal", "content_type": "application/json", "start_time": "2027-01-15T08:00:00.000Z",
             "claim_expire_time": "2027-01-15T08:00:45.500Z", "heartbeat_timeout": "45500ms", "max_attempts": 5,
             "labels": {"tenant": "acme"}}})
     );

@@ -4,14 +4,15 @@
 //! where a person may have mistyped (requests), and lenient where a newer service may have added a field (answers).
 //!
 //! Types: [`task_request`], [`task_response`], [`task_list`], [`worker`], [`target`], [`text`], [`problem`]. Conversions:
-//! [`new_task`], [`task_view`], [`worker_calls`], [`time`], [`page_token`]; nothing of a request is believed before one of
-//! them has seen it.
+//! [`new_task`], [`task_view`], [`worker_calls`], [`time`], [`page_token`], and [`poll`], which is both; nothing of
+//! a request is believed before one of them has seen it.
 
 mod content;
 pub mod json;
 pub mod new_task;
 mod object;
 pub mod page_token;
+pub mod poll;
 pub mod problem;
 mod read_target;
 pub mod target;

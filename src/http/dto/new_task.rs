@@ -49,6 +49,8 @@ pub struct Context {
     pub now: Millis,
     /// Largest content, encoded.
     pub content_bytes_max: usize,
+    /// Whether there is a Kafka that `kafka` targets can go to.
+    pub has_kafka: bool,
     /// Trace context of the request, well formed.
     pub trace_parent: Option<String>,
 }
@@ -82,6 +84,13 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
     let Some(parts) = parts else {
         return Err(Error::new(Code::Internal, "a task without target passed"));
     };
+    if !context.has_kafka && !parts.target.is_tracked() {
+        return Err(Error::field(
+            Code::Unsupported,
+            "/kafka",
+            "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT, or give the task a callback",
+        ));
+    }
     let content = Content {
         payload: payload.bytes,
         content_type: payload.content_type,

@@ -26,6 +26,7 @@ fn context() -> Context {
     Context {
         now: NOW,
         content_bytes_max: 10_000,
+        has_kafka: true,
         trace_parent: None,
     }
 }
@@ -453,4 +454,19 @@ fn a_client_request_reads_back_as_itself() {
         r#"{"callback":{"name":"c"},"delay":"90s","payload":null,"retry":{"jitter":"none"}}"#;
     let request: TaskRequest = json::read(text).unwrap();
     assert_eq!(serde_json::to_string(&request).unwrap(), text);
+}
+
+#[test]
+fn a_record_without_a_kafka_is_refused_at_its_field() {
+    let request = json::read::<TaskRequest>(r#"{"kafka": {"topic": "t"}}"#).unwrap();
+    let context = Context {
+        has_kafka: false,
+        ..context()
+    };
+    let error = new_task(request, &context).unwrap_err();
+    let [violation] = error.errors.as_slice() else {
+        panic!("{error:?}");
+    };
+    assert_eq!(violation.pointer, "/kafka");
+    assert!(violation.detail.contains("--kafka"), "{violation:?}");
 }

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use super::{
     problem::Problem,
+    task_request::Priority,
     text::{DurationText, InstantText},
 };
 
@@ -108,6 +109,9 @@ pub struct ClaimedTask {
     /// Label for a subset of the callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
+    /// Which of the callback's queues it came through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
     /// The payload, when it is JSON; view=FULL.
     #[serde(
         default,

@@ -43,8 +43,8 @@ pub fn worker_name(text: &str) -> Result<(), Error> {
 /// Everything that is wrong with it.
 pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, Error> {
     let id = task_id(&item.id)?;
-    let spec = match &item.message {
-        None => None,
+    let (spec, published) = match &item.message {
+        None => (None, None),
         Some(text) => {
             let message = message(text).map_err(bad_message)?;
             let found = (message.id, message.generation, message.expected_attempt);
@@ -53,7 +53,7 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
                     "does not agree with id, generation and expected_attempt".to_owned(),
                 ));
             }
-            Some(Arc::new(message.spec))
+            (Some(Arc::new(message.spec)), Some(message.published))
         }
     };
     Ok(api::ClaimRequest {
@@ -61,6 +61,7 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
         generation: item.generation,
         expected_attempt: item.expected_attempt,
         spec,
+        published,
         with_content: view == View::Full,
     })
 }
@@ -241,6 +242,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             generation: task.generation,
             callback: task.spec.callback().unwrap_or_default().to_owned(),
             collection: some_text(&task.spec.collection),
+            priority: Some(task.spec.priority.into()),
             payload,
             payload_base64,
             content_type,

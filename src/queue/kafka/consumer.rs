@@ -17,7 +17,7 @@ use super::{
     unavailable,
 };
 use crate::{
-    queue::{Consumer, Delivery, Error},
+    queue::{Consumer, Delivery, Error, Subscriptions},
     time_source::TimeSource,
 };
 
@@ -46,6 +46,30 @@ impl fmt::Debug for KafkaConsumer {
             .field("group", &self.group)
             .field("topics", &self.topics)
             .finish_non_exhaustive()
+    }
+}
+
+/// Makes consumers of a cluster.
+#[derive(Debug, Clone)]
+pub struct KafkaSubscriptions {
+    settings: Settings,
+    time: TimeSource,
+}
+
+impl KafkaSubscriptions {
+    /// Connects to nothing yet.
+    #[must_use]
+    pub const fn new(settings: Settings, time: TimeSource) -> Self {
+        Self { settings, time }
+    }
+}
+
+#[async_trait]
+impl Subscriptions for KafkaSubscriptions {
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
+        let (settings, time) = (self.settings.clone(), self.time.clone());
+        let connecting = KafkaConsumer::connect(settings, time, group, topics);
+        Ok(Box::new(connecting.await?))
     }
 }
 

@@ -115,7 +115,7 @@ pub(super) fn to_delivery(message: &BorrowedMessage<'_>) -> Delivery {
         headers
             .map(|header| {
                 (
-                    header.key.to_owned(),
+                    header.key.to_owned().into(),
                     header.value.map_or_else(Bytes::new, copy),
                 )
             })

@@ -122,7 +122,7 @@ fn bytes(delivery: &Delivery) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeSet, HashMap};
+    use std::collections::BTreeSet;
 
     use bytes::Bytes;
     use proptest::prelude::*;
@@ -136,7 +136,7 @@ mod tests {
             offset,
             key: None,
             value: Bytes::from_static(b"value"),
-            headers: HashMap::new(),
+            headers: Vec::new(),
         }
     }
 

@@ -28,7 +28,10 @@ use rdkafka::{
 
 use tokio::sync::oneshot;
 
-pub use self::{consumer::KafkaConsumer, publisher::KafkaPublisher};
+pub use self::{
+    consumer::{KafkaConsumer, KafkaSubscriptions},
+    publisher::KafkaPublisher,
+};
 use super::Error;
 use crate::{
     limits,

@@ -351,12 +351,7 @@ impl Published {
             offset: self.offset,
             key: self.record.key.clone(),
             value: self.record.value.clone(),
-            headers: self
-                .record
-                .headers
-                .iter()
-                .map(|(name, value)| (name.to_string(), value.clone()))
-                .collect(),
+            headers: self.record.headers.clone(),
         }
     }
 }

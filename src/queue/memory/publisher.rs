@@ -16,7 +16,7 @@ use super::{Fault, MemoryConsumer, MemoryQueue, State};
 use crate::{
     limits,
     model::time::Millis,
-    queue::{Error, Probe, PublishError, Publisher, Record},
+    queue::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions},
     time_source::Moment,
 };
 
@@ -211,6 +211,16 @@ impl Publisher for MemoryQueue {
 
     async fn close(&self, limit: Duration) {
         self.handle().close(limit).await;
+    }
+}
+
+#[async_trait]
+impl Subscriptions for MemoryPublisher {
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
+        for topic in topics {
+            self.queue.create_topic(topic, None);
+        }
+        Ok(Box::new(self.consumer(group, topics)))
     }
 }
 

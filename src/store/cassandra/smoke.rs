@@ -155,6 +155,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         detail: Detail {
             spec: Arc::new(spec),
             start: Millis::EPOCH,
+            fire_time: None,
             claim_time: None,
             end_time: None,
             worker: String::new(),

@@ -147,6 +147,7 @@ fn encode_detail(detail: &Detail) -> Bytes {
     let Detail {
         spec,
         start,
+        fire_time,
         claim_time,
         end_time,
         worker,
@@ -161,6 +162,7 @@ fn encode_detail(detail: &Detail) -> Bytes {
         worker: worker.clone(),
         result: result.clone(),
         error: error.clone(),
+        fire_time_ms: fire_time.map(|at| at.0),
     };
     message.encode_to_vec().into()
 }
@@ -172,6 +174,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
         Ok(Detail {
             spec: Arc::new(spec),
             start: Millis(message.start_time_ms),
+            fire_time: message.fire_time_ms.map(Millis),
             claim_time: message.claim_time_ms.map(Millis),
             end_time: message.end_time_ms.map(Millis),
             worker: message.worker,

@@ -74,6 +74,7 @@ fn row(state: State) -> TaskRow {
         detail: Detail {
             spec: spec(),
             start: Millis(7),
+            fire_time: Some(Millis(6)),
             claim_time: Some(Millis(8)),
             end_time: None,
             worker: "w".to_owned(),

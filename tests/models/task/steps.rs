@@ -43,6 +43,7 @@ const fn claim(ticket: Ticket) -> Event {
         expected_attempt: ticket.expected_attempt,
         worker: String::new(),
         heartbeat: None,
+        published: None,
     }
 }
 

@@ -195,6 +195,7 @@ fn whole(row: Row) -> TaskRow {
         detail: Detail {
             spec: spec(),
             start: START,
+            fire_time: None,
             claim_time: None,
             end_time: None,
             worker: String::new(),

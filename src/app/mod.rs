@@ -3,11 +3,14 @@
 //! The API answers from the first moment, while the store is still being waited for; a store that is away at start is waited
 //! for, one that is not set up as needed ends the program with a sentence that says what to do.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+mod parts;
 
-use anyhow::Context as _;
+use std::{net::SocketAddr, time::Duration};
+
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
+use parts::{Connected, Queue};
+pub use parts::{QueueOptions, StoreOptions};
+use tokio::{net::TcpListener, sync::oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
@@ -17,9 +20,7 @@ use crate::{
     },
     http::{self, gate::Gate},
     model::{clock::Rules, ids::NodeId, wheel::Shape},
-    queue::kafka::{self, KafkaPublisher},
-    store::{self, cassandra},
-    telemetry,
+    queue, store, telemetry,
     time_source::TimeSource,
 };
 
@@ -33,15 +34,36 @@ pub struct Options {
     /// Where others reach its API; where it listens when none.
     pub advertise: Option<String>,
     /// The store.
-    pub cassandra: cassandra::Settings,
+    pub store: StoreOptions,
     /// The queue.
-    pub kafka: kafka::Settings,
+    pub queue: QueueOptions,
+    /// The node hands tasks to workers that poll (role `controller`).
+    pub polled: bool,
     /// Bounds, and whether it owns wheels.
     pub settings: Settings,
     /// How long what is under way may take when the node stops.
     pub drain_timeout: Duration,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
+}
+
+/// Why a node ended that was not told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Its address cannot be listened on.
+    #[error("cannot listen on {address}: {cause}: choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        cause: std::io::Error,
+    },
+    /// Its store cannot be used at all.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// Its queue cannot be used at all.
+    #[error(transparent)]
+    Queue(#[from] queue::Error),
 }
 
 /// Constants of the clock protocol; they are the same on all nodes.
@@ -62,6 +84,8 @@ pub const fn rules(shape: Shape) -> Rules {
 
 /// Runs a node until `stop`, then drains it.
 ///
+/// `ready` is told the address once the node can do its work.
+///
 /// # Errors
 /// When the address cannot be listened on, or store or queue cannot be used at all.
 pub async fn run(
@@ -69,16 +93,15 @@ pub async fn run(
     time: TimeSource,
     prometheus: Option<PrometheusHandle>,
     stop: CancellationToken,
-) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(options.listen).await.with_context(|| {
-        format!(
-            "cannot listen on {}: choose another address with --listen",
-            options.listen
-        )
-    })?;
-    let address = listener
-        .local_addr()
-        .context("cannot tell the address that is listened on")?;
+    ready: oneshot::Sender<SocketAddr>,
+) -> Result<(), Error> {
+    let cannot_listen = |cause| Error::Listen {
+        address: options.listen,
+        cause,
+    };
+    let listener = TcpListener::bind(options.listen).await;
+    let listener = listener.map_err(cannot_listen)?;
+    let address = listener.local_addr().map_err(cannot_listen)?;
     let (gate, front) = Gate::closed("not connected yet");
     let (serving, hang_up) = (TaskTracker::new(), CancellationToken::new());
     serving.spawn(http::serve(listener, front, hang_up.clone()));
@@ -96,12 +119,17 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let node = start(&options, &time, store, address)?;
+    store.take_over(&time).await?;
+    let node = start(&options, &time, &store, address)?;
     let mut api = http::Options::new(time.clone(), stop.clone());
     api.prometheus = prometheus;
     api.content_bytes_max = options.content_bytes_max;
+    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
     gate.open(http::router(node.service(), api));
-    announce(&node, address, &time, &stop).await;
+    if announce(&node, address, &time, &stop).await {
+        // Nobody may want to know.
+        ready.send(address).ok();
+    }
 
     stop.cancelled().await;
     tracing::info!("stopping: finishing what is under way");
@@ -117,28 +145,27 @@ pub async fn run(
 fn start(
     options: &Options,
     time: &TimeSource,
-    store: Arc<cassandra::Store>,
+    store: &Connected,
     address: SocketAddr,
-) -> anyhow::Result<Node> {
-    let mut kafka = options.kafka.clone();
-    kafka.partitions = kafka.partitions.min(i32::from(store.shape().wheels()));
-    let publisher = KafkaPublisher::connect(kafka, time.clone())?;
-    Ok(Node::start(
-        Context {
-            me: NodeId(time.random_uuid()),
-            name: options.name.clone(),
-            address: options
-                .advertise
-                .clone()
-                .unwrap_or_else(|| address.to_string()),
-            rules: rules(store.shape()),
-            store,
-            publisher: Arc::new(publisher),
-            time: time.clone(),
-            settings: options.settings,
-        },
-        options.drain_timeout,
-    ))
+) -> Result<Node, Error> {
+    let Queue {
+        publisher,
+        subscriptions,
+    } = Queue::to(&options.queue, &store.shape(), time)?;
+    let advertised = options.advertise.clone();
+    let context = Context {
+        me: NodeId(time.random_uuid()),
+        name: options.name.clone(),
+        address: advertised.unwrap_or_else(|| address.to_string()),
+        rules: rules(store.shape()),
+        store: store.store(),
+        underway: store.underway(&options.queue),
+        publisher,
+        subscriptions: options.polled.then_some(subscriptions),
+        time: time.clone(),
+        settings: options.settings,
+    };
+    Ok(Node::start(context, options.drain_timeout))
 }
 
 /// Connects to the store, for as long as it takes; none when the program is stopped meanwhile.
@@ -147,18 +174,18 @@ async fn connect(
     time: &TimeSource,
     gate: &Gate,
     stop: &CancellationToken,
-) -> anyhow::Result<Option<Arc<cassandra::Store>>> {
+) -> Result<Option<Connected>, Error> {
     const PAUSE: Duration = Duration::from_millis(500);
     let mut said = String::new();
     loop {
-        let connecting = cassandra::Store::connect(&options.cassandra, time);
+        let connecting = Connected::to(&options.store, time);
         let connected = tokio::select! {
             connected = connecting => connected,
             () = stop.cancelled() => return Ok(None),
         };
         match connected {
             Ok(store) => return Ok(Some(store)),
-            Err(error @ store::Error::Unavailable { .. }) => {
+            Err(error @ (store::Error::Unavailable { .. } | store::Error::Full { .. })) => {
                 let reason = error.to_string();
                 if said != reason {
                     tracing::warn!(reason, "waiting for the store");
@@ -175,7 +202,13 @@ async fn connect(
 }
 
 /// Prints one line on standard error once the node can do its work.
-async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &CancellationToken) {
+/// Tells whether it came to that.
+async fn announce(
+    node: &Node,
+    address: SocketAddr,
+    time: &TimeSource,
+    stop: &CancellationToken,
+) -> bool {
     const PAUSE: Duration = Duration::from_millis(50);
     let service = node.service();
     let mut waited = Duration::ZERO;
@@ -191,7 +224,7 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
             .collect();
         if problems.is_empty() {
             eprintln_line(&format!("ready on http://{address}"));
-            return;
+            return true;
         }
         time.sleep(PAUSE).await;
         waited += PAUSE;
@@ -199,6 +232,7 @@ async fn announce(node: &Node, address: SocketAddr, time: &TimeSource, stop: &Ca
             tracing::warn!(problems = problems.join("; "), "not ready yet");
         }
     }
+    false
 }
 
 /// The one line that scripts wait for: not a log line, whatever the log format.

@@ -1,0 +1,302 @@
+//! A command that runs a task: its input, its limits, and what its end means.
+//!
+//! It promises that nothing of a command outlives the attempt: dropping the run kills its process group. What a command
+//! prints is read to the end, so that it never blocks, and kept up to a bound.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    os::unix::process::ExitStatusExt,
+    process::{ExitStatus, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::{Child, ChildStdin, Command},
+    task::JoinSet,
+};
+
+use crate::{
+    limits::{ERROR_CHARS_MAX, RESULT_BYTES_MAX},
+    queue::message::rfc3339,
+    worker::{Context, Job, Outcome, Raw},
+};
+
+/// Exit codes that say: trying again is of no use.
+const FATAL: [i32; 2] = [65, 100];
+
+/// How long a cancelled command may take to end after SIGTERM.
+const CANCEL_GRACE: Duration = Duration::from_secs(5);
+
+/// How long output is read on when the command has ended: something that it has left behind may hold the pipe open.
+const OUTPUT_GRACE: Duration = Duration::from_secs(1);
+
+/// Bytes of standard error that are looked at for the error text.
+const TAIL_BYTES: usize = ERROR_CHARS_MAX;
+
+/// A command with its arguments.
+#[derive(Debug)]
+pub(super) struct Program {
+    command: Vec<OsString>,
+}
+
+/// A process group that is killed when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0
+            && let Err(error) = kill_process_group(group, signal)
+        {
+            tracing::debug!(%error, "a command was gone before its signal");
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+impl Program {
+    pub(super) const fn new(command: Vec<OsString>) -> Self {
+        Self { command }
+    }
+
+    /// Runs the command for a task. Dropping the future kills it.
+    pub(super) async fn run(&self, job: Job<Raw>, context: &Context) -> Outcome {
+        let mut child = match self.spawn(&job) {
+            Ok(child) => child,
+            Err(error) => return Outcome::retry(format!("cannot run the command: {error}")),
+        };
+        // Declared behind the child, so dropped before it: the number cannot have been given to somebody else.
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        let mut group = Group(pid.and_then(Pid::from_raw));
+        let (out, errors) = (Kept::default(), Kept::default());
+        let mut pipes = JoinSet::new();
+        pipes.spawn(write(child.stdin.take(), job.payload.0));
+        pipes.spawn(read_start(child.stdout.take(), out.clone()));
+        pipes.spawn(read_end(child.stderr.take(), errors.clone()));
+        let ended = end(&mut child, &group, context).await;
+        // It was waited for: its number may be somebody else's from now on.
+        group.0 = None;
+        let closed = async { while pipes.join_next().await.is_some() {} };
+        if context.time().within(OUTPUT_GRACE, closed).await.is_none() {
+            tracing::debug!(id = %job.id, "a command has left something behind that holds its output open");
+        }
+        match ended {
+            Ok(status) => outcome(status, &out.take(), &errors.take()),
+            Err(error) => Outcome::retry(format!("cannot wait for the command: {error}")),
+        }
+    }
+
+    fn spawn(&self, job: &Job<Raw>) -> io::Result<Child> {
+        let mut words = self.command.iter();
+        let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
+        Command::new(program)
+            .args(words)
+            .env("TICKWHEEL_TASK_ID", job.id.to_string())
+            .env("TICKWHEEL_ATTEMPT", job.attempt.to_string())
+            .env("TICKWHEEL_CALLBACK", &job.callback)
+            .env("TICKWHEEL_START_TIME", rfc3339(job.start_time))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+    }
+}
+
+/// What is kept of an output.
+#[derive(Debug, Clone, Default)]
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Kept {
+    /// Adds to the end, unless it is longer than any result already.
+    fn add_to_start(&self, some: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = (RESULT_BYTES_MAX + 1).saturating_sub(kept.len());
+        kept.extend(some.iter().take(room));
+    }
+
+    /// Adds to the end, and forgets the beginning.
+    fn add_to_end(&self, some: &[u8]) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(some);
+        let excess = kept.len().saturating_sub(TAIL_BYTES);
+        kept.drain(..excess);
+    }
+
+    fn take(&self) -> Vec<u8> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Waits for the end; a command whose task is cancelled is asked to end, then made to.
+async fn end(child: &mut Child, group: &Group, context: &Context) -> io::Result<ExitStatus> {
+    tokio::select! {
+        ended = child.wait() => return ended,
+        () = context.cancelled().cancelled() => group.signal(Signal::TERM),
+    }
+    if let Some(ended) = context.time().within(CANCEL_GRACE, child.wait()).await {
+        return ended;
+    }
+    group.signal(Signal::KILL);
+    child.wait().await
+}
+
+async fn write(stdin: Option<ChildStdin>, payload: Bytes) {
+    if let Some(mut stdin) = stdin
+        && let Err(error) = stdin.write_all(&payload).await
+    {
+        // A command need not read its input.
+        tracing::debug!(%error, "a command did not read its payload");
+    }
+}
+
+async fn read_start(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
+    read(pipe, |some| kept.add_to_start(some)).await;
+}
+
+/// What a command says on standard error is passed on as well.
+async fn read_end(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
+    read(pipe, |some| {
+        kept.add_to_end(some);
+        // With our own standard error closed there is nobody to tell.
+        io::stderr().write_all(some).unwrap_or_default();
+    })
+    .await;
+}
+
+async fn read(pipe: Option<impl AsyncRead + Unpin>, keep: impl Fn(&[u8])) {
+    let Some(mut pipe) = pipe else { return };
+    let mut buffer = vec![0; 8 * 1024];
+    while let Ok(count @ 1..) = pipe.read(&mut buffer).await {
+        keep(buffer.get(..count).unwrap_or_default());
+    }
+}
+
+/// What the end of a command means.
+fn outcome(status: ExitStatus, out: &[u8], errors: &[u8]) -> Outcome {
+    if status.success() {
+        return result(out);
+    }
+    let how = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exit code {code}"),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    };
+    let said = String::from_utf8_lossy(errors);
+    let error = match said.trim() {
+        "" => how,
+        said => format!("{how}: {said}"),
+    };
+    match status.code() {
+        Some(code) if FATAL.contains(&code) => Outcome::Fail(error),
+        Some(_) | None => Outcome::Retry(error),
+    }
+}
+
+/// The result that a command's output stands for: a JSON value if it is one, else its text, cut to what is kept.
+fn result(out: &[u8]) -> Outcome {
+    if out.trim_ascii().is_empty() {
+        return Outcome::Done;
+    }
+    if out.len() <= RESULT_BYTES_MAX
+        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(out)
+        && value.to_string().len() <= RESULT_BYTES_MAX
+    {
+        return Outcome::DoneWith(value);
+    }
+    let text = String::from_utf8_lossy(out);
+    let mut text = text.trim_end().to_owned();
+    loop {
+        let value = serde_json::Value::String(text.clone());
+        // Written as JSON it is longer: quotes, escapes.
+        let excess = value.to_string().len().saturating_sub(RESULT_BYTES_MAX);
+        if excess == 0 {
+            return Outcome::DoneWith(value);
+        }
+        let keep = text
+            .chars()
+            .count()
+            .saturating_sub(excess.div_ceil(6).max(1));
+        text = text.chars().take(keep).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn exit(code: i32) -> ExitStatus {
+        ExitStatus::from_raw(code << 8)
+    }
+
+    #[test]
+    fn exit_codes_decide() {
+        assert_eq!(outcome(exit(0), b" \n", b"noise"), Outcome::Done);
+        for fatal in FATAL {
+            let failed = Outcome::Fail(format!("exit code {fatal}: no such user"));
+            assert_eq!(outcome(exit(fatal), b"", b"no such user\n"), failed);
+        }
+        assert_eq!(
+            outcome(exit(75), b"1", b""),
+            Outcome::Retry("exit code 75".to_owned())
+        );
+        let killed = outcome(ExitStatus::from_raw(9), b"", b"\xff");
+        assert_eq!(
+            killed,
+            Outcome::Retry("ended by signal 9: \u{fffd}".to_owned())
+        );
+    }
+
+    #[test]
+    fn output_is_json_if_it_can_be() {
+        assert_eq!(
+            result(b"{\"a\": [1]}\n"),
+            Outcome::DoneWith(json!({"a": [1]}))
+        );
+        assert_eq!(result(b"1 2\n"), Outcome::DoneWith(json!("1 2")));
+        assert_eq!(result(b"sent\n"), Outcome::DoneWith(json!("sent")));
+    }
+
+    #[test]
+    fn a_long_output_is_cut_to_what_is_kept() {
+        for text in [
+            "x".repeat(100_000),
+            "\u{1}\"".repeat(20_000),
+            format!("[{}1]", "1,".repeat(20_000)),
+        ] {
+            let kept = Kept::default();
+            kept.add_to_start(text.as_bytes());
+            let Outcome::DoneWith(value) = result(&kept.take()) else {
+                panic!("a success");
+            };
+            let length = value.to_string().len();
+            assert!(
+                length <= RESULT_BYTES_MAX && length > RESULT_BYTES_MAX - 10,
+                "{length}"
+            );
+            assert!(text.starts_with(value.as_str().unwrap()));
+        }
+    }
+
+    #[test]
+    fn the_end_of_the_errors_is_kept() {
+        let kept = Kept::default();
+        for number in 0..10_000 {
+            kept.add_to_end(format!("{number}\n").as_bytes());
+        }
+        let tail = kept.take();
+        assert!(tail.len() == TAIL_BYTES && tail.ends_with(b"\n9999\n"));
+    }
+}

@@ -1,0 +1,119 @@
+//! `tickwheel dev`: the whole service in one process, for a first look and for development.
+
+use std::{io::Write as _, net::SocketAddr, path::PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::{Exit, Failure, node, serve};
+use crate::{
+    app,
+    config::{Settings, SettingsArgs},
+    flow::TASK_EVENTS,
+    telemetry::{self, LogFormat},
+    time_source::TimeSource,
+    worker::{Context, Job, Outcome, Source, Worker},
+};
+
+/// The callback that runs in this process.
+const ECHO: &str = "echo";
+
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    /// Keep tasks in this directory; without it they are kept in a temporary one that is deleted at the end.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address and port that it listens on.
+    #[arg(long, default_value = "127.0.0.1:7420", value_name = "ADDR")]
+    listen: SocketAddr,
+}
+
+/// Runs the command.
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let (directory, temporary) = match command.data_dir {
+        Some(directory) => (directory, None),
+        None => {
+            let temporary = tempfile::Builder::new()
+                .prefix("tickwheel-dev-")
+                .tempdir()?;
+            (temporary.path().to_owned(), Some(temporary))
+        }
+    };
+    // What the environment says of a service that is to last is left alone.
+    let mut settings = Settings::load(&SettingsArgs::default(), |_| None)?;
+    settings.data_dir.clone_from(&directory);
+    settings.listen = command.listen;
+    let events = TASK_EVENTS;
+    let filter = format!("warn,tickwheel::cli=info,{events}=debug");
+    telemetry::start_logging(LogFormat::Short, &filter)
+        .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    let prometheus =
+        telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
+    let stop = CancellationToken::new();
+    serve::listen_for_signals(stop.clone(), settings.drain_timeout)?;
+    let (tell, ready) = oneshot::channel();
+    let (options, time) = (node::options(&settings)?, TimeSource::real());
+    let node = app::run(options, time, Some(prometheus), stop.clone(), tell);
+    let around = async {
+        let Ok(address) = ready.await else {
+            return Ok(());
+        };
+        welcome(address, &directory, temporary.is_some())?;
+        echo(address, stop.clone()).await
+    };
+    let (node, around) = tokio::join!(node, around);
+    node?;
+    around?;
+    Ok(Exit::Ok)
+}
+
+fn welcome(
+    address: SocketAddr,
+    directory: &std::path::Path,
+    temporary: bool,
+) -> Result<(), Failure> {
+    let kept = if temporary {
+        " (deleted at the end)"
+    } else {
+        ""
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let directory = directory.display();
+    writeln!(
+        std::io::stdout().lock(),
+        "
+Tickwheel {version}: the whole service in one process.
+
+  status page      http://{address}
+  API reference    http://{address}/docs
+  tasks are kept   {directory}{kept}
+
+A task that is due in three seconds, for the callback `{ECHO}`, which runs in this process:
+
+  curl -s http://{address}/v1/tasks -H 'content-type: application/json' \\
+       -d '{{\"callback\": \"{ECHO}\", \"delay\": \"3s\", \"payload\": {{\"hello\": \"world\"}}}}'
+
+Ctrl-C stops it.
+"
+    )?;
+    Ok(())
+}
+
+/// Runs the callback that says what it was given.
+async fn echo(address: SocketAddr, stop: CancellationToken) -> Result<(), Failure> {
+    let worker = Worker::builder()
+        .callback(ECHO, |job: Job<Value>, _: Context| async move {
+            let payload = &job.payload;
+            tracing::info!(task = %job.id, %payload, "echo");
+            Ok(Outcome::DoneWith(job.payload))
+        })
+        .source(Source::poll(&format!("http://{address}")))
+        .build()
+        .map_err(|error| Failure::failed(error.to_string()))?;
+    worker
+        .run_until(stop.cancelled_owned())
+        .await
+        .map_err(|error| Failure::failed(error.to_string()))
+}

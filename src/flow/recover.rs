@@ -1,0 +1,205 @@
+//! The start of a node that is alone with its store, and whose queue is its own memory.
+//!
+//! Everything that was published and not claimed, and every near task, is gone with the process before; each has a look in
+//! the store. Waiting for the looks would be correct and slow: so they are read once at start, and what is due is published
+//! again at once. Nothing is written for it, so a crash in between costs nothing, and a task that is published twice because
+//! its look comes up meanwhile is refused by the claim.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    api::Fault,
+    context::Context,
+    hand::Hands,
+    look::Looker,
+    near::{Near, NearTask},
+    send::{Sender, Sending},
+};
+use crate::{
+    model::{
+        clock::{self, Position},
+        entry::{self, Entry, Key, Kind, Known},
+        ids::NodeId,
+        wheel::{Shape, WheelNumber},
+    },
+    store::{self, Freshness, Store, Swapped, Underway},
+    time_source::TimeSource,
+};
+
+/// Frees the wheels of the process before, which is dead: whoever calls this holds the lock that it held.
+///
+/// # Errors
+/// When the store cannot be read or written.
+pub async fn free_wheels(
+    store: &dyn Store,
+    shape: &Shape,
+    time: &TimeSource,
+) -> Result<(), store::Error> {
+    for wheel in shape.all_wheels() {
+        let row = store.clock(wheel, Freshness::Serial).await?;
+        if row.owner == NodeId::NOBODY {
+            continue;
+        }
+        let freed = clock::freed(&row, time.now());
+        match store.swap_clock(wheel, &row, &freed).await? {
+            Swapped::Applied => {}
+            // Then its lease is waited for.
+            Swapped::Conflict(_) | Swapped::Unknown => {
+                tracing::warn!(wheel = wheel.get(), "could not free a wheel at start");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a node publishes again at its start.
+#[derive(Debug)]
+pub(super) struct Recovery {
+    pub(super) ctx: Arc<Context>,
+    pub(super) hands: Hands,
+    pub(super) looker: Looker,
+    pub(super) sender: Sender,
+    pub(super) near: Near,
+}
+
+/// What became of a page.
+#[derive(Debug, Default, Clone, Copy)]
+struct Count {
+    published: usize,
+    held: usize,
+}
+
+impl Recovery {
+    /// Goes through all wheels once.
+    pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
+        let mut total = Count::default();
+        for wheel in self.ctx.shape().all_wheels() {
+            let mut behind = None;
+            let mut fired = None;
+            loop {
+                if stop.is_cancelled() {
+                    return;
+                }
+                match self.step(&*underway, wheel, behind, &mut fired).await {
+                    Ok((next, count)) => {
+                        total.published += count.published;
+                        total.held += count.held;
+                        if next.is_none() {
+                            break;
+                        }
+                        behind = next;
+                    }
+                    Err(fault) => {
+                        tracing::debug!(%fault, "the looks cannot be read now: trying again");
+                        self.ctx.time.sleep(Duration::from_millis(200)).await;
+                    }
+                }
+            }
+        }
+        if total.published + total.held > 0 {
+            let (published, held) = (total.published, total.held);
+            tracing::info!(
+                published,
+                held,
+                "went on with what was under way when the process ended"
+            );
+        }
+    }
+
+    /// Reads one page of looks and publishes what it asks for; returns where to go on.
+    async fn step(
+        &self,
+        underway: &dyn Underway,
+        wheel: WheelNumber,
+        behind: Option<Key>,
+        fired: &mut Option<Position>,
+    ) -> Result<(Option<Key>, Count), Fault> {
+        let fired = match *fired {
+            Some(fired) => fired,
+            None => *fired.insert(underway.clock(wheel, Freshness::Serial).await?.fired),
+        };
+        let page = underway
+            .looks(wheel, behind, self.ctx.settings.page_rows_max)
+            .await?;
+        let looks: Vec<&Entry> = page
+            .rows
+            .iter()
+            .filter_map(|row| row.entry.as_ref().ok())
+            .collect();
+        let count = self.resume(&looks, fired).await?;
+        let next = page.rows.last().filter(|_| page.more).map(|row| row.key);
+        Ok((next, count))
+    }
+
+    async fn resume(&self, looks: &[&Entry], fired: Position) -> Result<Count, Fault> {
+        let ids: Vec<_> = looks.iter().map(|look| look.key.id).collect();
+        let (rows, heartbeats) = self.looker.known(&ids).await?;
+        let now = self.ctx.now();
+        let mut owed = Vec::new();
+        for (look, row) in looks.iter().zip(&rows) {
+            let known = Known {
+                row: row.as_ref(),
+                heartbeat: heartbeats.get(&look.key.id).map(|beat| beat.at),
+            };
+            let Some(publish) = entry::resume(look, known, now, self.ctx.shape()) else {
+                continue;
+            };
+            let sending = Sending {
+                id: look.key.id,
+                generation: publish.generation,
+                expected_attempt: publish.expected_attempt,
+                start: publish.start,
+                spec: Arc::clone(&look.spec),
+            };
+            let near =
+                self.ctx.tick().tick_of(sending.start) <= self.hands.guess(sending.id.wheel());
+            // In a slot that is still open lies an entry of its own.
+            if near {
+                owed.push(sending);
+            }
+        }
+        let (due, later): (Vec<_>, Vec<_>) = self
+            .without_entry(owed, fired)
+            .await?
+            .into_iter()
+            .partition(|sending| sending.start <= now);
+        let held = later.into_iter().map(|sending| {
+            let backup = None;
+            usize::from(self.near.hold(NearTask { sending, backup }))
+        });
+        let held = held.sum();
+        let sent = self.sender.send(&due).await;
+        let published = sent.iter().filter(|result| result.is_ok()).count();
+        Ok(Count { published, held })
+    }
+
+    /// Leaves out what an entry ahead of `fired` stands for: the reader comes to it.
+    async fn without_entry(
+        &self,
+        owed: Vec<Sending>,
+        fired: Position,
+    ) -> Result<Vec<Sending>, Fault> {
+        let looks_up = owed.into_iter().map(|sending| async move {
+            let (id, due) = (sending.id, sending.start);
+            if (Position { due, id }) <= fired {
+                return Ok(Some(sending));
+            }
+            let own = |entry: &Entry| {
+                let due = matches!(entry.kind, Kind::Due { expected_attempt, .. }
+                    if expected_attempt == sending.expected_attempt);
+                due && entry.key.generation == sending.generation
+            };
+            let found = self.ctx.store.find_entries(id, &[due]).await?;
+            Ok(if found.iter().any(own) {
+                None
+            } else {
+                Some(sending)
+            })
+        });
+        let found: Result<Vec<_>, store::Error> = join_all(looks_up).await.into_iter().collect();
+        Ok(found?.into_iter().flatten().collect())
+    }
+}

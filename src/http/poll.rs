@@ -1,0 +1,95 @@
+//! `/v1/worker/poll`: due tasks for workers that ask for them.
+
+use std::convert::Infallible;
+
+use axum::{
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{HeaderValue, header},
+    response::{IntoResponse, Response},
+};
+use futures_util::stream;
+
+use super::{
+    Api, body,
+    dto::{
+        json,
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse, poll_request},
+        problem::Problem,
+        worker_calls::worker_name,
+    },
+    error::{Code, Error},
+};
+use crate::{
+    flow::poll::{Handout, Refusal},
+    limits::{POLL_PAUSE, REQUEST_BYTES_MAX},
+};
+
+/// Waits for due tasks and claims them: the worker that gets them has the exclusive right to run them.
+///
+/// Answered at once when a task is due, else with an empty list when the wait is over. A task is released again when the
+/// connection is gone before the answer is written.
+#[utoipa::path(post, path = "/v1/worker/poll", tag = "worker", operation_id = "poll",
+    request_body = PollRequest,
+    responses(
+        (status = 200, description = "The tasks, claimed", body = PollResponse),
+        (status = 429, description = "A limit of the node is reached", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "Nothing could be claimed, or the node does not answer polls", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<Response, Error> {
+    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let request = poll_request(json::read::<PollRequest>(&text)?)?;
+    let handout = state.service.poll(request).await?;
+    let text = serde_json::to_vec(&PollResponse::from(&handout)).map_err(|error| {
+        let detail = format!("the answer cannot be written as JSON: {error}");
+        Error::new(Code::Internal, detail)
+    })?;
+    Ok(answer(handout, text.into()))
+}
+
+/// Ends the polls of a worker that wait at this node: they are answered at once, with the tasks that were being claimed for
+/// them, or with none. For a worker that stops: tasks that arrive with a broken connection would wait for their claims to
+/// run out.
+#[utoipa::path(post, path = "/v1/worker/leave", tag = "worker", operation_id = "leave",
+    request_body = LeaveRequest,
+    responses(
+        (status = 200, description = "No poll of the worker waits", body = LeaveResponse),
+        (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn leave(State(state): State<Api>, request: Request) -> Result<Response, Error> {
+    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let call: LeaveRequest = json::read(&text)?;
+    worker_name(&call.worker)?;
+    state.service.dismiss(&call.worker);
+    Ok(super::json(&LeaveResponse {}))
+}
+
+/// An answer that releases its tasks when the connection is gone before it is written.
+fn answer(handout: Handout, text: Bytes) -> Response {
+    let length = HeaderValue::from(text.len());
+    let written = async move {
+        drop(handout.accept());
+        Ok::<_, Infallible>(text)
+    };
+    let mut response = Body::from_stream(stream::once(written)).into_response();
+    let headers = response.headers_mut();
+    let json = HeaderValue::from_static("application/json");
+    headers.insert(header::CONTENT_TYPE, json);
+    headers.insert(header::CONTENT_LENGTH, length);
+    response
+}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Self {
+        let detail = refusal.to_string();
+        let code = match refusal {
+            Refusal::Fault(fault) => return fault.into(),
+            Refusal::NoRole => Code::RoleMissing,
+            Refusal::TooMany(_) => Code::TooManyRequests,
+            Refusal::Stopping => Code::Unavailable,
+        };
+        Self {
+            retry_after: Some(POLL_PAUSE),
+            ..Self::new(code, detail)
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The queue of one machine, in its own process: for a service without Kafka.
+//!
+//! It keeps the contract of [`crate::queue`] while the process lives, for Tickwheel's own topics only. Memory is bounded per
+//! topic: what consumers are behind with goes to an overflow file and comes back in order, so that a callback without
+//! workers delays nobody and costs disk, not memory. So a publication never waits; it fails only when the disk is full.
+//!
+//! **Not durable, on purpose**: nothing is synced, and the files of an earlier life are deleted at start. Every tracked task
+//! that was published and not claimed has a look in the store, and it is from these that it is published again. A topic is
+//! meant to have one consumer group; with several, the one that is furthest behind holds up the others (`log.rs`).
+//!
+//! Files are written and read on the caller's thread: they are in the page cache, and only a backlog touches them.
+
+mod consumer;
+mod log;
+mod overflow;
+mod topic;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+
+pub use self::consumer::EmbeddedConsumer;
+use self::{log::Room, topic::Topic};
+use super::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions};
+use crate::{limits, time_source::TimeSource};
+
+/// Bounds of an embedded queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Partitions of each topic. One keeps every topic in order; more share it among several consumers.
+    pub partitions: i32,
+    /// Records of one topic in memory.
+    pub topic_records_max: usize,
+    /// Bytes of one topic in memory.
+    pub topic_bytes_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            partitions: 1,
+            topic_records_max: limits::EMBEDDED_TOPIC_RECORDS_MAX,
+            topic_bytes_max: limits::EMBEDDED_TOPIC_BYTES_MAX,
+        }
+    }
+}
+
+/// The queue. Cheap to clone; clones are the same queue.
+#[derive(Debug, Clone)]
+pub struct EmbeddedQueue {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    time: TimeSource,
+    settings: Settings,
+    dir: PathBuf,
+    topics: Mutex<HashMap<String, Arc<Topic>>>,
+    members: AtomicU64,
+}
+
+impl EmbeddedQueue {
+    /// Opens an empty queue that overflows into a directory, which is made if it does not exist; overflow files in it are
+    /// deleted. One process at a time.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] when the directory cannot be used.
+    pub fn open(dir: &Path, time: TimeSource, settings: Settings) -> Result<Self, Error> {
+        clear(dir).map_err(|error| Error::Unsuitable {
+            reason: format!(
+                "its overflow directory {} cannot be used: {error}",
+                dir.display()
+            ),
+        })?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                time,
+                settings,
+                dir: dir.to_owned(),
+                topics: Mutex::default(),
+                members: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// Returns a new member of a group. Dropping it leaves the group.
+    #[must_use]
+    pub fn consumer(&self, group: &str, topics: &[String]) -> EmbeddedConsumer {
+        let member = self.shared.members.fetch_add(1, Ordering::Relaxed);
+        let topics = topics.iter().map(|topic| self.topic(topic)).collect();
+        EmbeddedConsumer::join(self.shared.time.clone(), group, member, topics)
+    }
+
+    fn topic(&self, name: &str) -> Arc<Topic> {
+        let Shared {
+            settings,
+            dir,
+            topics,
+            ..
+        } = &*self.shared;
+        let mut topics = topics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(topic) = topics.get(name) {
+            return Arc::clone(topic);
+        }
+        let partitions = usize::try_from(settings.partitions).unwrap_or(1).max(1);
+        let room = Room {
+            records: (settings.topic_records_max / partitions).max(1),
+            bytes: (settings.topic_bytes_max / partitions).max(1),
+        };
+        let made = Arc::new(Topic::new(
+            name,
+            topics.len(),
+            settings.partitions,
+            room,
+            dir,
+        ));
+        topics.insert(name.to_owned(), Arc::clone(&made));
+        made
+    }
+
+    fn known(&self, name: &str) -> Option<Arc<Topic>> {
+        let topics = self.shared.topics.lock();
+        let topics = topics.unwrap_or_else(PoisonError::into_inner);
+        topics.get(name).cloned()
+    }
+}
+
+/// Makes the directory and deletes what an earlier life has left in it; other files are left alone.
+fn clear(dir: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for file in std::fs::read_dir(dir)? {
+        let path = file?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.ends_with(overflow::SUFFIX) {
+            std::fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Publisher for EmbeddedQueue {
+    async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
+        let now = self.shared.time.now();
+        let mut answers: Vec<Result<(), PublishError>> = vec![Ok(()); records.len()];
+        let mut batches: Vec<(String, Vec<(usize, Record)>)> = Vec::new();
+        for (index, record) in records.into_iter().enumerate() {
+            if !record.create_topic {
+                if let Some(answer) = answers.get_mut(index) {
+                    *answer = Err(not_ours(&record.topic));
+                }
+                continue;
+            }
+            match batches.iter_mut().find(|(name, _)| *name == record.topic) {
+                Some((_, batch)) => batch.push((index, record)),
+                None => batches.push((record.topic.clone(), vec![(index, record)])),
+            }
+        }
+        for (name, batch) in batches {
+            let (indices, batch): (Vec<usize>, Vec<Record>) = batch.into_iter().unzip();
+            let published = self.topic(&name).publish(batch.into_iter(), now);
+            for (index, published) in indices.into_iter().zip(published) {
+                if let Some(answer) = answers.get_mut(index) {
+                    *answer = published;
+                }
+            }
+        }
+        answers
+    }
+
+    async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
+        for topic in topics {
+            self.topic(topic);
+        }
+        Ok(())
+    }
+
+    async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
+        let ask = |probe: &Probe| {
+            let topic = self.known(&probe.topic);
+            topic.is_some_and(|topic| topic.still_queued(&probe.group, probe.wheel, probe.since))
+        };
+        probes.iter().map(ask).collect()
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn close(&self, _limit: Duration) {
+        // Nothing is buffered on the way in, and nothing here outlives the process.
+    }
+}
+
+fn not_ours(topic: &str) -> PublishError {
+    PublishError::Refused(format!(
+        "the embedded queue carries callbacks only: a record to topic {topic:?} needs `queue = \"kafka\"`"
+    ))
+}
+
+#[async_trait]
+impl Subscriptions for EmbeddedQueue {
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
+        Ok(Box::new(self.consumer(group, topics)))
+    }
+}

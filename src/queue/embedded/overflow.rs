@@ -1,0 +1,309 @@
+//! What does not fit into memory: an append-only file of records, read back in order.
+//!
+//! It promises order, and bounded disk: it is written in segments, each deleted once it was read. It is not synced and not
+//! read again by another process: a record of a task is only a copy of what the store knows. A write that fails (a full
+//! disk) leaves the file as it was.
+
+use std::{
+    collections::VecDeque,
+    fs::{File, OpenOptions},
+    io,
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+use super::log::Kept;
+use crate::{limits, model::time::Millis};
+
+/// How the files are called: what is left of them by another life of the process is deleted at start.
+pub(super) const SUFFIX: &str = ".overflow";
+
+/// Marks a record without key; longer than any key can be.
+const NO_KEY: u32 = u32::MAX;
+
+/// Bytes of the length in front of each record.
+const LENGTH_BYTES: usize = 4;
+
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    read: u64,
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_file(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot delete an overflow file");
+        }
+    }
+}
+
+/// The records of one partition that wait on disk.
+#[derive(Debug)]
+pub(super) struct Overflow {
+    stem: PathBuf,
+    segments: VecDeque<Segment>,
+    made: u64,
+    records: usize,
+}
+
+impl Overflow {
+    /// Is empty; its files will be called `stem` and a number. Touches no disk.
+    pub(super) const fn new(stem: PathBuf) -> Self {
+        Self {
+            stem,
+            segments: VecDeque::new(),
+            made: 0,
+            records: 0,
+        }
+    }
+
+    /// Returns how many records wait on disk.
+    pub(super) const fn len(&self) -> usize {
+        self.records
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// The disk's; nothing is appended then.
+    pub(super) fn append(&mut self, kept: &Kept) -> io::Result<()> {
+        let full = |segment: &Segment| segment.written >= limits::OVERFLOW_SEGMENT_BYTES;
+        if self.segments.back().is_none_or(full) {
+            let path = numbered(&self.stem, self.made);
+            let mut options = OpenOptions::new();
+            let file = options
+                .read(true)
+                .write(true)
+                .create_new(true)
+                .open(&path)?;
+            self.made += 1;
+            self.segments.push_back(Segment {
+                path,
+                file,
+                written: 0,
+                read: 0,
+            });
+        }
+        let bytes = encode(kept);
+        if let Some(segment) = self.segments.back_mut() {
+            // At its place, so that what a failed write has left is written over by the next.
+            segment.file.write_all_at(&bytes, segment.written)?;
+            segment.written += bytes.len() as u64;
+            self.records += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest records: up to about [`limits::OVERFLOW_READ_BYTES`] of them, at least one when there is one.
+    ///
+    /// # Errors
+    /// The disk's. The segment that cannot be read is given up: the looks of its tasks come back to them.
+    pub(super) fn take(&mut self) -> Result<Vec<Arc<Kept>>, Lost> {
+        let Some(segment) = self.segments.front_mut() else {
+            return Ok(Vec::new());
+        };
+        match read(segment) {
+            Ok(taken) => {
+                self.records = self.records.saturating_sub(taken.len());
+                if segment.read >= segment.written {
+                    self.segments.pop_front();
+                }
+                Ok(taken)
+            }
+            Err(error) => {
+                // How many were in it is not known, so the whole of it is given up.
+                let records = std::mem::take(&mut self.records);
+                self.segments.clear();
+                Err(Lost { records, error })
+            }
+        }
+    }
+}
+
+/// Records that cannot be read back.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) records: usize,
+    pub(super) error: io::Error,
+}
+
+fn numbered(stem: &Path, number: u64) -> PathBuf {
+    let mut name = stem.as_os_str().to_owned();
+    name.push(format!("-{number}{SUFFIX}"));
+    name.into()
+}
+
+/// Reads whole records from where the segment was read last.
+fn read(segment: &mut Segment) -> io::Result<Vec<Arc<Kept>>> {
+    let left = segment.written - segment.read;
+    let mut size = left.min(limits::OVERFLOW_READ_BYTES);
+    loop {
+        let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
+        segment.file.read_exact_at(&mut bytes, segment.read)?;
+        let mut rest = Bytes::from(bytes);
+        let mut taken = Vec::new();
+        let mut needed = 0;
+        while rest.remaining() >= LENGTH_BYTES {
+            let length =
+                usize::try_from(rest.slice(..LENGTH_BYTES).get_u32()).map_err(io::Error::other)?;
+            needed = LENGTH_BYTES + length;
+            if rest.remaining() < needed {
+                break;
+            }
+            rest.advance(LENGTH_BYTES);
+            taken.push(Arc::new(
+                decode(rest.split_to(length)).ok_or(io::ErrorKind::InvalidData)?,
+            ));
+            segment.read += needed as u64;
+        }
+        if !taken.is_empty() {
+            return Ok(taken);
+        }
+        if needed as u64 <= size || needed as u64 > left {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        // One record that is larger than what is read at once.
+        size = needed as u64;
+    }
+}
+
+fn encode(kept: &Kept) -> Bytes {
+    let mut bytes = BytesMut::with_capacity(kept.bytes + 64);
+    bytes.put_u32(0);
+    bytes.put_i64(kept.at.0);
+    match &kept.key {
+        Some(key) => put(&mut bytes, key),
+        None => bytes.put_u32(NO_KEY),
+    }
+    put(&mut bytes, &kept.value);
+    bytes.put_u32(length(kept.headers.len()));
+    for (name, value) in &kept.headers {
+        put(&mut bytes, name.as_bytes());
+        put(&mut bytes, value);
+    }
+    let size = length(bytes.len() - LENGTH_BYTES);
+    if let Some(head) = bytes.get_mut(..LENGTH_BYTES) {
+        head.copy_from_slice(&size.to_be_bytes());
+    }
+    bytes.freeze()
+}
+
+fn put(bytes: &mut BytesMut, part: &[u8]) {
+    bytes.put_u32(length(part.len()));
+    bytes.put_slice(part);
+}
+
+/// A record is far below 4 GiB: [`limits::RECORD_BYTES_MAX`].
+fn length(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+fn decode(mut bytes: Bytes) -> Option<Kept> {
+    let at = Millis(bytes.try_get_i64().ok()?);
+    let key = match bytes.try_get_u32().ok()? {
+        NO_KEY => None,
+        length => Some(part(&mut bytes, length)?),
+    };
+    let length = bytes.try_get_u32().ok()?;
+    let value = part(&mut bytes, length)?;
+    let count = bytes.try_get_u32().ok()?;
+    let mut headers = Vec::new();
+    for _ in 0..count {
+        let length = bytes.try_get_u32().ok()?;
+        let name = String::from_utf8(part(&mut bytes, length)?.to_vec()).ok()?;
+        let length = bytes.try_get_u32().ok()?;
+        headers.push((name.into(), part(&mut bytes, length)?));
+    }
+    Some(Kept::new(at, key, value, headers))
+}
+
+/// Copied, so that a small record does not keep everything alive that was read with it.
+fn part(bytes: &mut Bytes, length: u32) -> Option<Bytes> {
+    let length = usize::try_from(length).ok()?;
+    (bytes.remaining() >= length).then(|| Bytes::copy_from_slice(&bytes.split_to(length)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(number: usize, bytes: usize) -> Kept {
+        let value = Bytes::from(vec![b'x'; bytes]);
+        let headers = vec![
+            ("n".into(), Bytes::from(number.to_string())),
+            ("".into(), Bytes::new()),
+        ];
+        let key = number
+            .is_multiple_of(2)
+            .then(|| Bytes::from_static(b"\x00key"));
+        Kept::new(Millis(number as i64 - 5), key, value, headers)
+    }
+
+    fn files(dir: &Path) -> usize {
+        std::fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn records_come_back_unchanged_and_in_order() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        assert_eq!(files(dir.path()), 0);
+        let sizes = [0, 1, 1000, 2 * 1024 * 1024, 300_000, 7];
+        let sent: Vec<Kept> = (0..100).map(|n| kept(n, sizes[n % sizes.len()])).collect();
+        for one in &sent {
+            overflow.append(one).unwrap();
+        }
+        assert_eq!(overflow.len(), 100);
+        assert!(files(dir.path()) > 1, "written in segments");
+        let mut taken = Vec::new();
+        while overflow.len() > 0 {
+            let some = overflow.take().unwrap();
+            assert!(!some.is_empty());
+            taken.extend(some);
+        }
+        assert!(sent.iter().zip(&taken).all(|(one, other)| *one == **other));
+        assert_eq!((taken.len(), files(dir.path())), (100, 0));
+    }
+
+    #[test]
+    fn reading_and_writing_may_alternate() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        let (mut next, mut seen) = (0, 0);
+        for _ in 0..20 {
+            for _ in 0..3 {
+                overflow.append(&kept(next, 100_000)).unwrap();
+                next += 1;
+            }
+            for one in overflow.take().unwrap() {
+                assert_eq!(*one, kept(seen, 100_000));
+                seen += 1;
+            }
+        }
+        assert!(seen > 20 && overflow.len() == next - seen);
+        drop(overflow);
+        assert_eq!(files(dir.path()), 0, "its files go with it");
+    }
+
+    #[test]
+    fn a_disk_that_refuses_is_told_and_a_file_that_is_damaged_is_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut nowhere = Overflow::new(dir.path().join("missing/0-0"));
+        assert!(nowhere.append(&kept(0, 1)).is_err());
+        assert_eq!(nowhere.len(), 0);
+        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        overflow.append(&kept(0, 1)).unwrap();
+        overflow.append(&kept(1, 1)).unwrap();
+        std::fs::write(dir.path().join(format!("0-0-0{SUFFIX}")), [0xff; 200]).unwrap();
+        assert_eq!(overflow.take().unwrap_err().records, 2);
+        assert_eq!(overflow.len(), 0);
+        overflow.append(&kept(2, 1)).unwrap();
+        assert_eq!(*overflow.take().unwrap()[0], kept(2, 1));
+    }
+}

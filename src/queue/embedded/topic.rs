@@ -1,0 +1,353 @@
+//! One topic: its partitions, and which group has handled what.
+//!
+//! No waiting here: what a consumer is to be woken for is told to its [`Notify`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::Notify;
+
+use super::log::{Kept, Log, Room};
+use crate::{
+    limits,
+    model::{time::Millis, wheel::WheelNumber},
+    queue::{Delivery, Partition, PublishError, Record},
+};
+
+/// The number of a member, in the order of joining.
+pub(super) type Member = u64;
+
+/// How far a group is in a partition.
+#[derive(Debug)]
+struct Progress {
+    owner: Option<Member>,
+    /// Nothing from here on was delivered.
+    next: i64,
+    /// Delivered to the owner, and not handled.
+    out: BTreeSet<i64>,
+    /// Delivered to a member that has left, and not handled.
+    again: BTreeSet<i64>,
+    /// The highest offset that was handled.
+    handled: i64,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    members: BTreeMap<Member, Arc<Notify>>,
+    partitions: Vec<Progress>,
+}
+
+#[derive(Debug)]
+struct State {
+    logs: Vec<Log>,
+    groups: BTreeMap<String, Group>,
+    without_key: u32,
+}
+
+/// A topic.
+#[derive(Debug)]
+pub(super) struct Topic {
+    name: String,
+    state: Mutex<State>,
+}
+
+impl Topic {
+    /// Is empty; its files would be called by `number`.
+    pub(super) fn new(name: &str, number: usize, partitions: i32, room: Room, dir: &Path) -> Self {
+        let logs = (0..partitions.max(1))
+            .map(|partition| Log::new(room, dir.join(format!("{number}-{partition}"))))
+            .collect();
+        Self {
+            name: name.to_owned(),
+            state: Mutex::new(State {
+                logs,
+                groups: BTreeMap::new(),
+                without_key: 0,
+            }),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Appends records, in order, and wakes who waits for them.
+    pub(super) fn publish(
+        &self,
+        records: impl Iterator<Item = Record>,
+        at: Millis,
+    ) -> Vec<Result<(), PublishError>> {
+        let mut state = self.lock();
+        let mut touched = BTreeSet::new();
+        let answers = records
+            .map(|record| state.append(record, at).map(|place| touched.insert(place)))
+            .map(|answer| answer.map(|_| ()))
+            .collect();
+        state.wake(|place, _| touched.contains(&place));
+        answers
+    }
+
+    /// Takes a member into a group.
+    pub(super) fn join(&self, group: &str, member: Member, wakes: &Arc<Notify>) {
+        let mut state = self.lock();
+        let begins: Vec<i64> = state.logs.iter().map(Log::begin).collect();
+        let group = state.groups.entry(group.to_owned()).or_default();
+        if group.partitions.is_empty() {
+            group.partitions = begins.into_iter().map(Progress::new).collect();
+        }
+        group.members.insert(member, Arc::clone(wakes));
+        group.assign();
+    }
+
+    /// Takes a member out of its group: what it did not handle is delivered to the others.
+    pub(super) fn leave(&self, group: &str, member: Member) {
+        if let Some(group) = self.lock().groups.get_mut(group) {
+            group.members.remove(&member);
+            group.assign();
+        }
+    }
+
+    /// Returns at most how many records there are for a member.
+    pub(super) fn ready(&self, group: &str, member: Member) -> usize {
+        let state = self.lock();
+        let Some(group) = state.groups.get(group) else {
+            return 0;
+        };
+        let counts = group.partitions.iter().zip(&state.logs);
+        counts
+            .filter(|(progress, _)| progress.owner == Some(member))
+            .map(|(progress, log)| {
+                let new = log.window_end() - progress.next.max(log.begin());
+                progress.again.len() + usize::try_from(new).unwrap_or(0)
+            })
+            .sum()
+    }
+
+    /// Returns up to `max` records for a member, beginning behind the partition that was served last.
+    pub(super) fn take(
+        &self,
+        group: &str,
+        member: Member,
+        max: usize,
+        last: &mut usize,
+    ) -> Vec<Delivery> {
+        let mut state = self.lock();
+        let State { logs, groups, .. } = &mut *state;
+        let mut taken = Vec::new();
+        let Some(group) = groups.get_mut(group) else {
+            return taken;
+        };
+        let count = logs.len();
+        for place in (*last + 1..=*last + count).map(|place| place % count.max(1)) {
+            let (Some(log), Some(progress)) = (logs.get(place), group.partitions.get_mut(place))
+            else {
+                continue;
+            };
+            if progress.owner != Some(member) {
+                continue;
+            }
+            while taken.len() < max
+                && let Some((offset, kept)) = progress.deliver(log)
+            {
+                *last = place;
+                taken.push(delivery(&self.name, place, offset, kept));
+            }
+        }
+        taken
+    }
+
+    /// Notes what a member has handled. What belongs to another member by now is ignored.
+    pub(super) fn handled(
+        &self,
+        group: &str,
+        member: Member,
+        done: impl Iterator<Item = (i32, i64)>,
+    ) {
+        let mut state = self.lock();
+        let mut touched = BTreeSet::new();
+        for (partition, offset) in done {
+            let Ok(place) = usize::try_from(partition) else {
+                continue;
+            };
+            let progress = state
+                .groups
+                .get_mut(group)
+                .and_then(|group| group.partitions.get_mut(place));
+            let Some(progress) = progress.filter(|progress| progress.owner == Some(member)) else {
+                continue;
+            };
+            if progress.out.remove(&offset) {
+                progress.handled = progress.handled.max(offset);
+                state.release(place, offset);
+                touched.insert(place);
+            }
+        }
+        touched.retain(|place| state.logs.get_mut(*place).is_some_and(Log::refill));
+        state.wake(|place, _| touched.contains(&place));
+    }
+
+    /// Tells whether nothing was handled of what was published to a wheel's partition since an instant, and there is some.
+    pub(super) fn still_queued(&self, group: &str, wheel: WheelNumber, since: Millis) -> bool {
+        let state = self.lock();
+        let place = usize::try_from(wheel.partition(state.count())).unwrap_or(0);
+        let Some(first) = state.logs.get(place).and_then(|log| log.first_since(since)) else {
+            return false;
+        };
+        // A group that was never seen has handled nothing.
+        let progress = state.groups.get(group);
+        let progress = progress.and_then(|group| group.partitions.get(place));
+        progress.is_none_or(|progress| progress.handled < first)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn count(&self) -> i32 {
+        i32::try_from(self.logs.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Appends a record; returns its partition's place.
+    fn append(&mut self, record: Record, at: Millis) -> Result<usize, PublishError> {
+        let bytes = record.bytes();
+        if bytes > limits::RECORD_BYTES_MAX {
+            let limit = limits::RECORD_BYTES_MAX;
+            let reason = format!("it has {bytes} bytes, {limit} are allowed");
+            return Err(PublishError::Refused(reason));
+        }
+        let place = usize::try_from(self.choose(&record)).ok();
+        let found = place.and_then(|place| Some((place, self.logs.get_mut(place)?)));
+        let Some((place, log)) = found else {
+            return Err(PublishError::NoSuchTopic(record.topic));
+        };
+        let kept = Kept::new(at, record.key, record.value, record.headers);
+        match log.append(kept) {
+            Ok(()) => Ok(place),
+            Err(error) => Err(PublishError::Unconfirmed(format!(
+                "memory is full of records that no worker has taken, and the overflow file cannot be written: {error}"
+            ))),
+        }
+    }
+
+    fn choose(&mut self, record: &Record) -> i32 {
+        let of_hash = |hash: u32, count: i32| {
+            i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
+        };
+        match (record.partition, &record.key) {
+            (Partition::OfWheel(wheel), _) => wheel.partition(self.count()),
+            (Partition::Fixed(partition), _) => partition,
+            (Partition::ByKey, Some(key)) => of_hash(fnv1a(key), self.count()),
+            (Partition::ByKey, None) => {
+                self.without_key = self.without_key.wrapping_add(1);
+                of_hash(self.without_key, self.count())
+            }
+        }
+    }
+
+    /// Lets go of a record when no group needs it any more.
+    fn release(&mut self, place: usize, offset: i64) {
+        let mut groups = self.groups.values();
+        let done = groups.all(|group| {
+            let progress = group.partitions.get(place);
+            progress.is_none_or(|progress| progress.is_done(offset))
+        });
+        if done && let Some(log) = self.logs.get_mut(place) {
+            log.release(offset);
+        }
+    }
+
+    /// Wakes the owners of partitions, of every group.
+    fn wake(&self, whose: impl Fn(usize, &Progress) -> bool) {
+        for group in self.groups.values() {
+            group.wake(&whose);
+        }
+    }
+}
+
+impl Group {
+    /// Gives each partition to one member; what the one before did not handle is delivered again.
+    fn assign(&mut self) {
+        let members: Vec<Member> = self.members.keys().copied().collect();
+        for (place, progress) in self.partitions.iter_mut().enumerate() {
+            let place = place.checked_rem(members.len()).unwrap_or(0);
+            let owner = members.get(place).copied();
+            if progress.owner != owner {
+                progress.owner = owner;
+                progress.again.append(&mut progress.out);
+            }
+        }
+        self.wake(|_, _| true);
+    }
+
+    fn wake(&self, whose: impl Fn(usize, &Progress) -> bool) {
+        let woken = self.partitions.iter().enumerate();
+        let owners: BTreeSet<Member> = woken
+            .filter(|(place, progress)| whose(*place, progress))
+            .filter_map(|(_, progress)| progress.owner)
+            .collect();
+        for owner in owners {
+            if let Some(wakes) = self.members.get(&owner) {
+                wakes.notify_one();
+            }
+        }
+    }
+}
+
+impl Progress {
+    const fn new(next: i64) -> Self {
+        Self {
+            owner: None,
+            next,
+            out: BTreeSet::new(),
+            again: BTreeSet::new(),
+            handled: next - 1,
+        }
+    }
+
+    fn is_done(&self, offset: i64) -> bool {
+        offset < self.next && !self.out.contains(&offset) && !self.again.contains(&offset)
+    }
+
+    /// Returns the next record for the owner.
+    fn deliver<'a>(&mut self, log: &'a Log) -> Option<(i64, &'a Kept)> {
+        while let Some(offset) = self.again.pop_first() {
+            if let Some(kept) = log.get(offset) {
+                self.out.insert(offset);
+                return Some((offset, kept));
+            }
+        }
+        self.next = self.next.max(log.begin());
+        while self.next < log.window_end() {
+            let offset = self.next;
+            self.next += 1;
+            if let Some(kept) = log.get(offset) {
+                self.out.insert(offset);
+                return Some((offset, kept));
+            }
+        }
+        None
+    }
+}
+
+fn delivery(topic: &str, place: usize, offset: i64, kept: &Kept) -> Delivery {
+    Delivery {
+        topic: topic.to_owned(),
+        partition: i32::try_from(place).unwrap_or(i32::MAX),
+        offset,
+        key: kept.key.clone(),
+        value: kept.value.clone(),
+        headers: kept.headers.clone(),
+    }
+}
+
+/// FNV-1a: short, and the same in every run.
+fn fnv1a(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    })
+}

@@ -1,0 +1,215 @@
+//! The fjall database: its keyspaces, its sizes, how it is opened.
+//!
+//! Sizes are chosen for ten million tasks in a few hundred MiB. Reads of the wheel are ranges, so its keyspaces have
+//! no filters, which would cost 1.25 bytes of memory a row. Keyspaces are few and all hot: one that is
+//! seldom written would pin journals (fjall#288), so clocks and heartbeats live beside the tasks' rows.
+
+use std::{
+    fs,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+};
+
+use fjall::{
+    Database, Error as Cause, Keyspace, KeyspaceCreateOptions, PersistMode, Slice,
+    config::{BlockSizePolicy, FilterPolicy},
+};
+
+use super::{
+    directory::{refused, sync_directory},
+    journal,
+};
+use crate::store::Error;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Blocks read from disk, of all keyspaces together.
+const CACHE_BYTES: u64 = 32 * MIB;
+
+/// Rows of the wheel in memory before they are sorted onto disk. Larger means fewer merges; two or three are held, and the
+/// mark of a deletion takes twice the memory that it is counted as.
+const WHEEL_BUFFER_BYTES: u64 = 16 * MIB;
+
+/// As above, for rows of tasks.
+const ROW_BUFFER_BYTES: u64 = 8 * MIB;
+
+/// As above, for contents: each is up to a MiB.
+const BODY_BUFFER_BYTES: u64 = 16 * MIB;
+
+/// Blocks of the wheel: read in ranges, so larger than usual, which also packs better.
+const WHEEL_BLOCK_BYTES: u32 = 16 * 1024;
+
+/// Journals on disk before what pins the oldest is written out: bounds the disk beside the data, and the time to open.
+const JOURNALS_BYTES: u64 = 192 * MIB;
+
+/// Sealed buffers of a keyspace with which nothing more is written: at four fjall itself blocks, for ever if whoever
+/// writes them out has died (fjall#257).
+const SEALED_MAX: usize = 1;
+
+/// Runs in a keyspace's first level with which nothing more is written: at thirty fjall itself blocks.
+const RUNS_MAX: usize = 24;
+
+/// Which keyspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Space {
+    /// Due entries.
+    Due,
+    /// Looks.
+    Look,
+    /// Clocks, tasks, heartbeats, what was set aside.
+    Row,
+    /// Contents.
+    Body,
+}
+
+/// An open database.
+pub(super) struct Open {
+    database: Database,
+    due: Keyspace,
+    look: Keyspace,
+    row: Keyspace,
+    body: Keyspace,
+}
+
+impl Open {
+    pub(super) fn space(&self, space: Space) -> &Keyspace {
+        match space {
+            Space::Due => &self.due,
+            Space::Look => &self.look,
+            Space::Row => &self.row,
+            Space::Body => &self.body,
+        }
+    }
+
+    pub(super) fn get(&self, space: Space, key: &[u8]) -> Result<Option<Slice>, Cause> {
+        self.space(space).get(key)
+    }
+
+    /// Returns a batch of writes that are made together; whether it is synced is told when it is committed.
+    pub(super) fn batch(&self) -> fjall::OwnedWriteBatch {
+        self.database.batch()
+    }
+
+    /// Tells whether fjall could take a batch without blocking.
+    pub(super) fn has_room(&self) -> bool {
+        [&self.due, &self.look, &self.row, &self.body]
+            .into_iter()
+            .all(|keyspace| {
+                keyspace.sealed_memtable_count() <= SEALED_MAX
+                    && keyspace.l0_table_count() <= RUNS_MAX
+            })
+    }
+
+    /// Tells whether the database still takes writes; it takes none after any of them has failed.
+    pub(super) fn is_sound(&self) -> Result<(), Cause> {
+        self.database.persist(PersistMode::Buffer)
+    }
+
+    /// Returns the bytes on disk.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.database.disk_space().unwrap_or_default()
+    }
+}
+
+/// Creates the database in full before it gets its name: one that was left half made has none.
+pub(super) fn create(path: &Path) -> Result<(), Error> {
+    let (parent, new) = (path.parent().unwrap_or(path), path.with_extension("new"));
+    let clear = || match fs::remove_dir_all(&new) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    };
+    clear().map_err(|error| refused(&new, &error))?;
+    drop(open(&new)?);
+    let named = fs::rename(&new, path).and_then(|()| sync_directory(parent));
+    named.map_err(|error| refused(path, &error))
+}
+
+/// Opens the database, cutting off what a crash of the machine has left half written.
+pub(super) fn open(path: &Path) -> Result<Open, Error> {
+    let cause = match attempt(path) {
+        Ok(opened) => return Ok(opened),
+        Err(cause) => cause,
+    };
+    let torn = matches!(cause, Failed::Fjall(Cause::JournalRecovery(_)));
+    if torn && journal::repair(path).map_err(|error| refused(path, &error))? {
+        tracing::warn!(path = %path.display(), "cut a half-written batch off the journal; it was never acknowledged");
+        return attempt(path).map_err(|cause| explained(path, cause));
+    }
+    Err(explained(path, cause))
+}
+
+enum Failed {
+    Fjall(Cause),
+    Panicked,
+}
+
+fn attempt(path: &Path) -> Result<Open, Failed> {
+    // fjall asserts some of what it expects to find.
+    let opened = catch_unwind(AssertUnwindSafe(|| keyspaces(path)));
+    opened.map_or(Err(Failed::Panicked), |opened| {
+        opened.map_err(Failed::Fjall)
+    })
+}
+
+fn keyspaces(path: &Path) -> Result<Open, Cause> {
+    let database = Database::builder(path)
+        .cache_size(CACHE_BYTES)
+        .max_journaling_size(JOURNALS_BYTES)
+        .open()?;
+    let wheel = || {
+        KeyspaceCreateOptions::default()
+            .max_memtable_size(WHEEL_BUFFER_BYTES)
+            .data_block_size_policy(BlockSizePolicy::all(WHEEL_BLOCK_BYTES))
+            .filter_policy(FilterPolicy::disabled())
+    };
+    let buffer = |bytes| move || KeyspaceCreateOptions::default().max_memtable_size(bytes);
+    Ok(Open {
+        due: database.keyspace("due", wheel)?,
+        look: database.keyspace("look", wheel)?,
+        row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
+        body: database.keyspace("body", buffer(BODY_BUFFER_BYTES))?,
+        database,
+    })
+}
+
+fn explained(path: &Path, failed: Failed) -> Error {
+    let corrupt = |reason: String| Error::Corrupt {
+        operation: "open the store",
+        reason: format!(
+            "{}: {reason}; restore a copy, or begin anew elsewhere",
+            path.display()
+        ),
+    };
+    match failed {
+        Failed::Panicked => corrupt("its files are not what they should be".to_owned()),
+        Failed::Fjall(Cause::Io(error) | Cause::Storage(fjall::LsmError::Io(error))) => {
+            refused(path, &error)
+        }
+        Failed::Fjall(Cause::Locked) => Error::Unsuitable {
+            reason: format!("{} is in use: stop what uses it", path.display()),
+        },
+        Failed::Fjall(Cause::InvalidVersion(_)) => Error::Unsuitable {
+            reason: format!(
+                "{} was written by another version of its database: use the program that made it",
+                path.display()
+            ),
+        },
+        Failed::Fjall(cause) => corrupt(format!("{cause:?}")),
+    }
+}
+
+/// Returns the fault that an error of fjall is to callers.
+pub(super) fn fault(operation: &'static str, cause: &Cause) -> Error {
+    match cause {
+        Cause::Io(_) | Cause::Storage(fjall::LsmError::Io(_)) | Cause::Poisoned | Cause::Locked => {
+            Error::Unavailable {
+                operation,
+                reason: format!("the disk failed: {cause:?}"),
+            }
+        }
+        _ => Error::Corrupt {
+            operation,
+            reason: format!("{cause:?}"),
+        },
+    }
+}

@@ -1,0 +1,179 @@
+//! The data directory: who may use it, and whether what lies there is ours.
+//!
+//! `LOCK` is held for as long as the store is open and names the process that holds it. `FORMAT` says what `store/` is made
+//! of; it is written last when a directory is set up, so a directory without it holds nothing that anybody was promised.
+//! Every refusal is a sentence that says what to do.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, ErrorKind, Read, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{model::wheel::Shape, store::Error};
+
+/// Version of what this program writes; raise it when keys or values change.
+const FORMAT: &str = "1";
+
+/// The directory, locked.
+#[derive(Debug)]
+pub(super) struct Directory {
+    path: PathBuf,
+    /// Unlocked when it is closed.
+    _lock: File,
+}
+
+fn unsuitable(reason: String) -> Error {
+    Error::Unsuitable { reason }
+}
+
+/// Says what to do about a file that cannot be used.
+pub(super) fn refused(path: &Path, error: &io::Error) -> Error {
+    let shown = path.display();
+    unsuitable(match error.kind() {
+        ErrorKind::NotADirectory | ErrorKind::AlreadyExists => format!(
+            "{shown} is not a directory, or lies below something that is none: choose another data directory"
+        ),
+        ErrorKind::PermissionDenied => format!(
+            "{shown} must be readable and writable for this user: change its owner or its mode ({error})"
+        ),
+        ErrorKind::ReadOnlyFilesystem => {
+            format!("{shown} is on a file system that is mounted read-only: mount it writable")
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("there is no space left for {shown}: free some ({error})")
+        }
+        _ => format!("{shown} cannot be used: {error}"),
+    })
+}
+
+impl Directory {
+    /// Creates the directory if need be, and locks it.
+    pub(super) fn lock(path: &Path) -> Result<Self, Error> {
+        fs::create_dir_all(path).map_err(|error| refused(path, &error))?;
+        let file = path.join("LOCK");
+        let opened = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&file);
+        let mut lock = opened.map_err(|error| refused(&file, &error))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let holder = match lock.read_to_string(&mut holder) {
+                    Ok(1..) => format!("process {}", holder.trim()),
+                    Ok(0) | Err(_) => "another process".to_owned(),
+                };
+                return Err(unsuitable(format!(
+                    "{} is in use by {holder}: stop it, or choose another data directory",
+                    path.display()
+                )));
+            }
+            Err(TryLockError::Error(error)) => return Err(refused(&file, &error)),
+        }
+        let name = std::process::id().to_string();
+        let named = lock
+            .set_len(0)
+            .and_then(|()| lock.write_all(name.as_bytes()));
+        named.map_err(|error| refused(&file, &error))?;
+        Ok(Self {
+            path: path.to_path_buf(),
+            _lock: lock,
+        })
+    }
+
+    /// Its name, for people.
+    pub(super) fn shown(&self) -> std::path::Display<'_> {
+        self.path.display()
+    }
+
+    /// Where the database lies.
+    pub(super) fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// Checks that what lies here has our format and this shape. False when nothing lies here yet.
+    pub(super) fn check(&self, shape: &Shape) -> Result<bool, Error> {
+        let file = self.path.join("FORMAT");
+        let text = match fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
+            Err(error) => return Err(refused(&file, &error)),
+        };
+        let shown = self.path.display();
+        let found = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
+        };
+        match found("format") {
+            Some(FORMAT) => {}
+            Some(other) => {
+                return Err(unsuitable(format!(
+                    "{shown} has format {other}, this program reads and writes format {FORMAT}: use the program that made \
+                     it, or another data directory"
+                )));
+            }
+            None => {
+                return Err(Error::Corrupt {
+                    operation: "open the data directory",
+                    reason: format!("{} does not say which format it is of", file.display()),
+                });
+            }
+        }
+        for (name, wanted) in shape_of(shape) {
+            let there = found(name).unwrap_or("unknown");
+            if there != wanted {
+                return Err(unsuitable(format!(
+                    "{shown} was set up with {name} = {there}, but {wanted} is configured: configure {there}, or choose \
+                     another data directory"
+                )));
+            }
+        }
+        if !self.store().is_dir() {
+            return Err(Error::Corrupt {
+                operation: "open the data directory",
+                reason: format!(
+                    "{} is missing: restore it, or remove {} to begin anew",
+                    self.store().display(),
+                    file.display()
+                ),
+            });
+        }
+        Ok(true)
+    }
+
+    /// Declares the directory set up.
+    pub(super) fn set_up(&self, shape: &Shape) -> Result<(), Error> {
+        let mut text = format!("tickwheel data directory\nformat={FORMAT}\n");
+        for (name, value) in shape_of(shape) {
+            text.push_str(&format!("{name}={value}\n"));
+        }
+        let (file, new) = (self.path.join("FORMAT"), self.path.join("FORMAT.new"));
+        let write = || {
+            let mut written = File::create(&new)?;
+            written.write_all(text.as_bytes())?;
+            written.sync_all()?;
+            fs::rename(&new, &file)?;
+            sync_directory(&self.path)
+        };
+        write().map_err(|error| refused(&file, &error))
+    }
+}
+
+/// The parts of the shape, as they are written.
+fn shape_of(shape: &Shape) -> [(&'static str, String); 3] {
+    [
+        ("wheels", shape.wheels().to_string()),
+        ("tick_ms", shape.tick().duration().as_millis().to_string()),
+        ("slots", shape.slots().to_string()),
+    ]
+}
+
+/// Makes names in a directory durable.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}

@@ -1,0 +1,207 @@
+//! Keys of what is kept: bytes that are ordered as what they stand for.
+//!
+//! Every number is big-endian with its sign bit flipped, so that comparing bytes compares numbers. A row of the wheel ends
+//! in its write time, newest first: writing needs no read, reading takes the first of a key and passes over the rest.
+
+use fjall::Slice;
+
+use crate::model::{
+    entry::{Key, KeyCode},
+    ids::TaskId,
+    time::Millis,
+    wheel::WheelNumber,
+};
+
+/// Bytes of a row's key without its write time.
+pub(super) const PLACE_BYTES: usize = 2 + 8 + 16 + 4 + 4;
+
+/// Bytes of a row's key.
+pub(super) const VERSION_BYTES: usize = PLACE_BYTES + 8;
+
+/// Where a row lies: its wheel, and its key.
+pub(super) type Place = [u8; PLACE_BYTES];
+
+/// First bytes of the keys of the `row` keyspace; never reused.
+pub(super) mod family {
+    /// Clock rows.
+    pub(in super::super) const CLOCK: u8 = 1;
+    /// Task rows.
+    pub(in super::super) const TASK: u8 = 2;
+    /// Heartbeats.
+    pub(in super::super) const HEARTBEAT: u8 = 3;
+    /// What was set aside.
+    pub(in super::super) const PARKED: u8 = 4;
+}
+
+/// Number as bytes that sort as the number does.
+pub(super) const fn sortable(number: i64) -> [u8; 8] {
+    (number ^ i64::MIN).to_be_bytes()
+}
+
+const fn unsortable(bytes: [u8; 8]) -> i64 {
+    i64::from_be_bytes(bytes) ^ i64::MIN
+}
+
+/// Joins parts into one key.
+fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut bytes = [0; N];
+    let mut rest = bytes.as_mut_slice();
+    for part in parts {
+        let (head, tail) = rest.split_at_mut(part.len());
+        head.copy_from_slice(part);
+        rest = tail;
+    }
+    bytes
+}
+
+pub(super) fn place(key: &Key) -> Place {
+    joined(&[
+        &key.wheel().get().to_be_bytes(),
+        &sortable(key.due.0),
+        key.id.uuid().as_bytes(),
+        &key.generation.to_be_bytes(),
+        &(key.code.0 ^ i32::MIN).to_be_bytes(),
+    ])
+}
+
+/// The key of one version of a row.
+pub(super) fn version(key: &Key, written: i64) -> Slice {
+    let bytes: [u8; VERSION_BYTES] = joined(&[&place(key), &sortable(!written)]);
+    Slice::from(bytes)
+}
+
+/// Behind every version of a row.
+pub(super) fn behind(place: &Place) -> Vec<u8> {
+    [place.as_slice(), &[0xff; 9]].concat()
+}
+
+/// Before everything of a wheel that is due at `due` or later.
+pub(super) fn from_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+    [wheel.get().to_be_bytes().as_slice(), &sortable(due.0)].concat()
+}
+
+/// Before everything of a wheel that is due after `due`.
+pub(super) fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+    match due.0.checked_add(1) {
+        Some(next) => from_due(wheel, Millis(next)),
+        None => after_wheel(wheel),
+    }
+}
+
+/// Behind everything of a wheel.
+pub(super) fn after_wheel(wheel: WheelNumber) -> Vec<u8> {
+    // Wheels are fewer than 4096.
+    wheel.get().saturating_add(1).to_be_bytes().to_vec()
+}
+
+/// What the keys of a task's rows at one due time begin with.
+pub(super) fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
+    let wheel = from_due(id.wheel(), due);
+    [wheel.as_slice(), id.uuid().as_bytes()].concat()
+}
+
+/// Takes the key of a row apart: key and write time.
+pub(super) fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
+    let (_wheel, rest) = bytes.split_first_chunk::<2>()?;
+    let (due, rest) = rest.split_first_chunk::<8>()?;
+    let (id, rest) = rest.split_first_chunk::<16>()?;
+    let (generation, rest) = rest.split_first_chunk::<4>()?;
+    let (code, rest) = rest.split_first_chunk::<4>()?;
+    let written = rest.first_chunk::<8>().filter(|_| rest.len() == 8)?;
+    let key = Key {
+        due: Millis(unsortable(*due)),
+        id: TaskId::bound(uuid::Uuid::from_bytes(*id)),
+        generation: u32::from_be_bytes(*generation),
+        code: KeyCode(i32::from_be_bytes(*code) ^ i32::MIN),
+    };
+    Some((key, !unsortable(*written)))
+}
+
+pub(super) fn clock(wheel: WheelNumber) -> Slice {
+    let [high, low] = wheel.get().to_be_bytes();
+    Slice::from([family::CLOCK, high, low])
+}
+
+pub(super) fn task(id: TaskId) -> Slice {
+    let bytes: [u8; 17] = joined(&[&[family::TASK], id.uuid().as_bytes()]);
+    Slice::from(bytes)
+}
+
+pub(super) fn heartbeat(id: TaskId, attempt: u32) -> Slice {
+    let bytes: [u8; 21] = joined(&[
+        &[family::HEARTBEAT],
+        id.uuid().as_bytes(),
+        &attempt.to_be_bytes(),
+    ]);
+    Slice::from(bytes)
+}
+
+pub(super) fn body(id: TaskId) -> Slice {
+    Slice::from(id.uuid().as_bytes())
+}
+
+/// Before what was set aside at `at` or later.
+pub(super) fn parked_from(at: Millis) -> Vec<u8> {
+    [[family::PARKED].as_slice(), &sortable(at.0)].concat()
+}
+
+pub(super) fn parked(at: Millis, key: &Key) -> Slice {
+    let bytes: [u8; 9 + VERSION_BYTES] = joined(&[&parked_from(at), &place(key), &sortable(!0)]);
+    Slice::from(bytes)
+}
+
+/// Takes the key of something set aside apart: when, and where it was.
+pub(super) fn parse_parked(bytes: &[u8]) -> Option<(Millis, Key)> {
+    let (at, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
+    let (key, _) = parse_version(rest)?;
+    Some((Millis(unsortable(*at)), key))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn any_key() -> impl Strategy<Value = (Key, i64)> {
+        let id = (0..=1_i64 << 40, 0..4_u16, any::<u64>()).prop_map(|(start, wheel, random)| {
+            TaskId::new(Millis(start), WheelNumber::from_low_bits(wheel), random)
+        });
+        (-5..5_i64, id, 0..3_u32, -2..3_i32, -3..3_i64).prop_map(
+            |(due, id, generation, code, written)| {
+                let key = Key {
+                    due: Millis(due),
+                    id,
+                    generation,
+                    code: KeyCode(code),
+                };
+                (key, written)
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn keys_are_read_back_and_sort_as_wheel_key_and_newest_first(a in any_key(), b in any_key()) {
+            let order = |(key, written): (Key, i64)| (key.wheel(), key, std::cmp::Reverse(written));
+            let (x, y) = (version(&a.0, a.1), version(&b.0, b.1));
+            prop_assert_eq!(parse_version(&x), Some(a));
+            prop_assert_eq!(x.cmp(&y), order(a).cmp(&order(b)));
+            prop_assert!(place(&a.0).as_slice() < &*x && *x < *behind(&place(&a.0)));
+            prop_assert!(*from_due(a.0.wheel(), a.0.due) < *x && *x < *after_due(a.0.wheel(), a.0.due));
+            prop_assert!(x.starts_with(&of_task(a.0.id, a.0.due)) && *x < *after_wheel(a.0.wheel()));
+            prop_assert_eq!(parse_parked(&parked(Millis(a.1), &b.0)), Some((Millis(a.1), b.0)));
+        }
+    }
+
+    #[test]
+    fn numbers_sort_at_their_ends_too() {
+        let numbers = [i64::MIN, -1, 0, 1, i64::MAX];
+        for pair in numbers.windows(2) {
+            assert!(sortable(pair[0]) < sortable(pair[1]));
+        }
+        for number in numbers {
+            assert_eq!(unsortable(sortable(number)), number);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! The store for one machine: the contract of [`crate::store`] on fjall, an LSM tree in this process.
+//!
+//! # Promises
+//! - **Acknowledged means synced**: entries, contents, tasks and what is set aside are on the disk before the answer. A
+//!   `kill -9` at any moment loses nothing that was acknowledged, nor does a loss of power.
+//! - **One writer** takes what all callers ask for in groups, decides conditions one after the other, and commits a group by
+//!   one write and one sync: that is where the throughput comes from. Reads never wait for it.
+//! - **One process** has the directory; another is refused, and so is another format or wheel shape, in a sentence.
+//! - **A full disk** stops new tasks ([`Error::Full`]) while the reserve lasts, so that those already there fire; whatever
+//!   fails, the database is opened anew until it works again, without a restart.
+//!
+//! # What is not synced by itself, and why that is safe
+//! Swaps of clocks, heartbeats and erasures. All writes go to one journal in order, and every sync covers all before it.
+//! A crash of the process loses none of them (the system has them); a loss of power may turn the newest back. Then
+//! `opened` is older: slots are closed again, and every entry in them was durable before it was acknowledged. `fired` is
+//! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, and its
+//! deletions come before the swap in the journal. A heartbeat is older: its attempt may be taken for dead, and is fenced.
+//! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all before it.
+//!
+//! # Plain writes need no read
+//! The write time is part of a row's key, newest first, so a write never looks at what it replaces; readers take the first
+//! of each key. A row that is overwritten keeps its old bytes until its tick is erased. Unlike with a distributed store no
+//! write arrives after its caller has given up for long, so nothing remembers what was erased.
+//!
+//! # Left to others
+//! `queue/` in the same directory; what to do at a start about messages that were lost with the process
+//! ([`Store::looks`] lists what a recovery needs).
+
+mod act;
+mod database;
+mod directory;
+mod group;
+mod journal;
+mod key;
+mod pen;
+mod read;
+mod shared;
+mod space;
+mod sweep;
+mod tasks;
+mod underway;
+mod value;
+mod wheel;
+mod writer;
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+pub use self::space::{Probed, probe};
+use self::{
+    act::Act,
+    database::{Open, Space, fault},
+    directory::Directory,
+    group::Group,
+    pen::Pen,
+    shared::Shared,
+};
+use super::{Error, Page};
+use crate::{
+    model::{
+        clock::ClockRow,
+        entry::Key,
+        wheel::{Shape, WheelNumber},
+    },
+    time_source::TimeSource,
+};
+
+/// Space that is kept for tasks that are already there: their claims, looks and settles, and the merges of the database,
+/// each of which needs room for a copy of what it merges.
+pub const RESERVE_BYTES_DEFAULT: u64 = 512 * 1024 * 1024;
+
+/// Tells the free bytes of a path's file system.
+pub type FreeBytes = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
+
+/// Who writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// A thread of its own, which waits for the disk.
+    Threaded,
+    /// The caller, who does not wait for the disk: same decisions, no thread, no real time. For tests in virtual time.
+    Inline,
+}
+
+/// What the store needs to know.
+#[derive(Clone)]
+pub struct Settings {
+    /// The data directory; created if need be.
+    pub directory: PathBuf,
+    /// The shape of the wheels, for ever.
+    pub shape: Shape,
+    /// Who writes.
+    pub mode: Mode,
+    /// With less free space new tasks are refused.
+    pub reserve_bytes: u64,
+    /// How free space is found out.
+    pub free_bytes: FreeBytes,
+}
+
+impl Settings {
+    /// Returns the defaults for a directory.
+    #[must_use]
+    pub fn new(directory: impl Into<PathBuf>, shape: Shape) -> Self {
+        Self {
+            directory: directory.into(),
+            shape,
+            mode: Mode::Threaded,
+            reserve_bytes: RESERVE_BYTES_DEFAULT,
+            free_bytes: Arc::new(space::free_bytes),
+        }
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("directory", &self.directory)
+            .field("shape", &self.shape)
+            .field("mode", &self.mode)
+            .field("reserve_bytes", &self.reserve_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The store. Dropping it waits for what is being written, closes the database and gives the directory free.
+pub struct Store {
+    // Dropped first: it may be writing.
+    pen: Pen,
+    shared: Arc<Shared>,
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("path", &self.shared.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens the store of a directory, or creates it. Blocks for as long as the disk does.
+    ///
+    /// # Errors
+    /// [`Error::Unsuitable`] when the directory cannot be used: locked, of another format or shape, not writable;
+    /// [`Error::Corrupt`] when what lies there cannot be read. The reason says what to do.
+    pub fn open(settings: Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
+        let Settings {
+            directory,
+            shape,
+            mode,
+            reserve_bytes,
+            free_bytes,
+        } = settings;
+        let directory = Directory::lock(&directory)?;
+        let is_set_up = directory.check(&shape)?;
+        let path = directory.store();
+        if !path.is_dir() {
+            database::create(&path)?;
+        }
+        let open = database::open(&path)?;
+        if !is_set_up {
+            refuse_if_used(&open, &path)?;
+            directory.set_up(&shape)?;
+        }
+        add_clocks(&open, &shape, time)?;
+        let shared = Arc::new(Shared::new(
+            directory,
+            open,
+            shape,
+            time.clone(),
+            reserve_bytes,
+            free_bytes,
+        ));
+        shared.look_at_space();
+        let pen = Pen::new(&shared, mode)?;
+        Ok(Arc::new(Self { pen, shared }))
+    }
+
+    /// Reads a page of the looks of a wheel: those behind a key in key order, or all that were not erased.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when they cannot be read now.
+    pub async fn looks(
+        &self,
+        wheel: WheelNumber,
+        behind: Option<Key>,
+        max: usize,
+    ) -> Result<Page, Error> {
+        let shape = self.shared.shape;
+        self.read(move |open| read::looks(open, &shape, wheel, behind, max))
+            .await
+    }
+
+    /// Does what a second of an open store brings: looks at the free space and at the database, removes some of what has
+    /// expired. The threaded store does it by itself.
+    pub fn upkeep(&self) {
+        self.shared.look_at_space();
+        self.pen.offer(Act::Upkeep);
+    }
+
+    /// Runs a read that may wait for the disk where it holds nobody up.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Open) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let open = self.shared.open()?;
+        if self.pen.is_inline() {
+            return read(&open);
+        }
+        let joined = tokio::task::spawn_blocking(move || read(&open)).await;
+        joined.unwrap_or_else(|error| {
+            Err(Error::Unavailable {
+                operation: "read",
+                reason: error.to_string(),
+            })
+        })
+    }
+}
+
+/// A database that has clocks was set up: without its format nobody knows for what.
+fn refuse_if_used(open: &Open, path: &Path) -> Result<(), Error> {
+    let first = key::clock(WheelNumber::from_low_bits(0));
+    let found = open
+        .get(Space::Row, &first)
+        .map_err(|cause| fault("open the store", &cause))?;
+    if found.is_some() {
+        return Err(Error::Unsuitable {
+            reason: format!(
+                "FORMAT is missing beside {}: restore it, or choose another data directory",
+                path.display()
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// Gives every wheel that has none a clock that begins now.
+fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error> {
+    let first = value::clock(&ClockRow::first(shape, time.now()));
+    let mut group = Group::new(open, time.now());
+    for wheel in shape.all_wheels() {
+        let key = key::clock(wheel);
+        let found = open
+            .get(Space::Row, &key)
+            .map_err(|cause| fault("open the store", &cause))?;
+        if found.is_none() {
+            group.insert(Space::Row, key, first.clone());
+        }
+    }
+    group.commit(true)
+}

@@ -1,0 +1,215 @@
+//! How callers reach the writer: a bounded queue to its thread, or a lock.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::{
+    Mode,
+    act::Act,
+    directory::refused,
+    shared::Shared,
+    writer::{GROUP_ROWS_MAX, Writer},
+};
+use crate::store::Error;
+
+/// Requests that wait for the writer; beyond it callers wait.
+const QUEUE_ACTS_MAX: usize = 4096;
+
+/// KiB of requests that wait for the writer: bounds their memory.
+const QUEUE_KIB_MAX: u32 = 32 * 1024;
+
+/// Longest wait for an answer: a stall of the disk is shorter, and a caller must get on.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// How often space and database are looked at.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A request, and its share of the queue.
+type Queued = (Act, Option<OwnedSemaphorePermit>);
+
+/// The way to the writer.
+pub(super) struct Pen {
+    shared: Arc<Shared>,
+    way: Way,
+}
+
+enum Way {
+    Thread {
+        queue: Option<mpsc::Sender<Queued>>,
+        kib: Arc<Semaphore>,
+        writer: Option<JoinHandle<()>>,
+        stop_upkeep: Option<SyncSender<()>>,
+        upkeep: Option<JoinHandle<()>>,
+    },
+    Inline(Mutex<Writer>),
+}
+
+impl Pen {
+    pub(super) fn new(shared: &Arc<Shared>, mode: Mode) -> Result<Self, Error> {
+        let way = match mode {
+            Mode::Inline => Way::Inline(Mutex::new(Writer::new(Arc::clone(shared), false))),
+            Mode::Threaded => threads(shared)?,
+        };
+        Ok(Self {
+            shared: Arc::clone(shared),
+            way,
+        })
+    }
+
+    pub(super) const fn is_inline(&self) -> bool {
+        matches!(self.way, Way::Inline(_))
+    }
+
+    /// Asks for something and waits for the answer. An error: it was certainly not done. None: nobody knows.
+    pub(super) async fn ask<T: Send>(
+        &self,
+        bytes: usize,
+        act: impl FnOnce(oneshot::Sender<T>) -> Act + Send,
+    ) -> Result<Option<T>, Error> {
+        let (answer, mut answered) = oneshot::channel();
+        let act = act(answer);
+        match &self.way {
+            Way::Inline(writer) => {
+                write_inline(writer, act);
+                Ok(answered.try_recv().ok())
+            }
+            Way::Thread { queue, kib, .. } => {
+                let time = &self.shared.time;
+                let wanted = u32::try_from(bytes / 1024)
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(1);
+                let enqueue = async {
+                    let room = Arc::clone(kib)
+                        .acquire_many_owned(wanted.min(QUEUE_KIB_MAX))
+                        .await
+                        .ok()?;
+                    queue.as_ref()?.send((act, Some(room))).await.ok()
+                };
+                let queued = time.within(ANSWER_WAIT_MAX, enqueue).await.flatten();
+                queued.ok_or_else(|| Error::Unavailable {
+                    operation: "write",
+                    reason: "the disk does not keep up: too much waits to be written".to_owned(),
+                })?;
+                let answered = time.within(ANSWER_WAIT_MAX, answered).await;
+                Ok(answered.and_then(Result::ok))
+            }
+        }
+    }
+
+    /// Asks for something that may as well not be done.
+    pub(super) fn offer(&self, act: Act) {
+        match &self.way {
+            Way::Inline(writer) => write_inline(writer, act),
+            Way::Thread { queue, .. } => {
+                if let Some(queue) = queue {
+                    // A full queue has better things to do.
+                    drop(queue.try_send((act, None)));
+                }
+            }
+        }
+    }
+}
+
+fn write_inline(writer: &Mutex<Writer>, act: Act) {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    writer.turn(vec![act]);
+    while writer.has_more() {
+        writer.turn(Vec::new());
+    }
+}
+
+fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
+    let (queue, waiting) = mpsc::channel(QUEUE_ACTS_MAX);
+    let writer = Writer::new(Arc::clone(shared), true);
+    let writer = spawn(shared, "store-writer", move || {
+        write_groups(writer, waiting)
+    })?;
+    let (stop_upkeep, stopped) = sync_channel::<()>(0);
+    let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
+    let upkeep = spawn(shared, "store-upkeep", move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(UPKEEP_INTERVAL) {
+            looking.look_at_space();
+            let Some(queue) = weak.upgrade() else { return };
+            // A full queue has better things to do.
+            drop(queue.try_send((Act::Upkeep, None)));
+        }
+    })?;
+    Ok(Way::Thread {
+        queue: Some(queue),
+        kib: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
+        writer: Some(writer),
+        stop_upkeep: Some(stop_upkeep),
+        upkeep: Some(upkeep),
+    })
+}
+
+fn spawn(
+    shared: &Shared,
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread
+        .spawn(run)
+        .map_err(|error| refused(&shared.path, &error))
+}
+
+/// The writer's thread: ends when the last caller has gone and everything is written.
+fn write_groups(mut writer: Writer, mut waiting: mpsc::Receiver<Queued>) {
+    loop {
+        let first = if writer.has_more() {
+            waiting.try_recv().ok()
+        } else {
+            match waiting.blocking_recv() {
+                Some(first) => Some(first),
+                None => return,
+            }
+        };
+        let mut acts = Vec::new();
+        let mut shares = Vec::new();
+        let mut rows = 0;
+        let mut next = first;
+        while let Some((act, share)) = next {
+            rows += act.rows();
+            acts.push(act);
+            shares.push(share);
+            next = if rows < GROUP_ROWS_MAX {
+                waiting.try_recv().ok()
+            } else {
+                None
+            };
+        }
+        // What a panic leaves unanswered is unknown to its callers.
+        if catch_unwind(AssertUnwindSafe(|| writer.turn(acts))).is_err() {
+            writer.panicked();
+        }
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        if let Way::Thread {
+            queue,
+            writer,
+            stop_upkeep,
+            upkeep,
+            ..
+        } = &mut self.way
+        {
+            drop((queue.take(), stop_upkeep.take()));
+            for thread in [upkeep.take(), writer.take()].into_iter().flatten() {
+                // A thread that has panicked has said so.
+                drop(thread.join());
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What the store's callers, its writer and its upkeep share.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+};
+
+use super::{FreeBytes, database::Open, directory::Directory};
+use crate::{
+    model::{ids::NodeId, wheel::Shape},
+    store::{Error, NodeRow},
+    time_source::TimeSource,
+};
+
+/// Above the reserve by this part of it new work is taken again: else it would flicker.
+const ROOM_AGAIN: u64 = 10;
+
+/// See the module.
+pub(super) struct Shared {
+    /// Where the database lies.
+    pub(super) path: PathBuf,
+    pub(super) shape: Shape,
+    pub(super) time: TimeSource,
+    reserve_bytes: u64,
+    free_bytes: FreeBytes,
+    open: RwLock<Option<Arc<Open>>>,
+    full: RwLock<Option<String>>,
+    nodes: Mutex<BTreeMap<NodeId, NodeRow>>,
+    /// Dropped last: the directory is ours until the database is closed.
+    directory: Directory,
+}
+
+impl Shared {
+    pub(super) fn new(
+        directory: Directory,
+        open: Open,
+        shape: Shape,
+        time: TimeSource,
+        reserve_bytes: u64,
+        free_bytes: FreeBytes,
+    ) -> Self {
+        Self {
+            path: directory.store(),
+            shape,
+            time,
+            reserve_bytes,
+            free_bytes,
+            open: RwLock::new(Some(Arc::new(open))),
+            full: RwLock::new(None),
+            nodes: Mutex::default(),
+            directory,
+        }
+    }
+
+    /// Returns the database to read from. Give it back soon: the writer may be waiting to open it anew.
+    pub(super) fn open(&self) -> Result<Arc<Open>, Error> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.clone().ok_or_else(|| Error::Unavailable {
+            operation: "use the store",
+            reason: "it is being opened anew after a failure of the disk".to_owned(),
+        })
+    }
+
+    pub(super) fn replace(&self, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
+        std::mem::replace(
+            &mut *self.open.write().unwrap_or_else(PoisonError::into_inner),
+            open,
+        )
+    }
+
+    pub(super) fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeRow>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fails while there is no room for new work.
+    pub(super) fn room(&self) -> Result<(), Error> {
+        let full = self.full.read().unwrap_or_else(PoisonError::into_inner);
+        full.clone()
+            .map_or(Ok(()), |reason| Err(Error::Full { reason }))
+    }
+
+    /// Looks how much space there is.
+    pub(super) fn look_at_space(&self) {
+        let free = match (self.free_bytes)(&self.path) {
+            Ok(free) => free,
+            Err(error) => {
+                tracing::warn!(%error, path = %self.path.display(), "cannot tell how much space is free");
+                return;
+            }
+        };
+        metrics::gauge!("tickwheel_store_free_bytes").set(free as f64);
+        let mut full = self.full.write().unwrap_or_else(PoisonError::into_inner);
+        let enough = match *full {
+            None => self.reserve_bytes,
+            Some(_) => self
+                .reserve_bytes
+                .saturating_add(self.reserve_bytes / ROOM_AGAIN),
+        };
+        let is_full = (free < enough).then(|| {
+            format!(
+                "{} MiB are free at {} and {} MiB are kept for the tasks that are already there: free some space; new \
+                 tasks are taken again by themselves",
+                free >> 20,
+                self.directory.shown(),
+                self.reserve_bytes >> 20
+            )
+        });
+        match (&*full, &is_full) {
+            (None, Some(reason)) => tracing::error!(reason, "new tasks are refused"),
+            (Some(_), None) => tracing::info!("there is space again: new tasks are taken"),
+            (None, None) | (Some(_), Some(_)) => {}
+        }
+        *full = is_full;
+    }
+}

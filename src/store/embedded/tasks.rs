@@ -1,0 +1,179 @@
+//! Clocks, tasks, heartbeats and nodes.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fjall::Slice;
+
+use super::{
+    Store,
+    act::{Act, Newest, TaskSwap},
+    database::{Space, fault},
+    group::corrupt,
+    key, read, value,
+};
+use crate::{
+    model::{
+        clock::ClockRow,
+        ids::{NodeId, TaskId},
+        state::{Expect, TaskRow, Transition},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    store::{ClockStore, Error, Freshness, Heartbeat, NodeRow, NodeStore, Swapped, TaskStore},
+};
+
+/// How long a sign of life is kept, as in every store: an attempt that has been silent for so long has none.
+const HEARTBEAT_TTL: Duration = Duration::from_secs(24 * 3600);
+
+/// Rows of the node list vanish after this.
+const NODE_TTL: Duration = Duration::from_secs(30);
+
+#[async_trait]
+impl ClockStore for Store {
+    async fn clock(&self, wheel: WheelNumber, _freshness: Freshness) -> Result<ClockRow, Error> {
+        read::clock(&*self.shared.open()?, wheel)
+    }
+
+    async fn swap_clock(
+        &self,
+        wheel: WheelNumber,
+        from: &ClockRow,
+        to: &ClockRow,
+    ) -> Result<Swapped<ClockRow>, Error> {
+        let (from, to) = (Box::new(*from), value::clock(to));
+        let ask = self.pen.ask(to.len(), |answer| Act::SwapClock {
+            key: key::clock(wheel),
+            from,
+            to,
+            answer,
+        });
+        ask.await?.unwrap_or(Ok(Swapped::Unknown))
+    }
+}
+
+impl Store {
+    fn row_of(
+        &self,
+        space: Space,
+        key: &Slice,
+        operation: &'static str,
+    ) -> Result<Option<Slice>, Error> {
+        let now = self.shared.time.now();
+        let found = self
+            .shared
+            .open()?
+            .get(space, key)
+            .map_err(|cause| fault(operation, &cause))?;
+        Ok(found.filter(|found| value::is_live(found, now)))
+    }
+}
+
+#[async_trait]
+impl TaskStore for Store {
+    async fn tasks(
+        &self,
+        ids: &[TaskId],
+        _freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error> {
+        let operation = "read tasks";
+        let read = |id: &TaskId| {
+            let found = self.row_of(Space::Row, &key::task(*id), operation)?;
+            let row = found
+                .map(|found| value::parse_task(*id, &found))
+                .transpose();
+            row.map_err(|cause| corrupt(operation, &cause))
+        };
+        ids.iter().map(read).collect()
+    }
+
+    async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
+        if transitions.is_empty() {
+            return Vec::new();
+        }
+        let now = self.shared.time.now();
+        let swap = |transition: &Transition| {
+            let Transition { expect, row, ttl } = transition;
+            TaskSwap {
+                key: key::task(row.id),
+                expect: *expect,
+                nonce: row.nonce,
+                value: value::task(row, ttl.map_or(value::NEVER, |ttl| now.after(ttl))),
+            }
+        };
+        let swaps: Vec<TaskSwap> = transitions.iter().map(swap).collect();
+        let bytes = swaps.iter().map(|swap| swap.value.len()).sum();
+        let answer = self
+            .pen
+            .ask(bytes, |answer| Act::SwapTasks { swaps, answer });
+        match answer.await {
+            Ok(Some(swapped)) => swapped,
+            Ok(None) => vec![Ok(Swapped::Unknown); transitions.len()],
+            Err(error) => vec![Err(error); transitions.len()],
+        }
+    }
+
+    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+        if heartbeats.is_empty() {
+            return Vec::new();
+        }
+        let expires = self.shared.time.now().after(HEARTBEAT_TTL);
+        let write = |beat: &Heartbeat| Newest {
+            space: Space::Row,
+            key: key::heartbeat(beat.id, beat.attempt),
+            written: beat.at.0,
+            value: Some(value::heartbeat(beat, expires)),
+        };
+        let writes: Vec<Newest> = heartbeats.iter().map(write).collect();
+        let bytes = writes
+            .iter()
+            .filter_map(|write| write.value.as_ref())
+            .map(|value| value.len())
+            .sum();
+        let put = self.done("put heartbeats", bytes, |answer| Act::PutNewest {
+            writes,
+            synced: false,
+            answer,
+        });
+        vec![put.await; heartbeats.len()]
+    }
+
+    async fn heartbeats(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Result<Vec<Option<Heartbeat>>, Error> {
+        let operation = "read heartbeats";
+        let read = |(id, attempt): &(TaskId, u32)| {
+            let found = self.row_of(Space::Row, &key::heartbeat(*id, *attempt), operation)?;
+            let parse = |found: Slice| {
+                value::parse_heartbeat(*id, *attempt, &found).ok_or_else(|| Error::Corrupt {
+                    operation,
+                    reason: format!("that of attempt {attempt} of {id} is cut short"),
+                })
+            };
+            found.map(parse).transpose()
+        };
+        attempts.iter().map(read).collect()
+    }
+}
+
+/// One process has the directory, so the list need not outlive it.
+#[async_trait]
+impl NodeStore for Store {
+    async fn put_node(&self, node: &NodeRow) -> Result<(), Error> {
+        self.shared.nodes().insert(node.node, node.clone());
+        Ok(())
+    }
+
+    async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
+        self.shared.nodes().remove(&node);
+        Ok(())
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
+        let now: Millis = self.shared.time.now();
+        let mut nodes = self.shared.nodes();
+        nodes.retain(|_, row| row.wall.after(NODE_TTL) > now);
+        Ok(nodes.values().cloned().collect())
+    }
+}

@@ -1,0 +1,288 @@
+//! Entries, contents and what was set aside.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use fjall::Slice;
+
+use super::{
+    Store,
+    act::{Act, EraseRange, Newest, Write},
+    database::{Space, fault},
+    key, read, value,
+};
+use crate::{
+    model::{
+        entry::{Entry, Key, KeyCode, Kind},
+        ids::TaskId,
+        task::{Content, Spec},
+        time::Millis,
+        wheel::{Span, WheelNumber},
+    },
+    schema,
+    store::{Erasure, Error, Page, Parked, RangePage, RangeScan, Scan, WheelStore},
+};
+
+/// Length of the days by which what was set aside is listed.
+const DAY_MS: i64 = 86_400_000;
+
+/// Which keyspace a row of the wheel lies in.
+const fn space_of(key: &Key) -> Space {
+    if key.code.0 == KeyCode::LOOK.0 {
+        Space::Look
+    } else {
+        Space::Due
+    }
+}
+
+/// Tells whether an entry is a task that nobody has been promised yet; all others serve tasks that are there already.
+const fn is_new(entry: &Entry) -> bool {
+    entry.key.generation == 0 && matches!(entry.kind, Kind::Due { first: true, .. })
+}
+
+fn no_answer(operation: &'static str) -> Error {
+    Error::Unavailable {
+        operation,
+        reason: "the disk did not answer in time".to_owned(),
+    }
+}
+
+impl Store {
+    /// Asks for a plain write and waits until it is done.
+    pub(super) async fn done(
+        &self,
+        operation: &'static str,
+        bytes: usize,
+        act: impl FnOnce(super::act::DoneAnswer) -> Act + Send,
+    ) -> Result<(), Error> {
+        let answer = self.pen.ask(bytes, act).await?;
+        answer.unwrap_or_else(|| Err(no_answer(operation)))
+    }
+
+    async fn put(&self, operation: &'static str, writes: Vec<Write>) -> Result<(), Error> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let bytes = writes
+            .iter()
+            .map(|w| w.key.len() + w.value.as_ref().map_or(0, |value| value.len()))
+            .sum();
+        self.done(operation, bytes, |answer| Act::Put { writes, answer })
+            .await
+    }
+
+    async fn put_newest(&self, operation: &'static str, writes: Vec<Newest>) -> Result<(), Error> {
+        if writes.is_empty() {
+            return Ok(());
+        }
+        let bytes = writes
+            .iter()
+            .map(|w| w.key.len() + w.value.as_ref().map_or(0, |value| value.len()))
+            .sum();
+        // Deletions are repeated by whoever finds that they have not come about.
+        let synced = writes.iter().any(|write| write.value.is_some());
+        self.done(operation, bytes, |answer| Act::PutNewest {
+            writes,
+            synced,
+            answer,
+        })
+        .await
+    }
+}
+
+/// Encodes entries; neighbours of one task share their spec.
+fn encoded(entries: &[Entry]) -> Vec<Write> {
+    let mut last: Option<(&Arc<Spec>, Bytes)> = None;
+    let mut writes = Vec::with_capacity(entries.len());
+    for entry in entries {
+        let bytes = match last.take() {
+            Some((known, bytes)) if Arc::ptr_eq(known, &entry.spec) => bytes,
+            Some(_) | None => schema::encode_spec(&entry.spec),
+        };
+        last = Some((&entry.spec, bytes.clone()));
+        writes.push(Write {
+            space: space_of(&entry.key),
+            key: key::version(&entry.key, entry.written),
+            value: Some(value::entry(entry, bytes)),
+        });
+    }
+    writes
+}
+
+#[async_trait]
+impl WheelStore for Store {
+    async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
+        let full = self.shared.room().err();
+        let Some(full) = full.filter(|_| entries.iter().any(is_new)) else {
+            return vec![self.put("put entries", encoded(entries)).await; entries.len()];
+        };
+        let old: Vec<Entry> = entries
+            .iter()
+            .filter(|entry| !is_new(entry))
+            .cloned()
+            .collect();
+        let put = self.put("put entries", encoded(&old)).await;
+        let answer = |entry| {
+            if is_new(entry) {
+                Err(full.clone())
+            } else {
+                put.clone()
+            }
+        };
+        entries.iter().map(answer).collect()
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
+        let scan = *scan;
+        self.read(move |open| read::scan(open, &scan)).await
+    }
+
+    async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
+        // A wheel is one log here: what lies between two entries costs nothing, however long.
+        // A bound is no entry's key: it belongs to no wheel.
+        let from = range.from();
+        let is_bound = from == Key::behind(from.due);
+        let after = if is_bound { from.due } else { range.span.after };
+        let scan = Scan {
+            wheel: range.wheel,
+            slot: range
+                .shape
+                .slot_of(range.shape.tick().tick_of(range.span.through)),
+            span: Span {
+                after,
+                ..range.span
+            },
+            behind: Some(from).filter(|_| !is_bound),
+            rows_max: range.rows_max.max(1),
+        };
+        let page = self.scan(&scan).await?;
+        let reached = match page.rows.last() {
+            Some(last) if page.more => last.key,
+            Some(_) | None => Key::behind(range.span.through),
+        };
+        let reached = reached.max(from);
+        Ok(RangePage {
+            rows: page.rows,
+            reached,
+        })
+    }
+
+    async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
+        read::find(&*self.shared.open()?, id, dues)
+    }
+
+    async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
+        let range = |space, erasure: &Erasure| {
+            let span = self.shared.shape.span_of(erasure.tick);
+            EraseRange {
+                space,
+                lower: key::after_due(wheel, span.after),
+                upper: key::after_due(wheel, span.through),
+                newest_written: erasure.newest_written,
+            }
+        };
+        let both = |erasure| [range(Space::Due, erasure), range(Space::Look, erasure)];
+        let ranges = ticks.iter().flat_map(both).collect();
+        self.done("erase", 0, |answer| Act::Erase { ranges, answer })
+            .await
+    }
+
+    async fn put_bodies(
+        &self,
+        bodies: &[(TaskId, Arc<Content>)],
+        written: i64,
+        ttl_seconds: Option<u32>,
+    ) -> Vec<Result<(), Error>> {
+        // A content that lives for ever is that of a task to come; one with an end, of a task that has ended.
+        if let (Err(full), None) = (self.shared.room(), ttl_seconds) {
+            return vec![Err(full); bodies.len()];
+        }
+        let end = |ttl: u32| {
+            self.shared
+                .time
+                .now()
+                .after(Duration::from_secs(u64::from(ttl)))
+        };
+        let expires = ttl_seconds.map_or(value::NEVER, end);
+        let write = |(id, content): &(TaskId, Arc<Content>)| Newest {
+            space: Space::Body,
+            key: key::body(*id),
+            written,
+            value: Some(value::body(content, written, expires)),
+        };
+        let put = self
+            .put_newest("put bodies", bodies.iter().map(write).collect())
+            .await;
+        vec![put; bodies.len()]
+    }
+
+    async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error> {
+        let operation = "read bodies";
+        let now = self.shared.time.now();
+        let open = self.shared.open()?;
+        let read = |id: &TaskId| {
+            let found = open
+                .get(Space::Body, &key::body(*id))
+                .map_err(|cause| fault(operation, &cause))?;
+            let live = found.filter(|found| value::is_live(found, now));
+            let decode = |found: Slice| {
+                let content = value::parse_newest(&found).map(|(_, content)| content);
+                schema::decode_content(content.unwrap_or_default()).map_err(|cause| {
+                    Error::Corrupt {
+                        operation,
+                        reason: cause.to_string(),
+                    }
+                })
+            };
+            live.map(decode).transpose()
+        };
+        ids.iter().map(read).collect()
+    }
+
+    async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error> {
+        let delete = |id: &TaskId| Newest {
+            space: Space::Body,
+            key: key::body(*id),
+            written,
+            value: None,
+        };
+        self.put_newest("delete bodies", ids.iter().map(delete).collect())
+            .await
+    }
+
+    async fn park(&self, parked: &Parked) -> Result<(), Error> {
+        let write = Write {
+            space: Space::Row,
+            key: key::parked(parked.at, &parked.key),
+            value: Some(value::parked(parked)),
+        };
+        self.put("park", vec![write]).await
+    }
+
+    fn room(&self) -> Result<(), Error> {
+        self.shared.room()
+    }
+
+    async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {
+        let day = at.0.div_euclid(DAY_MS);
+        let from = key::parked_from(Millis(day.saturating_mul(DAY_MS)));
+        let to = key::parked_from(Millis((day + 1).saturating_mul(DAY_MS)));
+        self.read(move |open| {
+            let rows = open.space(Space::Row).range(from..to).take(max);
+            let read = |row: fjall::Guard| {
+                let (key, value) = row
+                    .into_inner()
+                    .map_err(|cause| fault("list what was set aside", &cause))?;
+                let parsed = key::parse_parked(&key);
+                let parked = parsed.and_then(|(at, key)| value::parse_parked(at, key, &value));
+                parked.ok_or_else(|| Error::Corrupt {
+                    operation: "list what was set aside",
+                    reason: format!("the row at {key:x?}"),
+                })
+            };
+            rows.map(read).collect()
+        })
+        .await
+    }
+}

@@ -1,0 +1,306 @@
+//! The one writer: takes what callers ask for, in groups, and keeps the database fit to be written.
+//!
+//! A group is whatever waits when the one before it is done, up to a bound: the busier, the more share a sync. A write that
+//! fails makes fjall refuse all further ones, and so does a failed write of its background threads; the writer then opens
+//! the database anew, after a pause, until it works again. Readers keep the old one until then.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::{
+    act::{Act, DoneAnswer, EraseRange, tell},
+    database::{self, Open},
+    group::Group,
+    key,
+    shared::Shared,
+    sweep::Sweep,
+};
+use crate::{store::Error, time_source::Moment};
+
+/// Rows of a group: at this size a sync is a small part of its cost.
+pub(super) const GROUP_ROWS_MAX: usize = 4096;
+
+/// Rows deleted between two groups: a few milliseconds of a caller's wait.
+const ERASE_ROWS_MAX: usize = 1000;
+
+/// A commit that takes longer is counted as a stall.
+const STALL: Duration = Duration::from_millis(100);
+
+/// How long the database may have no room before it is opened anew: longer than any merge should keep it.
+const ROOM_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// First and longest pause before the database is opened anew.
+const REOPEN_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
+
+/// How long readers may hold on to the database that is being closed.
+const READERS_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Waits of a thread that has nobody to wake it.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Ranges that somebody waits for.
+struct Erasing {
+    ranges: VecDeque<EraseRange>,
+    answer: DoneAnswer,
+}
+
+/// Why nothing is written at present.
+struct Broken {
+    reason: String,
+    reopen_at: Moment,
+}
+
+/// The writer; whoever has it is the only one.
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    erasing: VecDeque<Erasing>,
+    sweep: Sweep,
+    broken: Option<Broken>,
+    pause: Duration,
+    may_sync: bool,
+}
+
+impl Writer {
+    pub(super) fn new(shared: Arc<Shared>, may_sync: bool) -> Self {
+        Self {
+            shared,
+            erasing: VecDeque::new(),
+            sweep: Sweep::default(),
+            broken: None,
+            pause: REOPEN_PAUSES.0,
+            may_sync,
+        }
+    }
+
+    /// Tells whether there is work that waits for nobody's request.
+    pub(super) fn has_more(&self) -> bool {
+        !self.erasing.is_empty()
+    }
+
+    /// Has the database opened anew, since nobody knows where a panic has left it.
+    pub(super) fn panicked(&mut self) {
+        self.broken("the writer panicked".to_owned());
+        self.erasing.clear();
+    }
+
+    /// Does a group of requests, and a little of what has time.
+    pub(super) fn turn(&mut self, acts: Vec<Act>) {
+        let open = match self.ready() {
+            Ok(open) => open,
+            Err(error) => return self.refuse(acts, &error),
+        };
+        let mut group = Group::new(&open, self.shared.time.now());
+        let mut upkeep = false;
+        for act in acts {
+            match act {
+                Act::Erase { ranges, answer } => self.erasing.push_back(Erasing {
+                    ranges: ranges.into(),
+                    answer,
+                }),
+                Act::Upkeep => upkeep = true,
+                act => group.take(act),
+            }
+        }
+        // What is deleted behind everybody's back is committed apart: it must not meet a write of the same key.
+        self.commit(group);
+        if upkeep && self.broken.is_none() {
+            self.look_after(&open);
+        }
+        if self.broken.is_none() {
+            self.erase(&open);
+        }
+        if let Some(broken) = &self.broken {
+            let error = unavailable(&broken.reason);
+            self.refuse(Vec::new(), &error);
+        }
+    }
+
+    fn refuse(&mut self, acts: Vec<Act>, error: &Error) {
+        for act in acts {
+            act.refuse(error);
+        }
+        for erasing in self.erasing.drain(..) {
+            tell(erasing.answer, Err(error.clone()));
+        }
+    }
+
+    fn commit(&mut self, group: Group<'_>) {
+        let time = &self.shared.time;
+        let (rows, started) = (group.rows(), time.moment());
+        let committed = group.commit(self.may_sync);
+        let took = time.moment().since(started);
+        match committed {
+            Ok(()) if rows > 0 => {
+                self.pause = REOPEN_PAUSES.0;
+                metrics::histogram!("tickwheel_store_commit_duration_seconds")
+                    .record(took.as_secs_f64());
+                metrics::counter!("tickwheel_store_rows_written_total").increment(rows as u64);
+                if took > STALL {
+                    metrics::counter!("tickwheel_store_stalls_total").increment(1);
+                }
+            }
+            Ok(()) => {}
+            Err(error) => self.broken(error.to_string()),
+        }
+    }
+
+    fn broken(&mut self, reason: String) {
+        tracing::error!(reason, "the store takes no writes: it is opened anew");
+        let reopen_at = self.shared.time.moment().after(self.pause);
+        self.broken = Some(Broken { reason, reopen_at });
+    }
+
+    /// Returns the database once it can take a group without blocking.
+    fn ready(&mut self) -> Result<Arc<Open>, Error> {
+        if let Some(broken) = &self.broken {
+            if self.shared.time.moment() < broken.reopen_at {
+                return Err(unavailable(&broken.reason));
+            }
+            self.reopen()?;
+        }
+        let open = self.shared.open()?;
+        let started = self.shared.time.moment();
+        while !open.has_room() {
+            let waited = self.shared.time.moment().since(started);
+            let sound = open.is_sound();
+            if sound.is_err() || waited > ROOM_WAIT_MAX {
+                let cause = sound.err().map_or_else(
+                    || "it does not get on".to_owned(),
+                    |cause| format!("{cause:?}"),
+                );
+                let reason = format!("the database cannot put its buffers on disk: {cause}");
+                self.broken(reason.clone());
+                return Err(unavailable(&reason));
+            }
+            std::thread::park_timeout(NAP);
+        }
+        let waited = self.shared.time.moment().since(started);
+        if waited > STALL {
+            metrics::counter!("tickwheel_store_stalls_total").increment(1);
+        }
+        Ok(open)
+    }
+
+    /// Closes the database and opens it again.
+    fn reopen(&mut self) -> Result<(), Error> {
+        let opened = self
+            .closed()
+            .and_then(|()| database::open(&self.shared.path));
+        match opened {
+            Ok(open) => {
+                self.shared.replace(Some(Arc::new(open)));
+                self.broken = None;
+                self.pause = (self.pause * 2).min(REOPEN_PAUSES.1);
+                metrics::counter!("tickwheel_store_reopens_total").increment(1);
+                tracing::info!("the store was opened anew");
+                Ok(())
+            }
+            Err(error) => {
+                self.pause = (self.pause * 2).min(REOPEN_PAUSES.1);
+                self.broken(error.to_string());
+                Err(unavailable(&error.to_string()))
+            }
+        }
+    }
+
+    /// Waits until no reader has the database any more, which closes it.
+    fn closed(&self) -> Result<(), Error> {
+        let Some(mut open) = self.shared.replace(None) else {
+            return Ok(());
+        };
+        let time = &self.shared.time;
+        let started = time.moment();
+        loop {
+            match Arc::try_unwrap(open) {
+                Ok(last) => {
+                    drop(last);
+                    return Ok(());
+                }
+                Err(held) if time.moment().since(started) < READERS_WAIT_MAX => open = held,
+                Err(held) => {
+                    self.shared.replace(Some(held));
+                    return Err(unavailable("readers hold on to the database"));
+                }
+            }
+            std::thread::park_timeout(NAP);
+        }
+    }
+
+    /// Looks whether the background threads are well, and removes some of what has expired.
+    fn look_after(&mut self, open: &Open) {
+        if let Err(cause) = open.is_sound() {
+            return self.broken(format!("a write in the background failed: {cause:?}"));
+        }
+        metrics::gauge!("tickwheel_store_disk_bytes").set(open.disk_bytes() as f64);
+        let mut group = Group::new(open, self.shared.time.now());
+        match self
+            .sweep
+            .step(open, &mut group, &self.shared.shape, self.shared.time.now())
+        {
+            Ok(()) => self.commit(group),
+            Err(error) => tracing::warn!(%error, "could not read what has expired"),
+        }
+    }
+
+    /// Deletes some of the first range that is waited for.
+    fn erase(&mut self, open: &Open) {
+        let Some(erasing) = self.erasing.front_mut() else {
+            return;
+        };
+        let mut group = Group::new(open, self.shared.time.now());
+        let erased = erase_some(open, &mut erasing.ranges, &mut group);
+        if let Err(cause) = erased {
+            let error = database::fault("erase", &cause);
+            if let Some(erasing) = self.erasing.pop_front() {
+                tell(erasing.answer, Err(error));
+            }
+            return;
+        }
+        let done = erasing.ranges.is_empty();
+        self.commit(group);
+        if done
+            && self.broken.is_none()
+            && let Some(erasing) = self.erasing.pop_front()
+        {
+            tell(erasing.answer, Ok(()));
+        }
+    }
+}
+
+fn erase_some(
+    open: &Open,
+    ranges: &mut VecDeque<EraseRange>,
+    group: &mut Group<'_>,
+) -> Result<(), fjall::Error> {
+    let mut left = ERASE_ROWS_MAX;
+    while let Some(range) = ranges.front_mut() {
+        let mut last = None;
+        let rows = open
+            .space(range.space)
+            .range(range.lower.clone()..range.upper.clone());
+        for row in rows.take(left) {
+            let found = row.key()?;
+            left -= 1;
+            if key::parse_version(&found)
+                .is_some_and(|(_, written)| written <= range.newest_written)
+            {
+                group.delete(range.space, found.clone());
+            }
+            last = Some(found);
+        }
+        if left == 0 {
+            if let Some(last) = last {
+                range.lower = [&last, [0].as_slice()].concat();
+            }
+            return Ok(());
+        }
+        ranges.pop_front();
+    }
+    Ok(())
+}
+
+fn unavailable(reason: &str) -> Error {
+    Error::Unavailable {
+        operation: "write",
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,198 @@
+//! Polls the service for one callback: asks for as many tasks as have a free slot, and starts what it gets.
+//!
+//! One poll is in flight; it is answered as soon as a task is due, so slots that become free meanwhile ask with the next.
+//! The tasks come claimed: their leases are counted from when the poll was sent plus how long the service says that it had
+//! waited, so a slow answer shortens a lease and never stretches it. While the service is away the poll is repeated. When
+//! the worker stops, it has its poll answered at once; what arrives then is given back. A connection that breaks makes the
+//! service release what it had claimed for it.
+
+use std::{pin::pin, sync::Arc, time::Duration};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    attempt::{Attempt, Key},
+    job::{Job, Raw},
+    retry::{Retry, is_worth_repeating},
+    run::Tools,
+    server::Server,
+};
+use crate::{
+    client,
+    http::dto::{
+        poll::{LeaveRequest, PollRequest, PollResponse},
+        time::{duration, instant},
+        worker::ClaimedTask,
+    },
+    limits::POLL_TASKS_MAX,
+    model::task::{Content, Priority},
+    time_source::{Moment, TimeSource},
+};
+
+/// How long a poll waits at the service: a request now and then, and within the idle limits of usual proxies.
+const POLL_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a poll may take to end when the worker stops; then its connection is dropped.
+const LEAVE_LIMIT: Duration = Duration::from_secs(2);
+
+/// Polls for one callback.
+pub(super) struct PollRunner {
+    pub(super) callback: String,
+    pub(super) worker: String,
+    pub(super) server: Arc<dyn Server>,
+    pub(super) tools: Arc<Tools>,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) time: TimeSource,
+    pub(super) stop: CancellationToken,
+    pub(super) running: TaskTracker,
+}
+
+impl PollRunner {
+    /// Polls until it is told to stop.
+    pub(super) async fn run(self) {
+        let mut retry = Retry::default();
+        let stop = self.stop.clone();
+        while let Some(Some(slots)) = stop.run_until_cancelled(self.free_slots()).await {
+            let request = PollRequest {
+                worker: self.worker.clone(),
+                callbacks: vec![self.callback.clone()],
+                max_tasks: u32::try_from(slots.num_permits()).ok(),
+                wait: Some(POLL_WAIT.into()),
+            };
+            let sent = self.time.moment();
+            match self.poll(&request).await {
+                None => break,
+                Some(Ok(answer)) => {
+                    retry.succeeded();
+                    self.start(answer, sent, slots).await;
+                }
+                Some(Err(error)) => {
+                    drop(slots);
+                    self.failed(&error, &mut retry);
+                    stop.run_until_cancelled(retry.wait(&self.time)).await;
+                }
+            }
+        }
+    }
+
+    /// Polls; when the worker is told to stop meanwhile, has the poll answered at once, so that nothing is lost with a
+    /// connection; none when even that takes too long.
+    async fn poll(&self, request: &PollRequest) -> Option<Result<PollResponse, client::Error>> {
+        let mut polled = pin!(self.server.poll(request, POLL_WAIT));
+        let answer = self.stop.run_until_cancelled(polled.as_mut()).await;
+        if answer.is_some() {
+            return answer;
+        }
+        let leave = LeaveRequest {
+            worker: self.worker.clone(),
+        };
+        let answered = async {
+            let (answer, left) = tokio::join!(polled, self.server.leave(&leave));
+            if let Err(error) = left {
+                tracing::debug!(%error, "could not end a poll");
+            }
+            answer
+        };
+        self.time.within(LEAVE_LIMIT, answered).await
+    }
+
+    /// Waits for a free slot, and takes all that are free.
+    async fn free_slots(&self) -> Option<OwnedSemaphorePermit> {
+        let mut slots = Arc::clone(&self.slots).acquire_owned().await.ok()?;
+        let more = self.slots.available_permits().min(POLL_TASKS_MAX - 1);
+        let more = u32::try_from(more).unwrap_or(0);
+        if let Ok(more) = Arc::clone(&self.slots).try_acquire_many_owned(more) {
+            slots.merge(more);
+        }
+        Some(slots)
+    }
+
+    fn failed(&self, error: &client::Error, retry: &mut Retry) {
+        if retry.failures() == 0 {
+            if is_worth_repeating(error) {
+                tracing::warn!(callback = self.callback, %error, "cannot poll: trying again");
+            } else {
+                tracing::error!(callback = self.callback, %error, "the service refuses polls: trying again");
+            }
+        }
+        retry.failed(error.retry_after(), &self.time);
+    }
+
+    /// Starts what has arrived; gives it back when the worker is stopping.
+    async fn start(&self, answer: PollResponse, sent: Moment, mut slots: OwnedSemaphorePermit) {
+        let waited = answer.waited.as_ref();
+        let waited = waited.and_then(|text| duration(text, Duration::ZERO).ok());
+        let lease_start = sent.after(waited.unwrap_or_default());
+        for task in answer.tasks {
+            let id = task.id.clone();
+            let (attempt, job) = match read(task, lease_start) {
+                Ok(read) => read,
+                Err(reason) => {
+                    tracing::error!(
+                        callback = self.callback,
+                        id,
+                        reason,
+                        "skipped a task that cannot be read"
+                    );
+                    continue;
+                }
+            };
+            self.tools.heart.add(&attempt, self.time.moment());
+            match slots.split(1) {
+                Some(slot) if !self.stop.is_cancelled() => {
+                    let run = Arc::clone(&self.tools).run(attempt, job, slot);
+                    self.running.spawn(run);
+                }
+                // More than was asked for, or too late: others can run it at once.
+                _ => self.tools.give_back(attempt).await,
+            }
+        }
+    }
+}
+
+/// Reads a task as it came.
+fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw>), String> {
+    let id = task.id.parse();
+    let id = id.map_err(|error| format!("id: {error}"))?;
+    let timeout = duration(&task.heartbeat_timeout, Duration::ZERO)?;
+    let key = Key {
+        id,
+        attempt: task.attempt,
+    };
+    let job = Job {
+        id,
+        attempt: task.attempt,
+        generation: task.generation,
+        max_attempts: task.max_attempts,
+        callback: task.callback.clone(),
+        collection: task.collection.clone().unwrap_or_default(),
+        priority: task.priority.map_or(Priority::Normal, Into::into),
+        start_time: instant(&task.start_time)?,
+        labels: Vec::new(),
+        content_type: String::new(),
+        trace_parent: None,
+        payload: Raw::default(),
+    };
+    let attempt = Attempt::new(key, timeout, lease_start);
+    Ok((Arc::new(attempt), job.with_content(content(task))))
+}
+
+/// Reads the content that came with a claimed task.
+pub(super) fn content(task: ClaimedTask) -> Content {
+    let json = task.payload.map(|raw| Bytes::from(raw.get().to_owned()));
+    let bytes = task
+        .payload_base64
+        .and_then(|text| STANDARD.decode(text).ok())
+        .map(Bytes::from);
+    Content {
+        payload: json.or(bytes).unwrap_or_default(),
+        content_type: task.content_type.unwrap_or_default(),
+        record_key: None,
+        record_headers: Vec::new(),
+        labels: task.labels.into_iter().collect(),
+        trace_parent: task.traceparent,
+    }
+}

@@ -1,0 +1,78 @@
+//! A real server without other servers: a node on the store in memory and the embedded queue, behind a real socket and by
+//! the real clock. For what virtual time cannot show: other processes, connections that break, latency.
+
+use std::{sync::Arc, time::Duration};
+
+use tickwheel::{
+    app,
+    client::Client,
+    flow::{
+        context::{Context, Settings},
+        node::Node,
+    },
+    http,
+    model::{ids::NodeId, time::TickLength, wheel::Shape},
+    queue::embedded::{self, EmbeddedQueue},
+    store::memory::{Fate, MemoryStore},
+    time_source::TimeSource,
+};
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+const DRAIN: Duration = Duration::from_secs(5);
+
+pub(crate) struct Local {
+    pub(crate) url: String,
+    pub(crate) client: Client,
+    node: Node,
+    hang_up: CancellationToken,
+    serving: JoinHandle<()>,
+    _dir: tempfile::TempDir,
+}
+
+impl Local {
+    pub(crate) async fn start() -> Self {
+        let time = TimeSource::real();
+        let tick = TickLength::new(Duration::from_secs(1)).unwrap();
+        let shape = Shape::new(4, tick, 100_000).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let queue =
+            EmbeddedQueue::open(dir.path(), time.clone(), embedded::Settings::default()).unwrap();
+        let node = Node::start(
+            Context {
+                underway: None,
+                me: NodeId(time.random_uuid()),
+                name: "local".to_owned(),
+                address: String::new(),
+                store: MemoryStore::new(shape, time.clone()).handle_with(Arc::new(|_| Fate::Go)),
+                publisher: Arc::new(queue.clone()),
+                subscriptions: Some(Arc::new(queue)),
+                time: time.clone(),
+                rules: app::rules(shape),
+                settings: Settings::default(),
+            },
+            DRAIN,
+        );
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let hang_up = CancellationToken::new();
+        let options = http::Options::new(time.clone(), hang_up.clone());
+        let router = http::router(node.service(), options);
+        Self {
+            client: Client::connect(&url).unwrap(),
+            serving: tokio::spawn(http::serve(listener, router, hang_up.clone())),
+            url,
+            node,
+            hang_up,
+            _dir: dir,
+        }
+    }
+
+    /// Stops as the program does on SIGTERM.
+    pub(crate) async fn stop(self) {
+        self.node.leave();
+        self.hang_up.cancel();
+        self.serving.await.unwrap();
+        self.node.stop(DRAIN).await;
+    }
+}

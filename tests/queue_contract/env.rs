@@ -1,0 +1,156 @@
+//! What a case of the contract works with: a queue, names of its own, clocks.
+
+pub(super) use tickwheel::queue::{
+    Subscriptions,
+    embedded::{self, EmbeddedQueue},
+    kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings},
+    memory::{Keep, MemoryQueue},
+};
+
+use super::*;
+
+pub(super) const PARTITIONS: i32 = 4;
+
+pub(super) enum Queue {
+    Memory(MemoryQueue),
+    Kafka(Settings),
+    /// With the directory that it overflows into.
+    Embedded(tempfile::TempDir),
+}
+
+pub(super) struct Env {
+    pub(super) time: TimeSource,
+    pub(super) publisher: Arc<dyn Publisher>,
+    pub(super) subscriptions: Arc<dyn Subscriptions>,
+    pub(super) queue: Queue,
+    pub(super) prefix: String,
+}
+
+impl Env {
+    pub(super) fn memory() -> Self {
+        let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
+        let queue = MemoryQueue::new(time.clone(), PARTITIONS, Keep::Everything);
+        Self::of_memory(time, queue)
+    }
+
+    pub(super) fn of_memory(time: TimeSource, queue: MemoryQueue) -> Self {
+        Self {
+            publisher: Arc::new(queue.clone()),
+            subscriptions: Arc::new(queue.handle()),
+            queue: Queue::Memory(queue),
+            prefix: "test".to_owned(),
+            time,
+        }
+    }
+
+    /// A window of a few records, so that all cases overflow.
+    pub(super) fn embedded(topic_records_max: usize) -> Self {
+        let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
+        let dir = tempfile::tempdir().unwrap();
+        let settings = embedded::Settings {
+            partitions: PARTITIONS,
+            topic_records_max,
+            ..embedded::Settings::default()
+        };
+        let queue = EmbeddedQueue::open(dir.path(), time.clone(), settings).unwrap();
+        Self {
+            publisher: Arc::new(queue.clone()),
+            subscriptions: Arc::new(queue),
+            queue: Queue::Embedded(dir),
+            prefix: "test".to_owned(),
+            time,
+        }
+    }
+
+    /// Whether the queue takes records of topics that are not Tickwheel's own.
+    pub(super) fn takes_others(&self) -> bool {
+        !matches!(self.queue, Queue::Embedded(_))
+    }
+
+    /// Whether what was handled behind something that was not comes again with it.
+    pub(super) fn repeats_handled(&self) -> bool {
+        !matches!(self.queue, Queue::Embedded(_))
+    }
+
+    pub(super) fn kafka(group_protocol: GroupProtocol) -> Self {
+        let brokers = std::env::var("TICKWHEEL_TEST_KAFKA").expect(
+            "no Kafka to test with: use `make test`, or set TICKWHEEL_TEST_KAFKA=HOST:PORT",
+        );
+        let settings = Settings {
+            partitions: PARTITIONS,
+            group_protocol,
+            ..Settings::new(&brokers)
+        };
+        let time = TimeSource::real();
+        let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+        Self {
+            publisher: Arc::new(publisher),
+            subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
+            queue: Queue::Kafka(settings),
+            prefix: format!("test-{}", time.random_uuid().simple()),
+            time,
+        }
+    }
+
+    pub(super) fn name(&self, name: &str) -> String {
+        format!("{}.{name}", self.prefix)
+    }
+
+    /// A topic of ours: created with the first record.
+    pub(super) fn record(
+        &self,
+        topic: &str,
+        partition: Partition,
+        value: impl Into<Bytes>,
+    ) -> Record {
+        Record {
+            topic: self.name(topic),
+            create_topic: true,
+            partition,
+            key: None,
+            value: value.into(),
+            headers: Vec::new(),
+        }
+    }
+
+    pub(super) async fn consumer(&self, group: &str, topics: &[&str]) -> Box<dyn Consumer> {
+        let (group, topics) = (self.name(group), self.names(topics));
+        self.subscriptions.subscribe(&group, &topics).await.unwrap()
+    }
+
+    pub(super) fn names(&self, topics: &[&str]) -> Vec<String> {
+        topics.iter().map(|topic| self.name(topic)).collect()
+    }
+
+    pub(super) async fn publish(&self, records: Vec<Record>) {
+        for answer in self.publisher.publish(records).await {
+            answer.unwrap();
+        }
+    }
+
+    /// Receives until `count` deliveries are there.
+    pub(super) async fn receive(&self, consumer: &mut dyn Consumer, count: usize) -> Vec<Delivery> {
+        let until = self.time.moment().after(LIMIT);
+        let mut received = Vec::new();
+        while received.len() < count {
+            received.extend(
+                consumer
+                    .receive(count - received.len(), STEP)
+                    .await
+                    .unwrap(),
+            );
+            let seen = received.len();
+            assert!(
+                self.time.moment() < until,
+                "{seen} of {count} deliveries in time"
+            );
+        }
+        received
+    }
+
+    /// Handles what was received and leaves the group, so that the commit is done when this returns.
+    pub(super) async fn finish(&self, mut consumer: Box<dyn Consumer>, deliveries: &[Delivery]) {
+        consumer.handled(&places(deliveries));
+        consumer.close().await;
+    }
+}
