@@ -121,21 +121,21 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(
             file.path(),
-            "wheels = 32\nkafka = [\"a:1\", \"b:2\"]\ntick = \"2s\"",
+            "partitions = 32\nkafka = [\"a:1\", \"b:2\"]\ntick = \"2s\"",
         )
         .unwrap();
-        let environment = |name: &str| (name == "TICKWHEEL_WHEELS").then(|| "33000".to_owned());
+        let environment = |name: &str| (name == "TICKWHEEL_PARTITIONS").then(|| "33000".to_owned());
         let one = |name: &str| {
             let found = explain(Some(name), Some(file.path()), environment).unwrap();
             assert_eq!(found.len(), 1);
             found[0].clone()
         };
-        let wheels = one("--wheels");
+        let partitions = one("--partitions");
         assert_eq!(
-            (wheels.value.as_str(), wheels.origin.as_str()),
-            ("33000", "TICKWHEEL_WHEELS")
+            (partitions.value.as_str(), partitions.origin.as_str()),
+            ("33000", "TICKWHEEL_PARTITIONS")
         );
-        assert!(wheels.problem.unwrap().contains("1 to 4096"));
+        assert!(partitions.problem.unwrap().contains("1 to 4096"));
         let kafka = one("TICKWHEEL_KAFKA");
         assert_eq!(kafka.value, "[\"a:1\", \"b:2\"]");
         assert_eq!(kafka.origin, file.path().display().to_string());
