@@ -13,6 +13,7 @@
 mod api;
 mod client;
 mod cluster;
+mod command_line;
 mod end_to_end;
 mod golden;
 mod golden_rows;

@@ -2,7 +2,9 @@
 
 use std::{io::Write as _, time::Duration};
 
-use super::{Exit, Failure, node};
+use clap::Args;
+
+use super::{Exit, Failure, Format, PrintArgs, node};
 use crate::{
     app,
     config::{Settings, SettingsArgs},
@@ -17,6 +19,15 @@ const OPEN_FILES_MIN: u64 = 8192;
 
 /// A node writes its wall clock every second; older than this, or in the future, is a clock that is off or a dead node.
 const WALL_AGE_MAX: Duration = Duration::from_millis(2500);
+
+/// `tickwheel doctor`.
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    print: PrintArgs,
+}
 
 /// What was found out about one thing.
 struct Finding {
@@ -40,21 +51,46 @@ fn bad(about: &'static str, text: impl Into<String>) -> Finding {
 }
 
 /// Runs the command.
-pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let time = TimeSource::real();
     let mut findings = vec![open_files()];
     findings.extend(store(&settings, &time).await?);
     findings.push(queue(&settings, &time).await?);
-    let mut out = std::io::stdout().lock();
-    for Finding { about, result } in &findings {
-        match result {
-            Ok(text) => writeln!(out, "ok       {about}: {text}")?,
-            Err(text) => writeln!(out, "problem  {about}: {text}")?,
-        }
-    }
+    print(command.print.output, &findings)?;
     let healthy = findings.iter().all(|finding| finding.result.is_ok());
     Ok(if healthy { Exit::Ok } else { Exit::Failed })
+}
+
+fn print(format: Format, findings: &[Finding]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let value = |Finding { about, result }: &Finding| {
+        let (text, problem) = match result {
+            Ok(text) => (text, false),
+            Err(text) => (text, true),
+        };
+        serde_json::json!({"about": about, "problem": problem, "text": text})
+    };
+    match format {
+        Format::Table => {
+            for Finding { about, result } in findings {
+                match result {
+                    Ok(text) => writeln!(out, "ok       {about}: {text}")?,
+                    Err(text) => writeln!(out, "problem  {about}: {text}")?,
+                }
+            }
+        }
+        Format::Json => {
+            let values: Vec<_> = findings.iter().map(value).collect();
+            writeln!(out, "{:#}", serde_json::Value::from(values))?;
+        }
+        Format::Jsonl => {
+            for finding in findings {
+                writeln!(out, "{}", value(finding))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn open_files() -> Finding {

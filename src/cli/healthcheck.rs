@@ -16,7 +16,7 @@ pub(super) struct Command {
     #[arg(
         long,
         env = "TICKWHEEL_SERVER",
-        default_value = "http://127.0.0.1:7420",
+        default_value = super::SERVER_DEFAULT,
         value_name = "URL"
     )]
     server: String,

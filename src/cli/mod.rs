@@ -3,12 +3,17 @@
 //! What a command prints for people goes to standard output; a failure is one sentence on standard error and an exit
 //! code ([`Exit`]).
 
+mod batch;
 mod command;
 mod config;
 mod dev;
 mod doctor;
+mod export;
 mod healthcheck;
+mod import;
 mod init;
+mod lines;
+mod list;
 mod node;
 mod output;
 mod request;
@@ -18,7 +23,7 @@ mod worker;
 
 use std::{io::Write as _, process::ExitCode};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::{app, client, config::SettingsArgs, queue, store};
 
@@ -40,6 +45,9 @@ pub enum Exit {
     TooLate = 5,
 }
 
+/// Where a client looks for the service when it is not told.
+const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
+
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command or the request is wrong; 3 not found; \
 4 the service is unavailable: try again later; 5 too late: the task had started or ended";
 
@@ -60,17 +68,22 @@ enum Command {
     /// Create the schema and the topics, or check them.
     Init(SettingsArgs),
     /// Find out what is wrong with a setup.
-    Doctor(SettingsArgs),
-    /// Register, read and change tasks.
+    Doctor(doctor::Command),
+    /// Register, read, list and change tasks.
     #[command(subcommand, after_help = EXIT_CODES)]
     Task(task::Command),
     /// Run a command for each task of some callbacks.
     Worker(worker::Command),
-    /// Print and check settings.
+    /// Print, check and explain settings.
     #[command(subcommand)]
     Config(config::Command),
     /// Ask a node whether it is ready; for containers.
     Healthcheck(healthcheck::Command),
+    /// Print what completes this program's commands in a shell, such as `source <(tickwheel completions bash)`.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// How to reach the service, and how to print its answers.
@@ -80,12 +93,26 @@ struct ClientArgs {
     #[arg(
         long,
         env = "TICKWHEEL_SERVER",
-        default_value = "http://127.0.0.1:7420",
+        default_value = SERVER_DEFAULT,
         value_name = "URL"
     )]
     server: String,
-    /// How answers are printed.
-    #[arg(short, long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, Args)]
+struct PrintArgs {
+    /// How answers are printed: table, json (indented) or jsonl (one value a line).
+    #[arg(
+        short,
+        long,
+        value_enum,
+        default_value_t = Format::Table,
+        value_name = "FORMAT",
+        hide_possible_values = true
+    )]
     output: Format,
 }
 
@@ -132,15 +159,25 @@ impl From<client::Error> for Failure {
             }
             client::Error::Unexpected { .. } => Exit::Failed,
         };
-        Self {
-            exit,
-            text: error.to_string(),
+        let mut text = error.to_string();
+        if matches!(error, client::Error::Transport { sent: false, .. }) {
+            text.push_str(
+                "; is a node running there? --server or TICKWHEEL_SERVER says where one is",
+            );
         }
+        Self { exit, text }
     }
 }
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            // Whoever reads has seen enough, as `head` does.
+            return Self {
+                exit: Exit::Ok,
+                text: String::new(),
+            };
+        }
         Self {
             exit: Exit::Failed,
             text: error.to_string(),
@@ -197,15 +234,25 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Serve(settings) => Box::pin(serve::run(settings)).await,
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
-        Command::Task(command) => task::run(command).await,
+        Command::Task(command) => Box::pin(task::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,
+        Command::Completions { shell } => completions(shell),
     };
     let exit = ended.unwrap_or_else(|failure| {
-        // With standard error closed there is nobody to tell; the exit code tells.
-        writeln!(std::io::stderr(), "error: {}", failure.text).unwrap_or_default();
+        if !failure.text.is_empty() {
+            // With standard error closed there is nobody to tell; the exit code tells.
+            writeln!(std::io::stderr(), "error: {}", failure.text).unwrap_or_default();
+        }
         failure.exit
     });
     ExitCode::from(exit as u8)
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "tickwheel", &mut script);
+    std::io::stdout().lock().write_all(&script)?;
+    Ok(Exit::Ok)
 }

@@ -95,6 +95,67 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
     Ok(())
 }
 
+/// Prints tasks one below the other, as they come.
+#[derive(Debug)]
+pub(super) struct TaskRows {
+    format: Format,
+    begun: bool,
+}
+
+impl TaskRows {
+    pub(super) const fn new(format: Format) -> Self {
+        Self {
+            format,
+            begun: false,
+        }
+    }
+
+    /// Prints a task.
+    pub(super) fn row(&mut self, out: &mut impl Write, task: &TaskResponse) -> io::Result<()> {
+        let first = !std::mem::replace(&mut self.begun, true);
+        match self.format {
+            Format::Table => {
+                if first {
+                    line(out, ["ID", "STATE", "START", "ATTEMPT", "TARGET"])?;
+                }
+                let attempt = format!("{}/{}", task.attempt, task.max_attempts);
+                let target = match &task.target {
+                    TargetResponse::Callback { name } => format!("callback {name}"),
+                    TargetResponse::Kafka { topic, .. } => format!("topic {topic}"),
+                };
+                let start = &task.effective_start_time.0;
+                line(out, [&task.id, task.state.name(), start, &attempt, &target])
+            }
+            Format::Json => {
+                write!(out, "{}", if first { "[\n" } else { ",\n" })?;
+                serde_json::to_writer_pretty(out, task).map_err(Into::into)
+            }
+            Format::Jsonl => {
+                serde_json::to_writer(&mut *out, task)?;
+                writeln!(out)
+            }
+        }
+    }
+
+    /// Ends what was printed.
+    pub(super) fn end(&self, out: &mut impl Write) -> io::Result<()> {
+        match (self.format, self.begun) {
+            (Format::Json, true) => writeln!(out, "\n]"),
+            (Format::Json, false) => writeln!(out, "[]"),
+            (Format::Table | Format::Jsonl, _) => Ok(()),
+        }
+    }
+}
+
+fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
+    let [id, state, start, attempt, target] = columns;
+    let target = printable(target);
+    writeln!(
+        out,
+        "{id:<36}  {state:<10}  {start:<24}  {attempt:<7}  {target}"
+    )
+}
+
 /// Returns the state's name, as the API writes it.
 pub(super) fn state(task: &TaskResponse) -> String {
     let name = serde_json::to_value(task.state).ok();

@@ -4,7 +4,9 @@ use std::{io::Write as _, time::Duration};
 
 use clap::{Args, Subcommand};
 
-use super::{ClientArgs, Exit, Failure, Format, output, request::RegisterArgs};
+use super::{
+    ClientArgs, Exit, Failure, Format, export, import, list, output, request::RegisterArgs,
+};
 use crate::{
     client::{
         CancelOutcome, Client, NewStart, RescheduleOutcome, RescheduleResponse, StartTime,
@@ -24,9 +26,26 @@ const WATCH_FAILURES_MAX: u32 = 30;
 /// Wait between looks that fail.
 const WATCH_PAUSE: Duration = Duration::from_secs(2);
 
+const REGISTER_EXAMPLES: &str = "Examples:
+  tickwheel task register --callback send_email --delay 90s --payload '{\"user\": 7}'
+  tickwheel task register --topic orders --at 2030-01-31T09:00:00Z --key 42 --payload-file order.json";
+
+const LIST_EXAMPLES: &str = "Examples:
+  tickwheel task list --callback send_email --state retrying
+  tickwheel task list --from 1h --to 2h -o jsonl | jq -r .id";
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  tickwheel task import tasks.jsonl --errors failed.jsonl
+  jq -c .task failed.jsonl | tickwheel task import -";
+
+const EXPORT_EXAMPLES: &str = "Examples:
+  tickwheel task export --to 720h > tasks.jsonl
+  tickwheel task export | tickwheel task import - --server http://other:7420";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Register a task.
+    #[command(after_help = REGISTER_EXAMPLES)]
     Register {
         #[command(flatten)]
         task: Box<RegisterArgs>,
@@ -41,6 +60,12 @@ pub(super) enum Command {
         #[arg(long, value_name = "SECONDS")]
         wait: Option<u64>,
     },
+    /// List tasks that have not ended, or ended within about ten minutes, by start time.
+    ///
+    /// There is no index: the wheel is read from now up to --to, which takes a while when that is far away. A task that moves
+    /// on meanwhile may be listed twice or not at all.
+    #[command(after_help = LIST_EXAMPLES)]
+    List(list::Command),
     /// Cancel a task.
     Cancel(TaskArgs),
     /// Move the start of a task.
@@ -54,6 +79,18 @@ pub(super) enum Command {
     Run(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),
+    /// Register the tasks of a file, one JSON object a line.
+    ///
+    /// Lines that fail are reported with their numbers, all others are registered; the exit code is 1 when any failed. What
+    /// the service cannot take now is sent again for about two minutes. After an interrupt it says how to go on (--skip). A
+    /// line whose answer was lost is reported and not sent again, as its task may have been registered.
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(import::Command),
+    /// Write tasks that have not ended to standard output, as lines that `task import` takes.
+    ///
+    /// Only tasks that start before --to are found. Imported, they are new tasks: ids, attempts and states are not kept.
+    #[command(after_help = EXPORT_EXAMPLES)]
+    Export(export::Command),
 }
 
 /// A task.
@@ -92,7 +129,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Register { task, client } => {
             let task = task.task()?;
             let registered = Client::connect(&client.server)?.register(task).await?;
-            print(client.output, None, &registered.task)?;
+            print(client.print.output, None, &registered.task)?;
             Ok(Exit::Ok)
         }
         Command::Get { of, wait } => {
@@ -101,17 +138,20 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
                 Some(seconds) => client.wait(of.id, Duration::from_secs(seconds)).await?,
                 None => client.get(of.id).await?,
             };
-            print(of.client.output, None, &task)?;
+            print(of.client.print.output, None, &task)?;
             Ok(Exit::Ok)
         }
+        Command::List(command) => list::run(command).await,
+        Command::Import(command) => import::run(command).await,
+        Command::Export(command) => export::run(command).await,
         Command::Cancel(of) => cancel(of).await,
         Command::Reschedule { of, start } => {
             let answer = of.client()?.reschedule(of.id, start.new_start()?).await?;
-            moved(of.client.output, &answer)
+            moved(of.client.print.output, &answer)
         }
         Command::Run(of) => {
             let answer = of.client()?.run_now(of.id).await?;
-            moved(of.client.output, &answer)
+            moved(of.client.print.output, &answer)
         }
         Command::Watch(of) => watch(&of, &TimeSource::real()).await,
     }
@@ -131,7 +171,7 @@ async fn cancel(of: TaskArgs) -> Result<Exit, Failure> {
         CancelOutcome::CancelRequested => ("cancel requested: an attempt is running", Exit::Ok),
         CancelOutcome::TooLate => ("too late", Exit::TooLate),
     };
-    print(of.client.output, Some(outcome), &answer.task)?;
+    print(of.client.print.output, Some(outcome), &answer.task)?;
     Ok(exit)
 }
 
@@ -163,7 +203,7 @@ async fn watch(of: &TaskArgs, time: &TimeSource) -> Result<Exit, Failure> {
         );
         if seen != Some(stands) {
             seen = Some(stands);
-            print_step(of.client.output, &task, time)?;
+            print_step(of.client.print.output, &task, time)?;
         }
         if has_ended(task.state) {
             return Ok(match task.state {

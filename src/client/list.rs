@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reqwest::Method;
 
 use super::{Client, Error, StartTime, TaskResponse, TaskState};
-use crate::http::dto::task_list::ListTasksResponse;
+use crate::http::dto::{task_list::ListTasksResponse, text::InstantText};
 
 /// Which tasks to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,6 +29,7 @@ pub struct TaskPages {
     filter: TaskFilter,
     /// Where the next page begins; none once the last was read.
     next: Option<String>,
+    until: Option<InstantText>,
 }
 
 impl Client {
@@ -40,6 +41,7 @@ impl Client {
             client: self.clone(),
             filter,
             next: Some(String::new()),
+            until: None,
         }
     }
 }
@@ -57,7 +59,16 @@ impl TaskPages {
         let path = path(&self.filter, token);
         let page: ListTasksResponse = self.client.call(Method::GET, &path, None, true).await?;
         self.next = page.next_page_token;
+        self.until = Some(page.start_time_to);
         Ok(Some(page.tasks))
+    }
+}
+
+impl TaskPages {
+    /// Returns the end of the list once a page was read: tasks that start then or later are not in it.
+    #[must_use]
+    pub fn start_time_to(&self) -> Option<&str> {
+        self.until.as_ref().map(|InstantText(text)| text.as_str())
     }
 }
 

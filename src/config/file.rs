@@ -47,7 +47,7 @@ impl Settings {
     }
 }
 
-fn as_text(value: &Value) -> Option<String> {
+pub(super) fn as_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Integer(number) => Some(number.to_string()),
@@ -59,7 +59,7 @@ fn as_text(value: &Value) -> Option<String> {
     }
 }
 
-fn unknown(name: &str) -> String {
+pub(super) fn unknown(name: &str) -> String {
     let alike = |key: &&Key| strsim::jaro_winkler(key.name, name);
     let nearest = KEYS.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
     match nearest.filter(|key| alike(key) >= LIKENESS_MIN) {

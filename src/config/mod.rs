@@ -5,6 +5,7 @@
 //! dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the TOML file is `data_dir`.
 
 mod args;
+mod explain;
 mod file;
 mod keys;
 mod text;
@@ -12,6 +13,7 @@ mod text;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use args::SettingsArgs;
+pub use explain::{Explained, explain};
 pub use file::print_default;
 use keys::{KEYS, Key};
 

@@ -114,7 +114,7 @@ impl Lister {
             entries_left: limits::LIST_ENTRIES_MAX,
         };
         while !at.has_ended() && found.wants_more() && self.ctx.time.moment() < end {
-            let (entries, reached) = self.read(&at, &mut found).await?;
+            let (entries, reached) = self.read(&at, &clocks, &mut found).await?;
             let resolved = self.resolve(entries, filter, &at, &clocks).await?;
             at.behind = found.take(resolved, filter, at.to).unwrap_or(reached);
         }
@@ -163,12 +163,25 @@ impl Lister {
     }
 
     /// Reads on in all wheels, and merges what lies before the place that all have reached.
-    async fn read(&self, at: &Cursor, found: &mut Found) -> Result<(Vec<Entry>, Key), Fault> {
+    async fn read(
+        &self,
+        at: &Cursor,
+        clocks: &Clocks,
+        found: &mut Found,
+    ) -> Result<(Vec<Entry>, Key), Fault> {
         let shape = *self.ctx.shape();
         let wheels = usize::from(shape.wheels());
         let slots_max = (limits::LIST_STEP_SLOTS_MAX / wheels).max(1);
         // Tasks are spread evenly; what one wheel reads beyond the others is read again.
         let rows_max = (2 * found.room() / wheels).clamp(16, limits::PAGE_ROWS_MAX);
+        // A wheel that lags begins earlier than the others, which have nothing there.
+        let begins = |wheel: &WheelNumber| {
+            let behind = at.behind.within(*wheel);
+            let erased = clocks.get(wheel).map(|clock| clock.erased);
+            erased.map_or(behind, |erased| {
+                behind.max(Key::behind(shape.tick().end_of(erased)))
+            })
+        };
         let ranges = shape.all_wheels().map(|wheel| RangeScan {
             wheel,
             shape,
@@ -176,7 +189,7 @@ impl Lister {
                 after: Millis(i64::MIN),
                 through: at.through,
             },
-            behind: Some(at.behind),
+            behind: Some(begins(&wheel)),
             rows_max,
             slots_max,
         });

@@ -31,8 +31,9 @@ const PARAMETERS: [&str; 6] = [
     "page_token",
 ];
 
-/// Lists tasks that still have an entry in the wheel: those that have not ended, and for about ten minutes those that
-/// have. Those that wait for their start come in order of start time; within a page, all do.
+/// Lists tasks that have not ended, or ended within about ten minutes, page by page.
+///
+/// Those that wait for their start come in order of start time; within a page, all do.
 ///
 /// There is no index behind it: one request reads a bounded part of the wheel and answers with what it found there,
 /// possibly nothing. Only the absence of `next_page_token` says that the list has ended. A task that moves on between two

@@ -97,6 +97,19 @@ impl Key {
         }
     }
 
+    /// Returns the place in this wheel's order that this key has in the order of all wheels: behind it lie the same keys of
+    /// the wheel. A bound stays as it is.
+    #[must_use]
+    pub fn within(self, wheel: WheelNumber) -> Self {
+        if self == Self::behind(self.due) || self.wheel() == wheel {
+            return self;
+        }
+        Self {
+            id: self.id.within(wheel),
+            ..self
+        }
+    }
+
     /// Returns the wheel.
     #[must_use]
     pub fn wheel(&self) -> WheelNumber {

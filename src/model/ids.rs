@@ -65,6 +65,14 @@ impl TaskId {
         Self(uuid)
     }
 
+    /// Returns the bound among the ids of this wheel that has the same ones behind it as this id of another wheel.
+    #[must_use]
+    pub(super) fn within(self, wheel: WheelNumber) -> Self {
+        let high = self.0.as_u64_pair().0 & !0xfff | u64::from(wheel.get());
+        let low = if wheel < self.wheel() { u64::MAX } else { 0 };
+        Self(Uuid::from_u64_pair(high, low))
+    }
+
     /// Returns the uuid.
     #[must_use]
     pub const fn uuid(self) -> Uuid {
@@ -152,6 +160,14 @@ mod tests {
             prop_assert_eq!((stepped.look_step(), stepped.wheel(), stepped.first_start()), (step, wheel, Millis(ms)));
             prop_assert_eq!(TaskId::from_uuid(stepped.uuid()), Some(stepped));
             prop_assert!(TaskId::FIRST < id && id < TaskId::LAST);
+        }
+
+        #[test]
+        fn what_lies_behind_an_id_is_the_same_within_a_wheel(a in 0..9i64, b in 0..9i64, v in 0..4u16, w in 0..4u16, r: u64, s: u64) {
+            let (v, w) = (WheelNumber::new(v).unwrap(), WheelNumber::new(w).unwrap());
+            let (here, there) = (TaskId::new(Millis(a), w, r), TaskId::new(Millis(b), v, s));
+            prop_assert!(v == w || (here > there) == (here > there.within(w)));
+            prop_assert!(v == w || there.within(w).wheel() == w);
         }
 
         #[test]

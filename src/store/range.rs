@@ -16,7 +16,7 @@ pub struct RangeScan {
     pub shape: Shape,
     /// The due times to read; of any length.
     pub span: Span,
-    /// Read behind this key, be it an entry's or a bound; none reads from the span's beginning.
+    /// Read behind this key, of this wheel ([`Key::within`]) or a bound ([`Key::behind`]); none reads from the span's beginning.
     pub behind: Option<Key>,
     /// Return at most this many rows; at least 1.
     pub rows_max: usize,

@@ -6,7 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::{problem::Problem, target::KafkaHeader, task_request::Priority, text::InstantText};
+use super::{
+    problem::Problem,
+    target::KafkaHeader,
+    task_request::{Priority, RetryPolicy},
+    text::{DurationText, InstantText},
+};
 
 /// A task as it reads. What is not known, or not there, is left out.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -78,6 +83,21 @@ pub struct TaskResponse {
     /// Media type of the payload; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
+    /// Waits between attempts; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// How long it may stay unclaimed before it is published again; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<DurationText>,
+    /// How long an attempt lives after its claim or last heartbeat; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<DurationText>,
+    /// How long after its start time it is still useful, unless for ever; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<DurationText>,
+    /// How long it can be read once it has ended; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<DurationText>,
 }
 
 /// Where a task goes.

@@ -6,12 +6,16 @@ use serde_json::value::RawValue;
 use super::{
     content::{self, Parts, to_base64},
     target::KafkaHeader,
+    task_request::{Jitter, RetryPolicy},
     task_response::{CancelOutcome, RescheduleOutcome, TargetResponse, TaskResponse, TaskState},
     worker::View,
 };
 use crate::{
     flow::api::{self, TaskView, VisibleState},
-    model::task::{Content, Target},
+    model::{
+        backoff::{self, Backoff},
+        task::{Content, Target},
+    },
 };
 
 /// Converts a task.
@@ -29,6 +33,9 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
     } = full.map_or_else(Parts::default, |content| {
         content::write(&content.payload, &content.content_type)
     });
+    // Whoever reads all of a task can register it again as it is.
+    let spec = (view == View::Full).then_some(&task.spec);
+    let tracked = spec.filter(|spec| spec.target.is_tracked());
     TaskResponse {
         id: task.id.to_string(),
         target: target(&task.spec.target, full),
@@ -55,6 +62,23 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         payload,
         payload_base64,
         content_type,
+        retry: tracked.map(|spec| retry_policy(&spec.backoff)),
+        claim_timeout: tracked.map(|spec| spec.claim_timeout.into()),
+        heartbeat_timeout: tracked.map(|spec| spec.heartbeat_timeout.into()),
+        expire_after: spec.and_then(|spec| spec.expire_after).map(Into::into),
+        retention: spec.map(|spec| spec.retention.into()),
+    }
+}
+
+fn retry_policy(backoff: &Backoff) -> RetryPolicy {
+    RetryPolicy {
+        initial: Some(backoff.initial.into()),
+        factor: Some(f64::from(backoff.factor_milli) / 1000.0),
+        max: Some(backoff.max.into()),
+        jitter: Some(match backoff.jitter {
+            backoff::Jitter::Full => Jitter::Full,
+            backoff::Jitter::None => Jitter::None,
+        }),
     }
 }
 

@@ -1,0 +1,141 @@
+//! `tickwheel task export`: writes the tasks that have not ended as lines that `task import` takes.
+//!
+//! A line has everything that a registration says, with the start time as it is now. What a task has behind it (attempts,
+//! state, id) is not part of it: imported, it is another task.
+
+use std::{collections::HashSet, io::Write as _};
+
+use clap::Args;
+use futures_util::{StreamExt as _, stream};
+use indicatif::ProgressBar;
+
+use super::{
+    Exit, Failure,
+    list::{FilterArgs, next_page},
+};
+use crate::{
+    client::{Client, Error, TargetResponse, TaskResponse, has_ended},
+    http::dto::{
+        target::{CallbackTarget, KafkaHeaders, KafkaTarget},
+        task_request::TaskRequest,
+    },
+    limits::LIST_TASKS_MAX,
+    model::ids::TaskId,
+    time_source::TimeSource,
+};
+
+/// Tasks that are read at once: each is a small request of its own, with the payload.
+const READS_IN_FLIGHT_MAX: usize = 16;
+
+/// `tickwheel task export`.
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    filter: FilterArgs,
+    #[command(flatten)]
+    client: ExportArgs,
+}
+
+/// Where from; the format is fixed.
+#[derive(Debug, Clone, Args)]
+struct ExportArgs {
+    /// Server of the service; several, separated by commas, are tried in turn.
+    #[arg(
+        long,
+        env = "TICKWHEEL_SERVER",
+        default_value = super::SERVER_DEFAULT,
+        value_name = "URL"
+    )]
+    server: String,
+}
+
+/// Runs the command.
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let Command { filter, client } = command;
+    let client = Client::connect(&client.server)?;
+    // Asked for by name, what has ended is exported, too.
+    let ended_too = filter.state.is_some();
+    let time = TimeSource::real();
+    let mut pages = client.list(filter.filter(time.now(), LIST_TASKS_MAX));
+    let progress = ProgressBar::new_spinner();
+    let mut seen: HashSet<TaskId> = HashSet::new();
+    let mut count: u64 = 0;
+    while let Some(tasks) = next_page(&mut pages, &time).await? {
+        let ids: Vec<TaskId> = tasks
+            .iter()
+            .filter(|task| ended_too || !has_ended(task.state))
+            .filter_map(|task| task.id.parse().ok())
+            .filter(|id| seen.insert(*id))
+            .collect();
+        let mut reads = stream::iter(ids)
+            .map(|id| client.get(id))
+            .buffered(READS_IN_FLIGHT_MAX);
+        while let Some(read) = reads.next().await {
+            let task = match read {
+                Ok(task) if ended_too || !has_ended(task.state) => task,
+                // It has ended since.
+                Ok(_) | Err(Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            write_line(task)?;
+            count += 1;
+            progress.set_position(count);
+        }
+        progress.set_message(format!("{count} tasks"));
+        progress.tick();
+    }
+    progress.finish_and_clear();
+    let until = pages.start_time_to().unwrap_or_default();
+    let summary = format!("exported {count} tasks that start before {until}");
+    writeln!(std::io::stderr(), "{summary}").unwrap_or_default();
+    Ok(Exit::Ok)
+}
+
+fn write_line(task: TaskResponse) -> Result<(), Failure> {
+    let line = serde_json::to_string(&request(task))
+        .map_err(|error| Failure::failed(format!("a task cannot be written: {error}")))?;
+    Ok(writeln!(std::io::stdout().lock(), "{line}")?)
+}
+
+/// Returns what would register the task as it is.
+fn request(task: TaskResponse) -> TaskRequest {
+    let (callback, kafka) = match task.target {
+        TargetResponse::Callback { name } => (Some(CallbackTarget::Name(name)), None),
+        TargetResponse::Kafka {
+            topic,
+            partition,
+            key,
+            key_base64,
+            headers,
+        } => {
+            let headers = (!headers.is_empty()).then_some(KafkaHeaders::List(headers));
+            let target = KafkaTarget {
+                topic,
+                key,
+                key_base64,
+                headers,
+                partition,
+            };
+            (None, Some(target))
+        }
+    };
+    let tracked = callback.is_some();
+    TaskRequest {
+        callback,
+        kafka,
+        collection: task.collection,
+        start_time: Some(task.start_time),
+        delay: None,
+        payload: task.payload,
+        payload_base64: task.payload_base64,
+        content_type: task.content_type,
+        priority: tracked.then_some(task.priority),
+        max_attempts: tracked.then_some(task.max_attempts),
+        retry: task.retry,
+        claim_timeout: task.claim_timeout,
+        heartbeat_timeout: task.heartbeat_timeout,
+        expire_after: task.expire_after,
+        retention: task.retention,
+        labels: (!task.labels.is_empty()).then_some(task.labels),
+    }
+}

@@ -1,0 +1,199 @@
+//! `tickwheel task list`: prints the tasks that a walk over the wheel finds, page by page as they come.
+
+use std::{io::Write as _, time::Duration};
+
+use clap::Args;
+use jiff::SignedDuration;
+
+use super::{ClientArgs, Exit, Failure, output::TaskRows};
+use crate::{
+    client::{Client, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
+    limits::LIST_TASKS_MAX,
+    model::time::Millis,
+    time_source::TimeSource,
+};
+
+/// Failures in a row after which a list gives up.
+const FAILURES_MAX: u32 = 5;
+
+/// Wait between them, when the service names none.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Every state, for the flag.
+const STATES: [TaskState; 11] = [
+    TaskState::Scheduled,
+    TaskState::Enqueued,
+    TaskState::Claimed,
+    TaskState::Processing,
+    TaskState::Succeeded,
+    TaskState::Failed,
+    TaskState::Retrying,
+    TaskState::Cancelled,
+    TaskState::Expired,
+    TaskState::Dead,
+    TaskState::Published,
+];
+
+/// Which tasks.
+#[derive(Debug, Clone, Args)]
+pub(super) struct FilterArgs {
+    /// Only tasks of this callback.
+    #[arg(long, value_name = "NAME")]
+    callback: Option<String>,
+    /// Only tasks in this state: scheduled, enqueued, claimed, processing, retrying, succeeded, failed, cancelled, expired,
+    /// dead, published.
+    #[arg(long, value_name = "STATE", value_parser = state, hide_possible_values = true)]
+    pub(super) state: Option<TaskState>,
+    /// Only tasks that start then or later: RFC 3339, or from now, such as 2h or -10m.
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    from: Option<Bound>,
+    /// Only tasks that start earlier than this, written likewise [default: 24h after now or --from].
+    #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
+    to: Option<Bound>,
+}
+
+/// An end of a range of start times.
+#[derive(Debug, Clone)]
+enum Bound {
+    At(String),
+    FromNow(SignedDuration),
+}
+
+/// `tickwheel task list`.
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    filter: FilterArgs,
+    /// Stop after this many tasks.
+    #[arg(long, value_name = "COUNT")]
+    limit: Option<usize>,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+fn state(text: &str) -> Result<TaskState, String> {
+    let named = STATES.into_iter().find(|state| state.name() == text);
+    named.ok_or_else(|| {
+        let names = STATES.map(TaskState::name);
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn time(text: &str) -> Result<Bound, String> {
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Ok(Bound::At(at.to_string()));
+    }
+    text.parse().map(Bound::FromNow).map_err(|_| {
+        "expected a time such as 2030-01-31T09:00:00Z, or one from now such as 2h, 168h or -10m"
+            .to_owned()
+    })
+}
+
+impl Bound {
+    fn start_time(self, now: Millis) -> StartTime {
+        match self {
+            Self::At(text) => text.into(),
+            Self::FromNow(offset) => {
+                let offset = i64::try_from(offset.as_millis()).unwrap_or(i64::MAX);
+                let at = now.0.saturating_add(offset);
+                Millis(at.clamp(Millis::EPOCH.0, Millis::MAX.0)).into()
+            }
+        }
+    }
+}
+
+impl FilterArgs {
+    /// Returns the filter; times from now count from `now`.
+    pub(super) fn filter(self, now: Millis, page_size: usize) -> TaskFilter {
+        TaskFilter {
+            callback: self.callback,
+            state: self.state,
+            start_time_from: self.from.map(|bound| bound.start_time(now)),
+            start_time_to: self.to.map(|bound| bound.start_time(now)),
+            page_size: Some(page_size),
+        }
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let Command {
+        filter,
+        limit,
+        client,
+    } = command;
+    let ends = filter.to.is_some();
+    let limit = limit.unwrap_or(usize::MAX);
+    let page_size = limit.clamp(1, LIST_TASKS_MAX);
+    let time = TimeSource::real();
+    let filter = filter.filter(time.now(), page_size);
+    let mut pages = Client::connect(&client.server)?.list(filter);
+    let mut rows = TaskRows::new(client.print.output);
+    let mut count = 0;
+    while count < limit
+        && let Some(tasks) = next_page(&mut pages, &time).await?
+    {
+        let mut out = std::io::stdout().lock();
+        for task in tasks.iter().take(limit - count) {
+            rows.row(&mut out, task)?;
+            count += 1;
+        }
+        out.flush()?;
+    }
+    rows.end(&mut std::io::stdout().lock())?;
+    if let Some(to) = pages.start_time_to().filter(|_| count < limit && !ends) {
+        let more = format!("{count} tasks that start before {to}; --to TIME looks further ahead");
+        writeln!(std::io::stderr(), "{more}").unwrap_or_default();
+    }
+    Ok(Exit::Ok)
+}
+
+/// Reads the next page; short outages are waited out, since a long list would have to begin anew.
+pub(super) async fn next_page(
+    pages: &mut TaskPages,
+    time: &TimeSource,
+) -> Result<Option<Vec<TaskResponse>>, Error> {
+    // Without an answer to the first page it is more likely that nobody is there.
+    let mut failures = if pages.start_time_to().is_some() {
+        0
+    } else {
+        FAILURES_MAX
+    };
+    loop {
+        match pages.next().await {
+            Err(error) if error.is_temporary() && failures < FAILURES_MAX => {
+                failures += 1;
+                time.sleep(error.retry_after().unwrap_or(PAUSE)).await;
+            }
+            page => return page,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_instants_or_count_from_now() {
+        let at = |text: &str| time(text).unwrap().start_time(Millis(1_800_000_000_000));
+        assert_eq!(
+            at("2030-01-31T10:00:00+01:00"),
+            "2030-01-31T09:00:00Z".into()
+        );
+        assert_eq!(at("2h"), Millis(1_800_007_200_000).into());
+        assert_eq!(at("-10m"), Millis(1_799_999_400_000).into());
+        assert_eq!(at("-99999999h"), Millis::EPOCH.into());
+        for text in ["", "tomorrow", "2030-01-31", "10"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_state_has_its_name() {
+        for known in STATES {
+            assert_eq!(state(known.name()), Ok(known));
+        }
+        assert!(state("Dead").unwrap_err().contains("scheduled, enqueued"));
+    }
+}
