@@ -21,6 +21,7 @@ mod local;
 mod models;
 mod programs;
 mod queue_contract;
+mod readme;
 mod sim;
 mod store_contract;
 mod worker;

@@ -1,0 +1,188 @@
+//! What the README shows is run as it stands there, against the program, but for the address.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tickwheel::{
+    client::{Client, Task, TaskState},
+    model::ids::TaskId,
+};
+
+use crate::cluster::{Cluster, Stack};
+
+const README: &str = include_str!("../README.md");
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Returns the block that stands behind `<!-- runs: NAME -->`.
+fn block(name: &str) -> &'static str {
+    let mark = format!("<!-- runs: {name} -->\n```");
+    let (_, rest) = README.split_once(&mark).expect("the README has the block");
+    let (_, rest) = rest.split_once('\n').expect("a language");
+    rest.split_once("\n```").expect("its end").0
+}
+
+/// `tickwheel serve` on a directory of its own, killed at the end.
+struct Served {
+    child: Child,
+    address: String,
+    _directory: tempfile::TempDir,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.child.kill().unwrap_or_default();
+        self.child.wait().ok();
+    }
+}
+
+impl Served {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(directory.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let ready = lines.find_map(|line| {
+            let line = line.ok()?;
+            line.strip_prefix("ready on http://").map(str::to_owned)
+        });
+        // Read on, so that the program never waits for its log to be read.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self {
+            child,
+            address: ready.expect("it becomes ready"),
+            _directory: directory,
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&format!("http://{}", self.address)).unwrap()
+    }
+
+    /// Replaces what a reader would have: the address, and the program on the path.
+    fn here(&self, text: &str) -> String {
+        text.replace("localhost:7420", &self.address).replace(
+            "tickwheel worker",
+            concat!(env!("CARGO_BIN_EXE_tickwheel"), " worker"),
+        )
+    }
+}
+
+fn shell(text: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-euc", text]);
+    command
+}
+
+/// Registers the greeting with the curl line, and returns its id.
+fn greeting(served: &Served) -> TaskId {
+    let answered = shell(&served.here(block("curl"))).output().unwrap();
+    let text = String::from_utf8(answered.stdout).unwrap();
+    let answer: serde_json::Value =
+        serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}"));
+    assert_eq!(answer["state"], "scheduled", "{text}");
+    answer["id"].as_str().unwrap().parse().unwrap()
+}
+
+async fn succeeded(served: &Served, id: TaskId) {
+    let task = served.client().wait(id, LIMIT).await.unwrap();
+    assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
+}
+
+/// A worker that runs until the end of its case.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().unwrap_or_default();
+        self.0.wait().ok();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn curl_registers_and_a_command_runs_it() {
+    let served = Served::start();
+    let command = served.here(block("command"));
+    let id = greeting(&served);
+    let _worker = Running(
+        shell(&format!("exec {command}"))
+            .env("TICKWHEEL_SERVER", format!("http://{}", served.address))
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    succeeded(&served, id).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_calls_of_a_worker_in_python_are_these() {
+    let served = Served::start();
+    let id = greeting(&served);
+    let script = served.here(block("python"));
+    let ran = Command::new("python3")
+        .args(["-c", &script])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success() && text == "hello Ada\n", "{ran:?}");
+    succeeded(&served, id).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_in_rust_is_an_example_that_runs() {
+    let example = include_str!("../examples/hello.rs");
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        plain(example).contains(&plain(block("rust"))),
+        "examples/hello.rs is not what the README shows"
+    );
+    let served = Served::start();
+    let built = Path::new(env!("CARGO_BIN_EXE_tickwheel")).with_file_name("examples");
+    let mut worker = Running(
+        Command::new(built.join("hello"))
+            .env("TICKWHEEL_SERVER", format!("http://{}", served.address))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let out = BufReader::new(worker.0.stdout.take().unwrap());
+    let line = out.lines().next().unwrap().unwrap();
+    assert_eq!(line, "hello Ada, attempt 1");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_of_ones_own_is_registered_like_this() {
+    let cluster = Cluster::init(Stack::of_this_run(), 1);
+    let node = cluster.node(1).await;
+    let address = node.url.trim_start_matches("http://");
+    let text = block("kafka").replace("localhost:7420", address);
+    let answered = shell(&text).output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
+    assert_eq!(answer["start_time"], "2030-01-31T09:00:00.250Z", "{answer}");
+    let id: TaskId = answer["id"].as_str().unwrap().parse().unwrap();
+    let client = Client::connect(&node.url).unwrap();
+    assert_eq!(client.get(id).await.unwrap().state, TaskState::Scheduled);
+    // Without a Kafka it is refused in words.
+    let served = Served::start();
+    let refused = served.client().register(Task::kafka("reminders")).await;
+    assert!(refused.unwrap_err().to_string().contains("--kafka"));
+}
+
+#[test]
+fn the_demo_shows_five_tasks_and_stops() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let ran = Command::new(format!("{root}/examples/demo.sh"))
+        .arg(env!("CARGO_BIN_EXE_tickwheel"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(text.matches(" ms  succeeded").count(), 5, "{text}");
+}
