@@ -293,3 +293,7 @@ pub const STATS_ROWS_MAX: usize = 5000;
 
 /// Slots of one wheel that a look at the whole reads where slots are read one by one: a minute and a little at a tick of 1 s.
 pub const STATS_SLOTS_MAX: usize = 64;
+
+/// How long a message is held whose task is not to be claimed yet: clocks that differ, or a moment too soon. What waits longer
+/// is published again at its time.
+pub const EARLY_HELD_MAX: Duration = Duration::from_secs(5);

@@ -4,11 +4,12 @@
 //! prints is read to the end, so that it never blocks, and kept up to a bound.
 
 use std::{
+    collections::BTreeSet,
     ffi::OsString,
     io::{self, Write as _},
     os::unix::process::ExitStatusExt,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -48,6 +49,19 @@ pub(super) struct Program {
 struct Group(Option<Pid>);
 
 impl Group {
+    fn of(pid: Option<i32>) -> Self {
+        if let Some(pid) = pid {
+            running().insert(pid);
+        }
+        Self(pid.and_then(Pid::from_raw))
+    }
+
+    fn forget(&mut self) {
+        if let Some(group) = self.0.take() {
+            running().remove(&group.as_raw_nonzero().get());
+        }
+    }
+
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0
             && let Err(error) = kill_process_group(group, signal)
@@ -60,6 +74,22 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
+        self.forget();
+    }
+}
+
+/// The groups that run, for an end that runs no destructors.
+static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+
+fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Kills every command that runs, with everything it has started: before the process exits at once.
+pub(super) fn kill_all() {
+    for pid in running().iter().filter_map(|pid| Pid::from_raw(*pid)) {
+        // One that has ended meanwhile needs no signal.
+        kill_process_group(pid, Signal::KILL).unwrap_or_default();
     }
 }
 
@@ -76,15 +106,19 @@ impl Program {
         };
         // Declared behind the child, so dropped before it: the number cannot have been given to somebody else.
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
-        let mut group = Group(pid.and_then(Pid::from_raw));
+        let mut group = Group::of(pid);
         let (out, errors) = (Kept::default(), Kept::default());
         let mut pipes = JoinSet::new();
         pipes.spawn(write(child.stdin.take(), job.payload.0));
         pipes.spawn(read_start(child.stdout.take(), out.clone()));
         pipes.spawn(read_end(child.stderr.take(), errors.clone()));
         let ended = end(&mut child, &group, context).await;
+        if !matches!(&ended, Ok(status) if status.success()) {
+            // The next attempt must not run beside what this one has left behind.
+            group.signal(Signal::KILL);
+        }
         // It was waited for: its number may be somebody else's from now on.
-        group.0 = None;
+        group.forget();
         let closed = async { while pipes.join_next().await.is_some() {} };
         if context.time().within(OUTPUT_GRACE, closed).await.is_none() {
             tracing::debug!(id = %job.id, "a command has left something behind that holds its output open");

@@ -52,7 +52,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let prometheus =
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();
-    serve::listen_for_signals(stop.clone(), settings.drain_timeout)?;
+    serve::listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (tell, ready) = oneshot::channel();
     let (options, time) = (node::options(&settings)?, TimeSource::real());
     let node = app::run(options, time, Some(prometheus), stop.clone(), tell);
@@ -60,8 +60,13 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         let Ok(address) = ready.await else {
             return Ok(());
         };
-        welcome(address, &directory, temporary.is_some())?;
-        echo(address, stop.clone()).await
+        let ended = match welcome(address, &directory, temporary.is_some()) {
+            Ok(()) => echo(address, stop.clone()).await,
+            Err(failure) => Err(failure),
+        };
+        // Without its callback it is not what it says: it ends with the reason.
+        stop.cancel();
+        ended
     };
     let (node, around) = tokio::join!(node, around);
     node?;

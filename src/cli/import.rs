@@ -143,12 +143,15 @@ async fn import(
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut under_way = FuturesUnordered::new();
-    let mut ended = false;
+    let (mut ended, mut broken) = (false, None);
     loop {
-        let done = ended || stop.is_cancelled();
+        let done = ended || stop.is_cancelled() || broken.is_some();
         if done && under_way.is_empty() {
             ledger.summary.interrupted = !ended;
-            return Ok(());
+            // What was under way has been waited for, so that all lines up to here are accounted for.
+            return broken.map_or(Ok(()), |error| {
+                Err(unreadable(&ledger.file, &error, &ledger.summary))
+            });
         }
         let takes = !done && under_way.len() < concurrency;
         let told = tokio::select! {
@@ -165,7 +168,7 @@ async fn import(
                         ledger.summary.lines = ledger.summary.lines.max(batch.last);
                         under_way.push(send(client.clone(), batch, &stop, &time));
                     }
-                    Some(Err(error)) => return Err(unreadable(&ledger.file, &error, &ledger.summary)),
+                    Some(Err(error)) => broken = Some(error),
                     None => ended = true,
                 }
                 false

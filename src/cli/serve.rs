@@ -25,16 +25,17 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     let prometheus =
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();
-    listen_for_signals(stop.clone(), settings.drain_timeout)?;
+    listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (ready, _) = oneshot::channel();
     app::run(options, TimeSource::real(), Some(prometheus), stop, ready).await?;
     Ok(Exit::Ok)
 }
 
-/// The first SIGTERM or SIGINT stops the node in order, the second one at once.
+/// The first SIGTERM or SIGINT stops the process in order, the second one at once: then `last` is done and nothing else.
 pub(super) fn listen_for_signals(
     stop: CancellationToken,
     drain_timeout: Duration,
+    last: impl FnOnce() + Send + 'static,
 ) -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -49,6 +50,7 @@ pub(super) fn listen_for_signals(
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+        last();
         std::process::exit(130);
     });
     Ok(())

@@ -5,7 +5,11 @@ use std::{ffi::OsString, sync::Arc, time::Duration};
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, Failure, command::Program, serve::listen_for_signals};
+use super::{
+    Exit, Failure,
+    command::{self, Program},
+    serve::listen_for_signals,
+};
 use crate::{
     telemetry::{self, LogFormat},
     worker::{self, Builder, Context, Job, Raw, Source, Worker},
@@ -70,7 +74,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
     let stop = CancellationToken::new();
     let drain_timeout = Duration::from_secs(command.drain_timeout);
-    listen_for_signals(stop.clone(), drain_timeout)?;
+    listen_for_signals(stop.clone(), drain_timeout, command::kill_all)?;
     let worker = builder(command, drain_timeout).build()?;
     worker.run_until(stop.cancelled_owned()).await?;
     Ok(Exit::Ok)

@@ -60,7 +60,11 @@ impl Placer {
             let opened = opened
                 .get(&entry.key.wheel())
                 .cloned()
-                .transpose()?
+                .transpose()
+                // The entry is written: whether it counts is what cannot be told.
+                .map_err(|fault| Fault::Unknown {
+                    reason: fault.to_string(),
+                })?
                 .unwrap_or(Tick(i64::MAX));
             let tick = self.ctx.tick().tick_of(entry.key.due);
             Ok(if tick > opened {

@@ -25,31 +25,40 @@ use crate::{
         ids::NodeId,
         wheel::{Shape, WheelNumber},
     },
-    store::{self, Freshness, Store, Swapped, Underway},
+    store::{self, Freshness, ScannedRow, Store, Swapped, Underway},
     time_source::TimeSource,
 };
 
 /// Frees the wheels of the process before, which is dead: whoever calls this holds the lock that it held.
 ///
 /// # Errors
-/// When the store cannot be read or written.
+/// When the store cannot be used at all; while it is away, wheels are left to the end of their leases.
 pub async fn free_wheels(
     store: &dyn Store,
     shape: &Shape,
     time: &TimeSource,
 ) -> Result<(), store::Error> {
     for wheel in shape.all_wheels() {
-        let row = store.clock(wheel, Freshness::Serial).await?;
+        let row = match store.clock(wheel, Freshness::Serial).await {
+            Ok(row) => row,
+            // Then its lease is waited for; the node waits for the store as at any time.
+            Err(error @ (store::Error::Unavailable { .. } | store::Error::Full { .. })) => {
+                tracing::warn!(wheel = wheel.get(), %error, "could not free a wheel at start");
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if row.owner == NodeId::NOBODY {
             continue;
         }
         let freed = clock::freed(&row, time.now());
-        match store.swap_clock(wheel, &row, &freed).await? {
-            Swapped::Applied => {}
-            // Then its lease is waited for.
-            Swapped::Conflict(_) | Swapped::Unknown => {
-                tracing::warn!(wheel = wheel.get(), "could not free a wheel at start");
-            }
+        let swapped = store.swap_clock(wheel, &row, &freed).await;
+        if !matches!(swapped, Ok(Swapped::Applied)) {
+            tracing::warn!(
+                wheel = wheel.get(),
+                ?swapped,
+                "could not free a wheel at start"
+            );
         }
     }
     Ok(())
@@ -65,6 +74,18 @@ pub(super) struct Recovery {
     pub(super) near: Near,
 }
 
+/// How often a page is tried again, and how long after.
+const FAILURES_MAX: u32 = 150;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// How far a wheel has been gone through.
+#[derive(Debug, Default)]
+struct Place {
+    fired: Option<Position>,
+    behind: Option<Key>,
+    ended: bool,
+}
+
 /// What became of a page.
 #[derive(Debug, Default, Clone, Copy)]
 struct Count {
@@ -76,25 +97,26 @@ impl Recovery {
     /// Goes through all wheels once.
     pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
         let mut total = Count::default();
+        let began = self.ctx.time.stamp();
         for wheel in self.ctx.shape().all_wheels() {
-            let mut behind = None;
-            let mut fired = None;
-            loop {
-                if stop.is_cancelled() {
-                    return;
-                }
-                match self.step(&*underway, wheel, behind, &mut fired).await {
-                    Ok((next, count)) => {
+            let mut place = Place::default();
+            let mut failures = 0;
+            while !place.ended && !stop.is_cancelled() {
+                match self.step(&*underway, wheel, &mut place, began).await {
+                    Ok(count) => {
+                        failures = 0;
                         total.published += count.published;
                         total.held += count.held;
-                        if next.is_none() {
-                            break;
-                        }
-                        behind = next;
+                    }
+                    Err(fault) if failures < FAILURES_MAX => {
+                        failures += 1;
+                        tracing::debug!(%fault, "the looks cannot be read now: trying again");
+                        self.ctx.time.sleep(PAUSE).await;
                     }
                     Err(fault) => {
-                        tracing::debug!(%fault, "the looks cannot be read now: trying again");
-                        self.ctx.time.sleep(Duration::from_millis(200)).await;
+                        let wheel = wheel.get();
+                        tracing::warn!(wheel, %fault, "what was under way in a wheel is left to its looks");
+                        break;
                     }
                 }
             }
@@ -109,29 +131,36 @@ impl Recovery {
         }
     }
 
-    /// Reads one page of looks and publishes what it asks for; returns where to go on.
+    /// Reads one page of looks and publishes what it asks for.
     async fn step(
         &self,
         underway: &dyn Underway,
         wheel: WheelNumber,
-        behind: Option<Key>,
-        fired: &mut Option<Position>,
-    ) -> Result<(Option<Key>, Count), Fault> {
-        let fired = match *fired {
+        place: &mut Place,
+        began: i64,
+    ) -> Result<Count, Fault> {
+        let fired = match place.fired {
             Some(fired) => fired,
-            None => *fired.insert(underway.clock(wheel, Freshness::Serial).await?.fired),
+            None => {
+                let row = underway.clock(wheel, Freshness::Serial).await?;
+                self.hands.learn(wheel, row.opened);
+                *place.fired.insert(row.fired)
+            }
         };
-        let page = underway
-            .looks(wheel, behind, self.ctx.settings.page_rows_max)
-            .await?;
+        let rows_max = self.ctx.settings.page_rows_max;
+        let page = underway.looks(wheel, place.behind, rows_max).await?;
+        // What has come up is done with, and what this process has written is in its own hands.
+        let live = |row: &&ScannedRow| row.position() > fired && row.written < began;
         let looks: Vec<&Entry> = page
             .rows
             .iter()
+            .filter(live)
             .filter_map(|row| row.entry.as_ref().ok())
             .collect();
         let count = self.resume(&looks, fired).await?;
-        let next = page.rows.last().filter(|_| page.more).map(|row| row.key);
-        Ok((next, count))
+        let last = page.rows.last().map(|row| row.key);
+        (place.behind, place.ended) = (last, last.is_none() || !page.more);
+        Ok(count)
     }
 
     async fn resume(&self, looks: &[&Entry], fired: Position) -> Result<Count, Fault> {

@@ -300,7 +300,7 @@ pub trait NodeStore: Send + Sync {
 /// What its process kept in memory, an embedded queue above all, is rebuilt from it at start.
 #[async_trait]
 pub trait Underway: Store {
-    /// Reads the looks of a wheel behind a key, in key order, at most `rows_max`.
+    /// Reads the looks of a wheel behind a key in key order, or from the `fired` hand on, at most `rows_max`.
     async fn looks(
         &self,
         wheel: WheelNumber,

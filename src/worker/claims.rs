@@ -20,6 +20,7 @@ use crate::{
             ClaimItem, ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, View,
         },
     },
+    limits::EARLY_HELD_MAX,
     model::time::Millis,
     time_source::{Moment, TimeSource},
 };
@@ -103,7 +104,10 @@ pub(super) fn judge(
         },
         ClaimStatus::Stale => Verdict::Forget("stale"),
         ClaimStatus::Held => Verdict::Forget("held"),
-        ClaimStatus::Early => Verdict::Hold(not_before(result.not_before, now)),
+        ClaimStatus::Early => match not_before(result.not_before, now) {
+            far if far.since(now) > EARLY_HELD_MAX => Verdict::Forget("early by far"),
+            near => Verdict::Hold(near),
+        },
         ClaimStatus::Error => {
             let retryable = result
                 .error

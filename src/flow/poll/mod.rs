@@ -241,6 +241,12 @@ impl Poller {
                     done.push(item);
                 }
                 ClaimAnswer::Stale | ClaimAnswer::Held => done.push(item),
+                // Its own entry or look publishes it again by then; held, many of them would leave no room for others.
+                ClaimAnswer::Early { not_before }
+                    if not_before.since(self.ctx.now()) > limits::EARLY_HELD_MAX =>
+                {
+                    done.push(item);
+                }
                 ClaimAnswer::Early { not_before } => {
                     item.not_before = not_before;
                     again.push(item);

@@ -82,6 +82,8 @@ pub(super) enum Act {
         ranges: Vec<EraseRange>,
         answer: DoneAnswer,
     },
+    /// Does nothing: answered when everything asked before it has been decided, and is known to readers.
+    Settle { answer: DoneAnswer },
     /// Looks after the database: its health, and what has expired.
     Upkeep,
 }
@@ -93,7 +95,7 @@ impl Act {
             Self::Put { writes, .. } => writes.len(),
             Self::PutNewest { writes, .. } => writes.len(),
             Self::SwapTasks { swaps, .. } => swaps.len(),
-            Self::SwapClock { .. } | Self::Erase { .. } | Self::Upkeep => 1,
+            Self::SwapClock { .. } | Self::Erase { .. } | Self::Settle { .. } | Self::Upkeep => 1,
         }
     }
 
@@ -102,7 +104,8 @@ impl Act {
         match self {
             Self::Put { answer, .. }
             | Self::PutNewest { answer, .. }
-            | Self::Erase { answer, .. } => {
+            | Self::Erase { answer, .. }
+            | Self::Settle { answer } => {
                 tell(answer, Err(error.clone()));
             }
             Self::SwapClock { answer, .. } => tell(answer, Err(error.clone())),

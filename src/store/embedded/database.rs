@@ -5,9 +5,11 @@
 //! seldom written would pin journals (fjall#288), so clocks and heartbeats live beside the tasks' rows.
 
 use std::{
+    collections::HashMap,
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
     path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use fjall::{
@@ -19,7 +21,7 @@ use super::{
     directory::{refused, sync_directory},
     journal,
 };
-use crate::store::Error;
+use crate::{model::clock::ClockRow, store::Error};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -69,9 +71,37 @@ pub(super) struct Open {
     look: Keyspace,
     row: Keyspace,
     body: Keyspace,
+    /// Clocks as they were committed last: every registration reads one, and must not wait for the disk.
+    clocks: Mutex<HashMap<Slice, ClockRow>>,
 }
 
 impl Open {
+    /// Returns a clock that was read or written before.
+    pub(super) fn known_clock(&self, key: &Slice) -> Option<ClockRow> {
+        self.clocks().get(key).copied()
+    }
+
+    /// Takes note of a clock that is in the database; one that is older than what is known is of the past.
+    pub(super) fn note_clock(&self, key: Slice, row: ClockRow) {
+        let mut clocks = self.clocks();
+        let known = clocks.entry(key).or_insert(row);
+        if known.version < row.version {
+            *known = row;
+        }
+    }
+
+    fn clocks(&self) -> MutexGuard<'_, HashMap<Slice, ClockRow>> {
+        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts everything that was recovered from the journal into tables. After a failed sync the system may show bytes
+    /// that the disk has not, and a later sync of the same file says nothing about them.
+    pub(super) fn settle_on_disk(&self) -> Result<(), Cause> {
+        [&self.due, &self.look, &self.row, &self.body]
+            .into_iter()
+            .try_for_each(|keyspace| keyspace.rotate_memtable_and_wait())
+    }
+
     pub(super) fn space(&self, space: Space) -> &Keyspace {
         match space {
             Space::Due => &self.due,
@@ -168,6 +198,7 @@ fn keyspaces(path: &Path) -> Result<Open, Cause> {
         look: database.keyspace("look", wheel)?,
         row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
         body: database.keyspace("body", buffer(BODY_BUFFER_BYTES))?,
+        clocks: Mutex::default(),
         database,
     })
 }

@@ -28,6 +28,8 @@ pub(super) struct Group<'a> {
     blind: Vec<Write>,
     /// What was decided on: the last of several writes of a key is the only one.
     changed: HashMap<(Space, Slice), Option<Slice>>,
+    /// Clocks that were swapped, in order.
+    clocks: Vec<(Slice, ClockRow)>,
     synced: bool,
     settles: Vec<Settle>,
 }
@@ -39,6 +41,7 @@ impl<'a> Group<'a> {
             now,
             blind: Vec::new(),
             changed: HashMap::new(),
+            clocks: Vec::new(),
             synced: false,
             settles: Vec::new(),
         }
@@ -107,6 +110,10 @@ impl<'a> Group<'a> {
                     );
                 }));
             }
+            Act::Settle { answer } => {
+                self.settles
+                    .push(Box::new(|committed| tell(answer, committed.clone())));
+            }
             Act::Erase { .. } | Act::Upkeep => {}
         }
     }
@@ -156,6 +163,8 @@ impl<'a> Group<'a> {
         if !same {
             return Ok(Swapped::Conflict(there));
         }
+        let next = value::parse_clock(&to).map_err(|cause| corrupt(operation, &cause))?;
+        self.clocks.push((key.clone(), next));
         self.changed.insert((Space::Row, key), Some(to));
         Ok(Swapped::Applied)
     }
@@ -198,6 +207,12 @@ impl<'a> Group<'a> {
             }
         }
         let committed = batch.commit().map_err(|cause| fault("write", &cause));
+        if committed.is_ok() {
+            // Before anybody is told: who reads a clock after that must see it.
+            for (key, row) in self.clocks {
+                self.open.note_clock(key, row);
+            }
+        }
         for settle in self.settles {
             settle(&committed);
         }

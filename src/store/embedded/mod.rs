@@ -178,7 +178,7 @@ impl Store {
         Ok(Arc::new(Self { pen, shared }))
     }
 
-    /// Reads a page of the looks of a wheel: those behind a key in key order, or all that were not erased.
+    /// Reads a page of the looks of a wheel: those behind a key in key order, or all from its `fired` hand on.
     ///
     /// # Errors
     /// [`Error::Unavailable`] when they cannot be read now.
@@ -188,8 +188,7 @@ impl Store {
         behind: Option<Key>,
         max: usize,
     ) -> Result<Page, Error> {
-        let shape = self.shared.shape;
-        self.read(move |open| read::looks(open, &shape, wheel, behind, max))
+        self.read(move |open| read::looks(open, wheel, behind, max))
             .await
     }
 
@@ -209,7 +208,14 @@ impl Store {
         if self.pen.is_inline() {
             return read(&open);
         }
-        let joined = tokio::task::spawn_blocking(move || read(&open)).await;
+        // The directory stays ours until the read is over, whoever drops the store meanwhile.
+        let shared = Arc::clone(&self.shared);
+        let reading = move || {
+            let result = read(&open);
+            drop((open, shared));
+            result
+        };
+        let joined = tokio::task::spawn_blocking(reading).await;
         joined.unwrap_or_else(|error| {
             Err(Error::Unavailable {
                 operation: "read",

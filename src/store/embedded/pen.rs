@@ -30,6 +30,9 @@ const QUEUE_KIB_MAX: u32 = 32 * 1024;
 /// Longest wait for an answer: a stall of the disk is shorter, and a caller must get on.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// As above for deletions, which are done a little at a time behind everything else, and which nobody waits for but the eraser.
+const ERASED_WAIT_MAX: Duration = Duration::from_secs(120);
+
 /// How often space and database are looked at.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -77,6 +80,11 @@ impl Pen {
     ) -> Result<Option<T>, Error> {
         let (answer, mut answered) = oneshot::channel();
         let act = act(answer);
+        let wait = if matches!(act, Act::Erase { .. }) {
+            ERASED_WAIT_MAX
+        } else {
+            ANSWER_WAIT_MAX
+        };
         match &self.way {
             Way::Inline(writer) => {
                 write_inline(writer, act);
@@ -99,7 +107,7 @@ impl Pen {
                     operation: "write",
                     reason: "the disk does not keep up: too much waits to be written".to_owned(),
                 })?;
-                let answered = time.within(ANSWER_WAIT_MAX, answered).await;
+                let answered = time.within(wait, answered).await;
                 Ok(answered.and_then(Result::ok))
             }
         }

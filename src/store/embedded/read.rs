@@ -16,7 +16,7 @@ use crate::{
         entry::{Entry, Key},
         ids::TaskId,
         time::Millis,
-        wheel::{Shape, WheelNumber},
+        wheel::WheelNumber,
     },
     store::{Error, Page, Scan, ScannedRow},
 };
@@ -108,17 +108,16 @@ pub(super) fn scan(open: &Open, scan: &Scan) -> Result<Page, Error> {
     }
 }
 
-/// Reads a page of a wheel's looks; without a key from the clock's `erased` hand on.
+/// Reads a page of a wheel's looks; without a key from the clock's `fired` hand on: a task under way has one ahead of it.
 pub(super) fn looks(
     open: &Open,
-    shape: &Shape,
     wheel: WheelNumber,
     behind: Option<Key>,
     max: usize,
 ) -> Result<Page, Error> {
     let lower = match behind {
         Some(behind) => key::behind(&key::place(&behind)),
-        None => key::after_due(wheel, shape.tick().end_of(clock(open, wheel)?.erased)),
+        None => key::after_due(wheel, Millis(clock(open, wheel)?.fired.due.0 - 1)),
     };
     let upper = key::after_wheel(wheel);
     let mut rows = newest(open, Space::Look, &lower, &upper);
@@ -157,9 +156,16 @@ pub(super) fn find(open: &Open, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry
 /// Reads a clock.
 pub(super) fn clock(open: &Open, wheel: WheelNumber) -> Result<ClockRow, Error> {
     let operation = "read a clock";
+    let key = key::clock(wheel);
+    if let Some(known) = open.known_clock(&key) {
+        return Ok(known);
+    }
     let found = open
-        .get(Space::Row, &key::clock(wheel))
+        .get(Space::Row, &key)
         .map_err(|cause| fault(operation, &cause))?;
     let found = found.ok_or_else(super::group::no_clock)?;
-    value::parse_clock(&found).map_err(|cause| super::group::corrupt(operation, &cause))
+    let row =
+        value::parse_clock(&found).map_err(|cause| super::group::corrupt(operation, &cause))?;
+    open.note_clock(key, row);
+    Ok(row)
 }

@@ -34,12 +34,18 @@ const STEP_BYTES_MAX: usize = 1024 * 1024;
 /// How far behind the `erased` hand a leftover of the wheel is kept, so that its task can still be found by it.
 const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
 
+/// How far behind that a process begins: what is older was gone through by those before it.
+const LOOK_BACK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Due times of a step: between two rows lie the marks of what was erased, which are walked over one by one.
+const WINDOW: Duration = Duration::from_secs(3600);
+
 /// Where a sweep is.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     stage: Stage,
     /// How far the leftovers of each wheel have been removed: what lies below was walked over once and never is again.
-    swept: HashMap<(WheelNumber, Space), Vec<u8>>,
+    swept: HashMap<(WheelNumber, Space), Millis>,
 }
 
 /// What is swept: one thing a step.
@@ -93,21 +99,23 @@ impl Sweep {
         space: Space,
     ) -> Result<(), Error> {
         let erased = shape.tick().end_of(read::clock(open, wheel)?.erased);
-        let upper = key::after_due(wheel, erased.before(LEFTOVER_AGE));
+        let old = erased.before(LEFTOVER_AGE);
         let swept = self.swept.remove(&(wheel, space));
-        let lower = swept.unwrap_or_else(|| key::from_due(wheel, Millis(i64::MIN)));
-        let mut reached = lower.clone().max(upper.clone());
+        let from = swept.unwrap_or_else(|| old.before(LOOK_BACK));
+        let through = old.min(from.after(WINDOW));
+        let (lower, upper) = (key::from_due(wheel, from), key::after_due(wheel, through));
+        let mut found = 0;
         if lower < upper {
             let rows = open.space(space).range(lower..upper);
-            for (count, row) in rows.take(STEP_ROWS.1).enumerate() {
+            for row in rows.take(STEP_ROWS.1) {
                 let key = row.key().map_err(|cause| fault("sweep", &cause))?;
-                if count + 1 == STEP_ROWS.1 {
-                    reached = behind(&key);
-                }
                 group.delete(space, key);
+                found += 1;
             }
         }
-        self.swept.insert((wheel, space), reached);
+        // A window with more than a step may delete is gone through again.
+        let reached = if found < STEP_ROWS.1 { through } else { from };
+        self.swept.insert((wheel, space), reached.max(from));
         Ok(())
     }
 }
@@ -197,7 +205,8 @@ mod tests {
         }
         group.commit(false).unwrap();
         let mut sweep = Sweep::default();
-        for _ in 0..20 {
+        // Some ten steps go through everything once, an hour of each wheel at a time.
+        for _ in 0..12 * (LOOK_BACK.as_secs() / WINDOW.as_secs() + 1) {
             let mut group = Group::new(&open, now);
             sweep.step(&open, &mut group, &shape, now).unwrap();
             group.commit(false).unwrap();

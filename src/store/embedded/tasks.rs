@@ -8,7 +8,7 @@ use fjall::Slice;
 use super::{
     Store,
     act::{Act, Newest, TaskSwap},
-    database::{Space, fault},
+    database::{Open, Space, fault},
     group::corrupt,
     key, read, value,
 };
@@ -26,12 +26,16 @@ use crate::{
 /// How long a sign of life is kept, as in every store: an attempt that has been silent for so long has none.
 const HEARTBEAT_TTL: Duration = Duration::from_secs(24 * 3600);
 
+/// Reads of more rows than this are done where they hold nobody up: each may wait for a merge that is being finished.
+const INLINE_READS_MAX: usize = 16;
+
 /// Rows of the node list vanish after this.
 const NODE_TTL: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl ClockStore for Store {
-    async fn clock(&self, wheel: WheelNumber, _freshness: Freshness) -> Result<ClockRow, Error> {
+    async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error> {
+        self.settle(freshness).await?;
         read::clock(&*self.shared.open()?, wheel)
     }
 
@@ -53,6 +57,21 @@ impl ClockStore for Store {
 }
 
 impl Store {
+    /// Waits until everything that was asked of the writer before has been decided, if a read must see it: what is unknown
+    /// to its caller may still lie in the queue, or in a journal that is read again when the database is opened anew.
+    async fn settle(&self, freshness: Freshness) -> Result<(), Error> {
+        if freshness == Freshness::Quorum {
+            return Ok(());
+        }
+        let settled = self.pen.ask(0, |answer| Act::Settle { answer }).await?;
+        settled.unwrap_or_else(|| {
+            Err(Error::Unavailable {
+                operation: "settle what is unknown",
+                reason: "the disk does not answer".to_owned(),
+            })
+        })
+    }
+
     fn row_of(
         &self,
         space: Space,
@@ -69,22 +88,33 @@ impl Store {
     }
 }
 
+fn read_tasks(open: &Open, ids: &[TaskId], now: Millis) -> Result<Vec<Option<TaskRow>>, Error> {
+    let operation = "read tasks";
+    let read = |id: &TaskId| {
+        let found = open
+            .get(Space::Row, &key::task(*id))
+            .map_err(|cause| fault(operation, &cause))?;
+        let live = found.filter(|found| value::is_live(found, now));
+        let row = live.map(|found| value::parse_task(*id, &found)).transpose();
+        row.map_err(|cause| corrupt(operation, &cause))
+    };
+    ids.iter().map(read).collect()
+}
+
 #[async_trait]
 impl TaskStore for Store {
     async fn tasks(
         &self,
         ids: &[TaskId],
-        _freshness: Freshness,
+        freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error> {
-        let operation = "read tasks";
-        let read = |id: &TaskId| {
-            let found = self.row_of(Space::Row, &key::task(*id), operation)?;
-            let row = found
-                .map(|found| value::parse_task(*id, &found))
-                .transpose();
-            row.map_err(|cause| corrupt(operation, &cause))
-        };
-        ids.iter().map(read).collect()
+        self.settle(freshness).await?;
+        let now = self.shared.time.now();
+        if ids.len() <= INLINE_READS_MAX {
+            return read_tasks(&*self.shared.open()?, ids, now);
+        }
+        let ids = ids.to_vec();
+        self.read(move |open| read_tasks(open, &ids, now)).await
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {

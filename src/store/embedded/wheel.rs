@@ -36,9 +36,11 @@ const fn space_of(key: &Key) -> Space {
     }
 }
 
-/// Tells whether an entry is a task that nobody has been promised yet; all others serve tasks that are there already.
+/// Tells whether an entry is a task that nobody has been promised yet; all others serve tasks that are there already: one
+/// that is put further on, too.
 const fn is_new(entry: &Entry) -> bool {
-    entry.key.generation == 0 && matches!(entry.kind, Kind::Due { first: true, .. })
+    let first = matches!(entry.kind, Kind::Due { first: true, .. });
+    first && entry.key.generation == 0 && entry.spills == 0
 }
 
 fn no_answer(operation: &'static str) -> Error {

@@ -184,7 +184,13 @@ impl Writer {
     fn reopen(&mut self) -> Result<(), Error> {
         let opened = self
             .closed()
-            .and_then(|()| database::open(&self.shared.path));
+            .and_then(|()| database::open(&self.shared.path))
+            .and_then(|open| {
+                let settled = open.settle_on_disk();
+                settled
+                    .map_err(|cause| database::fault("put on disk what was recovered", &cause))?;
+                Ok(open)
+            });
         match opened {
             Ok(open) => {
                 self.shared.replace(Some(Arc::new(open)));
@@ -243,6 +249,8 @@ impl Writer {
 
     /// Deletes some of the first range that is waited for.
     fn erase(&mut self, open: &Open) {
+        // Who has given up asks again: two of one range would walk over each other's marks.
+        self.erasing.retain(|erasing| !erasing.answer.is_closed());
         let Some(erasing) = self.erasing.front_mut() else {
             return;
         };
