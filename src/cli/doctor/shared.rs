@@ -1,85 +1,22 @@
-//! `tickwheel doctor`: looks at everything a node rests on; each finding says what to do.
+//! A store that nodes share: its schema, its nodes, its wheels.
 
-use std::{io::Write as _, time::Duration};
+use std::time::Duration;
 
-use super::{Exit, Failure, node};
+use super::{Finding, bad, good};
 use crate::{
     app,
-    config::{Settings, SettingsArgs},
+    cli::{Failure, node},
+    config::Settings,
     model::{clock, ids::NodeId, time::Millis},
-    queue::{Publisher as _, kafka::KafkaPublisher},
     store::{ClockStore as _, Freshness, NodeRow, NodeStore as _, cassandra},
     time_source::TimeSource,
 };
 
-/// Open files that a busy node needs: a connection each for workers and clients, and those of the drivers.
-const OPEN_FILES_MIN: u64 = 8192;
-
 /// A node writes its wall clock every second; older than this, or in the future, is a clock that is off or a dead node.
 const WALL_AGE_MAX: Duration = Duration::from_millis(2500);
 
-/// What was found out about one thing.
-struct Finding {
-    about: &'static str,
-    /// What is fine, or what is wrong and what to do.
-    result: Result<String, String>,
-}
-
-fn good(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding {
-        about,
-        result: Ok(text.into()),
-    }
-}
-
-fn bad(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding {
-        about,
-        result: Err(text.into()),
-    }
-}
-
-/// Runs the command.
-pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
-    let time = TimeSource::real();
-    let mut findings = vec![open_files()];
-    findings.extend(store(&settings, &time).await?);
-    findings.push(queue(&settings, &time).await?);
-    let mut out = std::io::stdout().lock();
-    for Finding { about, result } in &findings {
-        match result {
-            Ok(text) => writeln!(out, "ok       {about}: {text}")?,
-            Err(text) => writeln!(out, "problem  {about}: {text}")?,
-        }
-    }
-    let healthy = findings.iter().all(|finding| finding.result.is_ok());
-    Ok(if healthy { Exit::Ok } else { Exit::Failed })
-}
-
-fn open_files() -> Finding {
-    const ABOUT: &str = "open files";
-    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"));
-    let soft = line
-        .and_then(|line| line.split_whitespace().nth(3))
-        .unwrap_or_default();
-    match soft.parse::<u64>() {
-        Ok(limit) if limit < OPEN_FILES_MIN => bad(
-            ABOUT,
-            format!(
-                "the limit is {limit}: raise it to {OPEN_FILES_MIN} or more (ulimit -n, LimitNOFILE=)"
-            ),
-        ),
-        Ok(limit) => good(ABOUT, format!("the limit is {limit}")),
-        Err(_) if soft == "unlimited" => good(ABOUT, "no limit"),
-        Err(_) => good(ABOUT, "the limit is not known on this system"),
-    }
-}
-
-async fn store(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
+/// Looks at all of it.
+pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "store";
     let store = match cassandra::Store::connect(&node::cassandra(settings)?, time).await {
         Ok(store) => store,
@@ -174,16 +111,4 @@ async fn wheels(store: &cassandra::Store, time: &TimeSource) -> Finding {
             format!("all are owned, the slowest is {worst_ms} ms behind"),
         )
     }
-}
-
-async fn queue(settings: &Settings, time: &TimeSource) -> Result<Finding, Failure> {
-    const ABOUT: &str = "queue";
-    let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
-    Ok(match queue.ping().await {
-        Ok(()) => good(ABOUT, format!("{} answers", settings.kafka.join(","))),
-        Err(error) => bad(
-            ABOUT,
-            format!("{error}: is --kafka right, does the broker run?"),
-        ),
-    })
 }
