@@ -15,11 +15,15 @@ use tickwheel::{
         Consumer as _, Delivery, Publisher as _,
         kafka::{self, KafkaConsumer, KafkaPublisher},
     },
+    time_source::TimeSource,
     worker::{Context, Job, Outcome, Source, Worker},
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Cluster, Stack};
+use crate::{
+    cluster::{Cluster, Stack},
+    server::Server,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -35,7 +39,19 @@ fn text(output: &Output) -> String {
 async fn a_task_goes_through_kafka_to_its_callback_and_back() {
     let cluster = Cluster::init(Stack::of_this_run(), 4);
     let node = cluster.node(1).await;
-    let name = format!("end_to_end_{:x}", cluster.time.random());
+    there_and_back(&node.url, Source::kafka(&cluster.stack().kafka)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_goes_through_one_process_to_its_callback_and_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]).await;
+    there_and_back(&server.url, Source::poll(&server.url)).await;
+}
+
+/// Registers tasks that are due at once, soon and later, and fail once each.
+async fn there_and_back(url: &str, source: Source) {
+    let name = format!("end_to_end_{:x}", TimeSource::real().random());
     let (stop, calls) = (CancellationToken::new(), Arc::new(AtomicU32::new(0)));
     let counted = Arc::clone(&calls);
     let worker = Worker::builder()
@@ -49,12 +65,12 @@ async fn a_task_goes_through_kafka_to_its_callback_and_back() {
                 Outcome::done_with(&(job.payload * 2))
             }
         })
-        .source(Source::kafka(&cluster.stack().kafka))
-        .server(&node.url)
+        .source(source)
+        .server(url)
         .build()
         .unwrap();
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-    let client = Client::connect(&node.url).unwrap();
+    let client = Client::connect(url).unwrap();
     for delay in [0, 300, 4000] {
         let task = Task::callback(&name)
             .delay(Duration::from_millis(delay))

@@ -1,4 +1,5 @@
-//! Real processes on real servers, with kills: 20,000 tasks due over 20 seconds, and something breaks halfway.
+//! Real processes, on real servers and on the embedded pair, with kills: 20,000 tasks due over 20 seconds, and something
+//! breaks halfway.
 //!
 //! Shown in each scenario: every registered task succeeds, none starts early, no two live executions of one task. Lateness
 //! and duplicates are printed, not asserted: they depend on the machine.
@@ -13,6 +14,7 @@
 )]
 
 mod cluster;
+mod server;
 
 /// Prints a line that is also seen of a test that passes: the harness captures `println!`.
 macro_rules! say {
@@ -20,6 +22,8 @@ macro_rules! say {
         writeln!(std::io::stdout().lock(), $($part)*).expect("standard output is open")
     };
 }
+
+mod kills;
 
 use std::{
     collections::HashMap,
@@ -30,6 +34,7 @@ use std::{
 
 use cluster::{Cluster, Stack};
 use futures_util::{StreamExt, stream};
+use server::{Server, free_port};
 use tickwheel::{
     client::{Client, Task, TaskState},
     model::{ids::TaskId, time::Millis},
@@ -59,7 +64,7 @@ type Executions = Arc<Mutex<HashMap<TaskId, Vec<Execution>>>>;
 
 /// Runs a worker until `stop`.
 fn work(
-    stack: &Stack,
+    source: Source,
     servers: &[String],
     executions: &Executions,
     stop: CancellationToken,
@@ -88,7 +93,7 @@ fn work(
     };
     let worker = Worker::builder()
         .callback("kill_test", callback)
-        .source(Source::kafka(&stack.kafka))
+        .source(source)
         .server(servers.join(","))
         .concurrency(256)
         .build()
@@ -211,24 +216,33 @@ async fn scenario<F: Future<Output = ()>>(
     let cluster = Arc::new(Cluster::init(Stack::of_this_run(), 8));
     let nodes = vec![cluster.node(1).await, cluster.node(2).await];
     let servers: Vec<String> = nodes.iter().map(|node| node.url.clone()).collect();
+    let source = || Source::kafka(&cluster.stack().kafka);
+    run(name, &servers, source, disturb(Arc::clone(&cluster), nodes)).await;
+}
+
+/// The same on whatever these servers are made of.
+async fn run(
+    name: &str,
+    servers: &[String],
+    source: impl Fn() -> Source,
+    disturb: impl Future<Output = ()>,
+) {
+    let time = TimeSource::real();
     let (executions, stop) = (Executions::default(), CancellationToken::new());
     let workers = [
-        work(cluster.stack(), &servers, &executions, stop.clone()),
-        work(cluster.stack(), &servers, &executions, stop.clone()),
+        work(source(), servers, &executions, stop.clone()),
+        work(source(), servers, &executions, stop.clone()),
     ];
-    let first_start = cluster.time.now().after(Duration::from_secs(15));
-    let ids = register(&servers, first_start).await;
+    let first_start = time.now().after(Duration::from_secs(15));
+    let ids = register(servers, first_start).await;
     say!(
         "{name}: {} tasks registered, first due in {:?}",
         ids.len(),
-        cluster.time.now().until(first_start)
+        time.now().until(first_start)
     );
-    cluster
-        .time
-        .sleep_until_wall(first_start.after(SPREAD / 2))
-        .await;
-    disturb(Arc::clone(&cluster), nodes).await;
-    let failed = not_succeeded(&servers, &ids, Duration::from_secs(180)).await;
+    time.sleep_until_wall(first_start.after(SPREAD / 2)).await;
+    disturb.await;
+    let failed = not_succeeded(servers, &ids, Duration::from_secs(180)).await;
     assert!(
         failed.is_empty(),
         "{name}: {} of {TASKS} did not succeed, for example {}",
@@ -240,6 +254,29 @@ async fn scenario<F: Future<Output = ()>>(
     for worker in workers {
         worker.await.expect("the worker ends");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_process_with_store_and_queue_of_its_own_loses_nothing() {
+    let _alone = ALONE.lock().await;
+    let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
+    let mut server = Server::spawn(directory.path(), port, &[]);
+    server.ready().await;
+    let url = server.url.clone();
+    let disturb = async {
+        server.kill();
+        TimeSource::real().sleep(Duration::from_secs(3)).await;
+        server = Server::spawn(directory.path(), port, &[]);
+        server.ready().await;
+    };
+    let source = || Source::poll(&url);
+    run(
+        "process killed",
+        std::slice::from_ref(&url),
+        source,
+        disturb,
+    )
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -133,10 +133,15 @@ pub async fn run(
 
     stop.cancelled().await;
     tracing::info!("stopping: finishing what is under way");
+    let until = time.moment().after(options.drain_timeout);
     node.leave();
     hang_up.cancel();
-    serving.wait().await;
-    node.stop(options.drain_timeout).await;
+    // A client that does not end its request must not use up the time in which the wheels are handed over.
+    let answered = time.within(options.drain_timeout / 2, serving.wait());
+    if answered.await.is_none() {
+        tracing::warn!("requests are still open: they are cut off");
+    }
+    node.stop(until.since(time.moment())).await;
     tracing::info!("stopped");
     Ok(())
 }

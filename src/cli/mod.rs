@@ -189,7 +189,7 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let exit = match error {
             store::Error::Unavailable { .. } | store::Error::Full { .. } => Exit::Unavailable,
-            store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Failed,
+            store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Usage,
         };
         Self {
             exit,
@@ -202,7 +202,7 @@ impl From<queue::Error> for Failure {
     fn from(error: queue::Error) -> Self {
         let exit = match error {
             queue::Error::Unavailable { .. } => Exit::Unavailable,
-            queue::Error::Unsuitable { .. } => Exit::Failed,
+            queue::Error::Unsuitable { .. } => Exit::Usage,
         };
         Self {
             exit,

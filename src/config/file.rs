@@ -15,6 +15,14 @@ const LIKENESS_MIN: f64 = 0.6;
 /// Width of the comments in the printed file.
 const COMMENT_CHARS: usize = 100;
 
+/// Says in one line where a file stops being TOML, and why.
+fn not_toml(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.unwrap_or_default().matches('\n').count() + 1;
+    let why = error.message().replace('\n', "; ");
+    format!("not valid TOML: line {line}: {why}")
+}
+
 impl Settings {
     /// Applies a file; returns what is wrong with it.
     pub(super) fn apply_file(&mut self, name: &str, text: &str) -> Vec<Problem> {
@@ -23,7 +31,7 @@ impl Settings {
             Err(error) => {
                 return vec![Problem {
                     origin: name.to_owned(),
-                    reason: format!("not valid TOML: {}", error.to_string().trim_end()),
+                    reason: not_toml(text, &error),
                 }];
             }
         };

@@ -13,7 +13,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{api::Check, context::Context};
+use super::{api::Check, context::Context, wall::Watch};
 use crate::{
     model::{ids::NodeId, preference, time::Millis, wheel::WheelNumber},
     store::NodeRow,
@@ -73,6 +73,7 @@ struct Seen {
     changes: std::collections::BTreeMap<NodeId, (Millis, Moment)>,
     store_problem: Option<String>,
     queue_problem: Option<String>,
+    watch: Watch,
     stepped: bool,
 }
 
@@ -187,6 +188,9 @@ impl Members {
     fn take(&self, listed: Result<Vec<NodeRow>, String>, queue_problem: Option<String>) {
         let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
         let mut seen = self.lock();
+        if let Some(step) = seen.watch.look(now, moment) {
+            step.report();
+        }
         match listed {
             Ok(rows) => {
                 let view = seen.view_of(&rows, now, moment);

@@ -51,6 +51,7 @@ pub mod stats;
 pub mod swap;
 mod term;
 pub mod topics;
+mod wall;
 
 /// Target of the events in a task's life, below the default level: a line for each task is for trying things out.
 pub const TASK_EVENTS: &str = "tickwheel::task";

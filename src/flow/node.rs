@@ -117,19 +117,22 @@ impl Node {
     /// Stops in order: ends the polls, leaves the wheels (others take them at once), sends what is near, leaves the list,
     /// closes the queue.
     pub async fn stop(self, limit: Duration) {
+        let time = &self.ctx.time;
+        let until = time.moment().after(limit);
+        let left = || until.since(time.moment());
         self.leave();
         if let Some(poller) = &self.service.poller {
             // First: what it releases is published by the stages below.
-            self.ended(poller.stopped(), limit, "polls").await;
+            self.ended(poller.stopped(), left(), "polls").await;
         }
         self.stop.cancel();
         self.clocks.close();
-        self.ended(self.clocks.wait(), limit, "clocks").await;
+        self.ended(self.clocks.wait(), left(), "clocks").await;
         self.stop_near.cancel();
         self.stop_members.cancel();
         self.rest.close();
-        self.ended(self.rest.wait(), limit, "stages").await;
-        self.ctx.publisher.close(limit).await;
+        self.ended(self.rest.wait(), left(), "stages").await;
+        self.ctx.publisher.close(left()).await;
     }
 
     async fn ended(&self, what: impl Future<Output = ()>, limit: Duration, name: &str) {

@@ -239,6 +239,11 @@ pub const METRICS: &[Metric] = &[
         &[],
         "How far this node's wall clock is ahead of the store's, as last seen.",
     ),
+    counter(
+        "tickwheel_clock_steps_total",
+        &["direction"],
+        "Times that the wall clock moved by a second more or less than time had passed: it was set, or the machine slept.",
+    ),
     gauge(
         "tickwheel_build_info",
         &["version"],

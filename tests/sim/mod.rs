@@ -1,5 +1,6 @@
 //! The whole flow on memory adapters, deterministic, in virtual time.
 
+mod clock_steps;
 mod crash;
 mod faults;
 mod firing;

@@ -62,14 +62,10 @@ impl Directory {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let mut holder = String::new();
-                let holder = match lock.read_to_string(&mut holder) {
-                    Ok(1..) => format!("process {}", holder.trim()),
-                    Ok(0) | Err(_) => "another process".to_owned(),
-                };
                 return Err(unsuitable(format!(
-                    "{} is in use by {holder}: stop it, or choose another data directory",
-                    path.display()
+                    "{} is in use by {}: stop it, or choose another data directory",
+                    path.display(),
+                    named_in(&mut lock)
                 )));
             }
             Err(TryLockError::Error(error)) => return Err(refused(&file, &error)),
@@ -97,53 +93,7 @@ impl Directory {
 
     /// Checks that what lies here has our format and this shape. False when nothing lies here yet.
     pub(super) fn check(&self, shape: &Shape) -> Result<bool, Error> {
-        let file = self.path.join("FORMAT");
-        let text = match fs::read_to_string(&file) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
-            Err(error) => return Err(refused(&file, &error)),
-        };
-        let shown = self.path.display();
-        let found = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name));
-            line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
-        };
-        match found("format") {
-            Some(FORMAT) => {}
-            Some(other) => {
-                return Err(unsuitable(format!(
-                    "{shown} has format {other}, this program reads and writes format {FORMAT}: use the program that made \
-                     it, or another data directory"
-                )));
-            }
-            None => {
-                return Err(Error::Corrupt {
-                    operation: "open the data directory",
-                    reason: format!("{} does not say which format it is of", file.display()),
-                });
-            }
-        }
-        for (name, wanted) in shape_of(shape) {
-            let there = found(name).unwrap_or("unknown");
-            if there != wanted {
-                return Err(unsuitable(format!(
-                    "{shown} was set up with {name} = {there}, but {wanted} is configured: configure {there}, or choose \
-                     another data directory"
-                )));
-            }
-        }
-        if !self.store().is_dir() {
-            return Err(Error::Corrupt {
-                operation: "open the data directory",
-                reason: format!(
-                    "{} is missing: restore it, or remove {} to begin anew",
-                    self.store().display(),
-                    file.display()
-                ),
-            });
-        }
-        Ok(true)
+        check(&self.path, shape)
     }
 
     /// Declares the directory set up.
@@ -162,6 +112,98 @@ impl Directory {
         };
         write().map_err(|error| refused(&file, &error))
     }
+}
+
+/// Who holds a lock, for people.
+fn named_in(lock: &mut File) -> String {
+    let mut holder = String::new();
+    match lock.read_to_string(&mut holder) {
+        Ok(1..) => format!("process {}", holder.trim()),
+        Ok(0) | Err(_) => "another process".to_owned(),
+    }
+}
+
+/// What a data directory is, as far as it can be seen without opening it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It does not exist, or nothing was set up in it yet.
+    Nothing,
+    /// Whole, and nobody uses it.
+    Free,
+    /// In use, by whom.
+    InUse(String),
+}
+
+/// Looks at a data directory and changes nothing. A process that starts in the same instant may find it in use.
+///
+/// # Errors
+/// When it cannot be used as asked; the reason says what to do.
+pub fn inspect(path: &Path, shape: &Shape) -> Result<Found, Error> {
+    let file = path.join("LOCK");
+    let mut lock = match File::open(&file) {
+        Ok(lock) => lock,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(refused(&file, &error)),
+    };
+    let is_set_up = check(path, shape)?;
+    match lock.try_lock_shared() {
+        Ok(()) if is_set_up => Ok(Found::Free),
+        Ok(()) => Ok(Found::Nothing),
+        Err(TryLockError::WouldBlock) => Ok(Found::InUse(named_in(&mut lock))),
+        Err(TryLockError::Error(error)) => Err(refused(&file, &error)),
+    }
+}
+
+/// Checks that what lies in a directory has our format and this shape. False when nothing lies there yet.
+fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
+    let file = path.join("FORMAT");
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
+        Err(error) => return Err(refused(&file, &error)),
+    };
+    let shown = path.display();
+    let found = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
+    };
+    match found("format") {
+        Some(FORMAT) => {}
+        Some(other) => {
+            return Err(unsuitable(format!(
+                "{shown} has format {other}, this program reads and writes format {FORMAT}: use the program that made \
+                 it, or another data directory"
+            )));
+        }
+        None => {
+            return Err(Error::Corrupt {
+                operation: "open the data directory",
+                reason: format!("{} does not say which format it is of", file.display()),
+            });
+        }
+    }
+    for (name, wanted) in shape_of(shape) {
+        let there = found(name).unwrap_or("unknown");
+        if there != wanted {
+            return Err(unsuitable(format!(
+                "{shown} was set up with {name} = {there}, but {wanted} is configured: configure {there}, or choose \
+                 another data directory"
+            )));
+        }
+    }
+    let store = path.join("store");
+    if !store.is_dir() {
+        return Err(Error::Corrupt {
+            operation: "open the data directory",
+            reason: format!(
+                "{} is missing: restore it, or remove {} to begin anew",
+                store.display(),
+                file.display()
+            ),
+        });
+    }
+    Ok(true)
 }
 
 /// The parts of the shape, as they are written.

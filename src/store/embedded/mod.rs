@@ -49,7 +49,6 @@ use std::{
     sync::Arc,
 };
 
-pub use self::space::{Probed, probe};
 use self::{
     act::Act,
     database::{Open, Space, fault},
@@ -57,6 +56,10 @@ use self::{
     group::Group,
     pen::Pen,
     shared::Shared,
+};
+pub use self::{
+    directory::{Found, inspect},
+    space::{Probed, probe},
 };
 use super::{Error, Page};
 use crate::{

@@ -1,0 +1,149 @@
+//! The embedded store: whether its directory can be used, how fast its disk is, and whether the node that has it is well.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use super::{Finding, bad, good};
+use crate::{
+    cli::Failure,
+    client::Client,
+    config::Settings,
+    store::embedded::{self, Found, RESERVE_BYTES_DEFAULT},
+    time_source::TimeSource,
+};
+
+/// Above this usual time of a sync the disk is what limits the service: each acknowledgement waits for one.
+const SYNC_P50_MAX: Duration = Duration::from_millis(20);
+
+/// How long the node that has the directory may take to say how it is.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Looks at all of it.
+pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
+    const ABOUT: &str = "data directory";
+    let (directory, shown) = (&settings.data_dir, settings.data_dir.display());
+    let mut findings = Vec::new();
+    match embedded::inspect(directory, &settings.shape()?) {
+        Ok(Found::Nothing) => findings.push(good(
+            ABOUT,
+            format!("nothing is in {shown} yet: `tickwheel serve` sets it up"),
+        )),
+        Ok(Found::Free) => findings.push(good(
+            ABOUT,
+            format!("{shown} has the format of this version; no process uses it"),
+        )),
+        Ok(Found::InUse(holder)) => {
+            findings.push(good(ABOUT, format!("{shown} is in use by {holder}")));
+            findings.push(node(settings).await?);
+        }
+        Err(error) => findings.push(bad(ABOUT, error.to_string())),
+    }
+    findings.extend(disk(&existing(directory), time).await);
+    Ok(findings)
+}
+
+/// The directory, or the one that it would be made in.
+fn existing(directory: &Path) -> PathBuf {
+    let mut candidates = directory.ancestors();
+    let found = candidates.find(|path| path.exists());
+    match found {
+        Some(path) if path.as_os_str().is_empty() => PathBuf::from("."),
+        Some(path) => path.to_owned(),
+        None => PathBuf::from("."),
+    }
+}
+
+/// Asks the node that has the directory how it is.
+async fn node(settings: &Settings) -> Result<Finding, Failure> {
+    const ABOUT: &str = "node";
+    let url = format!("http://{}", settings.listen);
+    let client = Client::connect(&url)?.call_limit(ANSWER_MAX);
+    Ok(match client.ready().await {
+        Ok(()) => good(ABOUT, format!("{url} is ready")),
+        Err(error) => bad(
+            ABOUT,
+            format!(
+                "{url} is not ready ({error}): is that where it listens (--listen)? see its /readyz?verbose and its log"
+            ),
+        ),
+    })
+}
+
+async fn disk(directory: &Path, time: &TimeSource) -> Vec<Finding> {
+    let (path, clock) = (directory.to_owned(), time.clone());
+    let probing = tokio::task::spawn_blocking(move || embedded::probe(&path, &clock));
+    let probed = match probing.await {
+        Ok(Ok(probed)) => probed,
+        Ok(Err(error)) => return vec![bad("disk", error.to_string())],
+        Err(error) => return vec![bad("disk", error.to_string())],
+    };
+    vec![sync(&probed), space(&probed, directory)]
+}
+
+fn sync(probed: &embedded::Probed) -> Finding {
+    const ABOUT: &str = "disk sync";
+    let times = format!(
+        "a write is safe in {:.1?}, the slowest took {:.1?}",
+        probed.sync_p50, probed.sync_max
+    );
+    if probed.sync_p50 > SYNC_P50_MAX {
+        let limit = SYNC_P50_MAX.as_millis();
+        let text = format!(
+            "{times}: every registration, claim and settle waits for one; use a disk that takes less than {limit} ms"
+        );
+        bad(ABOUT, text)
+    } else {
+        good(ABOUT, times)
+    }
+}
+
+fn space(probed: &embedded::Probed, directory: &Path) -> Finding {
+    const ABOUT: &str = "free space";
+    const MIB: u64 = 1 << 20;
+    let (free, reserve) = (probed.free_bytes / MIB, RESERVE_BYTES_DEFAULT / MIB);
+    let shown = directory.display();
+    // Twice, since a service that starts with less is soon full.
+    if probed.free_bytes < RESERVE_BYTES_DEFAULT * 2 {
+        let text = format!(
+            "{free} MiB are free at {shown}, new tasks are refused below {reserve}: free some, or use a larger disk"
+        );
+        bad(ABOUT, text)
+    } else {
+        good(ABOUT, format!("{free} MiB are free at {shown}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_or_full_disk_is_a_problem_that_says_what_to_do() {
+        let probed = |sync_ms, free_bytes| embedded::Probed {
+            sync_p50: Duration::from_millis(sync_ms),
+            sync_max: Duration::from_millis(sync_ms * 3),
+            free_bytes,
+        };
+        let here = Path::new("/data");
+        let (fine, broken) = (probed(2, 1 << 40), probed(80, 600 << 20));
+        assert!(sync(&fine).result.is_ok() && space(&fine, here).result.is_ok());
+        let slow = sync(&broken).result.unwrap_err();
+        assert!(
+            slow.contains("80.0ms") && slow.contains("use a disk"),
+            "{slow}"
+        );
+        let full = space(&broken, here).result.unwrap_err();
+        assert!(
+            full.contains("600 MiB") && full.contains("free some"),
+            "{full}"
+        );
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_measured_where_it_would_be_made() {
+        assert_eq!(existing(Path::new("/tmp/no-such/dir")), Path::new("/tmp"));
+        assert_eq!(existing(Path::new("no-such-dir")), Path::new("."));
+    }
+}

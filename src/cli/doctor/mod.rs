@@ -1,0 +1,130 @@
+//! `tickwheel doctor`: looks at everything a node rests on; each finding says what to do.
+
+mod directory;
+mod shared;
+
+use std::io::Write as _;
+
+use clap::Args;
+
+use super::{Exit, Failure, Format, PrintArgs, node};
+use crate::{
+    config::{QueueKind, Settings, SettingsArgs, StoreKind},
+    queue::{Publisher as _, kafka::KafkaPublisher},
+    time_source::TimeSource,
+};
+
+/// Open files that a busy node needs: a connection each for workers and clients, and those of the drivers.
+const OPEN_FILES_MIN: u64 = 8192;
+
+/// `tickwheel doctor`.
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    print: PrintArgs,
+}
+
+/// What was found out about one thing.
+struct Finding {
+    about: &'static str,
+    /// What is fine, or what is wrong and what to do.
+    result: Result<String, String>,
+}
+
+fn good(about: &'static str, text: impl Into<String>) -> Finding {
+    Finding {
+        about,
+        result: Ok(text.into()),
+    }
+}
+
+fn bad(about: &'static str, text: impl Into<String>) -> Finding {
+    Finding {
+        about,
+        result: Err(text.into()),
+    }
+}
+
+/// Runs the command.
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
+    let time = TimeSource::real();
+    let mut findings = vec![open_files()];
+    findings.extend(match settings.store {
+        StoreKind::Cassandra => shared::look(&settings, &time).await?,
+        StoreKind::Embedded => directory::look(&settings, &time).await?,
+    });
+    if settings.queue_kind() == QueueKind::Kafka {
+        findings.push(queue(&settings, &time).await?);
+    }
+    print(command.print.output, &findings)?;
+    let healthy = findings.iter().all(|finding| finding.result.is_ok());
+    Ok(if healthy { Exit::Ok } else { Exit::Failed })
+}
+
+fn print(format: Format, findings: &[Finding]) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let value = |Finding { about, result }: &Finding| {
+        let (text, problem) = match result {
+            Ok(text) => (text, false),
+            Err(text) => (text, true),
+        };
+        serde_json::json!({"about": about, "problem": problem, "text": text})
+    };
+    match format {
+        Format::Table => {
+            for Finding { about, result } in findings {
+                match result {
+                    Ok(text) => writeln!(out, "ok       {about}: {text}")?,
+                    Err(text) => writeln!(out, "problem  {about}: {text}")?,
+                }
+            }
+        }
+        Format::Json => {
+            let values: Vec<_> = findings.iter().map(value).collect();
+            writeln!(out, "{:#}", serde_json::Value::from(values))?;
+        }
+        Format::Jsonl => {
+            for finding in findings {
+                writeln!(out, "{}", value(finding))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn open_files() -> Finding {
+    const ABOUT: &str = "open files";
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let soft = line
+        .and_then(|line| line.split_whitespace().nth(3))
+        .unwrap_or_default();
+    match soft.parse::<u64>() {
+        Ok(limit) if limit < OPEN_FILES_MIN => bad(
+            ABOUT,
+            format!(
+                "the limit is {limit}: raise it to {OPEN_FILES_MIN} or more (ulimit -n, LimitNOFILE=)"
+            ),
+        ),
+        Ok(limit) => good(ABOUT, format!("the limit is {limit}")),
+        Err(_) if soft == "unlimited" => good(ABOUT, "no limit"),
+        Err(_) => good(ABOUT, "the limit is not known on this system"),
+    }
+}
+
+async fn queue(settings: &Settings, time: &TimeSource) -> Result<Finding, Failure> {
+    const ABOUT: &str = "queue";
+    let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
+    Ok(match queue.ping().await {
+        Ok(()) => good(ABOUT, format!("{} answers", settings.kafka.join(","))),
+        Err(error) => bad(
+            ABOUT,
+            format!("{error}: is --kafka right, does the broker run?"),
+        ),
+    })
+}

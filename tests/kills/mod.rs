@@ -1,0 +1,196 @@
+//! `kill -9` at random moments under registration, polling and settling, on the embedded pair.
+//!
+//! One data directory, one server after the other, clients and workers that speak plain HTTP and write down every
+//! acknowledgement. What must hold is in `checker.rs`. The seed chooses the moments; it is printed, and set by
+//! `TICKWHEEL_TEST_SEED`. What clients do is not seeded: their order is the machine's anyway.
+
+mod checker;
+mod clients;
+mod history;
+mod workers;
+
+use std::{collections::HashMap, io::Write as _, path::Path, time::Duration};
+
+use futures_util::{StreamExt, stream};
+use serde_json::Value;
+use tickwheel::{model::time::Millis, time_source::TimeSource};
+use tokio_util::sync::CancellationToken;
+
+use self::history::{Life, Site};
+use crate::{
+    ALONE,
+    server::{Server, free_port},
+};
+
+const KILLS: u64 = 20;
+
+/// Every so many lives one is long enough that whatever waits for a look or a lease is seen to wait.
+const LONG_EVERY: u64 = 5;
+const LONG: Duration = Duration::from_secs(6);
+
+/// When the last life has begun, everything must have ended within this: a claim whose answer was lost ends after three
+/// seconds, its look comes up to ten later, and the retry may meet the same once more.
+const END_MAX: Duration = Duration::from_secs(60);
+
+/// Lets a server live and die twenty times, and leaves the last one running.
+async fn lives(site: &Site, directory: &Path, port: u16, chance: &TimeSource) -> Server {
+    for kill in 0..KILLS {
+        let started = site.time.moment();
+        let mut server = Server::spawn(directory, port, &[]);
+        let mut life = Life {
+            started,
+            ready: None,
+            killed: None,
+            killed_wall: None,
+        };
+        site.history().lives.push(life);
+        let random = chance.random();
+        if random.is_multiple_of(6) {
+            // While it starts.
+            site.time
+                .sleep(Duration::from_millis(random / 6 % 600))
+                .await;
+            if server.log().contains("ready on") {
+                life.ready = Some(site.time.moment());
+            }
+        } else {
+            server.ready().await;
+            life.ready = Some(site.time.moment());
+            let short = Duration::from_millis(random % 1500);
+            let length = if kill % LONG_EVERY == 4 {
+                LONG + short
+            } else {
+                short
+            };
+            site.time.sleep(length).await;
+        }
+        server.kill();
+        life.killed = Some(site.time.moment());
+        life.killed_wall = Some(site.time.now());
+        *site.history().lives.last_mut().expect("it was noted") = life;
+    }
+    let started = site.time.moment();
+    let mut server = Server::spawn(directory, port, &[]);
+    server.ready().await;
+    let life = Life {
+        started,
+        ready: Some(site.time.moment()),
+        killed: None,
+        killed_wall: None,
+    };
+    site.history().lives.push(life);
+    server
+}
+
+/// Reads every acknowledged task until all have ended, or the time is up.
+async fn ends(site: &Site) -> HashMap<String, Value> {
+    let until = site.time.moment().after(END_MAX);
+    let mut left: Vec<String> = site.history().registered.keys().cloned().collect();
+    let mut ends = HashMap::new();
+    loop {
+        let reads = left.drain(..).map(|id| async move {
+            let answer = site
+                .http
+                .get(format!("{}/v1/tasks/{id}", site.url))
+                .send()
+                .await;
+            let body = answer
+                .expect("the server lives")
+                .bytes()
+                .await
+                .expect("a body");
+            (
+                id,
+                serde_json::from_slice(&body).expect("an answer is JSON"),
+            )
+        });
+        let read: Vec<(String, Value)> = stream::iter(reads).buffer_unordered(16).collect().await;
+        for (id, task) in read {
+            let state = task["state"].as_str().unwrap_or("unknown");
+            if !["succeeded", "cancelled", "failed", "dead", "expired"].contains(&state) {
+                left.push(id.clone());
+            }
+            ends.insert(id, task);
+        }
+        if left.is_empty() || site.time.moment() > until {
+            return ends;
+        }
+        site.time.sleep(Duration::from_millis(250)).await;
+    }
+}
+
+fn report(site: &Site) {
+    let history = site.history();
+    let (starts, waits) = (
+        checker::starts(&history),
+        checker::waits_after_restart(&history),
+    );
+    let executions: usize = history.executions.values().map(Vec::len).sum();
+    let at = |times: &[Duration], permille| {
+        times
+            .get(times.len().saturating_sub(1) * permille / 1000)
+            .copied()
+    };
+    say!(
+        "kill -9: {} tasks, {KILLS} kills, {executions} executions ({} again for a dead worker, {} first seen at a later attempt), {} calls without answer",
+        history.registered.len(),
+        checker::duplicates(&history),
+        checker::lost_claims(&history),
+        history.unanswered,
+    );
+    say!(
+        "kill -9: start to ready p50 {:?}, max {:?}; {} tasks fell due while nothing ran: handed out after ready p50 {:?}, max {:?}",
+        at(&starts, 500),
+        at(&starts, 1000),
+        waits.len(),
+        at(&waits, 500),
+        at(&waits, 1000),
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_kills_at_random_lose_nothing_that_was_acknowledged() {
+    let _alone = ALONE.lock().await;
+    let seed = std::env::var("TICKWHEEL_TEST_SEED").map_or_else(
+        |_| TimeSource::real().random(),
+        |text| text.parse().expect("a seed is a number"),
+    );
+    say!("kill -9: TICKWHEEL_TEST_SEED={seed}");
+    let chance = TimeSource::simulated(Millis(0), seed);
+    let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
+    let site = Site::new(format!("http://127.0.0.1:{port}"));
+    let (stop_clients, stop_workers) = (CancellationToken::new(), CancellationToken::new());
+    for _ in 0..2 {
+        tokio::spawn(clients::near(site.clone(), stop_clients.clone()));
+    }
+    tokio::spawn(clients::batches(site.clone(), stop_clients.clone()));
+    tokio::spawn(clients::changes(site.clone(), stop_clients.clone()));
+    for number in 0..4 {
+        let name = format!("worker-{number}");
+        tokio::spawn(workers::work(site.clone(), name, stop_workers.clone()));
+    }
+    let server = lives(&site, directory.path(), port, &chance).await;
+    site.time.sleep(Duration::from_secs(2)).await;
+    stop_clients.cancel();
+    // Reschedules reach four seconds ahead, and are asked for up to four seconds after the registration.
+    site.time.sleep(Duration::from_secs(9)).await;
+    let ends = ends(&site).await;
+    stop_workers.cancel();
+    report(&site);
+    let broken = checker::broken(&site.history(), &ends);
+    let some = broken
+        .iter()
+        .take(10)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n");
+    if !broken.is_empty() {
+        let log = directory.keep();
+        panic!(
+            "{} promises broken, log in {}; for example\n{some}",
+            broken.len(),
+            log.display()
+        );
+    }
+    drop(server);
+}

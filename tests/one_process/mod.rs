@@ -1,0 +1,4 @@
+//! The embedded pair as people run it: one real process on one data directory, refused, drained, looked at.
+
+mod doctor;
+mod refused;

@@ -1,0 +1,138 @@
+//! The real program with the embedded store and queue: one process, one data directory, nothing else.
+
+#![allow(
+    dead_code,
+    reason = "shared by two test programs, each of which uses its part"
+)]
+
+use std::{
+    fs::{self, File},
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Output, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tickwheel::time_source::TimeSource;
+
+/// A debug build on a busy machine needs a second or two.
+const READY_WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// A running server; killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    log: PathBuf,
+    /// Where in the log this life begins.
+    log_from: usize,
+    pub(crate) url: String,
+}
+
+/// Runs the program to its end.
+pub(crate) fn program(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    output.expect("the program can be run")
+}
+
+/// Sends a request and returns its answer, which must be a good one.
+pub(crate) async fn post(url: &str, path: &str, body: &Value) -> Value {
+    let request = reqwest::Client::new()
+        .post(format!("{url}{path}"))
+        .header("content-type", "application/json")
+        .body(body.to_string());
+    let answer = request.send().await.expect("an answer");
+    assert!(answer.status().is_success(), "{path}: {}", answer.status());
+    let body = answer.bytes().await.expect("a whole answer");
+    serde_json::from_slice(&body).expect("an answer is JSON")
+}
+
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it has an address").port()
+}
+
+impl Server {
+    /// Starts a server with its data below `directory`; its log is beside it and survives it.
+    pub(crate) fn spawn(directory: &Path, port: u16, more: &[&str]) -> Self {
+        let log = directory.join("log");
+        let file = File::options().create(true).append(true).open(&log);
+        let log_from = fs::metadata(&log).map_or(0, |found| found.len());
+        let child = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
+            .args([
+                "serve",
+                "--listen",
+                &format!("127.0.0.1:{port}"),
+                "--data-dir",
+            ])
+            .arg(directory.join("data"))
+            .args(more)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(file.expect("the log can be written"))
+            .spawn();
+        Self {
+            child: child.expect("the program can be run"),
+            log,
+            log_from: usize::try_from(log_from).expect("a log fits into memory"),
+            url: format!("http://127.0.0.1:{port}"),
+        }
+    }
+
+    /// Starts a server and waits until it is ready.
+    pub(crate) async fn start(directory: &Path, more: &[&str]) -> Self {
+        let mut server = Self::spawn(directory, free_port(), more);
+        server.ready().await;
+        server
+    }
+
+    /// Waits until it says that it is ready.
+    pub(crate) async fn ready(&mut self) {
+        let time = TimeSource::real();
+        let until = time.moment().after(READY_WAIT_MAX);
+        while !self.log().contains("ready on http://") {
+            let ended = self.child.try_wait().expect("the child can be asked");
+            assert!(ended.is_none(), "it ended: {ended:?}: {}", self.log());
+            assert!(time.moment() < until, "not ready: {}", self.log());
+            time.sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What it has logged in this life.
+    pub(crate) fn log(&self) -> String {
+        let bytes = fs::read(&self.log).expect("the log can be read");
+        let own = bytes.get(self.log_from..).unwrap_or_default();
+        String::from_utf8_lossy(own).into_owned()
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends the process as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("the child can be killed");
+        self.child.wait().expect("the child can be waited for");
+    }
+
+    /// Asks it to stop, with SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let status = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status();
+        assert!(status.expect("kill can be run").success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.child.wait().expect("the child can be waited for")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already: nothing is left to do then.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,148 @@
+//! The wall clock is set by an hour while everything runs: nothing is early, nothing is lost, what can be in time is.
+
+use std::{sync::Arc, time::Duration};
+
+use tickwheel::{
+    flow::{
+        api::{NewTask, VisibleState},
+        service::Service,
+    },
+    model::{ids::TaskId, state::Outcome},
+};
+
+use super::world::{Behaviour, Simulated, World, callback, register, succeeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Sets the one clock of the machine: of the node, of its store and of its workers.
+fn set_clock(world: &World, node: &Simulated, error: Duration, is_back: bool) {
+    let error_ms = i64::try_from(error.as_millis()).unwrap();
+    let error_ms = if is_back { -error_ms } else { error_ms };
+    world.time.set_wall_error_ms(error_ms);
+    node.time.set_wall_error_ms(error_ms);
+}
+
+async fn registered(world: &World, service: &Service, delays_ms: &[i64]) -> Vec<TaskId> {
+    let now = world.time.now();
+    let task = |ms: &i64| callback(tickwheel::model::time::Millis(now.0 + ms));
+    let tasks: Vec<NewTask> = delays_ms.iter().map(task).collect();
+    let views = register(service, tasks).await;
+    views.iter().map(|view| view.id).collect()
+}
+
+/// How late each task began by the clock as it was then; each has begun, once, and not early.
+fn lateness_ms(world: &World, ids: &[TaskId]) -> Vec<i64> {
+    let late = |id: &TaskId| {
+        let runs = world.executions_of(*id);
+        assert_eq!(runs.len(), 1, "{id} due {}: {runs:?}", id.first_start());
+        runs[0].began.0 - id.first_start().0
+    };
+    ids.iter().map(late).collect()
+}
+
+const SPREAD: [i64; 10] = [
+    0, 700, 2_000, 5_000, 18_000, 21_000, 23_000, 26_000, 40_000, 90_000,
+];
+
+async fn a_clock_set_back_in(world: World) {
+    let node = world.node(1);
+    let worker = world.worker(node.service(), succeeds(SECOND / 10));
+    world.pass(5 * SECOND).await;
+    let before = registered(&world, &node.service(), &SPREAD).await;
+    world.pass(20 * SECOND).await;
+    set_clock(&world, &node, HOUR, true);
+    // Those that are registered by the new time are not held up by slots that were closed by the old one.
+    let now = [0, 900, 4_000, 30_000, 600_000];
+    let after = registered(&world, &node.service(), &now).await;
+    world.pass(SECOND * 700).await;
+    let late = lateness_ms(&world, &after);
+    assert!(late.iter().all(|ms| (0..=50).contains(ms)), "{late:?}");
+    for (id, ms) in before.iter().zip(SPREAD) {
+        let runs = world.executions_of(*id).len();
+        assert_eq!(runs, usize::from(ms < 20_000), "due in {ms} ms");
+    }
+    world.pass(HOUR).await;
+    let late = lateness_ms(&world, &before);
+    assert!(late.iter().all(|ms| (0..=50).contains(ms)), "{late:?}");
+    world.check();
+    worker.abort();
+}
+
+async fn a_clock_set_forward_in(world: World) {
+    let node = world.node(1);
+    let worker = world.worker(node.service(), succeeds(SECOND / 10));
+    world.pass(5 * SECOND).await;
+    let before = registered(&world, &node.service(), &SPREAD).await;
+    let later = registered(&world, &node.service(), &[3_700_000, 5_000_000]).await;
+    world.pass(20 * SECOND).await;
+    set_clock(&world, &node, HOUR, false);
+    let after = registered(&world, &node.service(), &[0, 900, 4_000, 30_000]).await;
+    world.pass(5 * SECOND).await;
+    // Within seconds, what the step made due.
+    lateness_ms(&world, &before);
+    world.pass(2 * HOUR).await;
+    let late = lateness_ms(&world, &after);
+    assert!(late.iter().all(|ms| (0..=3_000).contains(ms)), "{late:?}");
+    let late = lateness_ms(&world, &later);
+    assert!(late.iter().all(|ms| (0..=50).contains(ms)), "{late:?}");
+    world.check();
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_back_by_an_hour_makes_nothing_early_and_loses_nothing() {
+    a_clock_set_back_in(World::new(2, 10_000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_back_by_an_hour_makes_nothing_early_and_loses_nothing_on_disk() {
+    a_clock_set_back_in(World::on_disk(2, 10_000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_forward_by_an_hour_fires_what_is_due_and_loses_nothing() {
+    a_clock_set_forward_in(World::new(2, 10_000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_set_forward_by_an_hour_fires_what_is_due_and_loses_nothing_on_disk() {
+    a_clock_set_forward_in(World::on_disk(2, 10_000)).await;
+}
+
+/// Runs tasks whose first attempt dies with its worker, while the clock is set; returns when each ran again, in seconds.
+async fn an_attempt_dies_while_the_clock_is_set(is_back: bool) -> Vec<u64> {
+    let world = World::new(2, 10_000);
+    let node = world.node(1);
+    let dies: Behaviour = Arc::new(|_, attempt| {
+        let done = Outcome::Succeeded { result: None };
+        (SECOND, (attempt > 1).then_some(done))
+    });
+    let worker = world.worker(node.service(), dies);
+    world.pass(5 * SECOND).await;
+    let ids = registered(&world, &node.service(), &[0, 500, 4_000]).await;
+    world.pass(6 * SECOND).await;
+    let set = world.time.moment();
+    set_clock(&world, &node, HOUR, is_back);
+    let service = node.service();
+    let mut again = Vec::new();
+    for id in ids {
+        let end = world.end_of(&service, id, 2 * HOUR).await;
+        assert_eq!(end, VisibleState::Succeeded);
+        assert_eq!(world.executions_of(id).len(), 2);
+        again.push(world.time.moment().since(set).as_secs());
+    }
+    worker.abort();
+    again
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_died_is_found_by_the_clock_as_it_is_then() {
+    let again = an_attempt_dies_while_the_clock_is_set(false).await;
+    assert!(again.iter().all(|after| *after < 20), "{again:?}");
+    let again = an_attempt_dies_while_the_clock_is_set(true).await;
+    assert!(
+        again.iter().all(|after| (3580..3640).contains(after)),
+        "{again:?}"
+    );
+}
