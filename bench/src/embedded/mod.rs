@@ -19,8 +19,10 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use tickwheel::time_source::TimeSource;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::service::{Service, load_average};
 use crate::report::Report;
@@ -51,6 +53,9 @@ pub(crate) struct Options {
     /// Tasks of `burst`, and of `register` one by one; in batches it registers five times as many.
     #[arg(long, default_value_t = 100_000)]
     tasks: u64,
+    /// Connections that register one task a request.
+    #[arg(long, default_value_t = 64)]
+    connections: usize,
     /// Tasks that are pending in the second half of `steady`, due in a month; 0 leaves it out.
     #[arg(long, default_value_t = 1_000_000)]
     pending: u64,
@@ -75,6 +80,7 @@ pub(crate) struct Options {
 #[derive(Debug)]
 struct Setup {
     tasks: u64,
+    connections: usize,
     pending: u64,
     rate: u64,
     seconds: u64,
@@ -126,6 +132,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     let name = format!("tickwheel-bench-{:08x}", time.random() & 0xffff_ffff);
     let setup = Setup {
         tasks: options.tasks,
+        connections: options.connections.max(1),
         pending: options.pending,
         rate: options.rate,
         seconds: options.seconds,
@@ -140,11 +147,25 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         options.scenarios
     };
     let mut report = Report::default();
-    let ran = all(&setup, &chosen, options.rounds, &mut report).await;
+    // Whoever is told to stop takes the service down, too, and removes its data.
+    let ran = tokio::select! {
+        ran = all(&setup, &chosen, options.rounds, &mut report) => ran,
+        stopped = told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
+    };
     if setup.root.exists() {
         scenarios::remove(&setup.root)?;
     }
     crate::finish(&report, options.json.as_deref(), ran)
+}
+
+async fn told_to_stop() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    Ok(())
 }
 
 async fn all(

@@ -20,14 +20,14 @@ use crate::{
     report::{Check, Report},
 };
 
-pub(super) const FLOOR: &str = "GET /livez, 64 connections";
+pub(super) const FLOOR: &str = "GET /livez, as many connections";
 pub(super) const SINGLE: &str = "registered, one a request";
 pub(super) const BATCHED: &str = "registered, 100 a request";
 pub(super) const BURST: &str = "burst, claimed and settled";
 pub(super) const FILL: &str = "pending, 1000 a request";
 
-/// Connections of the `register` scenario.
-const CONNECTIONS: usize = 64;
+/// Connections that register at a rate: a stall of a second holds up as many requests.
+const STEADY_CONNECTIONS: usize = 256;
 /// Connections that register many tasks a request.
 const BATCH_CONNECTIONS: usize = 16;
 /// Tasks that are read back at the end.
@@ -47,15 +47,15 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Registration one by one and in batches of 100, beside the least that a request can cost.
 pub(super) async fn register(setup: &Setup, round: u32, report: &mut Report) -> anyhow::Result<()> {
     let service = setup.start().await?;
-    floor(&service, setup.tasks, round, report).await?;
+    floor(setup, &service, round, report).await?;
     for (case, batch, tasks, connections) in [
-        (SINGLE, 1, setup.tasks, CONNECTIONS),
+        (SINGLE, 1, setup.tasks, setup.connections),
         (BATCHED, 100, setup.tasks * 5, BATCH_CONNECTIONS),
     ] {
         // Due when the last has long been registered, even at a fifth of the aim.
-        let lead = Duration::from_secs(10 + tasks / (10_000 * batch.min(3)));
+        let lead = Duration::from_secs(5 + tasks / (8_000 * batch.min(4)));
         let first = service.time.now().after(lead);
-        let due = move |index: u64| first.after(Duration::from_millis(index % 10_000));
+        let due = move |index: u64| first.after(Duration::from_millis(index % 3000));
         let plan = Plan {
             tasks,
             batch,
@@ -78,14 +78,14 @@ pub(super) async fn register(setup: &Setup, round: u32, report: &mut Report) -> 
 
 /// What a request costs that does nothing: client, kernel, HTTP.
 async fn floor(
+    setup: &Setup,
     service: &Service,
-    requests: u64,
     round: u32,
     report: &mut Report,
 ) -> anyhow::Result<()> {
     let mut callers = tokio::task::JoinSet::new();
-    let each = requests / CONNECTIONS as u64;
-    let connections = service.connections(CONNECTIONS).await?;
+    let each = setup.tasks / setup.connections as u64;
+    let connections = service.connections(setup.connections).await?;
     let (meter, begun) = (Meter::start(service)?, service.time.moment());
     let mut latency = histogram()?;
     for mut connection in connections {
@@ -103,7 +103,7 @@ async fn floor(
     while let Some(ended) = callers.join_next().await {
         latency.add(ended??)?;
     }
-    let sent = each * CONNECTIONS as u64;
+    let sent = each * setup.connections as u64;
     let rate = sent as f64 / service.time.moment().since(begun).as_secs_f64();
     report.rate(FLOOR, round, rate, Check::default());
     report.times(format!("{FLOOR}: request"), &latency, Check::default());
@@ -142,7 +142,7 @@ pub(super) async fn burst(setup: &Setup, round: u32, report: &mut Report) -> any
     report.times(
         format!("{BURST}: due to worker"),
         &verdict.lateness,
-        verdict.check,
+        Check::default(),
     );
     let (polls, settles) = (seen.polls, seen.settles);
     report.note(format!("{BURST}: {polls} polls, {settles} settles"));
@@ -201,7 +201,7 @@ async fn at_rate(
     let plan = Plan {
         tasks,
         batch: STEADY_BATCH,
-        connections: CONNECTIONS,
+        connections: STEADY_CONNECTIONS,
         interval: Some(Duration::from_secs(STEADY_BATCH).div_f64(rate as f64)),
         keep_every: 1,
     };
