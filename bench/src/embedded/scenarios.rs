@@ -42,6 +42,8 @@ const STEADY_LEAD: Duration = Duration::from_secs(6);
 const WARM_UP: Duration = Duration::from_secs(5);
 /// Between a fill and what is measured after it: compactions end.
 const CALM: Duration = Duration::from_secs(10);
+/// Before a service counts as idle: what it erases and compacts behind a load is over.
+const REST: Duration = Duration::from_secs(40);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Registration one by one and in batches of 100, beside the least that a request can cost.
@@ -173,6 +175,7 @@ pub(super) async fn steady(setup: &Setup, report: &mut Report) -> anyhow::Result
     if setup.pending > 0 {
         let pending = fill(setup, &service, report).await?;
         at_rate(setup, &service, setup.pending, report).await?;
+        service.time.sleep(REST).await;
         rest(setup, &service, report).await?;
         let took;
         (service, took) = service.kill_and_restart().await?;
@@ -267,12 +270,12 @@ async fn fill(
 /// What a service costs that has nothing to do.
 pub(super) async fn idle(setup: &Setup, report: &mut Report) -> anyhow::Result<()> {
     let service = setup.start().await?;
+    service.time.sleep(CALM).await;
     rest(setup, &service, report).await?;
     setup.end(service, report)
 }
 
 async fn rest(setup: &Setup, service: &Service, report: &mut Report) -> anyhow::Result<()> {
-    service.time.sleep(CALM).await;
     let span = Duration::from_secs(setup.seconds);
     for (polled, text) in [(false, "nobody polls"), (true, "one poll waits")] {
         let meter = Meter::start(service)?;
