@@ -2,6 +2,7 @@
 //!
 //! `tickwheel-bench list` says what there is; `README.md` beside this says how to read the figures.
 
+mod embedded;
 mod generator;
 mod observer;
 mod raw;
@@ -10,10 +11,15 @@ mod scenarios;
 mod servers;
 mod tasks;
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Mutex};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Mutex,
+};
 
 use anyhow::Context as _;
-use clap::{Args, Parser, Subcommand, ValueEnum as _};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickwheel::time_source::TimeSource;
 
 use crate::{
@@ -35,6 +41,8 @@ struct Cli {
 enum Command {
     /// Run scenarios on a Cassandra and a Kafka that have nothing else to do.
     Run(Run),
+    /// Run scenarios on the embedded store and queue: the real program, over HTTP, and nothing else.
+    Embedded(embedded::Options),
     /// Say which scenarios there are.
     List,
 }
@@ -78,6 +86,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List => list(),
         Command::Run(run) => start(run),
+        Command::Embedded(options) => embedded::run(options),
     };
     match done {
         Ok(code) => code,
@@ -91,17 +100,20 @@ fn main() -> ExitCode {
 
 fn list() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
-    for scenario in Scenario::value_variants() {
+    describe::<Scenario>(&mut out)?;
+    writeln!(out, "\nembedded:")?;
+    describe::<embedded::Scenario>(&mut out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn describe<S: ValueEnum>(out: &mut impl std::io::Write) -> anyhow::Result<()> {
+    for scenario in S::value_variants() {
         let value = scenario.to_possible_value().context("a name")?;
         let about = value.get_help().map(ToString::to_string);
-        writeln!(
-            out,
-            "{:<12} {}",
-            value.get_name(),
-            about.unwrap_or_default()
-        )?;
+        let (name, about) = (value.get_name(), about.unwrap_or_default());
+        writeln!(out, "{name:<12} {about}")?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn start(run: Run) -> anyhow::Result<ExitCode> {
@@ -143,9 +155,17 @@ async fn measure(run: Run) -> anyhow::Result<ExitCode> {
     };
     let mut report = Report::default();
     let ran = scenarios::run(&bench, &chosen, run.rounds, &mut report).await;
-    // What was measured before a failure is worth keeping.
+    finish(&report, run.json.as_deref(), ran)
+}
+
+/// Prints and writes the results; what was measured before a failure is worth keeping.
+fn finish(
+    report: &Report,
+    json: Option<&Path>,
+    ran: anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     report.print()?;
-    if let Some(path) = &run.json {
+    if let Some(path) = json {
         report.write_json(path)?;
     }
     ran?;

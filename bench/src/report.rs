@@ -18,6 +18,20 @@ pub(crate) struct Check {
     pub(crate) duplicates: u64,
 }
 
+/// What a measurement took of the machine.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Costs {
+    /// What the times of the table are divided by: tasks, or requests; 0 when there were none.
+    pub(crate) items: u64,
+    pub(crate) wall_seconds: f64,
+    pub(crate) service_cpu_seconds: f64,
+    pub(crate) client_cpu_seconds: f64,
+    pub(crate) resident_mib: u64,
+    pub(crate) peak_mib: u64,
+    /// Load average at its end.
+    pub(crate) load: String,
+}
+
 /// One line of the result.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -57,7 +71,13 @@ pub(crate) enum Line {
         #[serde(flatten)]
         check: Check,
     },
-    /// A setting that was found by trying.
+    /// What a measurement cost.
+    Costs {
+        case: String,
+        #[serde(flatten)]
+        costs: Costs,
+    },
+    /// A setting that was found by trying, or a figure that has no table.
     Note { text: String },
 }
 
@@ -79,6 +99,10 @@ impl Report {
 
     pub(crate) fn note(&mut self, text: String) {
         self.add(Line::Note { text });
+    }
+
+    pub(crate) fn costs(&mut self, case: String, costs: Costs) {
+        self.add(Line::Costs { case, costs });
     }
 
     /// Adds a distribution that was recorded in microseconds.
@@ -161,7 +185,9 @@ impl Report {
             Line::Rate { check, .. } | Line::Times { check, .. } => {
                 check.lost == 0 && check.early == 0
             }
-            Line::Rates { .. } | Line::Ratio { .. } | Line::Note { .. } => true,
+            Line::Rates { .. } | Line::Ratio { .. } | Line::Costs { .. } | Line::Note { .. } => {
+                true
+            }
         })
     }
 
@@ -185,6 +211,20 @@ impl Report {
                 writeln!(out, "{case:<34} {min:>9.0} {median:>9.0} {max:>9.0}")?;
             }
         }
+        self.print_ratios(&mut out)?;
+        self.print_times(&mut out)?;
+        self.print_costs(&mut out)?;
+        self.print_checks(&mut out)
+    }
+
+    fn print_ratios(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
+        if !self
+            .lines
+            .iter()
+            .any(|line| matches!(line, Line::Ratio { .. }))
+        {
+            return Ok(());
+        }
         writeln!(
             out,
             "\n{:<34} {:>9} {:>9} {:>9} {:>5}  of the slower of",
@@ -206,8 +246,7 @@ impl Report {
                 )?;
             }
         }
-        self.print_times(&mut out)?;
-        self.print_checks(&mut out)
+        Ok(())
     }
 
     fn print_times(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
@@ -232,6 +271,38 @@ impl Report {
                     "{case:<46} {p50:>8.1} {p99:>8.1} {p999:>8.1} {max:>8.1} {tasks:>8} {twice:>5}"
                 )?;
             }
+        }
+        Ok(())
+    }
+
+    fn print_costs(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
+        let mut head = Some("\ncosts: CPU, memory in MiB, load");
+        for line in &self.lines {
+            let Line::Costs { case, costs } = line else {
+                continue;
+            };
+            if let Some(head) = head.take() {
+                writeln!(
+                    out,
+                    "{head:<47} {:>8} {:>9} {:>9} {:>8} {:>6} {:>6}",
+                    "cores", "us/item", "client us", "resident", "peak", "load"
+                )?;
+            }
+            let item = |seconds: f64| seconds * 1e6 / costs.items.max(1) as f64;
+            let each = |seconds| match costs.items {
+                0 => "-".to_owned(),
+                _ => format!("{:.1}", item(seconds)),
+            };
+            let cores = costs.service_cpu_seconds / costs.wall_seconds;
+            let (service, client) = (
+                each(costs.service_cpu_seconds),
+                each(costs.client_cpu_seconds),
+            );
+            let (resident, peak, load) = (costs.resident_mib, costs.peak_mib, &costs.load);
+            writeln!(
+                out,
+                "{case:<46} {cores:>8.3} {service:>9} {client:>9} {resident:>8} {peak:>6} {load:>6}"
+            )?;
         }
         Ok(())
     }
@@ -282,6 +353,7 @@ fn text(line: &Line) -> Option<String> {
             ..
         } => Some(format!("{case}: p50 {p50:.1} p99 {p99:.1} ms {check:?}")),
         Line::Note { text } => Some(text.clone()),
+        Line::Costs { case, costs } => Some(format!("{case}: {costs:?}")),
         Line::Rates { .. } | Line::Ratio { .. } => None,
     }
 }

@@ -1,0 +1,121 @@
+//! The check of every task: what was registered against what was handed out, compared when all is over, so that it costs
+//! the measurement nothing but two appends a task.
+
+use anyhow::ensure;
+use hdrhistogram::Histogram;
+use tickwheel::model::{ids::TaskId, time::Millis};
+use uuid::Uuid;
+
+use crate::{generator, report::Check};
+
+/// A task that was acknowledged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Registered {
+    pub(super) id: u128,
+    pub(super) due: Millis,
+}
+
+/// A task that was handed out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub(super) id: u128,
+    /// When the answer had arrived, in microseconds of the wall clock that the service reads, too.
+    pub(super) seen_us: i64,
+}
+
+/// What became of the tasks.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) check: Check,
+    /// Of every task, in microseconds.
+    pub(super) lateness: Histogram<u64>,
+}
+
+/// Compares. Only tasks that are due from `counted` on are in the histogram; all are checked.
+pub(super) fn verdict(
+    mut registered: Vec<Registered>,
+    mut arrivals: Vec<Arrival>,
+    counted: Millis,
+) -> anyhow::Result<Verdict> {
+    registered.sort_unstable_by_key(|task| task.id);
+    arrivals.sort_unstable_by_key(|arrival| (arrival.id, arrival.seen_us));
+    let mut lateness = generator::histogram()?;
+    let mut check = Check {
+        tasks: registered.len() as u64,
+        ..Check::default()
+    };
+    let mut strangers = 0;
+    let mut arrivals = arrivals.into_iter().peekable();
+    for task in registered {
+        while arrivals.next_if(|arrival| arrival.id < task.id).is_some() {
+            strangers += 1;
+        }
+        let mut times = 0;
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.id == task.id) {
+            times += 1;
+            let late_us = arrival.seen_us - task.due.0 * 1000;
+            check.early += u64::from(late_us < 0);
+            if times == 1 && task.due >= counted {
+                lateness.saturating_record(u64::try_from(late_us).unwrap_or(0));
+            }
+        }
+        check.lost += u64::from(times == 0);
+        check.duplicates += u64::from(times > 1) * (times.max(1) - 1);
+    }
+    strangers += arrivals.count() as u64;
+    // A pending task that came out long before its time, or worse.
+    check.early += strangers;
+    Ok(Verdict { check, lateness })
+}
+
+/// Makes sure that an acknowledged id carries the start that was asked for: nobody else's answer, nothing moved.
+pub(super) fn ensure_start(id: u128, due: Millis) -> anyhow::Result<()> {
+    let start = TaskId::from_uuid(Uuid::from_u128(id)).map(TaskId::first_start);
+    ensure!(
+        start == Some(due),
+        "asked for {due}, the id says {start:?}: was it registered too late?"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict_of(registered: &[(u128, i64)], arrivals: &[(u128, i64)]) -> Verdict {
+        let registered = registered
+            .iter()
+            .map(|(id, due)| Registered {
+                id: *id,
+                due: Millis(*due),
+            })
+            .collect();
+        let arrivals = arrivals
+            .iter()
+            .map(|(id, seen_us)| Arrival {
+                id: *id,
+                seen_us: *seen_us,
+            })
+            .collect();
+        verdict(registered, arrivals, Millis(0)).unwrap()
+    }
+
+    #[test]
+    fn lost_early_twice_and_unknown_are_counted() {
+        let registered = [(1, 10), (2, 10), (3, 10), (4, 10)];
+        let arrivals = [(0, 99), (1, 10_000), (2, 9_999), (3, 10_500), (3, 11_000)];
+        let verdict = verdict_of(&registered, &arrivals);
+        let check = verdict.check;
+        assert_eq!((check.tasks, check.lost, check.duplicates), (4, 1, 1));
+        // One before its time, one that should not have come at all.
+        assert_eq!(check.early, 2);
+        assert_eq!(verdict.lateness.len(), 3);
+    }
+
+    #[test]
+    fn a_task_that_came_out_once_in_time_is_fine() {
+        let verdict = verdict_of(&[(7, 10)], &[(7, 12_000)]);
+        assert_eq!((verdict.check.lost, verdict.check.early), (0, 0));
+        assert_eq!(verdict.lateness.max(), 2000);
+    }
+}

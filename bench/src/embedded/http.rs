@@ -1,0 +1,104 @@
+//! The leanest HTTP client that will do: one keep-alive connection, a request's bytes out, an answer's body back.
+//!
+//! It shares the cores with the service it measures, so it does nothing that the figures do not need: no header map, no
+//! connection pool, no copy of the body. It understands what the service sends (`content-length`, never chunks) and fails
+//! on anything else.
+
+use std::net::SocketAddr;
+
+use anyhow::{Context as _, bail, ensure};
+use memchr::memmem;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
+/// Longest head of an answer: the service sends a few short headers.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// First size of the buffers; they grow to the largest answer.
+const BUFFER_BYTES: usize = 16 * 1024;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        Ok(Self {
+            stream,
+            request: Vec::with_capacity(BUFFER_BYTES),
+            answer: Vec::with_capacity(BUFFER_BYTES),
+        })
+    }
+
+    /// Reads a path; returns the body of the answer, which must be a success.
+    pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
+        self.request.clear();
+        let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
+        self.request.extend_from_slice(head.as_bytes());
+        self.exchange().await.with_context(|| format!("GET {path}"))
+    }
+
+    /// Posts JSON; returns the body of the answer, which must be a success.
+    pub(super) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
+        self.request.clear();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        self.request.extend_from_slice(head.as_bytes());
+        self.request.extend_from_slice(body);
+        self.exchange()
+            .await
+            .with_context(|| format!("POST {path}"))
+    }
+
+    async fn exchange(&mut self) -> anyhow::Result<&[u8]> {
+        self.stream.write_all(&self.request).await?;
+        self.answer.clear();
+        let (status, body_at, length) = loop {
+            self.read_some().await?;
+            if let Some(end) = memmem::find(&self.answer, b"\r\n\r\n") {
+                let head = self.answer.get(..end).unwrap_or_default();
+                break (status(head)?, end + 4, content_length(head)?);
+            }
+            ensure!(self.answer.len() < HEAD_BYTES_MAX, "an endless head");
+        };
+        self.answer
+            .reserve((body_at + length).saturating_sub(self.answer.len()));
+        while self.answer.len() < body_at + length {
+            self.read_some().await?;
+        }
+        let body = self.answer.get(body_at..).unwrap_or_default();
+        if !(200..300).contains(&status) {
+            bail!("status {status}: {}", String::from_utf8_lossy(body));
+        }
+        Ok(body)
+    }
+
+    async fn read_some(&mut self) -> anyhow::Result<()> {
+        let read = self.stream.read_buf(&mut self.answer).await?;
+        ensure!(read > 0, "the service closed the connection");
+        Ok(())
+    }
+}
+
+/// Reads `HTTP/1.1 200 OK`.
+fn status(head: &[u8]) -> anyhow::Result<u16> {
+    let digits = head.get(9..12).context("a short status line")?;
+    Ok(std::str::from_utf8(digits)?.parse()?)
+}
+
+fn content_length(head: &[u8]) -> anyhow::Result<usize> {
+    const NAME: &[u8] = b"\r\ncontent-length: ";
+    let at = memmem::find(head, NAME).context("an answer without length")?;
+    let digits = head.get(at + NAME.len()..).unwrap_or_default();
+    let digits = digits.split(|byte| *byte == b'\r').next();
+    Ok(std::str::from_utf8(digits.unwrap_or_default())?.parse()?)
+}

@@ -1,0 +1,48 @@
+//! What a measurement costs: the service's and the client's time on the processors, and memory.
+
+use tickwheel::time_source::Moment;
+
+use super::service::{Service, Usage, load_average, own_usage};
+use crate::report::{Costs, Report};
+
+/// A measurement under way.
+#[derive(Debug)]
+pub(super) struct Meter {
+    begun: Moment,
+    service: Usage,
+    client: Usage,
+}
+
+/// What it has cost.
+#[derive(Debug)]
+pub(super) struct Used(Costs);
+
+impl Meter {
+    pub(super) fn start(service: &Service) -> anyhow::Result<Self> {
+        Ok(Self {
+            begun: service.time.moment(),
+            service: service.usage()?,
+            client: own_usage()?,
+        })
+    }
+
+    /// Ends it; `items` is what the costs are divided by.
+    pub(super) fn stop(self, service: &Service, items: u64) -> anyhow::Result<Used> {
+        let (now, client) = (service.usage()?, own_usage()?);
+        Ok(Used(Costs {
+            items,
+            wall_seconds: service.time.moment().since(self.begun).as_secs_f64(),
+            service_cpu_seconds: now.cpu_seconds - self.service.cpu_seconds,
+            client_cpu_seconds: client.cpu_seconds - self.client.cpu_seconds,
+            resident_mib: now.resident_mib,
+            peak_mib: now.peak_mib,
+            load: load_average(),
+        }))
+    }
+}
+
+impl Used {
+    pub(super) fn report(self, case: &str, report: &mut Report) {
+        report.costs(case.to_owned(), self.0);
+    }
+}

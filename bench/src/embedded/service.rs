@@ -1,0 +1,184 @@
+//! The real program as a child on a directory of its own, and what the system says it costs.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail};
+use tickwheel::time_source::TimeSource;
+
+use super::http::Connection;
+
+/// Longest time to open the store and become ready.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// Clock ticks of `/proc`, a second: the same on every Linux that this runs on.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What a process has cost so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Usage {
+    pub(super) cpu_seconds: f64,
+    pub(super) resident_mib: u64,
+    pub(super) peak_mib: u64,
+}
+
+/// A running service; killed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Service {
+    child: Child,
+    pub(super) address: SocketAddr,
+    pub(super) time: TimeSource,
+    directory: PathBuf,
+    program: PathBuf,
+}
+
+impl Service {
+    /// Starts `tickwheel serve` on a directory and waits until it is ready; returns how long that took.
+    pub(super) async fn start(
+        program: &Path,
+        directory: &Path,
+        time: &TimeSource,
+    ) -> anyhow::Result<(Self, Duration)> {
+        fs::create_dir_all(directory)?;
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(directory.join("bench.log"))?;
+        let begun = time.moment();
+        let child = Command::new(program)
+            .args(["serve", "--store", "embedded", "--log", "warn"])
+            .arg("--data-dir")
+            .arg(directory.join("data"))
+            .args(["--listen", &address.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()))?;
+        let mut service = Self {
+            child,
+            address,
+            time: time.clone(),
+            directory: directory.to_owned(),
+            program: program.to_owned(),
+        };
+        while !service.is_ready().await {
+            let waited = time.moment().since(begun);
+            if let Some(status) = service.child.try_wait()? {
+                bail!("the service ended with {status}: {}", service.log());
+            }
+            if waited > START_LIMIT {
+                bail!("the service was not ready in time: {}", service.log());
+            }
+            time.sleep(Duration::from_millis(5)).await;
+        }
+        let took = time.moment().since(begun);
+        Ok((service, took))
+    }
+
+    async fn is_ready(&self) -> bool {
+        match self.connect().await {
+            Ok(mut connection) => connection.get("/readyz").await.is_ok(),
+            Err(_) => false,
+        }
+    }
+
+    pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
+        Connection::open(self.address).await
+    }
+
+    pub(super) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
+        let mut open = Vec::with_capacity(count);
+        for _ in 0..count {
+            open.push(self.connect().await?);
+        }
+        Ok(open)
+    }
+
+    /// What it wrote to its log: warnings and errors only.
+    pub(super) fn log(&self) -> String {
+        fs::read_to_string(self.directory.join("bench.log")).unwrap_or_default()
+    }
+
+    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+        usage(&self.child.id().to_string())
+    }
+
+    /// Returns what the files of the store and the queue take.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        bytes_below(&self.directory.join("data"))
+    }
+
+    /// Kills the process where it stands and starts it anew on what it left; returns how long it took to be ready.
+    pub(super) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
+        self.child.kill()?;
+        self.child.wait()?;
+        let (program, directory) = (self.program.clone(), self.directory.clone());
+        let time = self.time.clone();
+        Self::start(&program, &directory, &time).await
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // It may have ended already: nothing is left to do then.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Returns what this process has cost.
+pub(super) fn own_usage() -> anyhow::Result<Usage> {
+    usage("self")
+}
+
+/// Returns the load of the machine over the last minute.
+pub(super) fn load_average() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+fn usage(process: &str) -> anyhow::Result<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name may hold anything; behind it come the numbered fields, from the third on.
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let ticks = |field: usize| -> anyhow::Result<f64> {
+        Ok(fields.get(field - 3).context("a field of stat")?.parse()?)
+    };
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let mib = |name: &str| -> anyhow::Result<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let text = line.and_then(|line| line.split_whitespace().next());
+        Ok(text.context("a field of status")?.parse::<u64>()? / 1024)
+    };
+    Ok(Usage {
+        cpu_seconds: (ticks(14)? + ticks(15)?) / TICKS_PER_SECOND,
+        resident_mib: mib("VmRSS:")?,
+        peak_mib: mib("VmHWM:")?,
+    })
+}
+
+/// Sums what is allocated, not what is addressed: journals are made with their full length.
+fn bytes_below(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    let Ok(entries) = fs::read_dir(directory) else {
+        return 0;
+    };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(found) if found.is_dir() => bytes_below(&entry.path()),
+        Ok(found) => found.blocks() * 512,
+        // Compaction has removed it meanwhile.
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}

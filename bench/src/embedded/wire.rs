@@ -1,0 +1,146 @@
+//! What the harness sends, built as text, and the little it reads of the answers, found by scanning.
+
+use anyhow::{Context as _, ensure};
+use memchr::memmem;
+use tickwheel::{model::time::Millis, queue::message::rfc3339};
+use uuid::Uuid;
+
+/// The callback of every task; tasks that are pending have it too, so that one that came out early would be seen.
+pub(super) const CALLBACK: &str = "bench";
+
+/// About a hundred bytes.
+const PAYLOAD: &str = r#"{"user":4711,"template":"password-reset","language":"en","note":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
+
+/// An attempt that was handed out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt {
+    pub(super) id: u128,
+    pub(super) number: u32,
+}
+
+/// Appends a task.
+fn push_task(body: &mut String, start: Millis) {
+    let start = rfc3339(start);
+    // Longer than any measurement: a worker that is slow under load is not one that died.
+    body.push_str(&format!(
+        r#"{{"callback":"{CALLBACK}","start_time":"{start}","heartbeat_timeout":"10m","payload":{PAYLOAD}}}"#
+    ));
+}
+
+/// Returns the body of one registration.
+pub(super) fn task(start: Millis) -> String {
+    let mut body = String::with_capacity(256);
+    push_task(&mut body, start);
+    body
+}
+
+/// Returns the body of a registration of many.
+pub(super) fn batch(starts: impl Iterator<Item = Millis>) -> String {
+    let mut body = String::with_capacity(32 * 1024);
+    body.push_str(r#"{"tasks":["#);
+    for (index, start) in starts.enumerate() {
+        if index > 0 {
+            body.push(',');
+        }
+        push_task(&mut body, start);
+    }
+    body.push_str("]}");
+    body
+}
+
+/// Returns the body of a poll.
+pub(super) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
+    format!(
+        r#"{{"worker":"bench-{worker}","callbacks":["{CALLBACK}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
+    )
+}
+
+/// Writes the body of a settle; all succeeded.
+pub(super) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
+    body.clear();
+    body.push_str(&format!(r#"{{"worker":"bench-{worker}","tasks":["#));
+    for (index, attempt) in attempts.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        let (id, number) = (Uuid::from_u128(attempt.id), attempt.number);
+        body.push_str(&format!(
+            r#"{comma}{{"id":"{id}","attempt":{number},"outcome":"succeeded"}}"#
+        ));
+    }
+    body.push_str("]}");
+}
+
+/// Returns the ids of an answer to registrations.
+pub(super) fn ids(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u128>> + '_ {
+    const NAME: &[u8] = br#""id":""#;
+    memmem::find_iter(answer, NAME).map(|at| id_at(answer, at + NAME.len()))
+}
+
+/// Returns the attempts of an answer to a poll.
+pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Attempt>> + '_ {
+    const NAME: &[u8] = br#"{"id":""#;
+    const NUMBER: &[u8] = br#"","attempt":"#;
+    memmem::find_iter(answer, NAME).map(|at| {
+        let at = at + NAME.len();
+        let rest = answer.get(at + 36..).unwrap_or_default();
+        let digits = rest.strip_prefix(NUMBER).context("an attempt")?;
+        let digits = digits.split(|byte| *byte == b',').next();
+        Ok(Attempt {
+            id: id_at(answer, at)?,
+            number: std::str::from_utf8(digits.unwrap_or_default())?.parse()?,
+        })
+    })
+}
+
+/// Makes sure that every report of a settle was taken.
+pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
+    let ok = memmem::find_iter(answer, br#""status":"ok""#).count();
+    ensure!(
+        ok == wanted,
+        "{ok} of {wanted} were settled: {}",
+        String::from_utf8_lossy(answer.get(..500.min(answer.len())).unwrap_or_default())
+    );
+    Ok(())
+}
+
+/// Returns the state of a task in an answer to a read.
+pub(super) fn state(answer: &[u8]) -> &str {
+    const NAME: &[u8] = br#""state":""#;
+    let at = memmem::find(answer, NAME).map_or(answer.len(), |at| at + NAME.len());
+    let rest = answer.get(at..).unwrap_or_default();
+    let text = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
+    std::str::from_utf8(text).unwrap_or_default()
+}
+
+fn id_at(answer: &[u8], at: usize) -> anyhow::Result<u128> {
+    let text = answer.get(at..at + 36).context("a cut id")?;
+    Ok(Uuid::try_parse_ascii(text)?.as_u128())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_found_in_an_answer() {
+        let id = "01a1fbd2-44d1-8001-8ff2-bbbde5d2f1bc";
+        let answer = format!(r#"{{"tasks":[{{"id":"{id}","attempt":12,"generation":0}}]}}"#);
+        let found: Vec<Attempt> = attempts(answer.as_bytes()).map(Result::unwrap).collect();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].id, id.parse::<Uuid>().unwrap().as_u128());
+        assert_eq!(found[0].number, 12);
+        assert_eq!(ids(answer.as_bytes()).count(), 1);
+    }
+
+    #[test]
+    fn a_report_that_was_not_taken_is_a_fault() {
+        let answer = br#"{"results":[{"status":"ok"},{"status":"lost"}]}"#;
+        assert!(all_settled(answer, 2).is_err());
+        assert!(all_settled(answer, 1).is_ok());
+    }
+
+    #[test]
+    fn a_state_is_found_in_an_answer() {
+        assert_eq!(state(br#"{"id":"x","state":"succeeded"}"#), "succeeded");
+        assert_eq!(state(b"{}"), "");
+    }
+}
