@@ -25,10 +25,6 @@ use crate::{
     store::{self, Freshness, Swapped},
 };
 
-/// Rows of a partition that are handed to the store at once. It divides them as it must, one write behind the other; one
-/// that commits everything together is held up by each round, and a burst lies in few partitions.
-const HANDED_ROWS_MAX: usize = 512;
-
 type Answer = Result<Swapped<Expect>, store::Error>;
 type Partition = (WheelNumber, Slot);
 type Line = VecDeque<(Transition, oneshot::Sender<Answer>)>;
@@ -184,7 +180,7 @@ impl Mover {
         let line = lines.get_mut(&partition)?;
         let mut ids = BTreeSet::new();
         let mut group = Vec::new();
-        while group.len() < HANDED_ROWS_MAX {
+        while group.len() < limits::GROUP_ROWS_MAX {
             let distinct = line
                 .front()
                 .is_some_and(|(next, _)| ids.insert(next.row.id));
