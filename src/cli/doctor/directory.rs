@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use super::{Finding, bad, good};
@@ -10,12 +10,16 @@ use crate::{
     cli::Failure,
     client::Client,
     config::Settings,
+    model::time::Millis,
     store::embedded::{self, Found, RESERVE_BYTES_DEFAULT},
     time_source::TimeSource,
 };
 
 /// Above this usual time of a sync the disk is what limits the service: each acknowledgement waits for one.
 const SYNC_P50_MAX: Duration = Duration::from_millis(20);
+
+/// How far behind the last write the clock may be: files are stamped by it, to some milliseconds.
+const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(2);
 
 /// How long the node that has the directory may take to say how it is.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
@@ -41,7 +45,32 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
         Err(error) => findings.push(bad(ABOUT, error.to_string())),
     }
     findings.extend(disk(&existing(directory), time).await);
+    findings.push(clock(directory, time.now()));
     Ok(findings)
+}
+
+/// Compares the clock with when the directory was last written: behind that, tasks wait for the difference besides.
+fn clock(directory: &Path, now: Millis) -> Finding {
+    const ABOUT: &str = "clock";
+    let files = |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let written = files(directory.to_owned())
+        .chain(files(directory.join("store")))
+        .filter_map(|file| file.metadata().ok()?.modified().ok())
+        .filter_map(|at| at.duration_since(UNIX_EPOCH).ok())
+        .max();
+    let ahead = written.map_or(Duration::ZERO, |at| {
+        at.saturating_sub(Duration::from_millis(now.0.unsigned_abs()))
+    });
+    if ahead > CLOCK_BEHIND_MAX {
+        let text = format!(
+            "it is {} s behind the time at which the directory was last written: set it right (NTP), or tasks that were \
+             registered then wait so much longer",
+            ahead.as_secs()
+        );
+        bad(ABOUT, text)
+    } else {
+        good(ABOUT, "it is not behind what was written last")
+    }
 }
 
 /// The directory, or the one that it would be made in.
@@ -138,6 +167,21 @@ mod tests {
         assert!(
             full.contains("600 MiB") && full.contains("free some"),
             "{full}"
+        );
+    }
+
+    #[test]
+    fn a_clock_behind_the_last_write_is_a_problem() {
+        let directory = tempfile::tempdir().unwrap();
+        assert!(clock(directory.path(), Millis(1)).result.is_ok());
+        std::fs::write(directory.path().join("FORMAT"), "x").unwrap();
+        let now = TimeSource::real().now();
+        assert!(clock(directory.path(), now).result.is_ok());
+        let behind = clock(directory.path(), now.before(Duration::from_secs(3600)));
+        let text = behind.result.unwrap_err();
+        assert!(
+            text.contains("3600 s behind") || text.contains("3599 s behind"),
+            "{text}"
         );
     }
 
