@@ -2,6 +2,8 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use tokio::task::JoinSet;
+
 use super::api::Fault;
 use crate::{
     limits,
@@ -125,4 +127,24 @@ pub enum Stepped {
     More,
     /// Nothing can be done before time passes or somebody gives notice.
     Idle,
+}
+
+/// Takes a batch, if as many as may be in flight are not, and starts handing it over; says whether more may be taken.
+pub(super) fn hand_over<T, F>(
+    firing: &mut JoinSet<()>,
+    take: impl FnOnce() -> Vec<T>,
+    fire: impl FnOnce(Vec<T>) -> F,
+) -> Stepped
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
+        return Stepped::Idle;
+    }
+    let batch = take();
+    if batch.is_empty() {
+        return Stepped::Idle;
+    }
+    firing.spawn(fire(batch));
+    Stepped::More
 }

@@ -12,7 +12,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    context::{Context, Stepped},
+    context::{self, Context, Stepped},
     place::Placer,
     send::{Sender, Sending, Unsent},
 };
@@ -108,16 +108,12 @@ impl Near {
 
     /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
     fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
-        if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
-            return Stepped::Idle;
-        }
-        let batch = self.take();
-        if batch.is_empty() {
-            return Stepped::Idle;
-        }
         let near = self.clone();
-        firing.spawn(async move { near.fire(batch).await });
-        Stepped::More
+        context::hand_over(
+            firing,
+            || self.take(),
+            |batch| async move { near.fire(batch).await },
+        )
     }
 
     async fn fire(&self, batch: Vec<NearTask>) {

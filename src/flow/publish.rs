@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
-    context::{Context, Stepped},
+    context::{self, Context, Stepped},
     look::Looker,
     place::Placer,
     send::{Sender, Sending, Unsent},
@@ -86,16 +86,9 @@ impl Publisher {
 
     /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
     fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
-        if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
-            return Stepped::Idle;
-        }
-        let batch = self.take();
-        if batch.is_empty() {
-            return Stepped::Idle;
-        }
         let publisher = self.clone();
-        firing.spawn(async move { publisher.fire(batch).await });
-        Stepped::More
+        let fire = |batch| async move { publisher.fire(batch).await };
+        context::hand_over(firing, || self.take(), fire)
     }
 
     async fn fire(&self, batch: Vec<Held>) {

@@ -226,8 +226,11 @@ impl Registrar {
             Some(fault) => Err(fault),
             None => {
                 self.topics.expect(&task.spec);
-                let due_in_ms = task.start.0 - self.ctx.now().0;
-                tracing::debug!(target: TASK_EVENTS, task = %task.id, to = task.spec.target.name(), due_in_ms, "registered");
+                // The clock is read only if anybody listens.
+                tracing::debug!(
+                    target: TASK_EVENTS, task = %task.id, to = task.spec.target.name(),
+                    due_in_ms = task.start.0 - self.ctx.now().0, "registered"
+                );
                 metrics::counter!("tickwheel_tasks_registered_total", "target" => target)
                     .increment(1);
                 Ok(find::unwritten_view(task.id, &task.spec, task.start))

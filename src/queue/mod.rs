@@ -20,6 +20,7 @@ pub mod kafka;
 pub mod low_water;
 pub mod memory;
 pub mod message;
+mod partitioner;
 pub mod turns;
 
 /// Which partition a record goes to.

@@ -22,7 +22,7 @@ use tickwheel::{
         wheel::{Shape, WheelNumber},
     },
     store::{
-        ClockStore, Erasure, Error, Freshness, WheelStore,
+        ClockStore, Erasure, Error, Freshness, Underway as _, WheelStore,
         embedded::{self, Mode, Settings},
     },
     time_source::TimeSource,

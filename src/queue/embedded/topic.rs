@@ -14,7 +14,7 @@ use super::log::{Kept, Log, Room};
 use crate::{
     limits,
     model::{time::Millis, wheel::WheelNumber},
-    queue::{Delivery, Partition, PublishError, Record},
+    queue::{Delivery, PublishError, Record, partitioner::Partitioner},
 };
 
 /// The number of a member, in the order of joining.
@@ -44,7 +44,7 @@ struct Group {
 struct State {
     logs: Vec<Log>,
     groups: BTreeMap<String, Group>,
-    without_key: u32,
+    partitioner: Partitioner,
 }
 
 /// A topic.
@@ -65,7 +65,7 @@ impl Topic {
             state: Mutex::new(State {
                 logs,
                 groups: BTreeMap::new(),
-                without_key: 0,
+                partitioner: Partitioner::default(),
             }),
         }
     }
@@ -220,7 +220,8 @@ impl State {
             let reason = format!("it has {bytes} bytes, {limit} are allowed");
             return Err(PublishError::Refused(reason));
         }
-        let place = usize::try_from(self.choose(&record)).ok();
+        let count = self.count();
+        let place = usize::try_from(self.partitioner.choose(&record, count)).ok();
         let found = place.and_then(|place| Some((place, self.logs.get_mut(place)?)));
         let Some((place, log)) = found else {
             return Err(PublishError::NoSuchTopic(record.topic));
@@ -231,21 +232,6 @@ impl State {
             Err(error) => Err(PublishError::Unconfirmed(format!(
                 "memory is full of records that no worker has taken, and the overflow file cannot be written: {error}"
             ))),
-        }
-    }
-
-    fn choose(&mut self, record: &Record) -> i32 {
-        let of_hash = |hash: u32, count: i32| {
-            i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
-        };
-        match (record.partition, &record.key) {
-            (Partition::OfWheel(wheel), _) => wheel.partition(self.count()),
-            (Partition::Fixed(partition), _) => partition,
-            (Partition::ByKey, Some(key)) => of_hash(fnv1a(key), self.count()),
-            (Partition::ByKey, None) => {
-                self.without_key = self.without_key.wrapping_add(1);
-                of_hash(self.without_key, self.count())
-            }
         }
     }
 
@@ -343,11 +329,4 @@ fn delivery(topic: &str, place: usize, offset: i64, kept: &Kept) -> Delivery {
         value: kept.value.clone(),
         headers: kept.headers.clone(),
     }
-}
-
-/// FNV-1a: short, and the same in every run.
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
 }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
 use crate::{
     limits,
     model::time::Millis,
-    queue::{Delivery, Partition, Probe, PublishError, Record, low_water::LowWater},
+    queue::{Delivery, Probe, PublishError, Record, low_water::LowWater, partitioner::Partitioner},
 };
 
 use super::Keep;
@@ -50,7 +50,7 @@ struct Topic {
     partitions: Vec<Log>,
     bytes: usize,
     records: usize,
-    without_key: u32,
+    partitioner: Partitioner,
 }
 
 #[derive(Debug)]
@@ -128,7 +128,8 @@ impl Broker {
         }
         let missing = || PublishError::NoSuchTopic(record.topic.clone());
         let topic = self.topics.get_mut(&record.topic).ok_or_else(missing)?;
-        let partition = topic.choose(record);
+        let count = topic.count();
+        let partition = topic.partitioner.choose(record, count);
         let log = usize::try_from(partition)
             .ok()
             .and_then(|partition| topic.partitions.get_mut(partition))
@@ -284,21 +285,6 @@ impl Topic {
     fn log(&self, partition: i32) -> Option<&Log> {
         self.partitions.get(usize::try_from(partition).ok()?)
     }
-
-    fn choose(&mut self, record: &Record) -> i32 {
-        let of_hash = |hash: u32, count: i32| {
-            i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
-        };
-        match (record.partition, &record.key) {
-            (Partition::OfWheel(wheel), _) => wheel.partition(self.count()),
-            (Partition::Fixed(partition), _) => partition,
-            (Partition::ByKey, Some(key)) => of_hash(fnv1a(key), self.count()),
-            (Partition::ByKey, None) => {
-                self.without_key = self.without_key.wrapping_add(1);
-                of_hash(self.without_key, self.count())
-            }
-        }
-    }
 }
 
 impl Group {
@@ -354,11 +340,4 @@ impl Published {
             headers: self.record.headers.clone(),
         }
     }
-}
-
-/// FNV-1a: short, and the same in every run.
-fn fnv1a(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(0x811c_9dc5, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    })
 }

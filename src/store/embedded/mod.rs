@@ -24,7 +24,7 @@
 //!
 //! # Left to others
 //! `queue/` in the same directory; what to do at a start about messages that were lost with the process
-//! ([`Store::looks`] lists what a recovery needs).
+//! ([`Underway`](super::Underway) lists what a recovery needs).
 
 mod act;
 mod database;
@@ -61,11 +61,10 @@ pub use self::{
     directory::{Found, inspect},
     space::{Probed, probe},
 };
-use super::{Error, Page};
+use super::Error;
 use crate::{
     model::{
         clock::ClockRow,
-        entry::Key,
         wheel::{Shape, WheelNumber},
     },
     time_source::TimeSource,
@@ -179,20 +178,6 @@ impl Store {
         shared.look_at_space();
         let pen = Pen::new(&shared, mode)?;
         Ok(Arc::new(Self { pen, shared }))
-    }
-
-    /// Reads a page of the looks of a wheel: those behind a key in key order, or all from its `fired` hand on.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] when they cannot be read now.
-    pub async fn looks(
-        &self,
-        wheel: WheelNumber,
-        behind: Option<Key>,
-        max: usize,
-    ) -> Result<Page, Error> {
-        self.read(move |open| read::looks(open, wheel, behind, max))
-            .await
     }
 
     /// Does what a second of an open store brings: looks at the free space and at the database, removes some of what has

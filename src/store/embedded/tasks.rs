@@ -71,30 +71,24 @@ impl Store {
             })
         })
     }
+}
 
-    fn row_of(
-        &self,
-        space: Space,
-        key: &Slice,
-        operation: &'static str,
-    ) -> Result<Option<Slice>, Error> {
-        let now = self.shared.time.now();
-        let found = self
-            .shared
-            .open()?
-            .get(space, key)
-            .map_err(|cause| fault(operation, &cause))?;
-        Ok(found.filter(|found| value::is_live(found, now)))
-    }
+/// Reads a row; one that has expired is absent.
+fn live_row(
+    open: &Open,
+    key: &Slice,
+    now: Millis,
+    operation: &'static str,
+) -> Result<Option<Slice>, Error> {
+    let found = open.get(Space::Row, key);
+    let found = found.map_err(|cause| fault(operation, &cause))?;
+    Ok(found.filter(|found| value::is_live(found, now)))
 }
 
 fn read_tasks(open: &Open, ids: &[TaskId], now: Millis) -> Result<Vec<Option<TaskRow>>, Error> {
     let operation = "read tasks";
     let read = |id: &TaskId| {
-        let found = open
-            .get(Space::Row, &key::task(*id))
-            .map_err(|cause| fault(operation, &cause))?;
-        let live = found.filter(|found| value::is_live(found, now));
+        let live = live_row(open, &key::task(*id), now, operation)?;
         let row = live.map(|found| value::parse_task(*id, &found)).transpose();
         row.map_err(|cause| corrupt(operation, &cause))
     };
@@ -173,8 +167,9 @@ impl TaskStore for Store {
         attempts: &[(TaskId, u32)],
     ) -> Result<Vec<Option<Heartbeat>>, Error> {
         let operation = "read heartbeats";
+        let (open, now) = (self.shared.open()?, self.shared.time.now());
         let read = |(id, attempt): &(TaskId, u32)| {
-            let found = self.row_of(Space::Row, &key::heartbeat(*id, *attempt), operation)?;
+            let found = live_row(&open, &key::heartbeat(*id, *attempt), now, operation)?;
             let parse = |found: Slice| {
                 value::parse_heartbeat(*id, *attempt, &found).ok_or_else(|| Error::Corrupt {
                     operation,

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::Store;
+use super::{Store, read};
 use crate::{
     model::{
         entry::Key,
@@ -27,6 +27,7 @@ impl Underway for Store {
         behind: Option<Key>,
         rows_max: usize,
     ) -> Result<Page, Error> {
-        Self::looks(self, wheel, behind, rows_max).await
+        self.read(move |open| read::looks(open, wheel, behind, rows_max))
+            .await
     }
 }

@@ -68,7 +68,7 @@ impl Store {
         }
         let bytes = writes
             .iter()
-            .map(|w| w.key.len() + w.value.as_ref().map_or(0, |value| value.len()))
+            .map(|w| bytes_of(&w.key, w.value.as_ref()))
             .sum();
         self.done(operation, bytes, |answer| Act::Put { writes, answer })
             .await
@@ -80,7 +80,7 @@ impl Store {
         }
         let bytes = writes
             .iter()
-            .map(|w| w.key.len() + w.value.as_ref().map_or(0, |value| value.len()))
+            .map(|w| bytes_of(&w.key, w.value.as_ref()))
             .sum();
         // Deletions are repeated by whoever finds that they have not come about.
         let synced = writes.iter().any(|write| write.value.is_some());
@@ -91,6 +91,11 @@ impl Store {
         })
         .await
     }
+}
+
+/// What a write takes of the queue to the writer.
+fn bytes_of(key: &Slice, value: Option<&Slice>) -> usize {
+    key.len() + value.map_or(0, |value| value.len())
 }
 
 /// Encodes entries; neighbours of one task share their spec.
