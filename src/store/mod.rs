@@ -35,6 +35,7 @@ use crate::{
 
 pub mod cassandra;
 pub mod embedded;
+pub mod faulty;
 pub mod memory;
 mod range;
 pub mod row;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::store::memory::Fate;
+use tickwheel::store::faulty::Fate;
 
 use super::{Site, request, task_id};
 use crate::sim::world::succeeds;

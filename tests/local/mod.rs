@@ -13,7 +13,7 @@ use tickwheel::{
     http,
     model::{ids::NodeId, time::TickLength, wheel::Shape},
     queue::embedded::{self, EmbeddedQueue},
-    store::memory::{Fate, MemoryStore},
+    store::{faulty::Fate, memory::MemoryStore},
     time_source::TimeSource,
 };
 use tokio::{net::TcpListener, task::JoinHandle};

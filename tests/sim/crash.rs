@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::{flow::api::VisibleState, model::ids::TaskId, store::memory::Fate};
+use tickwheel::{flow::api::VisibleState, model::ids::TaskId, store::faulty::Fate};
 
 use super::world::{World, callback, record, register, succeeds};
 
@@ -10,8 +10,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Registers through a node that dies at operation `at`, lets another take over, and checks that nothing that was
 /// acknowledged is lost. Returns how many operations the node did.
-async fn run(at: usize, fate: Fate) -> usize {
-    let world = World::new(1, 64);
+async fn run(world: World, at: usize, fate: Fate) -> usize {
     world.queue.create_topic("users", None);
     let dying = world.node_with(
         1,
@@ -71,27 +70,45 @@ async fn run(at: usize, fate: Fate) -> usize {
 }
 
 /// Dies at every operation of the first fifteen seconds or so of a node that lives.
-async fn run_all(fate: Fate) {
-    let total = run(usize::MAX, Fate::Go).await.min(160);
+async fn run_all(world: fn(u16, i64) -> World, every: usize, fate: Fate) {
+    let total = run(world(1, 64), usize::MAX, Fate::Go).await.min(160);
     assert!(total > 60, "only {total} operations");
-    for at in 0..total {
-        run(at, fate).await;
+    for at in (0..total).step_by(every) {
+        run(world(1, 64), at, fate).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_before_any_of_its_steps_loses_nothing_that_was_acknowledged() {
-    run_all(Fate::StopBefore).await;
+    run_all(World::new, 1, Fate::StopBefore).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_before_one_of_its_steps_loses_nothing_on_disk() {
+    run_all(World::on_disk, 3, Fate::StopBefore).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_after_any_of_its_steps_loses_nothing_that_was_acknowledged() {
-    run_all(Fate::StopAfter).await;
+    run_all(World::new, 1, Fate::StopAfter).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_after_one_of_its_steps_loses_nothing_on_disk() {
+    run_all(World::on_disk, 3, Fate::StopAfter).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_dead_owners_tasks_wait_for_lease_and_takeover_at_most() {
-    let world = World::new(4, 1000);
+    a_dead_owners_tasks_wait_for_lease_and_takeover_at_most_in(World::new(4, 1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_owners_tasks_wait_for_lease_and_takeover_at_most_on_disk() {
+    a_dead_owners_tasks_wait_for_lease_and_takeover_at_most_in(World::on_disk(4, 1000)).await;
+}
+
+async fn a_dead_owners_tasks_wait_for_lease_and_takeover_at_most_in(world: World) {
     let (one, two) = (world.node(1), world.node(2));
     let worker = world.worker(two.service(), succeeds(SECOND / 100));
     world.pass(10 * SECOND).await;

@@ -6,7 +6,7 @@ use tickwheel::{
     flow::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
     queue::memory,
-    store::memory::Fate,
+    store::faulty::Fate,
 };
 
 use super::world::{Fates, World, callback, register, succeeds};
@@ -29,8 +29,7 @@ pub(super) fn unruly(seed: u64, percent: u64) -> Fates {
     })
 }
 
-async fn run(seed: u64) {
-    let world = World::new(2, 64);
+async fn run(world: World, seed: u64) {
     let nodes = [
         world.node_with(1, unruly(seed, 8)),
         world.node_with(2, unruly(seed + 1, 8)),
@@ -65,7 +64,14 @@ async fn run(seed: u64) {
 #[tokio::test(start_paused = true)]
 async fn lost_replies_late_writes_and_failures_lose_nothing() {
     for seed in 0..12 {
-        run(seed * 1000).await;
+        run(World::new(2, 64), seed * 1000).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_replies_late_writes_and_failures_lose_nothing_on_disk() {
+    for seed in 12..16 {
+        run(World::on_disk(2, 64), seed * 1000).await;
     }
 }
 

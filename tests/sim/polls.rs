@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tickwheel::{
     flow::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
-    store::memory::Fate,
+    store::faulty::Fate,
 };
 
 use super::{

@@ -37,7 +37,8 @@ use tickwheel::{
     store::{
         ClockStore, Freshness, Store,
         embedded::{self, Mode},
-        memory::{Call, Fate, MemoryStore},
+        faulty::{Call, Fate, Faulty},
+        memory::MemoryStore,
     },
     time_source::TimeSource,
 };
@@ -125,7 +126,7 @@ impl World {
         }
     }
 
-    /// A world whose nodes use an embedded store. It shows no faults: fates are not asked for.
+    /// A world whose nodes use an embedded store, which knows no lost replies of its own: the fates bring them.
     pub(crate) fn on_disk(wheels: u16, slots: i64) -> Self {
         let world = Self::new(wheels, slots);
         let directory = TempDir::new().unwrap();
@@ -170,8 +171,9 @@ impl World {
         };
         let store: Arc<dyn Store> = match &self.on_disk {
             Some((store, _)) => Arc::clone(store) as _,
-            None => self.store.handle_with(Arc::new(hook)),
+            None => Arc::clone(&self.store) as _,
         };
+        let store = Arc::new(Faulty::new(store, self.time.clone(), Arc::new(hook)));
         let time = self.time.simulated_peer(number);
         let context = Context {
             me: NodeId(time.random_uuid()),

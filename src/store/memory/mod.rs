@@ -1,22 +1,22 @@
 //! A store in memory, for tests: the contract of [`crate::store`], and every fault a real store shows, on demand.
 //!
-//! One [`MemoryStore`] is the cluster's; each node under test gets a [`MemoryHandle`] of its own, with its own [`Hook`]:
-//! the hook sees every call and chooses its [`Fate`], so a test can crash a node at its k-th operation, lose the reply of
-//! a conditional write, or have it applied later. Deterministic: sorted maps, virtual time, no randomness of its own.
+//! One [`MemoryStore`] is the cluster's; each node under test gets a [`Faulty`] handle of its own, with its own [`Hook`].
+//! Deterministic: sorted maps, virtual time, no randomness of its own.
 
+mod calls;
 mod data;
-mod handle;
 
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use data::Data;
-pub use handle::MemoryHandle;
 
-use super::{Parked, Unreadable};
+use super::{
+    Parked, Unreadable,
+    faulty::{Fate, Faulty, Hook},
+};
 use crate::{
     model::{
         clock::ClockRow,
@@ -27,39 +27,6 @@ use crate::{
     },
     time_source::TimeSource,
 };
-
-/// A call of a store, as a hook sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call {
-    /// Name of the method.
-    pub operation: &'static str,
-    /// Whether it writes.
-    pub writes: bool,
-    /// Whether it is a conditional write.
-    pub conditional: bool,
-}
-
-/// What becomes of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
-    /// It is done.
-    Go,
-    /// It is done after this wait.
-    Delay(Duration),
-    /// It fails, and has no effect.
-    Fail,
-    /// It is done, and its reply is lost: an error, or [`super::Swapped::Unknown`].
-    LoseReply,
-    /// Its reply is lost, and it takes effect after this wait.
-    ApplyLater(Duration),
-    /// The process dies before the call has an effect: it never returns.
-    StopBefore,
-    /// The process dies after the call has had its effect: it never returns.
-    StopAfter,
-}
-
-/// Chooses the fate of each call of a handle.
-pub type Hook = Arc<dyn Fn(Call) -> Fate + Send + Sync>;
 
 /// The cluster's store.
 pub struct MemoryStore {
@@ -94,14 +61,15 @@ impl MemoryStore {
 
     /// Returns a handle without faults.
     #[must_use]
-    pub fn handle(self: &Arc<Self>) -> Arc<MemoryHandle> {
+    pub fn handle(self: &Arc<Self>) -> Arc<Faulty> {
         self.handle_with(Arc::new(|_| Fate::Go))
     }
 
     /// Returns a handle whose calls meet the fates that the hook chooses.
     #[must_use]
-    pub fn handle_with(self: &Arc<Self>, hook: Hook) -> Arc<MemoryHandle> {
-        Arc::new(MemoryHandle::new(Arc::clone(self), hook))
+    pub fn handle_with(self: &Arc<Self>, hook: Hook) -> Arc<Faulty> {
+        let store = Arc::clone(self);
+        Arc::new(Faulty::new(store, self.time.clone(), hook))
     }
 
     /// Returns the shape.

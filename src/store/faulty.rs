@@ -1,0 +1,338 @@
+//! Any store, with the faults of a real one on demand: for tests.
+//!
+//! Each node under test gets a [`Faulty`] handle of its own. Its [`Hook`] sees every call and chooses its [`Fate`], so a test
+//! can crash a node at its k-th operation, lose the reply of a conditional write, or have it applied later.
+//!
+//! Left to others: what the store does with the calls that reach it.
+
+use std::{fmt, future::pending, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+
+use super::{
+    ClockStore, Erasure, Error, Freshness, Heartbeat, NodeRow, NodeStore, Page, Parked, RangePage,
+    RangeScan, Scan, Store, Swapped, TaskStore, WheelStore,
+};
+use crate::{
+    model::{
+        clock::ClockRow,
+        entry::Entry,
+        ids::{NodeId, TaskId},
+        state::{Expect, TaskRow, Transition},
+        task::Content,
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    time_source::TimeSource,
+};
+
+/// A call of a store, as a hook sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Call {
+    /// Name of the method.
+    pub operation: &'static str,
+    /// Whether it writes.
+    pub writes: bool,
+    /// Whether it is a conditional write.
+    pub conditional: bool,
+}
+
+impl Call {
+    const fn read(operation: &'static str) -> Self {
+        Self {
+            operation,
+            writes: false,
+            conditional: false,
+        }
+    }
+
+    const fn write(operation: &'static str) -> Self {
+        Self {
+            writes: true,
+            ..Self::read(operation)
+        }
+    }
+
+    const fn swap(operation: &'static str) -> Self {
+        Self {
+            conditional: true,
+            ..Self::write(operation)
+        }
+    }
+
+    /// The error of a call whose outcome the caller does not learn.
+    fn fault(self, reason: &str) -> Error {
+        Error::Unavailable {
+            operation: self.operation,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// What becomes of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is done.
+    Go,
+    /// It is done after this wait.
+    Delay(Duration),
+    /// It fails, and has no effect.
+    Fail,
+    /// It is done, and its reply is lost: an error, or [`Swapped::Unknown`].
+    LoseReply,
+    /// Its reply is lost, and it takes effect after this wait.
+    ApplyLater(Duration),
+    /// The process dies before the call has an effect: it never returns.
+    StopBefore,
+    /// The process dies after the call has had its effect: it never returns.
+    StopAfter,
+}
+
+/// Chooses the fate of each call of a handle.
+pub type Hook = Arc<dyn Fn(Call) -> Fate + Send + Sync>;
+
+/// A node's handle of a store.
+pub struct Faulty {
+    store: Arc<dyn Store>,
+    time: TimeSource,
+    hook: Hook,
+}
+
+impl fmt::Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Faulty").finish_non_exhaustive()
+    }
+}
+
+/// What a call came to.
+enum Reply<T> {
+    Here(T),
+    Lost,
+    Failed,
+}
+
+impl Faulty {
+    /// Returns a handle whose calls meet the fates that the hook chooses; waits are measured by `time`.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, time: TimeSource, hook: Hook) -> Self {
+        Self { store, time, hook }
+    }
+
+    async fn call<T, A, F>(&self, call: Call, act: A) -> Reply<T>
+    where
+        T: Send + 'static,
+        A: FnOnce(Arc<dyn Store>) -> F + Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
+        let store = Arc::clone(&self.store);
+        match (self.hook)(call) {
+            Fate::Go => Reply::Here(act(store).await),
+            Fate::Delay(wait) => {
+                self.time.sleep(wait).await;
+                Reply::Here(act(store).await)
+            }
+            Fate::Fail => Reply::Failed,
+            Fate::LoseReply => {
+                act(store).await;
+                Reply::Lost
+            }
+            Fate::ApplyLater(wait) => {
+                let time = self.time.clone();
+                tokio::spawn(async move {
+                    time.sleep(wait).await;
+                    act(store).await;
+                });
+                Reply::Lost
+            }
+            Fate::StopBefore => pending().await,
+            Fate::StopAfter => {
+                act(store).await;
+                pending().await
+            }
+        }
+    }
+
+    async fn plain<T, A, F>(&self, call: Call, act: A) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        A: FnOnce(Arc<dyn Store>) -> F + Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        match self.call(call, act).await {
+            Reply::Here(value) => value,
+            Reply::Lost => Err(call.fault("the reply was lost")),
+            Reply::Failed => Err(call.fault("it failed")),
+        }
+    }
+
+    /// A call that is answered item by item.
+    async fn plain_all<A, F>(&self, call: Call, count: usize, act: A) -> Vec<Result<(), Error>>
+    where
+        A: FnOnce(Arc<dyn Store>) -> F + Send + 'static,
+        F: Future<Output = Vec<Result<(), Error>>> + Send + 'static,
+    {
+        match self.call(call, act).await {
+            Reply::Here(answers) => answers,
+            Reply::Lost => vec![Err(call.fault("the reply was lost")); count],
+            Reply::Failed => vec![Err(call.fault("it failed")); count],
+        }
+    }
+}
+
+#[async_trait]
+impl WheelStore for Faulty {
+    async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
+        let (count, entries) = (entries.len(), entries.to_vec());
+        let put = |store: Arc<dyn Store>| async move { store.put_entries(&entries).await };
+        self.plain_all(Call::write("put_entries"), count, put).await
+    }
+
+    async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
+        let scan = *scan;
+        let read = move |store: Arc<dyn Store>| async move { store.scan(&scan).await };
+        self.plain(Call::read("scan"), read).await
+    }
+
+    async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
+        let range = *range;
+        let read = move |store: Arc<dyn Store>| async move { store.scan_range(&range).await };
+        self.plain(Call::read("scan_range"), read).await
+    }
+
+    async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
+        let dues = dues.to_vec();
+        let read = move |store: Arc<dyn Store>| async move { store.find_entries(id, &dues).await };
+        self.plain(Call::read("find_entries"), read).await
+    }
+
+    async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
+        let ticks = ticks.to_vec();
+        let erase = move |store: Arc<dyn Store>| async move { store.erase(wheel, &ticks).await };
+        self.plain(Call::write("erase"), erase).await
+    }
+
+    async fn put_bodies(
+        &self,
+        bodies: &[(TaskId, Arc<Content>)],
+        written: i64,
+        ttl_seconds: Option<u32>,
+    ) -> Vec<Result<(), Error>> {
+        let (count, bodies) = (bodies.len(), bodies.to_vec());
+        let put = move |store: Arc<dyn Store>| async move {
+            store.put_bodies(&bodies, written, ttl_seconds).await
+        };
+        self.plain_all(Call::write("put_bodies"), count, put).await
+    }
+
+    async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error> {
+        let ids = ids.to_vec();
+        let read = |store: Arc<dyn Store>| async move { store.bodies(&ids).await };
+        self.plain(Call::read("bodies"), read).await
+    }
+
+    async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error> {
+        let ids = ids.to_vec();
+        let delete =
+            move |store: Arc<dyn Store>| async move { store.delete_bodies(&ids, written).await };
+        self.plain(Call::write("delete_bodies"), delete).await
+    }
+
+    async fn park(&self, parked: &Parked) -> Result<(), Error> {
+        let parked = parked.clone();
+        let park = |store: Arc<dyn Store>| async move { store.park(&parked).await };
+        self.plain(Call::write("park"), park).await
+    }
+
+    fn room(&self) -> Result<(), Error> {
+        self.store.room()
+    }
+
+    async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {
+        let read = move |store: Arc<dyn Store>| async move { store.parked(at, max).await };
+        self.plain(Call::read("parked"), read).await
+    }
+}
+
+#[async_trait]
+impl ClockStore for Faulty {
+    async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error> {
+        let read = move |store: Arc<dyn Store>| async move { store.clock(wheel, freshness).await };
+        self.plain(Call::read("clock"), read).await
+    }
+
+    async fn swap_clock(
+        &self,
+        wheel: WheelNumber,
+        from: &ClockRow,
+        to: &ClockRow,
+    ) -> Result<Swapped<ClockRow>, Error> {
+        let (from, to) = (*from, *to);
+        let call = Call::swap("swap_clock");
+        let swap =
+            move |store: Arc<dyn Store>| async move { store.swap_clock(wheel, &from, &to).await };
+        match self.call(call, swap).await {
+            Reply::Here(swapped) => swapped,
+            Reply::Lost => Ok(Swapped::Unknown),
+            Reply::Failed => Err(call.fault("it failed")),
+        }
+    }
+}
+
+#[async_trait]
+impl TaskStore for Faulty {
+    async fn tasks(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Result<Vec<Option<TaskRow>>, Error> {
+        let ids = ids.to_vec();
+        let read = move |store: Arc<dyn Store>| async move { store.tasks(&ids, freshness).await };
+        self.plain(Call::read("tasks"), read).await
+    }
+
+    async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
+        let (count, transitions) = (transitions.len(), transitions.to_vec());
+        let call = Call::swap("swap_tasks");
+        let swap = |store: Arc<dyn Store>| async move { store.swap_tasks(&transitions).await };
+        match self.call(call, swap).await {
+            Reply::Here(swapped) => swapped,
+            Reply::Lost => vec![Ok(Swapped::Unknown); count],
+            Reply::Failed => vec![Err(call.fault("it failed")); count],
+        }
+    }
+
+    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+        let (count, heartbeats) = (heartbeats.len(), heartbeats.to_vec());
+        let put = |store: Arc<dyn Store>| async move { store.put_heartbeats(&heartbeats).await };
+        self.plain_all(Call::write("put_heartbeats"), count, put)
+            .await
+    }
+
+    async fn heartbeats(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Result<Vec<Option<Heartbeat>>, Error> {
+        let attempts = attempts.to_vec();
+        let read = |store: Arc<dyn Store>| async move { store.heartbeats(&attempts).await };
+        self.plain(Call::read("heartbeats"), read).await
+    }
+}
+
+#[async_trait]
+impl NodeStore for Faulty {
+    async fn put_node(&self, node: &NodeRow) -> Result<(), Error> {
+        let node = node.clone();
+        let put = |store: Arc<dyn Store>| async move { store.put_node(&node).await };
+        self.plain(Call::write("put_node"), put).await
+    }
+
+    async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
+        let remove = move |store: Arc<dyn Store>| async move { store.remove_node(node).await };
+        self.plain(Call::write("remove_node"), remove).await
+    }
+
+    async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
+        let read = |store: Arc<dyn Store>| async move { store.nodes().await };
+        self.plain(Call::read("nodes"), read).await
+    }
+}
