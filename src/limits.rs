@@ -106,6 +106,13 @@ pub const POLL_IDLE: Duration = Duration::from_secs(60);
 /// Wait before a message is claimed again, or received again, after a part of the service was away.
 pub const POLL_PAUSE: Duration = Duration::from_millis(250);
 
+/// How long a poll waits at least: it takes a moment to receive what lies in the queue already.
+pub const POLL_WAIT_MIN: Duration = Duration::from_millis(50);
+
+/// How long a poll that one callback would fill waits for what its other callbacks have: both are received at once, so
+/// this is only more than it takes to hand over what one has.
+pub const POLL_GATHER: Duration = Duration::from_millis(2);
+
 /// Longest `?wait=` of a read, longest wait of a poll.
 pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -190,6 +197,16 @@ pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
 
 /// Bytes of one topic that the embedded queue holds in memory.
 pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of all topics that the embedded queue holds in memory: beyond it, each has its least.
+pub const EMBEDDED_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
+
+/// Bytes of a partition that the embedded queue holds in memory whatever others hold: a batch or two for a worker, and a
+/// thousand callbacks without workers are 128 MiB.
+pub const EMBEDDED_TOPIC_BYTES_MIN: usize = 128 * 1024;
+
+/// Overflow files that are kept open: beyond it each is opened for each use. A quarter of the usual limit of a process.
+pub const OVERFLOW_FILES_OPEN_MAX: usize = 256;
 
 /// Bytes after which an overflow file is followed by the next: what was read is still on disk for up to this much.
 pub const OVERFLOW_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;

@@ -159,6 +159,31 @@ async fn a_poll_over_several_callbacks_loses_nothing_of_any() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_callback_in_a_flood_does_not_crowd_out_others_of_the_same_poll() {
+    let site = site().await;
+    register(&site, "flood", 1000, "1s").await;
+    register(&site, "quiet", 5, "1s").await;
+    site.world.pass(2 * SECOND).await;
+    let mut quiet = 0;
+    for _ in 0..4 {
+        for task in tasks(poll(&site, &["flood", "quiet"], 20, "2s")).await {
+            quiet += usize::from(task["callback"] == "quiet");
+            settle(&site, &task, "succeeded").await;
+        }
+    }
+    assert_eq!(quiet, 5, "of the first eighty");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_does_not_wait_gets_what_lies_ready() {
+    let site = site().await;
+    register(&site, "a", 5, "1s").await;
+    site.world.pass(2 * SECOND).await;
+    assert_eq!(tasks(poll(&site, &["a"], 10, "0s")).await.len(), 5);
+    assert_eq!(tasks(poll(&site, &["a"], 10, "0s")).await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_went_away_while_waiting_takes_nothing_along() {
     let site = site().await;
     let gone = poll(&site, &["work"], 10, "30s");

@@ -98,6 +98,12 @@ impl Feed {
                 None => std::future::pending().await,
             }
         };
+        let gathered = async {
+            match needs.gathered {
+                Some(moment) => self.time.sleep_until(moment).await,
+                None => std::future::pending().await,
+            }
+        };
         let wait = if needs.room > 0 {
             RECEIVE_WAIT
         } else {
@@ -107,6 +113,7 @@ impl Feed {
             biased;
             () = self.signal.notified() => Event::Look,
             () = due => Event::Look,
+            () = gathered => Event::Look,
             // Cancel-safe: what it had is returned by the next call.
             received = consumer.receive(needs.room, wait) => Event::Received(received),
         }

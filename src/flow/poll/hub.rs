@@ -2,7 +2,8 @@
 //!
 //! One lock, no waiting, no I/O. It promises: a message is in one place only (a buffer, or the batch of one poll); a batch
 //! that its poll does not take goes back; polls are served in the order of their arrival, and what is there is spread over
-//! those that wait. Between two calls either nobody waits for a callback, or nothing of it is ready.
+//! those that wait. Between two calls either nobody waits for a callback, or nothing of it is ready, or the first that
+//! waits gathers for a moment, so that one callback in a flood does not crowd out others of the same poll.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -33,6 +34,8 @@ struct Poll {
     callbacks: Vec<String>,
     max: usize,
     sender: oneshot::Sender<Vec<Item>>,
+    /// Until when one callback that would fill it waits for what the others have.
+    gathers_until: Option<Moment>,
 }
 
 /// What is known of a callback that is polled.
@@ -82,6 +85,8 @@ pub(super) struct Needs {
     pub(super) handled: Vec<Origin>,
     /// Come back then.
     pub(super) next_due: Option<Millis>,
+    /// Come back then, by the monotonic clock.
+    pub(super) gathered: Option<Moment>,
     /// Close: nobody needs it, and the hub has forgotten it.
     pub(super) close: bool,
     /// Receive nothing any more, and close once nothing is out.
@@ -109,7 +114,7 @@ impl Drop for Ticket<'_> {
         if state.leave(self.place).is_none()
             && let Ok(items) = self.receiver.try_recv()
         {
-            state.put_back(items, self.hub.time.now());
+            state.put_back(items, self.hub.time.now(), self.hub.time.moment());
         }
         state.report();
     }
@@ -145,9 +150,11 @@ impl Hub {
             callbacks: request.callbacks.clone(),
             max: request.max,
             sender,
+            gathers_until: None,
         };
         state.wait(place, poll);
-        state.serve_newcomer(place);
+        // Nobody else waits for what is ready.
+        state.serve_from_all(place);
         state.report();
         let ticket = Ticket {
             hub: self,
@@ -166,7 +173,11 @@ impl Hub {
                 feed.buffer.add(item, now);
             }
         }
-        state.serve(callback);
+        if state.serve(callback, self.time.moment()).is_some()
+            && let Some(feed) = state.feeds.get(callback)
+        {
+            feed.signal.notify_one();
+        }
         state.report();
     }
 
@@ -187,7 +198,7 @@ impl Hub {
     /// Takes back messages that were out.
     pub(super) fn put_back(&self, items: Vec<Item>) {
         let mut state = self.lock();
-        state.put_back(items, self.time.now());
+        state.put_back(items, self.time.now(), self.time.moment());
         state.report();
     }
 
@@ -213,27 +224,30 @@ impl Hub {
         if let Some(feed) = state.feeds.get_mut(callback) {
             feed.buffer.promote(now);
         }
-        state.serve(callback);
+        let moment = self.time.moment();
+        let gathered = state.serve(callback, moment);
         let stopping = state.stopping;
         let Some(feed) = state.feeds.get_mut(callback) else {
             return Needs {
                 room: 0,
                 handled: Vec::new(),
                 next_due: None,
+                gathered: None,
                 close: true,
                 stopping,
             };
         };
-        let idle = self.time.moment().since(feed.polled) >= limits::POLL_IDLE;
+        let idle = moment.since(feed.polled) >= limits::POLL_IDLE;
         let buffered = feed.buffer.len();
         let before = std::mem::replace(&mut feed.counted, buffered);
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
-        // Nothing is ready while somebody waits; what is held back is bounded.
-        let room = limits::POLL_TASKS_MAX.saturating_sub(feed.buffer.len());
+        // What is ready is for those that wait; what is held back is bounded.
+        let room = limits::POLL_TASKS_MAX.saturating_sub(buffered);
         let needs = Needs {
-            room: room.min(feed.wanted),
+            room: room.min(feed.wanted.saturating_sub(feed.buffer.ready())),
             handled: std::mem::take(&mut feed.handled),
             next_due: feed.buffer.next_due(),
+            gathered,
             close,
             stopping,
         };
@@ -337,23 +351,30 @@ impl State {
         Some(poll)
     }
 
-    /// Serves a poll that has just come, from all its callbacks: nobody else waits for what is ready.
-    fn serve_newcomer(&mut self, place: Place) {
+    /// Serves a poll from all its callbacks with what is ready: first each its share, then whoever has more.
+    fn serve_from_all(&mut self, place: Place) {
         let Some(Poll { callbacks, max, .. }) = self.polls.get(&place) else {
             return;
         };
+        let ready = |name: &&String| {
+            let feed = self.feeds.get(*name);
+            feed.is_some_and(|feed| feed.buffer.ready() > 0)
+        };
+        let share = max.div_ceil(callbacks.iter().filter(ready).count().max(1));
         let mut batch: Vec<Item> = Vec::new();
         // Each poll begins with another callback, so that none is always the last.
         let count = callbacks.len().max(1);
         let first = usize::try_from(place).unwrap_or(0) % count;
-        for name in callbacks.iter().cycle().skip(first).take(count) {
-            let bytes: usize = batch.iter().map(|item| item.bytes).sum();
-            let left = limits::POLL_BYTES_MAX.saturating_sub(bytes);
-            if left == 0 && !batch.is_empty() {
-                break;
-            }
-            if let Some(feed) = self.feeds.get_mut(name) {
-                batch.extend(feed.take(max - batch.len(), left));
+        for most in [share, *max] {
+            for name in callbacks.iter().cycle().skip(first).take(count) {
+                let bytes: usize = batch.iter().map(|item| item.bytes).sum();
+                let left = limits::POLL_BYTES_MAX.saturating_sub(bytes);
+                if left == 0 && !batch.is_empty() {
+                    break;
+                }
+                if let Some(feed) = self.feeds.get_mut(name) {
+                    batch.extend(feed.take(most.min(max - batch.len()), left));
+                }
             }
         }
         if !batch.is_empty() {
@@ -361,17 +382,32 @@ impl State {
         }
     }
 
-    /// Spreads what is ready over the polls that wait, the first first.
-    fn serve(&mut self, callback: &str) {
+    /// Spreads what is ready over the polls that wait, the first first. Returns when to come back, if the first is left
+    /// a moment to see what its other callbacks have.
+    fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
         while let Some(feed) = self.feeds.get_mut(callback)
             && let Some(place) = feed.line.first().copied()
             && feed.buffer.ready() > 0
         {
             let share = feed.buffer.ready().div_ceil(feed.line.len());
-            let max = self.polls.get(&place).map_or(1, |poll| poll.max);
+            let poll = self.polls.get_mut(&place);
+            let max = poll.as_ref().map_or(1, |poll| poll.max);
+            if share >= max
+                && let Some(poll) = poll.filter(|poll| poll.callbacks.len() > 1)
+            {
+                // It would fill the poll alone, every time: a callback in a flood would crowd out the others.
+                let until = now.after(limits::POLL_GATHER);
+                let until = *poll.gathers_until.get_or_insert(until);
+                if now < until {
+                    return Some(until);
+                }
+                self.serve_from_all(place);
+                continue;
+            }
             let batch = feed.take(share.min(max), limits::POLL_BYTES_MAX);
             self.hand(place, batch);
         }
+        None
     }
 
     fn hand(&mut self, place: Place, batch: Vec<Item>) {
@@ -392,7 +428,7 @@ impl State {
         }
     }
 
-    fn put_back(&mut self, items: Vec<Item>, now: Millis) {
+    fn put_back(&mut self, items: Vec<Item>, now: Millis, moment: Moment) {
         let mut touched = BTreeSet::new();
         for item in items {
             let Some(name) = item.spec.callback().map(str::to_owned) else {
@@ -406,7 +442,8 @@ impl State {
             }
         }
         for name in touched {
-            self.serve(&name);
+            // Its feed is awake, and comes back when that is to be.
+            self.serve(&name, moment);
         }
     }
 

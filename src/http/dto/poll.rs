@@ -34,7 +34,7 @@ pub struct PollRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub max_tasks: Option<u32>,
-    /// How long to wait for the first task: up to `60s`; `30s` when left out.
+    /// How long to wait for the first task: up to `60s`; `30s` when left out. `0s` asks for what lies ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<DurationText>,
 }
