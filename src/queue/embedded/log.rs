@@ -8,7 +8,7 @@ use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
 use bytes::Bytes;
 
-use super::overflow::Overflow;
+use super::{budget::Budget, overflow::Overflow};
 use crate::{model::time::Millis, queue::Headers};
 
 /// A record as it is kept.
@@ -60,6 +60,7 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Log {
     room: Room,
+    budget: Arc<Budget>,
     /// Offset of the first slot.
     begin: i64,
     window: VecDeque<Slot>,
@@ -71,14 +72,15 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(room: Room, stem: PathBuf) -> Self {
+    pub(super) fn new(room: Room, budget: Arc<Budget>, stem: PathBuf) -> Self {
         Self {
             room,
             begin: 0,
             window: VecDeque::new(),
             records: 0,
             bytes: 0,
-            overflow: Overflow::new(stem),
+            overflow: Overflow::new(stem, Arc::clone(&budget)),
+            budget,
             last_at: Millis(i64::MIN),
         }
     }
@@ -125,6 +127,7 @@ impl Log {
         };
         self.records -= 1;
         self.bytes -= kept.bytes;
+        self.budget.release(kept.bytes);
         while self.window.front().is_some_and(|slot| slot.kept.is_none()) {
             self.window.pop_front();
             self.begin += 1;
@@ -160,16 +163,63 @@ impl Log {
         (begin < self.window_end() || self.overflow.len() > 0).then_some(begin)
     }
 
-    const fn has_room(&self) -> bool {
-        self.records < self.room.records && self.bytes < self.room.bytes
+    fn has_room(&self) -> bool {
+        let own = self.records < self.room.records && self.bytes < self.room.bytes;
+        own && self.budget.has_room(self.bytes)
     }
 
     fn push(&mut self, kept: Arc<Kept>) {
         self.records += 1;
         self.bytes += kept.bytes;
+        self.budget.hold(kept.bytes);
         self.window.push_back(Slot {
             at: kept.at,
             kept: Some(kept),
         });
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    const ROOM: Room = Room {
+        records: 1000,
+        bytes: 16 * limits::EMBEDDED_TOPIC_BYTES_MIN,
+    };
+
+    fn filled(log: &mut Log, records: usize) {
+        for n in 0..records {
+            let value = Bytes::from(vec![b'x'; limits::EMBEDDED_TOPIC_BYTES_MIN / 4]);
+            let kept = Kept::new(Millis(n as i64), None, value, Headers::new());
+            log.append(kept).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_partition_has_its_least_when_others_hold_everything_and_more_when_they_let_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let budget = Arc::new(Budget::new(2 * limits::EMBEDDED_TOPIC_BYTES_MIN, 0));
+        let log = |name: &str| Log::new(ROOM, Arc::clone(&budget), dir.path().join(name));
+        let (mut first, mut second) = (log("0-0"), log("1-0"));
+        filled(&mut first, 20);
+        filled(&mut second, 20);
+        assert_eq!((first.records, second.records), (8, 4));
+        // What is handled makes room for what lies on disk, to the end.
+        for offset in 0..20 {
+            assert!(second.get(offset).is_some(), "record {offset}");
+            second.release(offset);
+            second.refill();
+        }
+        drop(first);
+        filled(&mut second, 20);
+        assert_eq!(second.records, 8);
     }
 }

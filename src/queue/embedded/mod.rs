@@ -1,8 +1,8 @@
 //! The queue of one machine, in its own process: for a service without Kafka.
 //!
 //! It keeps the contract of [`crate::queue`] while the process lives, for Tickwheel's own topics only. Memory is bounded per
-//! topic: what consumers are behind with goes to an overflow file and comes back in order, so that a callback without
-//! workers delays nobody and costs disk, not memory. So a publication never waits; it fails only when the disk is full.
+//! topic and together: what consumers are behind with goes to an overflow file and comes back in order, so that callbacks
+//! without workers delay nobody and cost disk, not memory. So a publication never waits; it fails only when the disk is full.
 //!
 //! **Not durable, on purpose**: nothing is synced, and the files of an earlier life are deleted at start. Every tracked task
 //! that was published and not claimed has a look in the store, and it is from these that it is published again. A topic is
@@ -10,6 +10,7 @@
 //!
 //! Files are written and read on the caller's thread: they are in the page cache, and only a backlog touches them.
 
+mod budget;
 mod consumer;
 mod log;
 mod overflow;
@@ -28,7 +29,7 @@ use std::{
 use async_trait::async_trait;
 
 pub use self::consumer::EmbeddedConsumer;
-use self::{log::Room, topic::Topic};
+use self::{budget::Budget, log::Room, topic::Topic};
 use super::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions};
 use crate::{limits, time_source::TimeSource};
 
@@ -64,6 +65,7 @@ struct Shared {
     time: TimeSource,
     settings: Settings,
     dir: PathBuf,
+    budget: Arc<Budget>,
     topics: Mutex<HashMap<String, Arc<Topic>>>,
     members: AtomicU64,
 }
@@ -86,6 +88,7 @@ impl EmbeddedQueue {
                 time,
                 settings,
                 dir: dir.to_owned(),
+                budget: Arc::default(),
                 topics: Mutex::default(),
                 members: AtomicU64::new(0),
             }),
@@ -104,6 +107,7 @@ impl EmbeddedQueue {
         let Shared {
             settings,
             dir,
+            budget,
             topics,
             ..
         } = &*self.shared;
@@ -118,10 +122,10 @@ impl EmbeddedQueue {
         };
         let made = Arc::new(Topic::new(
             name,
-            topics.len(),
             settings.partitions,
             room,
-            dir,
+            budget,
+            &dir.join(topics.len().to_string()),
         ));
         topics.insert(name.to_owned(), Arc::clone(&made));
         made

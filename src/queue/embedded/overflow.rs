@@ -2,7 +2,7 @@
 //!
 //! It promises order, and bounded disk: it is written in segments, each deleted once it was read. It is not synced and not
 //! read again by another process: a record of a task is only a copy of what the store knows. A write that fails (a full
-//! disk) leaves the file as it was.
+//! disk) leaves the file as it was. Files stay open as long as the queue's [`Budget`] allows.
 
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use std::{
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::log::Kept;
+use super::{budget::Budget, log::Kept};
 use crate::{limits, model::time::Millis};
 
 /// How the files are called: what is left of them by another life of the process is deleted at start.
@@ -30,13 +30,58 @@ const LENGTH_BYTES: usize = 4;
 #[derive(Debug)]
 struct Segment {
     path: PathBuf,
-    file: File,
+    budget: Arc<Budget>,
+    /// None while it is closed.
+    file: Option<File>,
     written: u64,
     read: u64,
 }
 
+impl Segment {
+    /// Makes the file.
+    fn create(path: PathBuf, budget: Arc<Budget>) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let file = options
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(&path)?;
+        budget.opened();
+        Ok(Self {
+            path,
+            budget,
+            file: Some(file),
+            written: 0,
+            read: 0,
+        })
+    }
+
+    /// Does something with the open file, and closes it if too many are open.
+    fn with<T>(&mut self, act: impl FnOnce(&mut Self, &File) -> io::Result<T>) -> io::Result<T> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+                self.budget.opened();
+                file
+            }
+        };
+        let done = act(self, &file);
+        if self.budget.too_many_files() {
+            drop(file);
+            self.budget.closed();
+        } else {
+            self.file = Some(file);
+        }
+        done
+    }
+}
+
 impl Drop for Segment {
     fn drop(&mut self) {
+        if self.file.is_some() {
+            self.budget.closed();
+        }
         if let Err(error) = std::fs::remove_file(&self.path) {
             tracing::warn!(path = %self.path.display(), %error, "cannot delete an overflow file");
         }
@@ -47,6 +92,7 @@ impl Drop for Segment {
 #[derive(Debug)]
 pub(super) struct Overflow {
     stem: PathBuf,
+    budget: Arc<Budget>,
     segments: VecDeque<Segment>,
     made: u64,
     records: usize,
@@ -54,9 +100,10 @@ pub(super) struct Overflow {
 
 impl Overflow {
     /// Is empty; its files will be called `stem` and a number. Touches no disk.
-    pub(super) const fn new(stem: PathBuf) -> Self {
+    pub(super) const fn new(stem: PathBuf, budget: Arc<Budget>) -> Self {
         Self {
             stem,
+            budget,
             segments: VecDeque::new(),
             made: 0,
             records: 0,
@@ -76,24 +123,14 @@ impl Overflow {
         let full = |segment: &Segment| segment.written >= limits::OVERFLOW_SEGMENT_BYTES;
         if self.segments.back().is_none_or(full) {
             let path = numbered(&self.stem, self.made);
-            let mut options = OpenOptions::new();
-            let file = options
-                .read(true)
-                .write(true)
-                .create_new(true)
-                .open(&path)?;
+            let segment = Segment::create(path, Arc::clone(&self.budget))?;
             self.made += 1;
-            self.segments.push_back(Segment {
-                path,
-                file,
-                written: 0,
-                read: 0,
-            });
+            self.segments.push_back(segment);
         }
         let bytes = encode(kept);
         if let Some(segment) = self.segments.back_mut() {
             // At its place, so that what a failed write has left is written over by the next.
-            segment.file.write_all_at(&bytes, segment.written)?;
+            segment.with(|segment, file| file.write_all_at(&bytes, segment.written))?;
             segment.written += bytes.len() as u64;
             self.records += 1;
         }
@@ -108,7 +145,7 @@ impl Overflow {
         let Some(segment) = self.segments.front_mut() else {
             return Ok(Vec::new());
         };
-        match read(segment) {
+        match segment.with(read) {
             Ok(taken) => {
                 self.records = self.records.saturating_sub(taken.len());
                 if segment.read >= segment.written {
@@ -140,12 +177,12 @@ fn numbered(stem: &Path, number: u64) -> PathBuf {
 }
 
 /// Reads whole records from where the segment was read last.
-fn read(segment: &mut Segment) -> io::Result<Vec<Arc<Kept>>> {
+fn read(segment: &mut Segment, file: &File) -> io::Result<Vec<Arc<Kept>>> {
     let left = segment.written - segment.read;
     let mut size = left.min(limits::OVERFLOW_READ_BYTES);
     loop {
         let mut bytes = vec![0; usize::try_from(size).map_err(io::Error::other)?];
-        segment.file.read_exact_at(&mut bytes, segment.read)?;
+        file.read_exact_at(&mut bytes, segment.read)?;
         let mut rest = Bytes::from(bytes);
         let mut taken = Vec::new();
         let mut needed = 0;
@@ -245,6 +282,11 @@ mod tests {
         Kept::new(Millis(number as i64 - 5), key, value, headers)
     }
 
+    /// One of many: its files are closed after each use.
+    fn overflow(stem: &Path) -> Overflow {
+        Overflow::new(stem.to_owned(), Arc::new(Budget::new(0, 0)))
+    }
+
     fn files(dir: &Path) -> usize {
         std::fs::read_dir(dir).unwrap().count()
     }
@@ -252,7 +294,7 @@ mod tests {
     #[test]
     fn records_come_back_unchanged_and_in_order() {
         let dir = tempfile::tempdir().unwrap();
-        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        let mut overflow = overflow(&dir.path().join("0-0"));
         assert_eq!(files(dir.path()), 0);
         let sizes = [0, 1, 1000, 2 * 1024 * 1024, 300_000, 7];
         let sent: Vec<Kept> = (0..100).map(|n| kept(n, sizes[n % sizes.len()])).collect();
@@ -274,7 +316,7 @@ mod tests {
     #[test]
     fn reading_and_writing_may_alternate() {
         let dir = tempfile::tempdir().unwrap();
-        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        let mut overflow = overflow(&dir.path().join("0-0"));
         let (mut next, mut seen) = (0, 0);
         for _ in 0..20 {
             for _ in 0..3 {
@@ -294,10 +336,10 @@ mod tests {
     #[test]
     fn a_disk_that_refuses_is_told_and_a_file_that_is_damaged_is_given_up() {
         let dir = tempfile::tempdir().unwrap();
-        let mut nowhere = Overflow::new(dir.path().join("missing/0-0"));
+        let mut nowhere = overflow(&dir.path().join("missing/0-0"));
         assert!(nowhere.append(&kept(0, 1)).is_err());
         assert_eq!(nowhere.len(), 0);
-        let mut overflow = Overflow::new(dir.path().join("0-0"));
+        let mut overflow = overflow(&dir.path().join("0-0"));
         overflow.append(&kept(0, 1)).unwrap();
         overflow.append(&kept(1, 1)).unwrap();
         std::fs::write(dir.path().join(format!("0-0-0{SUFFIX}")), [0xff; 200]).unwrap();

@@ -10,7 +10,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::log::{Kept, Log, Room};
+use super::{
+    budget::Budget,
+    log::{Kept, Log, Room},
+};
 use crate::{
     limits,
     model::{time::Millis, wheel::WheelNumber},
@@ -55,11 +58,20 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    /// Is empty; its files would be called by `number`.
-    pub(super) fn new(name: &str, number: usize, partitions: i32, room: Room, dir: &Path) -> Self {
-        let logs = (0..partitions.max(1))
-            .map(|partition| Log::new(room, dir.join(format!("{number}-{partition}"))))
-            .collect();
+    /// Is empty; its files would be called `stem` and the number of a partition.
+    pub(super) fn new(
+        name: &str,
+        partitions: i32,
+        room: Room,
+        budget: &Arc<Budget>,
+        stem: &Path,
+    ) -> Self {
+        let log = |partition| {
+            let mut name = stem.as_os_str().to_owned();
+            name.push(format!("-{partition}"));
+            Log::new(room, Arc::clone(budget), name.into())
+        };
+        let logs = (0..partitions.max(1)).map(log).collect();
         Self {
             name: name.to_owned(),
             state: Mutex::new(State {
