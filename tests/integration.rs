@@ -10,6 +10,7 @@
     reason = "a test that fails may say so by panicking"
 )]
 
+mod abuse;
 mod api;
 mod client;
 mod cluster;

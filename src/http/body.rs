@@ -1,4 +1,6 @@
-//! Reads the body of a request: bounded in size and time, announced as JSON, UTF-8.
+//! Reads the body of a request: bounded in size and time, alone and together with others, announced as JSON, UTF-8.
+
+use std::ops::Deref;
 
 use axum::{
     body::Body,
@@ -8,23 +10,41 @@ use axum::{
 use futures_util::StreamExt;
 
 use super::{
+    Api,
+    admission::{self, Share},
     dto::{is_json, json},
     error::{Code, Error},
 };
-use crate::{limits::HTTP_BODY_WAIT_MAX, time_source::TimeSource};
+use crate::limits::HTTP_BODY_WAIT_MAX;
+
+/// A body, and its share of what may be held at once.
+#[derive(Debug)]
+pub(super) struct Text {
+    text: String,
+    #[allow(dead_code, reason = "held, not read")]
+    share: Share,
+}
+
+impl Deref for Text {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
 
 /// Reads a body that must be JSON, as text.
 ///
 /// # Errors
-/// 408, 413 or 415, or that it is not UTF-8.
+/// 408, 413, 415 or 429, or that it is not UTF-8.
 pub(super) async fn read_text(
-    time: &TimeSource,
+    api: &Api,
     request: Request,
     bytes_max: usize,
-) -> Result<String, Error> {
+) -> Result<Text, Error> {
     let (parts, body) = request.into_parts();
     check_media_type(&parts.headers)?;
-    collect(time, &parts.headers, body, bytes_max).await
+    collect(api, &parts.headers, body, bytes_max).await
 }
 
 /// Makes sure that the body of a call that needs none is empty, or an empty JSON object.
@@ -32,7 +52,7 @@ pub(super) async fn read_text(
 /// # Errors
 /// As [`read_text`], or that there is something in it.
 pub(super) async fn read_nothing(
-    time: &TimeSource,
+    api: &Api,
     request: Request,
     bytes_max: usize,
 ) -> Result<(), Error> {
@@ -41,7 +61,7 @@ pub(super) async fn read_nothing(
     struct Nothing {}
 
     let (parts, body) = request.into_parts();
-    let text = collect(time, &parts.headers, body, bytes_max).await?;
+    let text = collect(api, &parts.headers, body, bytes_max).await?;
     if text.is_empty() {
         return Ok(());
     }
@@ -70,11 +90,11 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Error> {
 }
 
 async fn collect(
-    time: &TimeSource,
+    api: &Api,
     headers: &HeaderMap,
     body: Body,
     bytes_max: usize,
-) -> Result<String, Error> {
+) -> Result<Text, Error> {
     let too_large = || {
         Error::new(
             Code::TooLarge,
@@ -87,6 +107,7 @@ async fn collect(
     if announced.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |n| n > bytes_max)) {
         return Err(too_large());
     }
+    let mut share = api.admission.body();
     let reading = async {
         let mut bytes = Vec::new();
         let mut stream = body.into_data_stream();
@@ -97,11 +118,16 @@ async fn collect(
             if bytes.len() + chunk.len() > bytes_max {
                 return Err(too_large());
             }
+            if !share.grow(chunk.len()) {
+                return Err(admission::no_room());
+            }
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)
     };
-    let bytes = time
+    let bytes = api
+        .options
+        .time
         .within(HTTP_BODY_WAIT_MAX, reading)
         .await
         .ok_or_else(|| {
@@ -113,11 +139,12 @@ async fn collect(
                 ),
             )
         })??;
-    String::from_utf8(bytes).map_err(|error| {
+    let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Error::new(
             Code::MalformedJson,
             format!("the body is not UTF-8 at byte {at}"),
         )
-    })
+    })?;
+    Ok(Text { text, share })
 }

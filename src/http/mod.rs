@@ -4,11 +4,13 @@
 //! field and the limit, never a 5xx and never a hang; a list call answers every item at its place. What a request means
 //! is decided in [`dto`], which errors there are in [`error`]; nothing else is decided here.
 
+mod admission;
 mod batch;
 mod body;
 pub mod docs;
 pub mod dto;
 pub mod error;
+mod files;
 pub mod gate;
 mod headers;
 pub mod health;
@@ -37,8 +39,11 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use self::error::{Code, Error};
 pub use self::serve::serve;
+use self::{
+    admission::Admission,
+    error::{Code, Error},
+};
 use crate::{flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT, time_source::TimeSource};
 
 /// What the API needs beside the service.
@@ -83,12 +88,14 @@ impl fmt::Debug for Options {
 struct Api {
     service: Arc<Service>,
     options: Arc<Options>,
+    admission: Arc<Admission>,
 }
 
 /// Returns the whole API.
 pub fn router(service: Arc<Service>, options: Options) -> Router {
     let api = Api {
         service,
+        admission: Arc::new(Admission::new(options.time.clone())),
         options: Arc::new(options),
     };
     Router::new()

@@ -37,9 +37,19 @@ use crate::{
         (status = 503, description = "Nothing could be claimed, or the node does not answer polls", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
     let request = poll_request(json::read::<PollRequest>(&text)?)?;
-    let handout = state.service.poll(request).await?;
+    // It may wait for long.
+    drop(text);
+    let handout = match state.service.poll(request).await {
+        Ok(handout) => handout,
+        // Idle connections of those that cannot wait here must not keep out others.
+        Err(refusal @ Refusal::TooMany(_)) => {
+            let close = [(header::CONNECTION, "close")];
+            return Ok((close, Error::from(refusal)).into_response());
+        }
+        Err(refusal) => return Err(refusal.into()),
+    };
     let text = serde_json::to_vec(&PollResponse::from(&handout)).map_err(|error| {
         let detail = format!("the answer cannot be written as JSON: {error}");
         Error::new(Code::Internal, detail)
@@ -56,7 +66,7 @@ pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<R
         (status = 200, description = "No poll of the worker waits", body = LeaveResponse),
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn leave(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: LeaveRequest = json::read(&text)?;
     worker_name(&call.worker)?;
     state.service.dismiss(&call.worker);

@@ -14,8 +14,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+use super::files;
 use crate::{
-    limits::{HTTP_ACCEPT_PAUSE, HTTP_CONNECTIONS_MAX, HTTP_DRAIN_MAX, HTTP_HEAD_WAIT_MAX},
+    limits::{HTTP_ACCEPT_PAUSE, HTTP_DRAIN_MAX, HTTP_HEAD_WAIT_MAX},
     time_source::TimeSource,
 };
 
@@ -26,7 +27,7 @@ use crate::{
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let time = TimeSource::real();
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(HTTP_CONNECTIONS_MAX));
+    let room = Arc::new(Semaphore::new(files::connections_max()));
     let abandoned = CancellationToken::new();
     loop {
         let accepted = tokio::select! {

@@ -65,8 +65,9 @@ pub(super) fn routes() -> Router<Api> {
 pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
-    let text = body::read_text(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    let _admitted = api.admission.registration(1)?;
     let task = api
         .service
         .register(vec![task])
@@ -105,8 +106,9 @@ pub(super) async fn batch_create(
 
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
-    let text = body::read_text(&api.options.time, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
+    let _admitted = api.admission.registration(call.tasks.0.len())?;
     let batch = Batch::read(&call.tasks.0, |item| {
         new_task(json::read_item::<TaskRequest>(item)?, &context)
     });
@@ -190,7 +192,7 @@ pub(super) async fn cancel(
 ) -> Result<Response, Error> {
     let id = path_id(id)?;
     headers::refuse_if_match(request.headers())?;
-    body::read_nothing(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let (outcome, task) = api
         .service
         .cancel(id)
@@ -220,7 +222,7 @@ pub(super) async fn reschedule(
 ) -> Result<Response, Error> {
     let id = path_id(id)?;
     let condition = headers::if_match(request.headers())?;
-    let text = body::read_text(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let start = new_start(&json::read(&text)?, api.options.time.now())?;
     move_start(&api, id, start, condition).await
 }
@@ -241,7 +243,7 @@ pub(super) async fn run(
 ) -> Result<Response, Error> {
     let id = path_id(id)?;
     let condition = headers::if_match(request.headers())?;
-    body::read_nothing(&api.options.time, request, REQUEST_BYTES_MAX).await?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     move_start(&api, id, api.options.time.now(), condition).await
 }
 

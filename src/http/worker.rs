@@ -53,7 +53,7 @@ pub(super) async fn subscribe(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
-    let text = body::read_text(&state.options.time, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: SubscribeRequest = json::read(&text)?;
     worker_name(&call.worker)?;
     let mut violations = Violations::default();
@@ -97,7 +97,7 @@ pub(super) async fn claim(State(state): State<Api>, request: Request) -> Result<
         view: View,
     }
 
-    let text = body::read_text(&state.options.time, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.messages.0, |item| {
@@ -121,7 +121,7 @@ pub(super) async fn heartbeat(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
-    let text = body::read_text(&state.options.time, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
@@ -142,7 +142,7 @@ pub(super) async fn heartbeat(
         (status = 200, description = "One result per report, in order", body = SettleResponse),
         (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn settle(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state.options.time, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {

@@ -101,18 +101,19 @@ fn open_files() -> Finding {
     let line = limits
         .lines()
         .find(|line| line.starts_with("Max open files"));
-    let soft = line
-        .and_then(|line| line.split_whitespace().nth(3))
+    // `serve` raises its own to the hard limit, which is the second.
+    let hard = line
+        .and_then(|line| line.split_whitespace().nth(4))
         .unwrap_or_default();
-    match soft.parse::<u64>() {
+    match hard.parse::<u64>() {
         Ok(limit) if limit < OPEN_FILES_MIN => bad(
             ABOUT,
             format!(
-                "the limit is {limit}: raise it to {OPEN_FILES_MIN} or more (ulimit -n, LimitNOFILE=)"
+                "the hard limit is {limit}: raise it to {OPEN_FILES_MIN} or more (ulimit -Hn, LimitNOFILE=)"
             ),
         ),
         Ok(limit) => good(ABOUT, format!("the limit is {limit}")),
-        Err(_) if soft == "unlimited" => good(ABOUT, "no limit"),
+        Err(_) if hard == "unlimited" => good(ABOUT, "no limit"),
         Err(_) => good(ABOUT, "the limit is not known on this system"),
     }
 }

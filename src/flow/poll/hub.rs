@@ -5,69 +5,20 @@
 //! those that wait. Between two calls either nobody waits for a callback, or nothing of it is ready, or the first that
 //! waits gathers for a moment, so that one callback in a flood does not crowd out others of the same poll.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use super::{
     PollRequest, Refusal,
-    buffer::{Buffer, Item, Origin},
+    buffer::{Item, Origin},
+    line::{Made, Place, Poll, State},
 };
 use crate::{
     limits,
     model::time::Millis,
     time_source::{Moment, TimeSource},
 };
-
-/// The number of a poll: its place in line.
-pub(super) type Place = u64;
-
-/// A callback that needs a feed, and what wakes that.
-pub(super) type Made = (String, Arc<Notify>);
-
-#[derive(Debug)]
-struct Poll {
-    worker: String,
-    callbacks: Vec<String>,
-    max: usize,
-    sender: oneshot::Sender<Vec<Item>>,
-    /// Until when one callback that would fill it waits for what the others have.
-    gathers_until: Option<Moment>,
-}
-
-/// What is known of a callback that is polled.
-#[derive(Debug)]
-struct Feed {
-    buffer: Buffer,
-    /// Polls that wait for it.
-    line: BTreeSet<Place>,
-    /// How many messages these would take.
-    wanted: usize,
-    /// Messages that are out for a claim.
-    out: usize,
-    /// To be told to the consumer.
-    handled: Vec<Origin>,
-    /// Wakes the feed when something of the above has changed.
-    signal: Arc<Notify>,
-    polled: Moment,
-    /// What it had buffered when that was counted last.
-    counted: usize,
-    /// Why nothing can be received at the moment.
-    problem: Option<String>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    polls: BTreeMap<Place, Poll>,
-    feeds: HashMap<String, Feed>,
-    last: Place,
-    /// Messages in all buffers, as last counted.
-    buffered: usize,
-    stopping: bool,
-}
 
 /// The meeting place.
 #[derive(Debug)]
@@ -139,7 +90,8 @@ impl Hub {
         request: &PollRequest,
     ) -> Result<(Ticket<'_>, Vec<Made>), Refusal> {
         let mut state = self.lock();
-        let made = state.admit(&request.callbacks, self.time.moment())?;
+        let newcomer = place.is_none();
+        let made = state.admit(&request.callbacks, newcomer, self.time.moment())?;
         let place = place.unwrap_or_else(|| {
             state.last += 1;
             state.last
@@ -290,202 +242,5 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    /// Makes feeds of callbacks that have none; returns these.
-    fn admit(&mut self, callbacks: &[String], now: Moment) -> Result<Vec<Made>, Refusal> {
-        if self.stopping {
-            return Err(Refusal::Stopping);
-        }
-        if self.polls.len() >= limits::POLLS_WAITING_MAX {
-            let limit = limits::POLLS_WAITING_MAX;
-            return Err(Refusal::TooMany(format!(
-                "{limit} polls wait at this node, which is its limit"
-            )));
-        }
-        let unknown = |name: &&String| !self.feeds.contains_key(*name);
-        let new: Vec<String> = callbacks.iter().filter(unknown).cloned().collect();
-        if self.feeds.len() + new.len() > limits::POLL_FEEDS_MAX {
-            let limit = limits::POLL_FEEDS_MAX;
-            return Err(Refusal::TooMany(format!(
-                "{limit} callbacks are polled at this node, which is its limit"
-            )));
-        }
-        let mut made = Vec::new();
-        for name in new {
-            let signal = Arc::new(Notify::new());
-            made.push((name.clone(), Arc::clone(&signal)));
-            self.feeds.insert(name, Feed::new(signal, now));
-        }
-        for name in callbacks {
-            if let Some(feed) = self.feeds.get_mut(name) {
-                feed.polled = now;
-            }
-        }
-        Ok(made)
-    }
-
-    fn wait(&mut self, place: Place, poll: Poll) {
-        for name in &poll.callbacks {
-            if let Some(feed) = self.feeds.get_mut(name) {
-                feed.line.insert(place);
-                feed.wanted += poll.max;
-                feed.signal.notify_one();
-            }
-        }
-        self.polls.insert(place, poll);
-    }
-
-    /// Takes a poll out of every line; none when it has been served.
-    fn leave(&mut self, place: Place) -> Option<Poll> {
-        let poll = self.polls.remove(&place)?;
-        for name in &poll.callbacks {
-            if let Some(feed) = self.feeds.get_mut(name)
-                && feed.line.remove(&place)
-            {
-                feed.wanted -= poll.max;
-            }
-        }
-        Some(poll)
-    }
-
-    /// Serves a poll from all its callbacks with what is ready: first each its share, then whoever has more.
-    fn serve_from_all(&mut self, place: Place) {
-        let Some(Poll { callbacks, max, .. }) = self.polls.get(&place) else {
-            return;
-        };
-        let ready = |name: &&String| {
-            let feed = self.feeds.get(*name);
-            feed.is_some_and(|feed| feed.buffer.ready() > 0)
-        };
-        let share = max.div_ceil(callbacks.iter().filter(ready).count().max(1));
-        let mut batch: Vec<Item> = Vec::new();
-        // Each poll begins with another callback, so that none is always the last.
-        let count = callbacks.len().max(1);
-        let first = usize::try_from(place).unwrap_or(0) % count;
-        for most in [share, *max] {
-            for name in callbacks.iter().cycle().skip(first).take(count) {
-                let bytes: usize = batch.iter().map(|item| item.bytes).sum();
-                let left = limits::POLL_BYTES_MAX.saturating_sub(bytes);
-                if left == 0 && !batch.is_empty() {
-                    break;
-                }
-                if let Some(feed) = self.feeds.get_mut(name) {
-                    batch.extend(feed.take(most.min(max - batch.len()), left));
-                }
-            }
-        }
-        if !batch.is_empty() {
-            self.hand(place, batch);
-        }
-    }
-
-    /// Spreads what is ready over the polls that wait, the first first. Returns when to come back, if the first is left
-    /// a moment to see what its other callbacks have.
-    fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
-        while let Some(feed) = self.feeds.get_mut(callback)
-            && let Some(place) = feed.line.first().copied()
-            && feed.buffer.ready() > 0
-        {
-            let share = feed.buffer.ready().div_ceil(feed.line.len());
-            let poll = self.polls.get_mut(&place);
-            let max = poll.as_ref().map_or(1, |poll| poll.max);
-            if share >= max
-                && let Some(poll) = poll.filter(|poll| poll.callbacks.len() > 1)
-            {
-                // It would fill the poll alone, every time: a callback in a flood would crowd out the others.
-                let until = now.after(limits::POLL_GATHER);
-                let until = *poll.gathers_until.get_or_insert(until);
-                if now < until {
-                    return Some(until);
-                }
-                self.serve_from_all(place);
-                continue;
-            }
-            let batch = feed.take(share.min(max), limits::POLL_BYTES_MAX);
-            self.hand(place, batch);
-        }
-        None
-    }
-
-    fn hand(&mut self, place: Place, batch: Vec<Item>) {
-        let refused = match self.leave(place) {
-            Some(poll) => poll.sender.send(batch).err(),
-            None => Some(batch),
-        };
-        // Its ticket leaves the line before its receiver is gone, so this does not happen; if it does, nothing is lost.
-        for item in refused.into_iter().flatten() {
-            if let Some(feed) = item
-                .spec
-                .callback()
-                .and_then(|name| self.feeds.get_mut(name))
-            {
-                feed.out = feed.out.saturating_sub(1);
-                feed.buffer.add(item, Millis(i64::MAX));
-            }
-        }
-    }
-
-    fn put_back(&mut self, items: Vec<Item>, now: Millis, moment: Moment) {
-        let mut touched = BTreeSet::new();
-        for item in items {
-            let Some(name) = item.spec.callback().map(str::to_owned) else {
-                continue;
-            };
-            if let Some(feed) = self.feeds.get_mut(&name) {
-                feed.out = feed.out.saturating_sub(1);
-                feed.buffer.add(item, now);
-                feed.signal.notify_one();
-                touched.insert(name);
-            }
-        }
-        for name in touched {
-            // Its feed is awake, and comes back when that is to be.
-            self.serve(&name, moment);
-        }
-    }
-
-    /// Answers polls that wait with nothing.
-    fn dismiss(&mut self, which: impl Fn(Place, &Poll) -> bool) {
-        let chosen = self
-            .polls
-            .iter()
-            .filter(|(place, poll)| which(**place, poll));
-        let places: Vec<Place> = chosen.map(|(place, _)| *place).collect();
-        for place in places {
-            if let Some(poll) = self.leave(place) {
-                // Who does not wait any more needs no answer.
-                drop(poll.sender.send(Vec::new()));
-            }
-        }
-    }
-
-    fn report(&self) {
-        metrics::gauge!("tickwheel_polls_waiting").set(self.polls.len() as f64);
-        metrics::gauge!("tickwheel_poll_buffered_tasks").set(self.buffered as f64);
-    }
-}
-
-impl Feed {
-    fn new(signal: Arc<Notify>, polled: Moment) -> Self {
-        Self {
-            buffer: Buffer::default(),
-            line: BTreeSet::new(),
-            wanted: 0,
-            out: 0,
-            handled: Vec::new(),
-            counted: 0,
-            signal,
-            polled,
-            problem: None,
-        }
-    }
-
-    fn take(&mut self, max: usize, bytes_max: usize) -> Vec<Item> {
-        let taken = self.buffer.take(max, bytes_max);
-        self.out += taken.len();
-        taken
     }
 }

@@ -16,6 +16,7 @@ mod buffer;
 mod feed;
 mod handout;
 mod hub;
+mod line;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -1,0 +1,267 @@
+//! Who waits for what, and what is ready for them: the state of the [hub](super::hub), behind its lock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use tokio::sync::{Notify, oneshot};
+
+use super::{
+    Refusal,
+    buffer::{Buffer, Item, Origin},
+};
+use crate::{limits, model::time::Millis, time_source::Moment};
+
+/// The number of a poll: its place in line.
+pub(super) type Place = u64;
+
+/// A callback that needs a feed, and what wakes that.
+pub(super) type Made = (String, Arc<Notify>);
+
+#[derive(Debug)]
+pub(super) struct Poll {
+    pub(super) worker: String,
+    pub(super) callbacks: Vec<String>,
+    pub(super) max: usize,
+    pub(super) sender: oneshot::Sender<Vec<Item>>,
+    /// Until when one callback that would fill it waits for what the others have.
+    pub(super) gathers_until: Option<Moment>,
+}
+
+/// What is known of a callback that is polled.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub(super) buffer: Buffer,
+    /// Polls that wait for it.
+    pub(super) line: BTreeSet<Place>,
+    /// How many messages these would take.
+    pub(super) wanted: usize,
+    /// Messages that are out for a claim.
+    pub(super) out: usize,
+    /// To be told to the consumer.
+    pub(super) handled: Vec<Origin>,
+    /// Wakes the feed when something of the above has changed.
+    pub(super) signal: Arc<Notify>,
+    pub(super) polled: Moment,
+    /// What it had buffered when that was counted last.
+    pub(super) counted: usize,
+    /// Why nothing can be received at the moment.
+    pub(super) problem: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) polls: BTreeMap<Place, Poll>,
+    pub(super) feeds: HashMap<String, Feed>,
+    pub(super) last: Place,
+    /// Messages in all buffers, as last counted.
+    pub(super) buffered: usize,
+    pub(super) stopping: bool,
+}
+
+impl State {
+    /// Makes feeds of callbacks that have none; returns these. Who has waited already is not sent away.
+    pub(super) fn admit(
+        &mut self,
+        callbacks: &[String],
+        newcomer: bool,
+        now: Moment,
+    ) -> Result<Vec<Made>, Refusal> {
+        if self.stopping {
+            return Err(Refusal::Stopping);
+        }
+        let free = limits::POLLS_WAITING_MAX.saturating_sub(self.polls.len());
+        let waiting = |name: &String| self.feeds.get(name).map_or(0, |feed| feed.line.len());
+        // One callback may have half of all places, two a third each, and so on: there is always room for another.
+        let crowded = callbacks.iter().find(|name| waiting(name) >= free);
+        if let Some(name) = crowded.filter(|_| newcomer) {
+            let of = waiting(name);
+            return Err(Refusal::TooMany(format!(
+                "{of} polls for callback {name:?} wait at this node, its share of the limit"
+            )));
+        }
+        let unknown = |name: &&String| !self.feeds.contains_key(*name);
+        let new: Vec<String> = callbacks.iter().filter(unknown).cloned().collect();
+        if self.feeds.len() + new.len() > limits::POLL_FEEDS_MAX {
+            let limit = limits::POLL_FEEDS_MAX;
+            return Err(Refusal::TooMany(format!(
+                "{limit} callbacks are polled at this node, which is its limit"
+            )));
+        }
+        let mut made = Vec::new();
+        for name in new {
+            let signal = Arc::new(Notify::new());
+            made.push((name.clone(), Arc::clone(&signal)));
+            self.feeds.insert(name, Feed::new(signal, now));
+        }
+        for name in callbacks {
+            if let Some(feed) = self.feeds.get_mut(name) {
+                feed.polled = now;
+            }
+        }
+        Ok(made)
+    }
+
+    pub(super) fn wait(&mut self, place: Place, poll: Poll) {
+        for name in &poll.callbacks {
+            if let Some(feed) = self.feeds.get_mut(name) {
+                feed.line.insert(place);
+                feed.wanted += poll.max;
+                feed.signal.notify_one();
+            }
+        }
+        self.polls.insert(place, poll);
+    }
+
+    /// Takes a poll out of every line; none when it has been served.
+    pub(super) fn leave(&mut self, place: Place) -> Option<Poll> {
+        let poll = self.polls.remove(&place)?;
+        for name in &poll.callbacks {
+            if let Some(feed) = self.feeds.get_mut(name)
+                && feed.line.remove(&place)
+            {
+                feed.wanted -= poll.max;
+            }
+        }
+        Some(poll)
+    }
+
+    /// Serves a poll from all its callbacks with what is ready: first each its share, then whoever has more.
+    pub(super) fn serve_from_all(&mut self, place: Place) {
+        let Some(Poll { callbacks, max, .. }) = self.polls.get(&place) else {
+            return;
+        };
+        let ready = |name: &&String| {
+            let feed = self.feeds.get(*name);
+            feed.is_some_and(|feed| feed.buffer.ready() > 0)
+        };
+        let share = max.div_ceil(callbacks.iter().filter(ready).count().max(1));
+        let mut batch: Vec<Item> = Vec::new();
+        // Each poll begins with another callback, so that none is always the last.
+        let count = callbacks.len().max(1);
+        let first = usize::try_from(place).unwrap_or(0) % count;
+        for most in [share, *max] {
+            for name in callbacks.iter().cycle().skip(first).take(count) {
+                let bytes: usize = batch.iter().map(|item| item.bytes).sum();
+                let left = limits::POLL_BYTES_MAX.saturating_sub(bytes);
+                if left == 0 && !batch.is_empty() {
+                    break;
+                }
+                if let Some(feed) = self.feeds.get_mut(name) {
+                    batch.extend(feed.take(most.min(max - batch.len()), left));
+                }
+            }
+        }
+        if !batch.is_empty() {
+            self.hand(place, batch);
+        }
+    }
+
+    /// Spreads what is ready over the polls that wait, the first first. Returns when to come back, if the first is left
+    /// a moment to see what its other callbacks have.
+    pub(super) fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
+        while let Some(feed) = self.feeds.get_mut(callback)
+            && let Some(place) = feed.line.first().copied()
+            && feed.buffer.ready() > 0
+        {
+            let share = feed.buffer.ready().div_ceil(feed.line.len());
+            let poll = self.polls.get_mut(&place);
+            let max = poll.as_ref().map_or(1, |poll| poll.max);
+            if share >= max
+                && let Some(poll) = poll.filter(|poll| poll.callbacks.len() > 1)
+            {
+                // It would fill the poll alone, every time: a callback in a flood would crowd out the others.
+                let until = now.after(limits::POLL_GATHER);
+                let until = *poll.gathers_until.get_or_insert(until);
+                if now < until {
+                    return Some(until);
+                }
+                self.serve_from_all(place);
+                continue;
+            }
+            let batch = feed.take(share.min(max), limits::POLL_BYTES_MAX);
+            self.hand(place, batch);
+        }
+        None
+    }
+
+    pub(super) fn hand(&mut self, place: Place, batch: Vec<Item>) {
+        let refused = match self.leave(place) {
+            Some(poll) => poll.sender.send(batch).err(),
+            None => Some(batch),
+        };
+        // Its ticket leaves the line before its receiver is gone, so this does not happen; if it does, nothing is lost.
+        for item in refused.into_iter().flatten() {
+            if let Some(feed) = item
+                .spec
+                .callback()
+                .and_then(|name| self.feeds.get_mut(name))
+            {
+                feed.out = feed.out.saturating_sub(1);
+                feed.buffer.add(item, Millis(i64::MAX));
+            }
+        }
+    }
+
+    pub(super) fn put_back(&mut self, items: Vec<Item>, now: Millis, moment: Moment) {
+        let mut touched = BTreeSet::new();
+        for item in items {
+            let Some(name) = item.spec.callback().map(str::to_owned) else {
+                continue;
+            };
+            if let Some(feed) = self.feeds.get_mut(&name) {
+                feed.out = feed.out.saturating_sub(1);
+                feed.buffer.add(item, now);
+                feed.signal.notify_one();
+                touched.insert(name);
+            }
+        }
+        for name in touched {
+            // Its feed is awake, and comes back when that is to be.
+            self.serve(&name, moment);
+        }
+    }
+
+    /// Answers polls that wait with nothing.
+    pub(super) fn dismiss(&mut self, which: impl Fn(Place, &Poll) -> bool) {
+        let chosen = self
+            .polls
+            .iter()
+            .filter(|(place, poll)| which(**place, poll));
+        let places: Vec<Place> = chosen.map(|(place, _)| *place).collect();
+        for place in places {
+            if let Some(poll) = self.leave(place) {
+                // Who does not wait any more needs no answer.
+                drop(poll.sender.send(Vec::new()));
+            }
+        }
+    }
+
+    pub(super) fn report(&self) {
+        metrics::gauge!("tickwheel_polls_waiting").set(self.polls.len() as f64);
+        metrics::gauge!("tickwheel_poll_buffered_tasks").set(self.buffered as f64);
+    }
+}
+
+impl Feed {
+    pub(super) fn new(signal: Arc<Notify>, polled: Moment) -> Self {
+        Self {
+            buffer: Buffer::default(),
+            line: BTreeSet::new(),
+            wanted: 0,
+            out: 0,
+            handled: Vec::new(),
+            counted: 0,
+            signal,
+            polled,
+            problem: None,
+        }
+    }
+
+    pub(super) fn take(&mut self, max: usize, bytes_max: usize) -> Vec<Item> {
+        let taken = self.buffer.take(max, bytes_max);
+        self.out += taken.len();
+        taken
+    }
+}

@@ -1,0 +1,245 @@
+//! How much the API takes on at once; what is more is refused at once, with the time to try again.
+//!
+//! Under overload a queue only makes everybody late: with these bounds those that are let in are answered about as fast as
+//! ever, and the memory of the process has a ceiling. How many tasks are taken on follows how fast they are done: fewer while
+//! registrations take longer than they should, more again when they do not (additive increase, multiplicative decrease, as
+//! in TCP). Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks that run from being
+//! settled.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use super::error::{Code, Error};
+use crate::{
+    limits,
+    time_source::{Moment, TimeSource},
+};
+
+/// How long a registration should take at most; about five times what one of a thousand tasks takes at rest.
+const TARGET: Duration = Duration::from_millis(250);
+
+/// When to try again: long enough to let the load go elsewhere, or down.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The bounds of a node.
+#[derive(Debug)]
+pub(super) struct Admission {
+    time: TimeSource,
+    registrations: Arc<Bound>,
+    tasks: Arc<Bound>,
+    bodies: Arc<Bound>,
+}
+
+/// What a registration takes while it is under way.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    time: TimeSource,
+    began: Moment,
+    #[allow(dead_code, reason = "held, not read")]
+    request: Share,
+    tasks: Share,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        let took = self.time.moment().since(self.began);
+        self.tasks.bound.learn(self.tasks.amount, took);
+    }
+}
+
+impl Admission {
+    pub(super) fn new(time: TimeSource) -> Self {
+        Self {
+            time,
+            registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
+            tasks: Bound::of(limits::REGISTERING_TASKS_MAX),
+            bodies: Bound::of(limits::BODIES_BYTES_MAX),
+        }
+    }
+
+    /// Lets a registration of so many tasks in. What it returns is to be held until it is done.
+    ///
+    /// # Errors
+    /// 429 when too much is under way.
+    pub(super) fn registration(&self, tasks: usize) -> Result<Admitted, Error> {
+        let shares = [(&self.registrations, 1), (&self.tasks, tasks)].map(|(bound, amount)| {
+            let mut share = Share::none(bound);
+            share.grow(amount).then_some(share)
+        });
+        match shares {
+            [Some(request), Some(tasks)] => Ok(Admitted {
+                time: self.time.clone(),
+                began: self.time.moment(),
+                request,
+                tasks,
+            }),
+            [None, _] => Err(refused(&format!(
+                "{} registrations are under way at this node",
+                limits::REGISTRATIONS_IN_FLIGHT_MAX
+            ))),
+            [_, None] => Err(refused(&format!(
+                "{} tasks are being registered at this node, as many as it gets done in time",
+                self.tasks.used.load(Ordering::Relaxed)
+            ))),
+        }
+    }
+
+    /// Returns the share of a body that grows with it.
+    pub(super) fn body(&self) -> Share {
+        Share::none(&self.bodies)
+    }
+}
+
+/// Says that there is no room for a body.
+pub(super) fn no_room() -> Error {
+    refused(&format!(
+        "requests of {} MiB are under way at this node",
+        limits::BODIES_BYTES_MAX / (1024 * 1024)
+    ))
+}
+
+fn refused(what: &str) -> Error {
+    Error {
+        retry_after: Some(RETRY_AFTER),
+        ..Error::new(
+            Code::TooManyRequests,
+            format!("{what}: it takes on no more; this request had no effect"),
+        )
+    }
+}
+
+/// An amount that is shared.
+#[derive(Debug)]
+struct Bound {
+    used: AtomicUsize,
+    max: AtomicUsize,
+}
+
+impl Bound {
+    fn of(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            used: AtomicUsize::new(0),
+            max: AtomicUsize::new(max),
+        })
+    }
+
+    /// Moves the bound of tasks after so many of them took so long together. A lost update costs a step.
+    fn learn(&self, tasks: usize, took: Duration) {
+        let max = self.max.load(Ordering::Relaxed);
+        let next = if took > TARGET {
+            // In proportion: a bound that is used up once over is a quarter lower.
+            max.saturating_sub(tasks / 4)
+        } else {
+            max.saturating_add(tasks / 16)
+        };
+        let bounds = (limits::REGISTERING_TASKS_MIN, limits::REGISTERING_TASKS_MAX);
+        self.max
+            .store(next.clamp(bounds.0, bounds.1), Ordering::Relaxed);
+    }
+}
+
+/// A part of a bound; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    bound: Arc<Bound>,
+    amount: usize,
+}
+
+impl Share {
+    fn none(bound: &Arc<Bound>) -> Self {
+        Self {
+            bound: Arc::clone(bound),
+            amount: 0,
+        }
+    }
+
+    /// Takes more; false when there is not that much left.
+    pub(super) fn grow(&mut self, more: usize) -> bool {
+        let Bound { used, max } = &*self.bound;
+        // Taken first and given back if it was too much: two that ask at once cannot both have the last.
+        if used.fetch_add(more, Ordering::Relaxed) + more > max.load(Ordering::Relaxed) {
+            used.fetch_sub(more, Ordering::Relaxed);
+            return false;
+        }
+        self.amount += more;
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.bound.used.fetch_sub(self.amount, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Millis;
+
+    fn admission() -> Admission {
+        Admission::new(TimeSource::simulated(Millis(0), 1))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_too_much_is_refused_and_what_ends_makes_room() {
+        let admission = admission();
+        let most = limits::REGISTRATIONS_IN_FLIGHT_MAX;
+        let mut held: Vec<Admitted> = (0..most)
+            .map(|_| admission.registration(1).unwrap())
+            .collect();
+        let refused = admission.registration(1).unwrap_err();
+        assert_eq!(refused.code, Code::TooManyRequests);
+        assert!(refused.retry_after.is_some() && refused.detail.contains("1024 registrations"));
+        held.pop();
+        drop(admission.registration(1).unwrap());
+        held.clear();
+        let _much = admission
+            .registration(limits::REGISTERING_TASKS_MAX)
+            .unwrap();
+        let refused = admission.registration(1).unwrap_err();
+        assert!(refused.detail.contains("50000 tasks"), "{}", refused.detail);
+        // A refusal leaves nothing behind.
+        assert_eq!(admission.registrations.used.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_is_slow_takes_on_less_and_one_that_is_not_more_again() {
+        let admission = admission();
+        for _ in 0..200 {
+            let slow = admission.registration(1000).unwrap();
+            admission.time.sleep(TARGET * 2).await;
+            drop(slow);
+        }
+        let least = limits::REGISTERING_TASKS_MIN;
+        let held = admission.registration(least).unwrap();
+        assert!(admission.registration(1).is_err());
+        drop(held);
+        for _ in 0..2000 {
+            drop(admission.registration(1000).unwrap());
+        }
+        drop(
+            admission
+                .registration(limits::REGISTERING_TASKS_MAX)
+                .unwrap(),
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_takes_what_has_arrived_of_it() {
+        let admission = admission();
+        let mut one = admission.body();
+        assert!(one.grow(limits::BODIES_BYTES_MAX - 10));
+        let mut other = admission.body();
+        assert!(other.grow(10) && !other.grow(1));
+        drop(one);
+        assert!(other.grow(1));
+        drop(other);
+        assert_eq!(admission.bodies.used.load(Ordering::Relaxed), 0);
+    }
+}
