@@ -253,9 +253,12 @@ fn impurities(Source { path, text }: &Source) -> Vec<String> {
 const ARROWS: [(&str, &str); 11] = [
     ("src/model/", ""),
     ("src/schema/", "model limits"),
-    ("src/store/", "model schema limits time_source"),
+    ("src/store/", "model schema limits failpoint time_source"),
     ("src/queue/", "model schema limits time_source"),
-    ("src/flow/", "model schema store queue limits time_source"),
+    (
+        "src/flow/",
+        "model schema store queue limits failpoint time_source",
+    ),
     ("src/telemetry/", "limits time_source"),
     ("src/config/", "model limits"),
     // Names of topics come from the queue's messages; a store is out of reach.

@@ -13,6 +13,7 @@ use metrics::{Counter, Histogram};
 
 use super::{TASK_EVENTS, context::Context, pulse::Pulse};
 use crate::{
+    failpoint,
     model::{
         ids::TaskId,
         task::{Content, Spec, Target},
@@ -102,7 +103,9 @@ impl Sender {
         if records.is_empty() {
             return results;
         }
+        failpoint::pass("publishing");
         let published = self.ctx.publisher.publish(records).await;
+        failpoint::pass("published");
         let fired = self.ctx.now();
         let gauges = Gauges::new();
         let mut sent = Vec::with_capacity(indices.len());

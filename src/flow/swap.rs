@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{api::Fault, context::Context};
 use crate::{
-    limits,
+    failpoint, limits,
     model::{
         ids::TaskId,
         state::{Expect, Refusal, TaskRow, Transition},
@@ -164,6 +164,7 @@ impl Mover {
             };
             let (transitions, senders): (Vec<_>, Vec<_>) = group.into_iter().unzip();
             let answers = self.ctx.store.swap_tasks(&transitions).await;
+            failpoint::pass("swapped");
             for (sender, answer) in senders.into_iter().zip(answers) {
                 // Who does not wait any more finds out by reading.
                 drop(sender.send(answer));

@@ -1,8 +1,9 @@
-//! `kill -9` at random moments under registration, polling and settling, on the embedded pair.
+//! `kill -9` under registration, polling and settling, on the embedded pair: at random moments, and at named places.
 //!
 //! One data directory, one server after the other, clients and workers that speak plain HTTP and write down every
 //! acknowledgement. What must hold is in `checker.rs`. The seed chooses the moments; it is printed, and set by
-//! `TICKWHEEL_TEST_SEED`. What clients do is not seeded: their order is the machine's anyway.
+//! `TICKWHEEL_TEST_SEED`; `TICKWHEEL_TEST_KILLS` says how many. What clients do is not seeded: their order is the machine's
+//! anyway.
 
 mod checker;
 mod clients;
@@ -24,6 +25,15 @@ use crate::{
 
 const KILLS: u64 = 20;
 
+/// Kills at each named place.
+const KILLS_AT_EACH: u64 = 3;
+
+/// Where a process is killed exactly; see `src/failpoint.rs`.
+const PLACES: [&str; 4] = ["committed", "publishing", "published", "swapped"];
+
+/// A place that is not passed so often in this time is not waited for any longer.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(6);
+
 /// Every so many lives one is long enough that whatever waits for a look or a lease is seen to wait.
 const LONG_EVERY: u64 = 5;
 const LONG: Duration = Duration::from_secs(6);
@@ -32,38 +42,87 @@ const LONG: Duration = Duration::from_secs(6);
 /// seconds, its look comes up to ten later, and the retry may meet the same once more.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// Lets a server live and die twenty times, and leaves the last one running.
-async fn lives(site: &Site, directory: &Path, port: u16, chance: &TimeSource) -> Server {
-    for kill in 0..KILLS {
-        let started = site.time.moment();
-        let mut server = Server::spawn(directory, port, &[]);
-        let mut life = Life {
-            started,
-            ready: None,
-            killed: None,
-            killed_wall: None,
-        };
-        site.history().lives.push(life);
-        let random = chance.random();
-        if random.is_multiple_of(6) {
+/// How a server is to die.
+enum Death {
+    /// While it starts or later, whatever it does then.
+    AtRandom { long: bool },
+    /// When it passes a place for so many times.
+    At(String),
+}
+
+/// The deaths of a run.
+fn at_random(kills: u64) -> Vec<Death> {
+    let death = |kill| Death::AtRandom {
+        long: kill % LONG_EVERY == 4,
+    };
+    (0..kills).map(death).collect()
+}
+
+fn at_places(kills: u64, chance: &TimeSource) -> Vec<Death> {
+    let place = |kill| {
+        let place = PLACES[usize::try_from(kill).expect("it is small") % PLACES.len()];
+        // Each is passed by the hundred in a second.
+        Death::At(format!("{place}:{}", 1 + chance.random() % 300))
+    };
+    (0..kills).map(place).collect()
+}
+
+/// Waits for the moment of death.
+async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSource) -> Life {
+    let mut life = Life {
+        started: site.time.moment(),
+        ready: None,
+        killed: None,
+        killed_wall: None,
+    };
+    site.history().lives.push(life);
+    let random = chance.random();
+    match death {
+        Death::AtRandom { .. } if random.is_multiple_of(6) => {
             // While it starts.
-            site.time
-                .sleep(Duration::from_millis(random / 6 % 600))
-                .await;
+            let wait = Duration::from_millis(random / 6 % 600);
+            site.time.sleep(wait).await;
             if server.log().contains("ready on") {
                 life.ready = Some(site.time.moment());
             }
-        } else {
+        }
+        Death::AtRandom { long } => {
             server.ready().await;
             life.ready = Some(site.time.moment());
             let short = Duration::from_millis(random % 1500);
-            let length = if kill % LONG_EVERY == 4 {
-                LONG + short
-            } else {
-                short
-            };
+            let length = if *long { LONG + short } else { short };
             site.time.sleep(length).await;
         }
+        Death::At(_) => {
+            let until = site.time.moment().after(PLACE_WAIT_MAX);
+            while server.lives() && site.time.moment() < until {
+                if life.ready.is_none() && server.log().contains("ready on") {
+                    life.ready = Some(site.time.moment());
+                }
+                site.time.sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+    life
+}
+
+/// Lets a server live and die so often, and leaves the last one running; tells how many died by themselves.
+async fn lives(
+    site: &Site,
+    directory: &Path,
+    port: u16,
+    deaths: &[Death],
+    chance: &TimeSource,
+) -> (Server, usize) {
+    let mut died = 0;
+    for death in deaths {
+        let place = match death {
+            Death::At(place) => Some(place.clone()),
+            Death::AtRandom { .. } => None,
+        };
+        let mut server = Server::spawn_to_die(directory, port, &[], place);
+        let mut life = lived(site, &mut server, death, chance).await;
+        died += usize::from(!server.lives());
         server.kill();
         life.killed = Some(site.time.moment());
         life.killed_wall = Some(site.time.now());
@@ -79,7 +138,7 @@ async fn lives(site: &Site, directory: &Path, port: u16, chance: &TimeSource) ->
         killed_wall: None,
     };
     site.history().lives.push(life);
-    server
+    (server, died)
 }
 
 /// Reads every acknowledged task until all have ended, or the time is up.
@@ -132,8 +191,9 @@ fn report(site: &Site) {
             .copied()
     };
     say!(
-        "kill -9: {} tasks, {KILLS} kills, {executions} executions ({} again for a dead worker, {} first seen at a later attempt), {} calls without answer",
+        "kill -9: {} tasks, {} kills, {executions} executions ({} again for a dead worker, {} first seen at a later attempt), {} calls without answer",
         history.registered.len(),
+        history.lives.len() - 1,
         checker::duplicates(&history),
         checker::lost_claims(&history),
         history.unanswered,
@@ -148,15 +208,36 @@ fn report(site: &Site) {
     );
 }
 
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().expect("it is a number"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_kills_at_random_lose_nothing_that_was_acknowledged() {
-    let _alone = ALONE.lock().await;
-    let seed = std::env::var("TICKWHEEL_TEST_SEED").map_or_else(
-        |_| TimeSource::real().random(),
-        |text| text.parse().expect("a seed is a number"),
+    let died = kills(|_| at_random(number("TICKWHEEL_TEST_KILLS").unwrap_or(KILLS))).await;
+    assert_eq!(died, 0, "it dies when it is killed only");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_at_named_places_lose_nothing_that_was_acknowledged() {
+    let each = number("TICKWHEEL_TEST_KILLS").unwrap_or(KILLS_AT_EACH);
+    let kills_max = each * u64::try_from(PLACES.len()).expect("it is small");
+    let died = kills(|chance| at_places(kills_max, chance)).await;
+    // In a life that is short of work a place may not be passed so often.
+    assert!(
+        died as u64 > kills_max / 2,
+        "{died} of {kills_max} died at their places"
     );
+}
+
+/// Runs clients and workers while a server dies again and again, and checks every promise at the end.
+async fn kills(deaths: impl FnOnce(&TimeSource) -> Vec<Death>) -> usize {
+    let _alone = ALONE.lock().await;
+    let seed = number("TICKWHEEL_TEST_SEED").unwrap_or_else(|| TimeSource::real().random());
     say!("kill -9: TICKWHEEL_TEST_SEED={seed}");
     let chance = TimeSource::simulated(Millis(0), seed);
+    let deaths = deaths(&chance);
     let (directory, port) = (tempfile::tempdir().expect("a directory"), free_port());
     let site = Site::new(format!("http://127.0.0.1:{port}"));
     let (stop_clients, stop_workers) = (CancellationToken::new(), CancellationToken::new());
@@ -169,7 +250,7 @@ async fn twenty_kills_at_random_lose_nothing_that_was_acknowledged() {
         let name = format!("worker-{number}");
         tokio::spawn(workers::work(site.clone(), name, stop_workers.clone()));
     }
-    let server = lives(&site, directory.path(), port, &chance).await;
+    let (server, died) = lives(&site, directory.path(), port, &deaths, &chance).await;
     site.time.sleep(Duration::from_secs(2)).await;
     stop_clients.cancel();
     // Reschedules reach four seconds ahead, and are asked for up to four seconds after the registration.
@@ -193,4 +274,5 @@ async fn twenty_kills_at_random_lose_nothing_that_was_acknowledged() {
         );
     }
     drop(server);
+    died
 }

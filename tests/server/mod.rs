@@ -55,6 +55,16 @@ pub(crate) fn free_port() -> u16 {
 impl Server {
     /// Starts a server with its data below `directory`; its log is beside it and survives it.
     pub(crate) fn spawn(directory: &Path, port: u16, more: &[&str]) -> Self {
+        Self::spawn_to_die(directory, port, more, None)
+    }
+
+    /// The same; it dies by itself at a named place: `published:40` is at the fortieth passage.
+    pub(crate) fn spawn_to_die(
+        directory: &Path,
+        port: u16,
+        more: &[&str],
+        place: Option<String>,
+    ) -> Self {
         let log = directory.join("log");
         let file = File::options().create(true).append(true).open(&log);
         let log_from = fs::metadata(&log).map_or(0, |found| found.len());
@@ -67,6 +77,7 @@ impl Server {
             ])
             .arg(directory.join("data"))
             .args(more)
+            .envs(place.map(|place| ("TICKWHEEL_DIE_AT", place)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file.expect("the log can be written"))
@@ -103,6 +114,14 @@ impl Server {
         let bytes = fs::read(&self.log).expect("the log can be read");
         let own = bytes.get(self.log_from..).unwrap_or_default();
         String::from_utf8_lossy(own).into_owned()
+    }
+
+    /// Tells whether it lives.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.child
+            .try_wait()
+            .expect("the child can be asked")
+            .is_none()
     }
 
     pub(crate) fn id(&self) -> u32 {

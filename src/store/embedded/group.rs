@@ -14,6 +14,7 @@ use super::{
     value,
 };
 use crate::{
+    failpoint,
     model::{clock::ClockRow, state::Expect, time::Millis},
     store::{Error, Swapped, row::Undecodable},
 };
@@ -213,6 +214,7 @@ impl<'a> Group<'a> {
                 self.open.note_clock(key, row);
             }
         }
+        failpoint::pass("committed");
         for settle in self.settles {
             settle(&committed);
         }

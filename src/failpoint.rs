@@ -1,0 +1,56 @@
+//! Named places at which a process can be told to die, so that tests can kill it exactly there.
+//!
+//! `TICKWHEEL_DIE_AT=published:40` ends the process, as `kill -9` does, when it passes `published` for the fortieth time.
+//! Debug builds only: in a release build [`pass`] is nothing, and the variable is not read.
+//!
+//! The places: `committed` (the store has synced a group and answered nobody), `publishing` (looks are written, nothing is
+//! published), `published` (the queue has acknowledged, `fired` has not moved), `swapped` (a conditional write of a task is
+//! done, its caller does not know).
+
+#[cfg(debug_assertions)]
+mod armed {
+    use std::sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    };
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    struct Armed {
+        place: String,
+        left: AtomicU64,
+    }
+
+    fn armed() -> Option<&'static Armed> {
+        static ARMED: OnceLock<Option<Armed>> = OnceLock::new();
+        let read = || {
+            let text = std::env::var("TICKWHEEL_DIE_AT").ok()?;
+            let (place, count) = text.split_once(':')?;
+            Some(Armed {
+                place: place.to_owned(),
+                left: AtomicU64::new(count.parse().ok()?),
+            })
+        };
+        ARMED.get_or_init(read).as_ref()
+    }
+
+    pub(super) fn pass(place: &str) {
+        let Some(armed) = armed().filter(|armed| armed.place == place) else {
+            return;
+        };
+        if armed.left.fetch_sub(1, Ordering::SeqCst) == 1
+            && let Err(error) = kill_process(getpid(), Signal::KILL)
+        {
+            tracing::error!(%error, place, "could not die");
+        }
+    }
+}
+
+/// Passes a place.
+#[inline]
+pub fn pass(place: &str) {
+    #[cfg(debug_assertions)]
+    armed::pass(place);
+    #[cfg(not(debug_assertions))]
+    let _ = place;
+}
