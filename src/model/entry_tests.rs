@@ -438,5 +438,11 @@ fn an_entry_that_was_put_further_on_is_told_from_one_that_lies_at_its_start() {
     let further = due.moved_behind(shape().tick().tick_of(START), &shape(), 0);
     assert!(further.is_moved());
     // However often handing it over has failed: it may have gone out where it lay before.
-    assert!(Entry { spills: 1, ..further }.is_moved());
+    assert!(
+        Entry {
+            spills: 1,
+            ..further
+        }
+        .is_moved()
+    );
 }

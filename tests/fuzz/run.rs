@@ -16,7 +16,7 @@ use super::mutate;
 const SEED: u64 = 0x7469_636b_7768_6565;
 
 /// Targets that share the minutes of a long run.
-const TARGETS: u32 = 17;
+const TARGETS: u32 = 26;
 
 /// What is given to whom, and what it may cost.
 pub(crate) struct Target<'a> {
@@ -74,6 +74,8 @@ impl Target<'_> {
         let used = allocation_counter::measure(|| {
             result = catch_unwind(AssertUnwindSafe(|| read(bytes))).ok();
         });
+        // A panic takes memory, too, for its own words.
+        result?;
         let (base, each) = self.bytes_max;
         let allowed = base + each * bytes.len() as u64;
         if used.bytes_max > allowed {

@@ -190,11 +190,11 @@ impl Model for Clock {
 
 #[test]
 fn an_acknowledged_task_is_never_lost() {
-    holds(
-        "clock: late and near registration",
-        &Clock::PROPOSED,
-        50_000,
-    );
+    let clock = Clock {
+        versions: if whole() { 4 } else { 3 },
+        ..Clock::PROPOSED
+    };
+    holds("clock: late and near registration", &clock, 50_000);
 }
 
 #[test]
