@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test audit stack stack-down bench demo
+.PHONY: check test prove fuzz audit stack stack-down bench demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -16,6 +16,13 @@ test: check ## the gate and every test, on real Cassandra and Kafka
 	$(STACK) fetch
 	$(CARGO) build --workspace --all-targets
 	$(STACK) run --durable -- $(CARGO) test --workspace --no-fail-fast
+
+prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
+	TICKWHEEL_PROVE=1 $(CARGO) test --release --test model -- --nocapture --test-threads=1
+
+MINUTES ?= 10
+fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
+	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --test fuzz -- --nocapture --test-threads=1
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources

@@ -19,7 +19,6 @@ mod end_to_end;
 mod golden;
 mod golden_rows;
 mod local;
-mod models;
 mod one_process;
 mod programs;
 mod queue_contract;

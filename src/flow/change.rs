@@ -196,11 +196,9 @@ impl Changer {
     }
 
     async fn withdraw_published(&self, entry: &Entry) -> Result<CancelOutcome, Fault> {
-        // A backup of a near task may be published from memory at any moment.
+        // The backup of a near task may be published from memory at any moment, a copy further on where it lay before.
         let (wheel, tick) = (entry.key.wheel(), self.ctx.tick().tick_of(entry.key.due));
-        if entry.key.due != entry.start && entry.spills == 0
-            || tick <= self.hands.opened(wheel).await?
-        {
+        if entry.is_moved() || tick <= self.hands.opened(wheel).await? {
             return Ok(CancelOutcome::TooLate);
         }
         let mark = entry.marked_done(DoneReason::Cancelled, self.ctx.now(), self.ctx.time.stamp());
@@ -377,8 +375,7 @@ impl Changer {
     ) -> Result<(RescheduleOutcome, TaskView), Fault> {
         let (id, generation) = (entry.key.id, entry.key.generation + 1);
         let tick = self.ctx.tick().tick_of(entry.key.due);
-        let near = entry.key.due != entry.start && entry.spills == 0;
-        let waiting = matches!(entry.kind, Kind::Due { .. }) && !near;
+        let waiting = matches!(entry.kind, Kind::Due { .. }) && !entry.is_moved();
         if !waiting || tick <= self.hands.opened(id.wheel()).await? {
             return Ok((RescheduleOutcome::TooLate, view));
         }

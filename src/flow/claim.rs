@@ -99,6 +99,8 @@ impl Claimer {
         rows: &HashMap<TaskId, TaskRow>,
     ) -> Result<ClaimAnswer, Fault> {
         let row = rows.get(&request.id).cloned();
+        // Before the heartbeat is read: one that comes behind that must not find its lease ended by the time of the claim.
+        let noted = self.ctx.now();
         let heartbeat = self.heartbeat(row.as_ref()).await?;
         let Some(spec) = self.spec(request, row.as_ref()).await? else {
             return Ok(ClaimAnswer::Stale);
@@ -120,6 +122,8 @@ impl Claimer {
                 heartbeat,
                 published: request.published,
             };
+            let held = row.is_some_and(|row| row.state == State::Claimed);
+            let now = if held { now.min(noted) } else { now };
             state::next(request.id, row, &spec, event, now, nonce)
         };
         match self.mover.apply(request.id, row, fresh, decide).await? {

@@ -51,11 +51,12 @@ impl Looker {
     /// Examines a batch of looks; one result per look, in order. An error means that the look is not done.
     pub async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Fault>> {
         let ids: Vec<TaskId> = looks.iter().map(|look| look.key.id).collect();
+        // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
+        let now = self.ctx.now();
         let (rows, heartbeats) = match self.known(&ids).await {
             Ok(known) => known,
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
-        let now = self.ctx.now();
         let mut decisions: Vec<Decision> = looks
             .iter()
             .zip(&rows)
@@ -81,7 +82,7 @@ impl Looker {
                     .increment(1);
                 match (decision, row) {
                     (Decision::End { event }, row) => {
-                        Some(self.end(look, row, event.clone()).await)
+                        Some(self.end(look, row, event.clone(), now).await)
                     }
                     (Decision::EndSteps, Some(row)) => Some(end::steps(&self.ctx, &row).await),
                     (Decision::EndSteps, None)
@@ -256,13 +257,19 @@ impl Looker {
         }
     }
 
-    /// Moves a task to its end.
-    async fn end(&self, look: &Entry, row: Option<TaskRow>, event: Event) -> Result<(), Fault> {
+    /// Moves a task to its end, as of `noted`: the time before what the event says of it was read.
+    async fn end(
+        &self,
+        look: &Entry,
+        row: Option<TaskRow>,
+        event: Event,
+        noted: Millis,
+    ) -> Result<(), Fault> {
         let (id, spec) = (look.key.id, Arc::clone(&look.spec));
         let moved = self
             .mover
             .apply(id, row, false, |row, now, nonce| {
-                state::next(id, row, &spec, event.clone(), now, nonce)
+                state::next(id, row, &spec, event.clone(), now.min(noted), nonce)
             })
             .await?;
         match moved {

@@ -165,8 +165,8 @@ impl Recovery {
 
     async fn resume(&self, looks: &[&Entry], fired: Position) -> Result<Count, Fault> {
         let ids: Vec<_> = looks.iter().map(|look| look.key.id).collect();
-        let (rows, heartbeats) = self.looker.known(&ids).await?;
         let now = self.ctx.now();
+        let (rows, heartbeats) = self.looker.known(&ids).await?;
         let mut owed = Vec::new();
         for (look, row) in looks.iter().zip(&rows) {
             let known = Known {

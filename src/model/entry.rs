@@ -235,6 +235,13 @@ impl Entry {
         }
     }
 
+    /// Tells whether the task may be published from another place as well: the entry was put further on than the task's
+    /// start, because its slot was closed, because it is fired from a node's memory, or because handing it over failed.
+    #[must_use]
+    pub fn is_moved(&self) -> bool {
+        self.key.due != self.start
+    }
+
     /// Tells whether its look must be written before it is published.
     #[must_use]
     pub fn needs_look(&self) -> bool {

@@ -430,3 +430,19 @@ fn keys_of_one_instant_put_the_look_behind_the_first_due_entry_and_before_the_re
     assert_eq!(codes, [KeyCode(0), KeyCode(1), KeyCode(2), KeyCode(4)]);
     assert!(KeyCode::due(u32::MAX) > KeyCode::due(1_000_000));
 }
+
+#[test]
+fn an_entry_that_was_put_further_on_is_told_from_one_that_lies_at_its_start() {
+    let due = Entry::due(id(), 0, 0, START, Arc::new(spec()), 0);
+    assert!(!due.is_moved());
+    let further = due.moved_behind(shape().tick().tick_of(START), &shape(), 0);
+    assert!(further.is_moved());
+    // However often handing it over has failed: it may have gone out where it lay before.
+    assert!(
+        Entry {
+            spills: 1,
+            ..further
+        }
+        .is_moved()
+    );
+}

@@ -130,21 +130,26 @@ pub fn spec_from_message(message: v1::TaskSpec) -> Result<Spec, Malformed> {
         priority,
         max_attempts: message.max_attempts,
         backoff: Backoff {
-            initial: Duration::from_millis(retry.initial_ms),
+            initial: duration(retry.initial_ms),
             factor_milli: retry.factor_milli,
-            max: Duration::from_millis(retry.max_ms),
+            max: duration(retry.max_ms),
             jitter,
         },
-        claim_timeout: Duration::from_millis(message.claim_timeout_ms),
-        heartbeat_timeout: Duration::from_millis(message.heartbeat_timeout_ms),
-        expire_after: message.expire_after_ms.map(Duration::from_millis),
-        retention: Duration::from_millis(message.retention_ms),
+        claim_timeout: duration(message.claim_timeout_ms),
+        heartbeat_timeout: duration(message.heartbeat_timeout_ms),
+        expire_after: message.expire_after_ms.map(duration),
+        retention: duration(message.retention_ms),
         create_time: Millis(message.create_time_ms),
         body: match message.body.ok_or(Malformed::Missing("body"))? {
             v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
             v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
         },
     })
+}
+
+/// What is longer than instants reach is for ever, and is written so again.
+fn duration(millis: u64) -> Duration {
+    Duration::from_millis(millis.min(i64::MAX.unsigned_abs()))
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -28,7 +28,10 @@ struct Outline {
 }
 
 /// Cuts a broken last batch off the newest journal. True when there was one.
-pub(super) fn repair(store: &Path) -> io::Result<bool> {
+///
+/// # Errors
+/// The disk's.
+pub fn repair(store: &Path) -> io::Result<bool> {
     let Some(path) = newest(store)? else {
         return Ok(false);
     };
@@ -66,7 +69,8 @@ fn newest(store: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Returns where a broken last batch begins; none when all are whole, or when whole ones follow a broken one.
-fn broken_end(bytes: &[u8]) -> Option<usize> {
+#[must_use]
+pub fn broken_end(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     let mut broken = None;
     while let Some(batch) = bytes.get(at..).and_then(outline) {

@@ -13,28 +13,29 @@ use crate::model::{
 };
 
 /// Bytes of a row's key without its write time.
-pub(super) const PLACE_BYTES: usize = 2 + 8 + 16 + 4 + 4;
+pub const PLACE_BYTES: usize = 2 + 8 + 16 + 4 + 4;
 
 /// Bytes of a row's key.
-pub(super) const VERSION_BYTES: usize = PLACE_BYTES + 8;
+pub const VERSION_BYTES: usize = PLACE_BYTES + 8;
 
 /// Where a row lies: its wheel, and its key.
-pub(super) type Place = [u8; PLACE_BYTES];
+pub type Place = [u8; PLACE_BYTES];
 
 /// First bytes of the keys of the `row` keyspace; never reused.
-pub(super) mod family {
+pub mod family {
     /// Clock rows.
-    pub(in super::super) const CLOCK: u8 = 1;
+    pub const CLOCK: u8 = 1;
     /// Task rows.
-    pub(in super::super) const TASK: u8 = 2;
+    pub const TASK: u8 = 2;
     /// Heartbeats.
-    pub(in super::super) const HEARTBEAT: u8 = 3;
+    pub const HEARTBEAT: u8 = 3;
     /// What was set aside.
-    pub(in super::super) const PARKED: u8 = 4;
+    pub const PARKED: u8 = 4;
 }
 
 /// Number as bytes that sort as the number does.
-pub(super) const fn sortable(number: i64) -> [u8; 8] {
+#[must_use]
+pub const fn sortable(number: i64) -> [u8; 8] {
     (number ^ i64::MIN).to_be_bytes()
 }
 
@@ -54,7 +55,9 @@ fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     bytes
 }
 
-pub(super) fn place(key: &Key) -> Place {
+/// The key of a row without its write time.
+#[must_use]
+pub fn place(key: &Key) -> Place {
     joined(&[
         &key.wheel().get().to_be_bytes(),
         &sortable(key.due.0),
@@ -65,23 +68,27 @@ pub(super) fn place(key: &Key) -> Place {
 }
 
 /// The key of one version of a row.
-pub(super) fn version(key: &Key, written: i64) -> Slice {
+#[must_use]
+pub fn version(key: &Key, written: i64) -> Slice {
     let bytes: [u8; VERSION_BYTES] = joined(&[&place(key), &sortable(!written)]);
     Slice::from(bytes)
 }
 
 /// Behind every version of a row.
-pub(super) fn behind(place: &Place) -> Vec<u8> {
+#[must_use]
+pub fn behind(place: &Place) -> Vec<u8> {
     [place.as_slice(), &[0xff; 9]].concat()
 }
 
 /// Before everything of a wheel that is due at `due` or later.
-pub(super) fn from_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+#[must_use]
+pub fn from_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
     [wheel.get().to_be_bytes().as_slice(), &sortable(due.0)].concat()
 }
 
 /// Before everything of a wheel that is due after `due`.
-pub(super) fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+#[must_use]
+pub fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
     match due.0.checked_add(1) {
         Some(next) => from_due(wheel, Millis(next)),
         None => after_wheel(wheel),
@@ -89,19 +96,22 @@ pub(super) fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
 }
 
 /// Behind everything of a wheel.
-pub(super) fn after_wheel(wheel: WheelNumber) -> Vec<u8> {
+#[must_use]
+pub fn after_wheel(wheel: WheelNumber) -> Vec<u8> {
     // Wheels are fewer than 4096.
     wheel.get().saturating_add(1).to_be_bytes().to_vec()
 }
 
 /// What the keys of a task's rows at one due time begin with.
-pub(super) fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
+#[must_use]
+pub fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
     let wheel = from_due(id.wheel(), due);
     [wheel.as_slice(), id.uuid().as_bytes()].concat()
 }
 
 /// Takes the key of a row apart: key and write time.
-pub(super) fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
+#[must_use]
+pub fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
     let (_wheel, rest) = bytes.split_first_chunk::<2>()?;
     let (due, rest) = rest.split_first_chunk::<8>()?;
     let (id, rest) = rest.split_first_chunk::<16>()?;
@@ -117,17 +127,23 @@ pub(super) fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
     Some((key, !unsortable(*written)))
 }
 
-pub(super) fn clock(wheel: WheelNumber) -> Slice {
+/// The key of a wheel's clock.
+#[must_use]
+pub fn clock(wheel: WheelNumber) -> Slice {
     let [high, low] = wheel.get().to_be_bytes();
     Slice::from([family::CLOCK, high, low])
 }
 
-pub(super) fn task(id: TaskId) -> Slice {
+/// The key of a task's row.
+#[must_use]
+pub fn task(id: TaskId) -> Slice {
     let bytes: [u8; 17] = joined(&[&[family::TASK], id.uuid().as_bytes()]);
     Slice::from(bytes)
 }
 
-pub(super) fn heartbeat(id: TaskId, attempt: u32) -> Slice {
+/// The key of an attempt's sign of life.
+#[must_use]
+pub fn heartbeat(id: TaskId, attempt: u32) -> Slice {
     let bytes: [u8; 21] = joined(&[
         &[family::HEARTBEAT],
         id.uuid().as_bytes(),
@@ -136,22 +152,28 @@ pub(super) fn heartbeat(id: TaskId, attempt: u32) -> Slice {
     Slice::from(bytes)
 }
 
-pub(super) fn body(id: TaskId) -> Slice {
+/// The key of a content that is kept apart.
+#[must_use]
+pub fn body(id: TaskId) -> Slice {
     Slice::from(id.uuid().as_bytes())
 }
 
 /// Before what was set aside at `at` or later.
-pub(super) fn parked_from(at: Millis) -> Vec<u8> {
+#[must_use]
+pub fn parked_from(at: Millis) -> Vec<u8> {
     [[family::PARKED].as_slice(), &sortable(at.0)].concat()
 }
 
-pub(super) fn parked(at: Millis, key: &Key) -> Slice {
+/// The key of something set aside.
+#[must_use]
+pub fn parked(at: Millis, key: &Key) -> Slice {
     let bytes: [u8; 9 + VERSION_BYTES] = joined(&[&parked_from(at), &place(key), &sortable(!0)]);
     Slice::from(bytes)
 }
 
 /// Takes the key of something set aside apart: when, and where it was.
-pub(super) fn parse_parked(bytes: &[u8]) -> Option<(Millis, Key)> {
+#[must_use]
+pub fn parse_parked(bytes: &[u8]) -> Option<(Millis, Key)> {
     let (at, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
     let (key, _) = parse_version(rest)?;
     Some((Millis(unsortable(*at)), key))

@@ -22,6 +22,9 @@
 //! of each key. A row that is overwritten keeps its old bytes until its tick is erased. Unlike with a distributed store no
 //! write arrives after its caller has given up for long, so nothing remembers what was erased.
 //!
+//! # The format
+//! What lies on the disk is public ([`key`], [`value`], [`journal`]): golden files hold it, and tests read it damaged.
+//!
 //! # Left to others
 //! `queue/` in the same directory; what to do at a start about messages that were lost with the process
 //! ([`Underway`](super::Underway) lists what a recovery needs).
@@ -30,8 +33,8 @@ mod act;
 mod database;
 mod directory;
 mod group;
-mod journal;
-mod key;
+pub mod journal;
+pub mod key;
 mod pen;
 mod read;
 mod shared;
@@ -39,7 +42,7 @@ mod space;
 mod sweep;
 mod tasks;
 mod underway;
-mod value;
+pub mod value;
 mod wheel;
 mod writer;
 

@@ -30,7 +30,7 @@ mod has {
 }
 
 /// The end of what never expires.
-pub(super) const NEVER: Millis = Millis(i64::MAX);
+pub const NEVER: Millis = Millis(i64::MAX);
 
 /// Reads numbers from the front of bytes.
 struct Head<'a>(&'a [u8]);
@@ -64,7 +64,8 @@ impl Head<'_> {
 }
 
 /// Returns what a row of the wheel holds.
-pub(super) fn entry(entry: &Entry, spec: Bytes) -> Slice {
+#[must_use]
+pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
     let columns = EntryColumns::with_spec(entry, spec);
     let spec = columns.spec.unwrap_or_default();
     let mut bytes = Vec::with_capacity(32 + spec.len());
@@ -91,7 +92,10 @@ pub(super) fn entry(entry: &Entry, spec: Bytes) -> Slice {
 }
 
 /// Reads a row of the wheel.
-pub(super) fn parse_entry(key: Key, written: i64, value: &[u8]) -> Result<Entry, Unreadable> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_entry(key: Key, written: i64, value: &[u8]) -> Result<Entry, Unreadable> {
     let unreadable = |reason: &str| Unreadable {
         reason: reason.to_owned(),
         raw: Bytes::copy_from_slice(value),
@@ -127,7 +131,8 @@ fn entry_columns(value: &[u8]) -> Option<EntryColumns> {
 }
 
 /// Returns what is kept of a clock.
-pub(super) fn clock(row: &ClockRow) -> Slice {
+#[must_use]
+pub fn clock(row: &ClockRow) -> Slice {
     let mut bytes = Vec::with_capacity(80);
     bytes.extend(row.version.to_be_bytes());
     for number in [
@@ -145,7 +150,10 @@ pub(super) fn clock(row: &ClockRow) -> Slice {
 }
 
 /// Reads a clock.
-pub(super) fn parse_clock(value: &[u8]) -> Result<ClockRow, Undecodable> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_clock(value: &[u8]) -> Result<ClockRow, Undecodable> {
     let mut head = Head(value);
     ClockColumns {
         version: head.long(),
@@ -161,17 +169,20 @@ pub(super) fn parse_clock(value: &[u8]) -> Result<ClockRow, Undecodable> {
 }
 
 /// Returns when something expires.
-pub(super) fn expires(value: &[u8]) -> Option<Millis> {
+#[must_use]
+pub fn expires(value: &[u8]) -> Option<Millis> {
     Head(value).long().map(Millis)
 }
 
 /// Tells whether something is still there.
-pub(super) fn is_live(value: &[u8], now: Millis) -> bool {
+#[must_use]
+pub fn is_live(value: &[u8], now: Millis) -> bool {
     expires(value).is_some_and(|at| at > now)
 }
 
 /// Returns what is kept of a task: what conditions look at first.
-pub(super) fn task(row: &TaskRow, expires: Millis) -> Slice {
+#[must_use]
+pub fn task(row: &TaskRow, expires: Millis) -> Slice {
     let columns = TaskColumns::of(row);
     let detail = columns.detail.unwrap_or_default();
     let mut bytes = Vec::with_capacity(64 + detail.len());
@@ -189,7 +200,10 @@ pub(super) fn task(row: &TaskRow, expires: Millis) -> Slice {
 }
 
 /// Reads a task.
-pub(super) fn parse_task(id: TaskId, value: &[u8]) -> Result<TaskRow, Undecodable> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_task(id: TaskId, value: &[u8]) -> Result<TaskRow, Undecodable> {
     let mut head = Head(value);
     let _expires = head.long();
     let columns = TaskColumns {
@@ -207,7 +221,10 @@ pub(super) fn parse_task(id: TaskId, value: &[u8]) -> Result<TaskRow, Undecodabl
 }
 
 /// Reads what conditions look at: who wrote the row, and what is expected of it.
-pub(super) fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
     let mut head = Head(value);
     let _expires = head.long();
     let nonce = head.uuid().ok_or(Undecodable::Missing("nonce"))?;
@@ -225,27 +242,31 @@ pub(super) fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
 }
 
 /// Returns what is kept of something whose newest version wins: end, time of the write, content.
-pub(super) fn newest(expires: Millis, written: i64, content: &[u8]) -> Slice {
+#[must_use]
+pub fn newest(expires: Millis, written: i64, content: &[u8]) -> Slice {
     let (expires, written) = (expires.0.to_be_bytes(), written.to_be_bytes());
     Slice::from([expires.as_slice(), written.as_slice(), content].concat())
 }
 
 /// Returns the time of the write.
-pub(super) fn parse_written(value: &[u8]) -> Option<i64> {
+#[must_use]
+pub fn parse_written(value: &[u8]) -> Option<i64> {
     let mut head = Head(value);
     head.long()?;
     head.long()
 }
 
 /// Reads the content behind the time of the write.
-pub(super) fn parse_newest(value: &[u8]) -> Option<(i64, Bytes)> {
+#[must_use]
+pub fn parse_newest(value: &[u8]) -> Option<(i64, Bytes)> {
     let mut head = Head(value);
     head.long()?;
     Some((head.long()?, head.rest()))
 }
 
 /// Returns what is kept of a sign of life.
-pub(super) fn heartbeat(heartbeat: &Heartbeat, expires: Millis) -> Slice {
+#[must_use]
+pub fn heartbeat(heartbeat: &Heartbeat, expires: Millis) -> Slice {
     let progress = heartbeat.progress.as_deref();
     let content = [
         &[u8::from(progress.is_some())],
@@ -256,7 +277,8 @@ pub(super) fn heartbeat(heartbeat: &Heartbeat, expires: Millis) -> Slice {
 }
 
 /// Reads a sign of life.
-pub(super) fn parse_heartbeat(id: TaskId, attempt: u32, value: &[u8]) -> Option<Heartbeat> {
+#[must_use]
+pub fn parse_heartbeat(id: TaskId, attempt: u32, value: &[u8]) -> Option<Heartbeat> {
     let (at, mut content) = parse_newest(value)?;
     let flag = (!content.is_empty()).then(|| content.split_to(1))?;
     Some(Heartbeat {
@@ -268,19 +290,22 @@ pub(super) fn parse_heartbeat(id: TaskId, attempt: u32, value: &[u8]) -> Option<
 }
 
 /// Returns what is kept of a content.
-pub(super) fn body(content: &crate::model::task::Content, written: i64, expires: Millis) -> Slice {
+#[must_use]
+pub fn body(content: &crate::model::task::Content, written: i64, expires: Millis) -> Slice {
     newest(expires, written, &schema::encode_content(content))
 }
 
 /// Returns what is kept of something set aside.
-pub(super) fn parked(parked: &Parked) -> Slice {
+#[must_use]
+pub fn parked(parked: &Parked) -> Slice {
     let reason = parked.reason.as_bytes();
     let length = u32::try_from(reason.len()).unwrap_or(u32::MAX);
     Slice::from([&length.to_be_bytes(), reason, &parked.raw].concat())
 }
 
 /// Reads something set aside.
-pub(super) fn parse_parked(at: Millis, key: Key, value: &[u8]) -> Option<Parked> {
+#[must_use]
+pub fn parse_parked(at: Millis, key: Key, value: &[u8]) -> Option<Parked> {
     let mut head = Head(value);
     let length = usize::try_from(head.int()?).ok()?;
     let (reason, raw) = head.0.split_at_checked(length)?;

@@ -69,7 +69,7 @@ pub(super) enum Worker {
 }
 
 /// Someone reschedules.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Changer {
     Idle,
     /// Has put the entry of this write.
@@ -88,7 +88,7 @@ pub(super) struct State {
     /// Messages in the queue, in order.
     pub(super) messages: Vec<Ticket>,
     pub(super) workers: [Worker; 2],
-    pub(super) changer: Changer,
+    pub(super) changers: [Changer; 2],
     /// A claim that timed out and may still be applied.
     pub(super) late: Option<Write>,
     pub(super) faults: u8,

@@ -1,4 +1,4 @@
-//! What the model of the clock is made of: the row in the store, the copies of one entry, two nodes, a registrar.
+//! What the model of the clock is made of: the row in the store, the copies of two tasks, two nodes, a registrar.
 
 use std::time::Duration;
 
@@ -11,36 +11,62 @@ use tickwheel::model::{
 };
 use uuid::Uuid;
 
-/// Slots that can matter while at most two ticks end.
-pub(super) const SLOTS: usize = 3;
+/// Ticks that can matter while at most three end.
+pub(super) const TICKS: usize = 4;
+
+/// The task that is registered, cancelled, lost if anything is.
+pub(super) const LATE: usize = 0;
+
+/// A task that was registered long ago and lies in one of the ticks.
+pub(super) const EARLY: usize = 1;
 
 /// The wheel begins here: long after every lease of the model, which all ended at the epoch.
 pub(super) const BEGIN: Tick = Tick(1000);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The row of the task in one slot.
+/// The row of a task in one tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Copy {
     None,
     /// Sent; not yet to be seen by a read.
     InFlight,
     Visible,
+    /// Seen as it was; a mark that overwrites it is on its way.
+    MarkInFlight,
+    /// Overwritten: it does not act any more.
+    Marked,
     /// Durable, and behind a tombstone that is newer.
     Shadowed,
     /// A tombstone and nothing else.
     Erased,
 }
 
+impl Copy {
+    /// Tells whether a reader finds an entry that acts.
+    pub(super) const fn acts(self) -> bool {
+        matches!(self, Self::Visible | Self::MarkInFlight)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Registrar {
     /// About to write, or to write again.
     Idle,
-    /// Has sent the entry for a slot; the hand as it was then.
+    /// Has sent the entry for a tick; the hand as it was then.
     Writing(i64, Tick),
     /// Knows that it is durable.
     Durable(i64, Tick),
-    Acknowledged,
+    /// It lies in this tick and nowhere else.
+    Acknowledged(i64),
+    /// Acknowledged, and kept in memory to be fired from there; its durable record lies in this tick.
+    Near(i64),
+    /// Someone cancels: has sent the mark that overwrites the entry.
+    Cancelling(i64),
+    /// The mark is durable.
+    CancelDurable(i64),
+    /// The client was told that the task is cancelled.
+    Cancelled,
 }
 
 /// One unbroken ownership, as far as the node knows.
@@ -51,8 +77,8 @@ pub(super) struct Term {
     /// Next tick to read, and what of it is behind the position that the term began with.
     pub(super) cursor: Tick,
     pub(super) behind: Position,
-    /// What it has read and not published.
-    pub(super) held: Vec<Number>,
+    /// What it has read and not published: number, task, tick.
+    pub(super) held: Vec<(Number, u8, i64)>,
     pub(super) erased: Tick,
 }
 
@@ -68,9 +94,17 @@ pub(super) struct Node {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct State {
     pub(super) clock: ClockRow,
-    pub(super) copies: [Copy; SLOTS],
-    pub(super) published: bool,
+    pub(super) copies: [[Copy; TICKS]; 2],
+    pub(super) published: [bool; 2],
+    /// Something was published whose tick had not been opened.
+    pub(super) too_early: bool,
+    /// The early task has not been put anywhere yet.
+    pub(super) unplaced: bool,
     pub(super) registrar: Registrar,
+    /// The late task lies further on than it was written first: it may be published from both places.
+    pub(super) moved: bool,
+    /// Cancellations that may still be asked for.
+    pub(super) cancels: u8,
     pub(super) nodes: [Node; 2],
     /// A swap that timed out and may still be applied.
     pub(super) late: Option<ClockRow>,
@@ -78,7 +112,8 @@ pub(super) struct State {
 
 pub(super) fn rules() -> Rules {
     Rules {
-        shape: Shape::new(1, TickLength::new(SECOND).unwrap(), 64).unwrap(),
+        // Two slots: a tick shares its partition with the tick two later.
+        shape: Shape::new(1, TickLength::new(SECOND).unwrap(), 2).unwrap(),
         look_ahead: 0,
         lease: SECOND * 5,
         grace: SECOND * 3,
@@ -95,14 +130,14 @@ pub(super) fn node_id(node: usize) -> NodeId {
     NodeId(Uuid::from_u128(node as u128 + 1))
 }
 
-/// The tick of a slot: slots count from 1.
-pub(super) fn tick_of(slot: i64) -> Tick {
-    BEGIN.plus(slot)
+/// The tick of the model's number: they count from 1.
+pub(super) fn tick_of(number: i64) -> Tick {
+    BEGIN.plus(number)
 }
 
-/// Where the entry lies in a slot: in the middle of its tick.
-pub(super) fn position(slot: i64) -> Position {
-    let due = Millis(tick().end_of(tick_of(slot)).0 - 500);
+/// Where the entry of a task lies in a tick: in the middle, the early task before the late one.
+pub(super) fn position(task: usize, number: i64) -> Position {
+    let due = Millis(tick().end_of(tick_of(number)).0 - 500 - task as i64 * 100);
     Position {
         due,
         id: TaskId::new(due, WheelNumber::new(0).unwrap(), 0),
@@ -206,11 +241,18 @@ impl State {
         }
     }
 
-    pub(super) fn copy(&mut self, slot: i64) -> &mut Copy {
-        &mut self.copies[usize::try_from(slot - 1).unwrap()]
+    pub(super) fn copy(&mut self, task: usize, number: i64) -> &mut Copy {
+        &mut self.copies[task][usize::try_from(number - 1).unwrap()]
     }
 
-    pub(super) fn copy_at(&self, slot: i64) -> Copy {
-        self.copies[usize::try_from(slot - 1).unwrap()]
+    pub(super) fn copy_at(&self, task: usize, number: i64) -> Copy {
+        self.copies[task][usize::try_from(number - 1).unwrap()]
+    }
+
+    /// Tells whether an entry of the task that acts lies ahead of `fired`.
+    pub(super) fn is_ahead(&self, task: usize) -> bool {
+        (1..=TICKS as i64).any(|number| {
+            self.copy_at(task, number).acts() && position(task, number) > self.clock.fired
+        })
     }
 }

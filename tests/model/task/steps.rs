@@ -6,27 +6,19 @@ use tickwheel::model::{
 };
 
 use super::{
-    super::search::Step,
+    super::search::Steps,
     Flaw, Task,
     world::{
         Changer, MESSAGES_MAX, State, Ticket, Worker, Write, asked, due, early, fired, looked,
     },
 };
 
-/// Collects the states behind one.
-pub(super) struct Steps<'a> {
-    pub(super) from: &'a State,
-    pub(super) next: &'a mut Vec<(Step, State)>,
+/// A step that is a fault, while there are faults left.
+pub(super) trait Faults {
+    fn fault(&mut self, name: &'static str, who: i64, change: impl FnOnce(&mut State));
 }
 
-impl Steps<'_> {
-    pub(super) fn add(&mut self, name: &'static str, who: i64, change: impl FnOnce(&mut State)) {
-        let mut state = self.from.clone();
-        change(&mut state);
-        self.next.push((Step(name, who), state));
-    }
-
-    /// A step that is a fault.
+impl Faults for Steps<'_, State> {
     fn fault(&mut self, name: &'static str, who: i64, change: impl FnOnce(&mut State)) {
         if self.from.faults > 0 {
             self.add(name, who, |s| {
@@ -49,7 +41,7 @@ const fn claim(ticket: Ticket) -> Event {
 
 impl Task {
     /// Due entries come up; the first of a generation has its look written before it is published.
-    pub(super) fn entries(&self, steps: &mut Steps<'_>) {
+    pub(super) fn entries(&self, steps: &mut Steps<'_, State>) {
         if steps.from.messages.len() >= MESSAGES_MAX {
             return;
         }
@@ -88,7 +80,7 @@ impl Task {
     }
 
     /// Looks: read, then act on what was read.
-    pub(super) fn looks(&self, steps: &mut Steps<'_>) {
+    pub(super) fn looks(&self, steps: &mut Steps<'_, State>) {
         let from = steps.from;
         let Some(read) = from.read else {
             if from.looks > 0 {
@@ -124,7 +116,7 @@ impl Task {
         }
     }
 
-    fn act(&self, decision: Decision, steps: &mut Steps<'_>) {
+    fn act(&self, decision: Decision, steps: &mut Steps<'_, State>) {
         match decision {
             Decision::Drop | Decision::EndSteps => steps.add("look is dropped", 0, |s| {
                 s.looks -= 1;
@@ -154,7 +146,7 @@ impl Task {
     }
 
     /// A look moves the task to its end, or finds that it has moved on and looks again.
-    fn end(&self, event: Event, steps: &mut Steps<'_>) {
+    fn end(&self, event: Event, steps: &mut Steps<'_, State>) {
         let row = steps.from.row;
         let live = row.is_some_and(|row| steps.from.is_live(&row)) && self.flaw != Flaw::RunsOn;
         let now = if live { early(row) } else { due(row) };
@@ -168,7 +160,7 @@ impl Task {
         }
     }
 
-    pub(super) fn worker(&self, at: usize, steps: &mut Steps<'_>) {
+    pub(super) fn worker(&self, at: usize, steps: &mut Steps<'_, State>) {
         let (from, who) = (steps.from, at as i64);
         match from.workers[at] {
             Worker::Idle => {
@@ -212,7 +204,7 @@ impl Task {
     }
 
     /// Reads the row and decides on the claim. Who loses the race against another write decides again.
-    fn decide_claim(&self, at: usize, ticket: Ticket, steps: &mut Steps<'_>) {
+    fn decide_claim(&self, at: usize, ticket: Ticket, steps: &mut Steps<'_, State>) {
         let (row, who) = (steps.from.row, at as i64);
         if steps.from.attempt() >= self.attempts {
             // The model ends here: what it would do with more attempts it has done with these.
@@ -252,7 +244,7 @@ impl Task {
         }
     }
 
-    fn write_claim(&self, at: usize, ticket: Ticket, write: Write, steps: &mut Steps<'_>) {
+    fn write_claim(&self, at: usize, ticket: Ticket, write: Write, steps: &mut Steps<'_, State>) {
         let (who, attempt) = (at as i64, write.to.attempt);
         if self.flaw == Flaw::ClaimIsUnconditional {
             steps.add("claim", who, |s| {
@@ -286,7 +278,7 @@ impl Task {
     }
 
     /// Reports how an attempt ended, from a worker that may have been stopped meanwhile.
-    fn settle(&self, at: usize, attempt: u32, steps: &mut Steps<'_>) {
+    fn settle(&self, at: usize, attempt: u32, steps: &mut Steps<'_, State>) {
         let (row, who) = (steps.from.row, at as i64);
         let reported = if self.flaw == Flaw::SettleIgnoresAttempt {
             steps.from.attempt()
@@ -333,18 +325,22 @@ impl Task {
         }
     }
 
-    /// Someone cancels, or puts the entry of a new start and then moves the row.
-    pub(super) fn change(&self, steps: &mut Steps<'_>) {
+    /// Someone cancels, or puts the entry of a new start and then moves the row. Two may do that at once.
+    pub(super) fn change(&self, steps: &mut Steps<'_, State>) {
         let row = steps.from.row;
-        if let Changer::Put(write) = steps.from.changer {
-            steps.fault("changer crashes", 0, |s| s.changer = Changer::Idle);
+        for at in 0..2 {
+            let Changer::Put(write) = steps.from.changers[at] else {
+                continue;
+            };
+            let who = at as i64;
+            steps.fault("changer crashes", who, |s| s.changers[at] = Changer::Idle);
             if steps.from.clone().write(write) {
-                steps.add("rescheduled", 0, |s| {
+                steps.add("rescheduled", who, |s| {
                     assert!(s.write(write));
-                    s.changer = Changer::Idle;
+                    s.changers[at] = Changer::Idle;
                 });
             } else {
-                steps.add("not rescheduled", 0, |s| s.changer = Changer::Idle);
+                steps.add("not rescheduled", who, |s| s.changers[at] = Changer::Idle);
             }
         }
         if steps.from.changes == 0 {
@@ -356,13 +352,13 @@ impl Task {
                 s.changes -= 1;
             });
         }
+        // They are alike: the one that is idle begins.
+        let idle = (0..2).find(|at| steps.from.changers[*at] == Changer::Idle);
         let start = due(row);
-        if let Ok(write) = asked(row, Event::Reschedule { start }, start)
-            && steps.from.changer == Changer::Idle
-        {
-            steps.add("reschedule", 0, |s| {
+        if let (Ok(write), Some(at)) = (asked(row, Event::Reschedule { start }, start), idle) {
+            steps.add("reschedule", at as i64, |s| {
                 s.changes -= 1;
-                s.changer = Changer::Put(write);
+                s.changers[at] = Changer::Put(write);
                 s.add_due(Ticket {
                     generation: write.to.generation,
                     expected_attempt: write.to.attempt,

@@ -1,0 +1,30 @@
+//! Every decoder of bytes from outside, given valid samples that were damaged: none panics, none takes memory out of
+//! proportion, and what one accepts is written and read again as the same.
+//!
+//! An ordinary run has a fixed seed and a few seconds a target; `make fuzz MINUTES=10` goes on from a random seed, which it
+//! prints. An input that breaks a rule is kept under `tests/fuzz/corpus/` and tried first from then on.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a test that fails may say so by panicking"
+)]
+
+#[path = "fuzz/config.rs"]
+mod config;
+#[path = "fuzz/disk.rs"]
+mod disk;
+#[path = "fuzz/http.rs"]
+mod http;
+#[path = "fuzz/mutate.rs"]
+mod mutate;
+#[path = "fuzz/requests.rs"]
+mod requests;
+#[path = "fuzz/rows.rs"]
+mod rows;
+#[path = "fuzz/run.rs"]
+mod run;
+#[path = "fuzz/samples.rs"]
+mod samples;

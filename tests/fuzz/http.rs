@@ -1,0 +1,165 @@
+//! Requests to the whole API of a node: none is answered with 500, every refusal is a problem document.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    http::{Request, StatusCode, header},
+};
+use tickwheel::{
+    flow::{
+        context::{Context, Settings},
+        node::Node,
+    },
+    http::{Options, router},
+    model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
+    queue::memory::{Keep, MemoryQueue},
+    store::memory::MemoryStore,
+    time_source::TimeSource,
+};
+use tokio::runtime::{Builder, Runtime};
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
+
+use super::{
+    requests::{RECORD, REQUEST, WORDS},
+    run::Target,
+    samples::{START, id},
+};
+
+/// After so many requests a new node takes over, so that what was accepted does not pile up.
+const REQUESTS_MAX: u32 = 5000;
+
+/// A node in virtual time, on the store and the queue in memory.
+struct Site {
+    runtime: Runtime,
+    router: Router,
+    _node: Node,
+    left: u32,
+}
+
+impl Site {
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let guard = runtime.enter();
+        let time = TimeSource::simulated(START, 1);
+        let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 1000).unwrap();
+        let queue = MemoryQueue::new(time.clone(), 4, Keep::UntilHandled).handle();
+        let context = Context {
+            me: NodeId(time.random_uuid()),
+            name: "node".to_owned(),
+            address: String::new(),
+            store: MemoryStore::new(shape, time.clone()).handle(),
+            underway: None,
+            publisher: Arc::new(queue.clone()),
+            subscriptions: Some(Arc::new(queue)),
+            time: time.clone(),
+            rules: Rules {
+                shape,
+                look_ahead: 2,
+                lease: Duration::from_secs(5),
+                grace: Duration::from_secs(3),
+                skew_max: Duration::from_secs(1),
+                stall_max: Duration::from_secs(15),
+            },
+            settings: Settings::default(),
+        };
+        let node = Node::start(context, Duration::from_secs(3));
+        let router = router(node.service(), Options::new(time, CancellationToken::new()));
+        drop(guard);
+        Self {
+            runtime,
+            router,
+            _node: node,
+            left: REQUESTS_MAX,
+        }
+    }
+
+    /// Sends what the text says: method and path in its first line, the body behind it. None when that is no request.
+    fn answer(&self, bytes: &[u8]) -> Option<(StatusCode, String, Vec<u8>)> {
+        let end = bytes.iter().position(|byte| *byte == b'\n')?;
+        let line = std::str::from_utf8(&bytes[..end]).ok()?;
+        let (method, path) = line.split_once(' ')?;
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Body::from(bytes[end + 1..].to_vec()))
+            .ok()?;
+        self.runtime.block_on(async {
+            let response = self.router.clone().oneshot(request).await.unwrap();
+            let (parts, body) = response.into_parts();
+            let kind = parts.headers.get(header::CONTENT_TYPE);
+            let kind = kind.map_or_else(String::new, |kind| kind.to_str().unwrap().to_owned());
+            let body = to_bytes(body, usize::MAX).await.unwrap();
+            Some((parts.status, kind, body.to_vec()))
+        })
+    }
+}
+
+fn samples() -> Vec<Vec<u8>> {
+    let id = id();
+    let item = format!(r#"{{"id":"{id}","attempt":1"#);
+    let calls = [
+        format!("POST /v1/tasks\n{REQUEST}"),
+        format!("POST /v1/tasks\n{RECORD}"),
+        format!("POST /v1/tasks:batchCreate\n{{\"tasks\":[{REQUEST},{RECORD}]}}"),
+        format!("GET /v1/tasks/{id}?view=FULL&wait=1s\n"),
+        format!("POST /v1/tasks/{id}/cancel\n{{}}"),
+        format!("POST /v1/tasks/{id}/reschedule\n{{\"delay\":\"5s\"}}"),
+        format!("POST /v1/tasks/{id}/run\n{{}}"),
+        "GET /v1/tasks?callback=c&state=scheduled&start_time_from=2030-01-01T00:00:00Z&page_size=10\n".to_owned(),
+        "POST /v1/worker/poll\n{\"worker\":\"w\",\"callbacks\":[\"c\"],\"max_tasks\":2,\"wait\":\"1s\"}".to_owned(),
+        "POST /v1/worker/leave\n{\"worker\":\"w\"}".to_owned(),
+        "POST /v1/worker/subscribe\n{\"worker\":\"w\",\"callbacks\":[\"c\"]}".to_owned(),
+        format!(
+            "POST /v1/worker/claim\n{{\"worker\":\"w\",\"messages\":[{{\"id\":\"{id}\",\"generation\":0,\"expected_attempt\":0}}]}}"
+        ),
+        format!("POST /v1/worker/heartbeat\n{{\"worker\":\"w\",\"tasks\":[{item},\"progress\":[1]}}]}}"),
+        format!(
+            "POST /v1/worker/settle\n{{\"worker\":\"w\",\"tasks\":[{item},\"outcome\":\"succeeded\",\"result\":1}}]}}"
+        ),
+        "GET /v1/stats\n".to_owned(),
+    ];
+    calls.map(String::into_bytes).to_vec()
+}
+
+#[test]
+fn requests() {
+    let target = Target {
+        name: "http",
+        samples: samples(),
+        words: &[
+            &WORDS[..],
+            &["%00", "%", "?", "&", "//", "../", "page_token=", "\r\n"],
+        ]
+        .concat(),
+        // The node's own work in the time that a request waits is counted, too.
+        bytes_max: (4 * 1024 * 1024, 128),
+        seconds: 8,
+    };
+    let mut site = Site::new();
+    target.run(|bytes| {
+        site.left -= 1;
+        if site.left == 0 {
+            site = Site::new();
+        }
+        let Some((status, kind, body)) = site.answer(bytes) else {
+            return false;
+        };
+        let shown = String::from_utf8_lossy(&body);
+        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{shown}");
+        let refused = status.is_client_error() || status.is_server_error();
+        assert!(
+            !refused || kind == "application/problem+json",
+            "{status} {kind}: {shown}"
+        );
+        // A task that does not exist is an answer as good as any.
+        !refused || status == StatusCode::NOT_FOUND
+    });
+}

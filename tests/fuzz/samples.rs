@@ -1,0 +1,126 @@
+//! Valid things to damage: tasks of both kinds, with everything and with the least.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tickwheel::model::{
+    backoff::{Backoff, Jitter},
+    clock::{ClockRow, Position},
+    entry::{DoneReason, Entry},
+    ids::{NodeId, TaskId},
+    state::{Detail, State, TaskRow},
+    task::{Body, Content, Priority, Spec, Target},
+    time::{Millis, Tick},
+    wheel::WheelNumber,
+};
+use uuid::Uuid;
+
+pub(crate) const START: Millis = Millis(1_893_456_000_250);
+
+pub(crate) fn id() -> TaskId {
+    TaskId::new(START, WheelNumber::new(513).unwrap(), 0x0123_4567_89ab_cdef)
+}
+
+pub(crate) fn content() -> Content {
+    Content {
+        payload: Bytes::from_static(b"{\"to\":\"Z\xc3\xbcrich\"}"),
+        content_type: "application/json".to_owned(),
+        record_key: Some(Bytes::from_static(b"customer-7")),
+        record_headers: vec![
+            ("first".to_owned(), Bytes::from_static(b"1")),
+            ("empty".to_owned(), Bytes::new()),
+        ],
+        labels: vec![("team".to_owned(), "billing".to_owned())],
+        trace_parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+    }
+}
+
+/// A spec of each kind.
+pub(crate) fn specs() -> Vec<Spec> {
+    let full = Spec {
+        target: Target::Callback {
+            name: "send-email".to_owned(),
+        },
+        collection: "password-reset".to_owned(),
+        priority: Priority::High,
+        max_attempts: 7,
+        backoff: Backoff {
+            initial: Duration::from_millis(1500),
+            factor_milli: 3000,
+            max: Duration::from_secs(3600),
+            jitter: Jitter::None,
+        },
+        claim_timeout: Duration::from_secs(90),
+        heartbeat_timeout: Duration::from_secs(45),
+        expire_after: Some(Duration::from_secs(86_400)),
+        retention: Duration::from_secs(604_800),
+        create_time: Millis(1_893_455_000_000),
+        body: Body::Inline(content()),
+    };
+    let kafka = Spec {
+        target: Target::Kafka {
+            topic: "orders.due".to_owned(),
+            partition: Some(3),
+        },
+        expire_after: None,
+        ..full.clone()
+    };
+    let apart = Spec {
+        body: Body::Apart { bytes: 70_000 },
+        ..full.clone()
+    };
+    vec![full, kafka, apart]
+}
+
+/// An entry of each kind.
+pub(crate) fn entries() -> Vec<Entry> {
+    let spec = Arc::new(specs().remove(0));
+    let due = Entry::due(id(), 2, 3, START, Arc::clone(&spec), 77);
+    let moved = DoneReason::Moved { to: START };
+    vec![
+        due.clone().first_of_generation(),
+        Entry::look(id(), 2, START, Some(START), START, Arc::clone(&spec), 78),
+        Entry::look(id(), 0, START, None, START, spec, 79),
+        due.marked_done(DoneReason::Cancelled, START, 80),
+        due.marked_done(moved, START, 82),
+    ]
+}
+
+pub(crate) fn row() -> TaskRow {
+    TaskRow {
+        id: id(),
+        state: State::Retrying,
+        generation: 2,
+        attempt: 3,
+        tries: 1,
+        next: Millis(START.0 + 1000),
+        last: Millis(START.0 + 9000),
+        cancel_requested: true,
+        nonce: Uuid::from_u128(0x1234_5678_9abc_def0_1234_5678_9abc_def0),
+        detail: Detail {
+            spec: Arc::new(specs().remove(0)),
+            start: START,
+            fire_time: Some(START),
+            claim_time: Some(Millis(START.0 + 1)),
+            end_time: Some(Millis(START.0 + 2)),
+            worker: "w-1".to_owned(),
+            result: Some(Bytes::from_static(b"{\"ok\":1}")),
+            error: Some("no route".to_owned()),
+        },
+    }
+}
+
+pub(crate) fn clock() -> ClockRow {
+    ClockRow {
+        version: 41,
+        opened: Tick(1_893_456_003),
+        fired: Position {
+            due: START,
+            id: id(),
+        },
+        erased: Tick(1_893_455_000),
+        owner: NodeId(Uuid::from_u128(7)),
+        lease_until: Millis(START.0 + 5000),
+        wall: START,
+    }
+}
