@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 use crate::golden::{START, full, id};
 
-fn entries() -> Vec<(&'static str, Entry)> {
+pub(crate) fn entries() -> Vec<(&'static str, Entry)> {
     let spec = Arc::new(full().0);
     let due = Entry::due(id(), 2, 3, START, Arc::clone(&spec), 77);
     let spilled = Entry {
@@ -54,7 +54,7 @@ fn entries() -> Vec<(&'static str, Entry)> {
     ]
 }
 
-fn task() -> TaskRow {
+pub(crate) fn task() -> TaskRow {
     TaskRow {
         id: id(),
         state: State::Retrying,
@@ -78,7 +78,7 @@ fn task() -> TaskRow {
     }
 }
 
-fn clock() -> ClockRow {
+pub(crate) fn clock() -> ClockRow {
     ClockRow {
         version: 41,
         opened: Tick(1_893_456_003),

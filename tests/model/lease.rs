@@ -132,9 +132,9 @@ impl Lease {
         let attempts = 3;
         Self {
             flaw,
-            seconds: if whole() { 14 } else { 10 },
+            seconds: if whole() { 16 } else { 10 },
             ahead: MARGIN,
-            heartbeats: if whole() { 3 } else { 2 },
+            heartbeats: if whole() { 4 } else { 2 },
             attempts,
             spec: Arc::new(Spec {
                 target: Target::Callback {
