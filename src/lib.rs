@@ -4,6 +4,7 @@ pub mod app;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod flaw;
 pub mod flow;
 pub mod http;
 pub mod limits;

@@ -5,7 +5,7 @@
 //! those that wait. Between two calls either nobody waits for a callback, or nothing of it is ready.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -59,7 +59,8 @@ struct Feed {
 #[derive(Debug, Default)]
 struct State {
     polls: BTreeMap<Place, Poll>,
-    feeds: HashMap<String, Feed>,
+    /// Ordered, so that a stop wakes them in the same order in every simulated run.
+    feeds: BTreeMap<String, Feed>,
     last: Place,
     /// Messages in all buffers, as last counted.
     buffered: usize,

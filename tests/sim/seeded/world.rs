@@ -1,0 +1,269 @@
+//! The world of a run: the store, the queue and the network that all processes share, and the weather over them.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tickwheel::{
+    flow::{context::{Context, Settings}, node::Node, service::Service},
+    model::{
+        clock::Rules,
+        ids::NodeId,
+        time::{Millis, TickLength},
+        wheel::Shape,
+    },
+    queue::memory::{Keep, MemoryQueue},
+    store::memory::{Call, Fate, MemoryStore},
+    time_source::TimeSource,
+};
+
+use super::{
+    chance::Chance,
+    draw::LANES,
+    history::History,
+    plan::Plan,
+    process::Process,
+    queue::ProcesssQueue,
+    store::NodesStore,
+    trace::Trace,
+};
+use crate::world::EPOCH;
+
+/// The topic of the users' own records.
+pub(crate) const TOPIC: &str = "users";
+
+/// The callback of all tasks.
+pub(crate) const CALLBACK: &str = "work";
+
+/// What is wrong at the moment.
+#[derive(Debug, Default)]
+pub(crate) struct Weather {
+    /// Reasons why the store does not answer: all nodes, or one.
+    pub(crate) store_away: usize,
+    pub(crate) store_away_from: Vec<usize>,
+    /// So many of a hundred operations of a node go wrong.
+    pub(crate) unruly: Vec<u64>,
+    pub(crate) slow: [u64; LANES.len()],
+    pub(crate) queue_away: usize,
+    pub(crate) api: u64,
+    /// The error of each node's wall clock.
+    pub(crate) errors: Vec<i64>,
+}
+
+/// A running node.
+pub(crate) struct Life {
+    pub(crate) process: Arc<Process>,
+    pub(crate) service: Arc<Service>,
+    /// None once it is being stopped.
+    pub(crate) node: Option<Node>,
+}
+
+/// The world of a run.
+pub(crate) struct Sim {
+    pub(crate) seed: u64,
+    pub(crate) latency_ms: u64,
+    pub(crate) time: TimeSource,
+    pub(crate) queue: MemoryQueue,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) rules: Rules,
+    settings: Settings,
+    trace: Mutex<Trace>,
+    history: Mutex<History>,
+    weather: Mutex<Weather>,
+    lives: Mutex<Vec<Option<Life>>>,
+    births: Mutex<u64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Sim {
+    pub(crate) fn new(plan: &Plan, keep_trace: bool) -> Arc<Self> {
+        let tick = TickLength::new(Duration::from_millis(plan.tick_ms)).expect("a tick");
+        let shape = Shape::new(plan.wheels, tick, plan.slots).expect("a shape");
+        let time = TimeSource::simulated(EPOCH, plan.seed);
+        let mut chance = Chance::new(plan.seed, 2);
+        let skew = |_| {
+            let span = chance.below(2 * plan.skew_ms + 1).cast_signed();
+            span - plan.skew_ms.cast_signed()
+        };
+        let errors: Vec<i64> = (0..plan.nodes.len()).map(skew).collect();
+        let queue = MemoryQueue::new(time.clone(), plan.partitions, Keep::Everything);
+        queue.create_topic(TOPIC, None);
+        let mut history = History::default();
+        history.clock_errors.extend(errors.iter().enumerate().map(|(node, error)| (0, node, *error)));
+        Arc::new(Self {
+            seed: plan.seed,
+            latency_ms: plan.latency_ms,
+            store: MemoryStore::new(shape, time.clone()),
+            queue,
+            rules: Rules {
+                shape,
+                look_ahead: 2,
+                lease: Duration::from_secs(5),
+                grace: Duration::from_secs(3),
+                skew_max: Duration::from_secs(1),
+                stall_max: Duration::from_secs(15),
+            },
+            settings: Settings {
+                erase_delay: Duration::from_secs(4),
+                page_rows_max: plan.page_rows,
+                ahead_entries_max: plan.buffers,
+                near_tasks_max: plan.buffers,
+                ..Settings::default()
+            },
+            trace: Mutex::new(Trace::new(keep_trace)),
+            history: Mutex::new(history),
+            weather: Mutex::new(Weather {
+                unruly: vec![0; plan.nodes.len()],
+                errors,
+                ..Weather::default()
+            }),
+            lives: Mutex::new(plan.nodes.iter().map(|_| None).collect()),
+            births: Mutex::new(0),
+            time,
+        })
+    }
+
+    /// Milliseconds since the run began.
+    pub(crate) fn now(&self) -> i64 {
+        self.time.now().0 - EPOCH.0
+    }
+
+    /// The instant of a millisecond of the run.
+    pub(crate) const fn instant(at: i64) -> Millis {
+        Millis(EPOCH.0 + at)
+    }
+
+    /// Waits until a millisecond of the run.
+    pub(crate) async fn until(&self, at: u64) {
+        self.time.sleep_until_wall(Self::instant(at.cast_signed())).await;
+    }
+
+    pub(crate) fn note(&self, event: std::fmt::Arguments<'_>) {
+        lock(&self.trace).note(self.now(), event);
+    }
+
+    pub(crate) fn history(&self) -> MutexGuard<'_, History> {
+        lock(&self.history)
+    }
+
+    pub(crate) fn weather(&self) -> MutexGuard<'_, Weather> {
+        lock(&self.weather)
+    }
+
+    pub(crate) fn lives(&self) -> MutexGuard<'_, Vec<Option<Life>>> {
+        lock(&self.lives)
+    }
+
+    pub(crate) fn take_trace(&self) -> Trace {
+        std::mem::take(&mut *lock(&self.trace))
+    }
+
+    pub(crate) fn events(&self) -> u64 {
+        lock(&self.trace).events()
+    }
+
+    /// A number for a new process.
+    pub(crate) fn birth(&self) -> u64 {
+        let mut births = lock(&self.births);
+        *births += 1;
+        *births
+    }
+
+    /// How much longer an operation takes.
+    pub(crate) fn slowness(&self, lane: &str) -> Duration {
+        let weather = self.weather();
+        let place = LANES.iter().position(|name| *name == lane);
+        let slow = place.map_or(0, |place| weather.slow[place]);
+        Duration::from_millis(slow)
+    }
+
+    /// Sets the error of a node's wall clock.
+    pub(crate) fn set_clock(&self, node: usize, error: i64) {
+        self.weather().errors[node] = error;
+        let now = self.now();
+        self.history().clock_errors.push((now, node, error));
+        self.note(format_args!("the clock of n{node} is off by {error} ms"));
+        if let Some(life) = &self.lives()[node] {
+            life.process.time.set_wall_error_ms(error);
+        }
+    }
+
+    /// Takes a dead process off the list.
+    pub(crate) fn died(&self, process: &Process) {
+        let is_it = |life: &mut Life| std::ptr::eq(&*life.process, process);
+        let dead: Vec<Life> = self.lives().iter_mut().filter_map(|life| life.take_if(is_it)).collect();
+        drop(dead);
+    }
+
+    /// Starts a node, unless it runs.
+    pub(crate) fn start(self: &Arc<Self>, node: usize) {
+        if self.lives()[node].is_some() {
+            return;
+        }
+        let birth = self.birth();
+        let time = self.time.simulated_peer(self.seed ^ (birth << 8));
+        time.set_wall_error_ms(self.weather().errors[node]);
+        let name = format!("n{node}.{birth}");
+        let process = Process::new(self, name.clone(), time.clone(), 100 + birth);
+        let queue = ProcesssQueue { process: Arc::clone(&process) };
+        let context = Context {
+            me: NodeId(time.random_uuid()),
+            name,
+            address: String::new(),
+            store: Arc::new(NodesStore {
+                inner: self.store.handle_with(self.hook(node, &process)),
+                process: Arc::clone(&process),
+            }),
+            underway: None,
+            publisher: Arc::new(queue.clone()),
+            subscriptions: Some(Arc::new(queue)),
+            time,
+            rules: self.rules,
+            settings: self.settings,
+        };
+        self.note(format_args!("{} starts", process.name));
+        let running = Node::start(context, Duration::from_secs(3));
+        let service = running.service();
+        self.lives()[node] = Some(Life { process, service, node: Some(running) });
+    }
+
+    /// What becomes of a node's operations on the store.
+    fn hook(
+        self: &Arc<Self>,
+        node: usize,
+        process: &Arc<Process>,
+    ) -> Arc<dyn Fn(Call) -> Fate + Send + Sync> {
+        let (sim, process) = (Arc::clone(self), Arc::downgrade(process));
+        Arc::new(move |call| {
+            let (away, unruly) = {
+                let weather = sim.weather();
+                let away = weather.store_away > 0 || weather.store_away_from.contains(&node);
+                (away, weather.unruly[node])
+            };
+            if !away && unruly == 0 {
+                return Fate::Go;
+            }
+            let Some(process) = process.upgrade() else {
+                return Fate::Fail;
+            };
+            process.draw(|chance| {
+                if away {
+                    return Fate::Fail;
+                }
+                if !chance.percent(unruly) {
+                    return Fate::Go;
+                }
+                match chance.below(if call.writes { 4 } else { 2 }) {
+                    0 => Fate::Fail,
+                    1 => Fate::Delay(Duration::from_millis(chance.below(1500))),
+                    2 => Fate::LoseReply,
+                    _ => Fate::ApplyLater(Duration::from_millis(chance.below(8000))),
+                }
+            })
+        })
+    }
+}
