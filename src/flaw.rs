@@ -8,66 +8,78 @@
 pub enum Flaw {
     /// An entry is acknowledged without a look at the clock after its write.
     NoClockCheckAfterWrite,
+    /// The clock is looked at before the write of an entry is acknowledged.
+    ClockReadBeforeWritten,
+    /// An entry that finds its slot closed is left there.
+    LateEntryNotMoved,
     /// `fired` moves when an entry is taken out of memory, before the queue has acknowledged it.
     FiredBeforeAcknowledged,
-    /// A clock swap whose outcome is unknown is taken for applied.
+    /// A swap of the clock whose outcome is unknown is taken for applied.
     UnknownTakenForApplied,
+    /// A move of a task whose outcome is unknown is taken for applied.
+    UnknownMoveTakenForApplied,
     /// A look at a task that was never claimed is dropped.
     LookDroppedAtUnclaimed,
     /// A look at a task that waits for its next attempt is dropped.
     LookDroppedAtRetrying,
+    /// A look publishes, and writes no successor.
+    LookWithoutSuccessor,
+    /// A tracked task is published without its look ahead.
+    NoLookBeforePublish,
+    /// A near task is acknowledged, and only memory knows of it.
+    NearWithoutRecord,
     /// A claim is applied whatever attempt it expects.
     ClaimWithoutAttempt,
     /// A report is applied whatever attempt it is of.
     SettleWithoutAttempt,
-    /// Erasing a tick deletes its whole slot, and with it the next revolution's entries.
-    EraseTakesTheSlot,
-    /// Neither the entry nor the near task of a retry is put, and its look is taken for enough.
-    RetryNotPut,
-    /// A tracked task is published without its look ahead.
-    NoLookBeforePublish,
-    /// Tasks are handed over before they are due.
-    PublishEarly,
-    /// A reschedule keeps the generation, so that the old entry still counts.
-    RescheduleKeepsGeneration,
     /// Heartbeats are answered and not recorded.
     HeartbeatIgnored,
+    /// Erasing a tick takes its whole slot, and with it the entries of later turns of the wheel.
+    EraseTakesTheSlot,
+    /// The entry of a retry is not put: its look comes later.
+    RetryNotPut,
+    /// Tasks are handed over before they are due.
+    PublishEarly,
     /// A new owner begins to read at `opened`.
     TakeOverBeginsAtOpened,
-    /// An entry that finds its slot closed is left there.
-    LateEntryNotMoved,
     /// Terminal rows live for a second.
     TerminalRowExpiresEarly,
-    /// The reader takes a page that is cut short for the last.
+    /// The reader takes a page that is not the last for the last.
     ShortPageTakenForLast,
-    /// A cancel answers without its conditional write.
+    /// A cancel is answered without its conditional write.
     CancelNotWritten,
-    /// The body of a task that was put further on is deleted with the old place.
+    /// The content of a record that was put further on is deleted with its old place.
     BodyDeletedWithOldPlace,
+    /// A record that its topic does not take is passed, and not put further on.
+    SpillNotWritten,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 23] = [
         Self::NoClockCheckAfterWrite,
+        Self::ClockReadBeforeWritten,
+        Self::LateEntryNotMoved,
         Self::FiredBeforeAcknowledged,
         Self::UnknownTakenForApplied,
+        Self::UnknownMoveTakenForApplied,
         Self::LookDroppedAtUnclaimed,
         Self::LookDroppedAtRetrying,
+        Self::LookWithoutSuccessor,
+        Self::NoLookBeforePublish,
+        Self::NearWithoutRecord,
         Self::ClaimWithoutAttempt,
         Self::SettleWithoutAttempt,
+        Self::HeartbeatIgnored,
         Self::EraseTakesTheSlot,
         Self::RetryNotPut,
-        Self::NoLookBeforePublish,
         Self::PublishEarly,
-        Self::RescheduleKeepsGeneration,
-        Self::HeartbeatIgnored,
         Self::TakeOverBeginsAtOpened,
-        Self::LateEntryNotMoved,
         Self::TerminalRowExpiresEarly,
         Self::ShortPageTakenForLast,
         Self::CancelNotWritten,
         Self::BodyDeletedWithOldPlace,
+        Self::SpillNotWritten,
     ];
 }
 

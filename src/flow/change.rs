@@ -24,6 +24,7 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry, Kind},
@@ -121,6 +122,10 @@ impl Changer {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             state::next(id, row, spec, Event::Cancel, now, nonce)
         };
+        if flaw::is(Flaw::CancelNotWritten) {
+            let view = unwritten_view(id, spec, id.first_start());
+            return Ok((CancelOutcome::Cancelled, view));
+        }
         let moved = self.mover.apply(id, row, true, decide).await?;
         let now = self.ctx.now();
         match moved {

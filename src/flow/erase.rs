@@ -12,6 +12,7 @@ use super::{
     term::{Term, TickNotes},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{entry::Key, ids::TaskId, time::Tick},
     store::{Erasure, Scan},
@@ -63,6 +64,14 @@ impl Eraser {
                 .store
                 .delete_bodies(&bodies, self.ctx.time.stamp())
                 .await?;
+        }
+        if flaw::is(Flaw::EraseTakesTheSlot) {
+            let newest_written = self.ctx.time.stamp();
+            let (from, slots) = (through.0, self.ctx.shape().slots());
+            erasures.extend((1..20).map(|turn| Erasure {
+                tick: Tick(from + turn * slots),
+                newest_written,
+            }));
         }
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;

@@ -326,9 +326,7 @@ impl Group {
                 .map(|(member, _)| *member)
                 .collect();
             for (place, partition) in (0..topic.count()).enumerate() {
-                let place = (place + self.turns)
-                    .checked_rem(members.len())
-                    .unwrap_or(0);
+                let place = (place + self.turns).checked_rem(members.len()).unwrap_or(0);
                 let owner = members.get(place).copied();
                 let key = (name.clone(), partition);
                 if owner.is_none() && !self.held.contains_key(&key) {

@@ -8,14 +8,23 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             for other in &story.claims {
                 if one.answered < other.asked && one.attempt >= other.attempt {
                     let (a, b) = (one.attempt, other.attempt);
-                    findings.add(format!("task {id}: attempt {b} was claimed after attempt {a} was"));
+                    findings.add(format!(
+                        "task {id}: attempt {b} was claimed after attempt {a} was"
+                    ));
                 }
             }
         }
         let row = ended.contents.rows.get(id);
-        let highest = story.claims.iter().map(|claim| claim.attempt).max().unwrap_or(0);
+        let highest = story
+            .claims
+            .iter()
+            .map(|claim| claim.attempt)
+            .max()
+            .unwrap_or(0);
         if row.is_some_and(|row| row.attempt < highest) {
-            findings.add(format!("task {id}: attempt {highest} was claimed, the row went back"));
+            findings.add(format!(
+                "task {id}: attempt {highest} was claimed, the row went back"
+            ));
         }
     }
 }

@@ -14,18 +14,25 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         if plan.record {
             let published = ended.records.get(&id).into_iter().flatten();
             for at in published.filter(|at| **at > told.answered) {
-                findings.add(format!("record {number} ({id}) went out at {at}, cancelled at {}", told.answered));
+                findings.add(format!(
+                    "record {number} ({id}) went out at {at}, cancelled at {}",
+                    told.answered
+                ));
             }
             continue;
         }
         for run in story.runs.iter().filter(|run| run.began > told.answered) {
             let (attempt, began) = (run.attempt, run.began);
             let at = told.answered;
-            findings.add(format!("task {number} ({id}): attempt {attempt} began at {began}, cancelled at {at}"));
+            findings.add(format!(
+                "task {number} ({id}): attempt {attempt} began at {began}, cancelled at {at}"
+            ));
         }
         let state = ended.contents.rows.get(&id).map(|row| row.state);
         if state != Some(State::Cancelled) {
-            findings.add(format!("task {number} ({id}) was cancelled and is {state:?}"));
+            findings.add(format!(
+                "task {number} ({id}) was cancelled and is {state:?}"
+            ));
         }
     }
 }

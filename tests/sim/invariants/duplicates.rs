@@ -19,15 +19,26 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         } else {
             (story.runs.len(), expected(plan))
         };
-        let allowed = if calm { expected } else { expected + COPIES_PER_FAULT * faults };
+        let allowed = if calm {
+            expected
+        } else {
+            expected + COPIES_PER_FAULT * faults
+        };
         if count > allowed && (plan.calls.is_empty() || !calm) {
-            findings.add(format!("task {number} ({id}): {count} times, at most {allowed}"));
+            findings.add(format!(
+                "task {number} ({id}): {count} times, at most {allowed}"
+            ));
         }
         if calm && plan.calls.is_empty() && plan.expire_after.is_none() && count < expected {
-            findings.add(format!("task {number} ({id}): {count} times, must be {expected}"));
+            findings.add(format!(
+                "task {number} ({id}): {count} times, must be {expected}"
+            ));
         }
         let last = story.reports.iter().find(|report| {
-            let terminal = matches!(report.outcome, Outcome::Succeeded { .. } | Outcome::Failed { .. });
+            let terminal = matches!(
+                report.outcome,
+                Outcome::Succeeded { .. } | Outcome::Failed { .. }
+            );
             report.taken && terminal
         });
         let Some(last) = last else { continue };

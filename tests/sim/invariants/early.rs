@@ -18,7 +18,9 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                 let ahead = ended.history.ahead_within(at - 30_000, *at);
                 if at + ahead < earliest {
                     let (number, id) = (registered.number, registered.id);
-                    findings.add(format!("record {number} ({id}) went out at {at}, start {earliest}"));
+                    findings.add(format!(
+                        "record {number} ({id}) went out at {at}, start {earliest}"
+                    ));
                 }
             }
             continue;
@@ -41,7 +43,9 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
 fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
     let mut start = registered.start;
     for call in &story.calls {
-        let Request::Reschedule(to) = call.request else { continue };
+        let Request::Reschedule(to) = call.request else {
+            continue;
+        };
         if call.asked > claim.answered {
             break;
         }

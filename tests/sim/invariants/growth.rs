@@ -11,7 +11,10 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         return;
     }
     for entry in ended.contents.live() {
-        findings.add(format!("{:?} {:?} is left at {}", entry.key, entry.kind, ended.now));
+        findings.add(format!(
+            "{:?} {:?} is left at {}",
+            entry.key, entry.kind, ended.now
+        ));
     }
     for (registered, _, plan) in ended.registered().filter(|(_, _, plan)| plan.record) {
         if ended.contents.bodies.contains(&registered.id) {

@@ -37,15 +37,24 @@ fn record(ended: &Ended<'_>, registered: &Registered, story: &Story) -> Option<S
 /// What is wrong with the end of a task.
 fn end(row: &TaskRow, story: &Story, plan: &TaskPlan) -> Option<String> {
     let reported = |wanted: fn(&Outcome) -> bool| {
-        story.runs.iter().any(|run| run.attempt == row.attempt && run.outcome.as_ref().is_some_and(wanted))
+        story
+            .runs
+            .iter()
+            .any(|run| run.attempt == row.attempt && run.outcome.as_ref().is_some_and(wanted))
     };
     let founded = match row.state {
         State::New | State::Claimed | State::Retrying => {
-            return Some(format!("has not ended: {:?} since attempt {}", row.state, row.attempt));
+            return Some(format!(
+                "has not ended: {:?} since attempt {}",
+                row.state, row.attempt
+            ));
         }
         State::Succeeded => reported(|outcome| matches!(outcome, Outcome::Succeeded { .. })),
         State::Failed => reported(|outcome| matches!(outcome, Outcome::Failed { .. })),
-        State::Cancelled => story.calls.iter().any(|call| call.request == Request::Cancel),
+        State::Cancelled => story
+            .calls
+            .iter()
+            .any(|call| call.request == Request::Cancel),
         State::Expired => plan.expire_after.is_some(),
         State::Dead => row.tries >= plan.max_attempts && row.attempt >= row.tries,
     };

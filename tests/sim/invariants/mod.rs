@@ -73,7 +73,10 @@ pub(crate) struct Findings {
 
 impl Findings {
     pub(crate) fn add(&mut self, what: String) {
-        self.found.push(Violation { invariant: self.invariant, what });
+        self.found.push(Violation {
+            invariant: self.invariant,
+            what,
+        });
     }
 }
 
@@ -97,11 +100,17 @@ const CHECKS: [(&str, Check); 11] = [
 pub(crate) fn judge(ended: &Ended<'_>) -> Vec<Violation> {
     let mut all = Vec::new();
     if ended.gave_up {
-        all.push(Violation { invariant: "I10 quiescence", what: "it goes round in circles".to_owned() });
+        all.push(Violation {
+            invariant: "I10 quiescence",
+            what: "it goes round in circles".to_owned(),
+        });
         return all;
     }
     for (invariant, check) in CHECKS {
-        let mut findings = Findings { invariant, found: Vec::new() };
+        let mut findings = Findings {
+            invariant,
+            found: Vec::new(),
+        };
         check(ended, &mut findings);
         all.extend(findings.found);
     }
@@ -114,8 +123,14 @@ impl Contents {
         let wheels = sim.rules.shape.all_wheels();
         Self {
             entries: store.entries(),
-            rows: store.task_rows().into_iter().map(|row| (row.id, row)).collect(),
-            clocks: wheels.filter_map(|wheel| Some((wheel, store.clock_row(wheel)?))).collect(),
+            rows: store
+                .task_rows()
+                .into_iter()
+                .map(|row| (row.id, row))
+                .collect(),
+            clocks: wheels
+                .filter_map(|wheel| Some((wheel, store.clock_row(wheel)?)))
+                .collect(),
             bodies: store.body_ids(),
             clock_violations: store.clock_violations(),
         }
@@ -134,7 +149,11 @@ impl Ended<'_> {
         let stories = self.history.stories.values();
         stories.filter_map(|story| {
             let registered = story.registered.as_ref()?;
-            let plan = self.plan.tasks.iter().find(|task| task.number == registered.number)?;
+            let plan = self
+                .plan
+                .tasks
+                .iter()
+                .find(|task| task.number == registered.number)?;
             Some((registered, story, plan))
         })
     }
@@ -144,10 +163,19 @@ impl Ended<'_> {
 pub(crate) fn records(published: &[Arc<Published>]) -> BTreeMap<TaskId, Vec<i64>> {
     let mut records: BTreeMap<TaskId, Vec<i64>> = BTreeMap::new();
     for one in published {
-        let header = one.record.headers.iter().find(|(name, _)| name == TASK_ID_HEADER);
+        let header = one
+            .record
+            .headers
+            .iter()
+            .find(|(name, _)| name == TASK_ID_HEADER);
         let text = header.and_then(|(_, value)| std::str::from_utf8(value).ok());
-        let id: TaskId = text.and_then(|text| text.parse().ok()).expect("the id of a task");
-        records.entry(id).or_default().push(one.at.0 - Sim::instant(0).0);
+        let id: TaskId = text
+            .and_then(|text| text.parse().ok())
+            .expect("the id of a task");
+        records
+            .entry(id)
+            .or_default()
+            .push(one.at.0 - Sim::instant(0).0);
     }
     records
 }
@@ -155,18 +183,46 @@ pub(crate) fn records(published: &[Arc<Published>]) -> BTreeMap<TaskId, Vec<i64>
 /// The tasks that have not ended: tracked ones without a terminal row.
 pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
     let unfinished = |row: &&TaskRow| !row.state.is_terminal();
-    let mut open: Vec<TaskId> = contents.rows.values().filter(unfinished).map(|row| row.id).collect();
+    let mut open: Vec<TaskId> = contents
+        .rows
+        .values()
+        .filter(unfinished)
+        .map(|row| row.id)
+        .collect();
     open.extend(contents.live().map(|entry| entry.key.id).filter(|id| {
         // Its last look may come later; that is waited for elsewhere.
-        contents.rows.get(id).is_none_or(|row| !row.state.is_terminal())
+        contents
+            .rows
+            .get(id)
+            .is_none_or(|row| !row.state.is_terminal())
     }));
-    let registered = history.stories.values().filter_map(|story| story.registered.as_ref());
+    let registered = history
+        .stories
+        .values()
+        .filter_map(|story| story.registered.as_ref());
     let lost = registered.filter(|task| {
         let tracked = task.tracked;
         tracked && !contents.rows.contains_key(&task.id)
     });
     open.extend(lost.map(|task| task.id));
     open
+}
+
+/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, and one that each fault may
+/// have left behind.
+pub(crate) fn note_growth(contents: &Contents, plan: &Plan, history: &mut History) {
+    let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
+    for entry in contents
+        .live()
+        .filter(|entry| matches!(entry.kind, Kind::Look { .. }))
+    {
+        *looks.entry(entry.key.id).or_default() += 1;
+    }
+    let allowed = 2 + plan.faults.len() + plan.nodes.len();
+    let many = looks.into_iter().filter(|(_, count)| *count > allowed);
+    history
+        .broken
+        .extend(many.map(|(id, count)| format!("task {id} has {count} looks")));
 }
 
 /// Until when, in milliseconds of the run, everything must have ended: what the plan needs by itself, and behind the last
@@ -177,7 +233,11 @@ pub(crate) fn bound(plan: &Plan) -> i64 {
             .attempts
             .iter()
             .map(|attempt| {
-                let waits = if let EndPlan::Snoozes(after) = attempt.ends { after } else { 5000 };
+                let waits = if let EndPlan::Snoozes(after) = attempt.ends {
+                    after
+                } else {
+                    5000
+                };
                 attempt.runs + waits + task.heartbeat_timeout + 2 * task.claim_timeout
             })
             .sum();
@@ -185,7 +245,9 @@ pub(crate) fn bound(plan: &Plan) -> i64 {
         attempts + again
     };
     let longest = plan.tasks.iter().map(task).max().unwrap_or(0);
-    let interval = u64::try_from(INTERVAL_MAX.as_millis()).unwrap_or(0).min(plan.last() / 2);
+    let interval = u64::try_from(INTERVAL_MAX.as_millis())
+        .unwrap_or(0)
+        .min(plan.last() / 2);
     let allowed = 2 * interval + longest + 60_000 + 2 * plan.clock_error_max();
     (plan.last() + allowed).cast_signed()
 }

@@ -13,14 +13,23 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     for story in ended.history.stories.values() {
         for (place, one) in story.runs.iter().enumerate() {
             for other in story.runs.iter().skip(place + 1) {
-                let (first, second) = if one.began <= other.began { (one, other) } else { (other, one) };
+                let (first, second) = if one.began <= other.began {
+                    (one, other)
+                } else {
+                    (other, one)
+                };
                 if first.attempt == second.attempt {
-                    findings.add(format!("attempt {} of {:?} ran twice", first.attempt, story.registered));
+                    findings.add(format!(
+                        "attempt {} of {:?} ran twice",
+                        first.attempt, story.registered
+                    ));
                 }
                 let end = first.ended.unwrap_or(ended.now);
                 if second.began < end && !clocks_moved(ended, first, second) {
                     let id = story.registered.as_ref().map(|registered| registered.id);
-                    findings.add(format!("two live executions of {id:?}: {first:?} and {second:?}"));
+                    findings.add(format!(
+                        "two live executions of {id:?}: {first:?} and {second:?}"
+                    ));
                 }
             }
         }

@@ -7,7 +7,9 @@ use super::{Ended, Findings};
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     for (id, story) in &ended.history.stories {
-        let Some(row) = ended.contents.rows.get(id) else { continue };
+        let Some(row) = ended.contents.rows.get(id) else {
+            continue;
+        };
         if row.state == State::Succeeded {
             let stored = &row.detail.result;
             let run = story.runs.iter().find(|run| run.attempt == row.attempt);
@@ -15,11 +17,16 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             let its_own = matches!(&made, Some(Outcome::Succeeded { result }) if result == stored);
             if !its_own {
                 let attempt = row.attempt;
-                findings.add(format!("task {id} holds {stored:?}; attempt {attempt} made {made:?}"));
+                findings.add(format!(
+                    "task {id} holds {stored:?}; attempt {attempt} made {made:?}"
+                ));
             }
         }
         let terminal = story.reports.iter().filter(|report| {
-            let ends = matches!(report.outcome, Outcome::Succeeded { .. } | Outcome::Failed { .. });
+            let ends = matches!(
+                report.outcome,
+                Outcome::Succeeded { .. } | Outcome::Failed { .. }
+            );
             report.taken && ends
         });
         for report in terminal {
@@ -29,7 +36,9 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             };
             if row.state != state || row.attempt != report.attempt {
                 let (is, attempt) = (row.state, row.attempt);
-                findings.add(format!("task {id} is {is:?} by attempt {attempt}; acknowledged was {report:?}"));
+                findings.add(format!(
+                    "task {id} is {is:?} by attempt {attempt}; acknowledged was {report:?}"
+                ));
             }
         }
     }

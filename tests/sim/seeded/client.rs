@@ -41,9 +41,14 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: TaskPlan) {
 async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Option<TaskId> {
     for _ in 0..TRIES {
         let asked = sim.now();
-        let task = NewTask { start: Sim::instant(plan.start.cast_signed()), spec: spec(plan) };
+        let task = NewTask {
+            start: Sim::instant(plan.start.cast_signed()),
+            spec: spec(plan),
+        };
         let answer = sim
-            .call(chance, PATIENCE, |service| async move { service.register(vec![task]).await.pop() })
+            .call(chance, PATIENCE, |service| async move {
+                service.register(vec![task]).await.pop()
+            })
             .await
             .answer;
         let answered = sim.now();
@@ -56,7 +61,10 @@ async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Optio
                 asked,
                 answered,
             };
-            sim.note(format_args!("client {} registered {}", plan.number, view.id));
+            sim.note(format_args!(
+                "client {} registered {}",
+                plan.number, view.id
+            ));
             sim.history().of(view.id).registered = Some(registered);
             return Some(view.id);
         }
@@ -78,7 +86,12 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
         let answered = sim.now();
         sim.note(format_args!("client of {id}: {:?}: {reached:?}", plan.what));
         told = reached.unwrap_or(Told::Unknown);
-        let called = Called { request: plan.what, asked, answered, told };
+        let called = Called {
+            request: plan.what,
+            asked,
+            answered,
+            told,
+        };
         if told != Told::Unknown {
             sim.history().of(id).calls.push(called);
             return;
@@ -86,14 +99,22 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
         sim.time.sleep(PAUSE).await;
     }
     let answered = sim.now();
-    let called = Called { request: plan.what, asked, answered, told };
+    let called = Called {
+        request: plan.what,
+        asked,
+        answered,
+        told,
+    };
     sim.history().of(id).calls.push(called);
 }
 
 async fn cancel(sim: &Arc<Sim>, id: TaskId, chance: &mut Chance) -> Result<Told, Lost> {
-    let act = |service: Arc<tickwheel::flow::service::Service>| async move { service.cancel(id).await };
+    let act =
+        |service: Arc<tickwheel::flow::service::Service>| async move { service.cancel(id).await };
     Ok(match sim.call(chance, PATIENCE, act).await.answer? {
-        Ok(Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _))) => Told::Cancelled,
+        Ok(Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _))) => {
+            Told::Cancelled
+        }
         Ok(Some((CancelOutcome::CancelRequested, _))) => Told::CancelRequested,
         Ok(Some((CancelOutcome::TooLate, _))) => Told::TooLate,
         Ok(None) => Told::NotFound,
@@ -123,9 +144,14 @@ async fn reschedule(
 
 fn spec(plan: &TaskPlan) -> Spec {
     let target = if plan.record {
-        Target::Kafka { topic: TOPIC.to_owned(), partition: None }
+        Target::Kafka {
+            topic: TOPIC.to_owned(),
+            partition: None,
+        }
     } else {
-        Target::Callback { name: CALLBACK.to_owned() }
+        Target::Callback {
+            name: CALLBACK.to_owned(),
+        }
     };
     Spec {
         target,

@@ -41,12 +41,20 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
     let nodes: Vec<NodePlan> = (0..count + 1)
         .map(|number| NodePlan {
             // One more joins later, and sometimes one leaves.
-            joins: if number < count { chance.below(1000) } else { chance.between(5000, 40_000) },
+            joins: if number < count {
+                chance.below(1000)
+            } else {
+                chance.between(5000, 40_000)
+            },
             leaves: (number == 1 && faults > 0 && chance.percent(20))
                 .then(|| chance.between(10_000, 60_000)),
         })
         .collect();
-    let nodes = if chance.percent(50) { nodes[..nodes.len() - 1].to_vec() } else { nodes };
+    let nodes = if chance.percent(50) {
+        nodes[..nodes.len() - 1].to_vec()
+    } else {
+        nodes
+    };
     let workers = (0..chance.between(2, 3))
         .map(|_| chance.one_of(&[WorkerPlan::Queue, WorkerPlan::Poll]))
         .collect::<Vec<_>>();
@@ -69,16 +77,31 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
     plan.tasks = (0..tasks)
         .map(|number| {
             let number = usize::try_from(number).unwrap_or(0);
-            workload::draw(number, horizon, &mut Chance::new(seed, 1000 + number as u64))
+            workload::draw(
+                number,
+                horizon,
+                &mut Chance::new(seed, 1000 + number as u64),
+            )
         })
         .collect();
     // Some seeds are about one kind of trouble, most are about all.
-    let kinds: Vec<u64> = (0..chance.between(1, 4)).map(|_| chance.below(KINDS)).collect();
+    let kinds: Vec<u64> = (0..chance.between(1, 4))
+        .map(|_| chance.below(KINDS))
+        .collect();
     let any = chance.percent(60);
     plan.faults = (0..faults)
         .map(|number| {
-            let kind = if any { chance.below(KINDS) } else { chance.one_of(&kinds) };
-            draw_fault(usize::try_from(number).unwrap_or(0), kind, &plan, &mut chance)
+            let kind = if any {
+                chance.below(KINDS)
+            } else {
+                chance.one_of(&kinds)
+            };
+            draw_fault(
+                usize::try_from(number).unwrap_or(0),
+                kind,
+                &plan,
+                &mut chance,
+            )
         })
         .collect();
     plan
@@ -91,14 +114,25 @@ fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> Fau
     let worker = chance.index(plan.workers.len());
     let at = chance.between(1000, 70_000);
     let short = chance.between(200, 25_000);
-    let outage = if chance.percent(2) { HOUR + chance.below(2 * HOUR) } else { short };
+    let outage = if chance.percent(2) {
+        HOUR + chance.below(2 * HOUR)
+    } else {
+        short
+    };
     let percent = chance.between(5, 60);
     let records = chance.index(20) + 1;
     let (what, lasts) = match kind {
         0..=5 => {
             let operations = chance.below(120);
             let effect = chance.percent(50);
-            (Fault::Crash { node, operations, effect }, chance.between(50, 12_000))
+            (
+                Fault::Crash {
+                    node,
+                    operations,
+                    effect,
+                },
+                chance.between(50, 12_000),
+            )
         }
         6..=9 => (Fault::Pause { node }, short),
         10 => {
@@ -116,18 +150,39 @@ fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> Fau
         15..=18 => (Fault::StoreUnruly { node, percent }, short),
         19 | 20 => {
             let lane = chance.index(LANES.len());
-            (Fault::StoreSlow { lane, by: chance.between(50, 4000) }, short)
+            (
+                Fault::StoreSlow {
+                    lane,
+                    by: chance.between(50, 4000),
+                },
+                short,
+            )
         }
         21 | 22 => (Fault::QueueAway, outage),
         23 => (Fault::Duplicates { records }, short),
         24 => (Fault::AcknowledgementsLost { records }, short),
         25 => (Fault::RecordsLost { records }, short),
         26 | 27 => (Fault::Rebalance, 1),
-        28 => (Fault::CommitsLost { records: i64::try_from(records).unwrap_or(1) }, 1),
+        28 => (
+            Fault::CommitsLost {
+                records: i64::try_from(records).unwrap_or(1),
+            },
+            1,
+        ),
         29 => (Fault::TopicMissing, short),
-        30 => (Fault::ApiUnruly { percent: percent / 2 }, short),
+        30 => (
+            Fault::ApiUnruly {
+                percent: percent / 2,
+            },
+            short,
+        ),
         _ if chance.percent(50) => (Fault::WorkerPause { worker }, short),
         _ => (Fault::WorkerCrash { worker }, short),
     };
-    FaultPlan { number, at, lasts, what }
+    FaultPlan {
+        number,
+        at,
+        lasts,
+        what,
+    }
 }

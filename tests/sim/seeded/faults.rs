@@ -14,10 +14,17 @@ use super::{
 /// Lets a fault happen at its time, and end at its time.
 pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault: FaultPlan) {
     sim.until(fault.at).await;
-    sim.note(format_args!("fault {} begins: {:?}", fault.number, fault.what));
+    sim.note(format_args!(
+        "fault {} begins: {:?}",
+        fault.number, fault.what
+    ));
     let ends = sim.time.moment().after(Duration::from_millis(fault.lasts));
     match fault.what {
-        Fault::Crash { node, operations, effect } => {
+        Fault::Crash {
+            node,
+            operations,
+            effect,
+        } => {
             if let Some(process) = node_process(&sim, node) {
                 process.doom(operations, effect);
                 sim.time.sleep_until(ends).await;
@@ -70,8 +77,13 @@ fn set(sim: &Sim, what: Fault, on: bool) {
         Fault::StoreAway { node: None } => count(&mut weather.store_away),
         Fault::StoreAway { node: Some(node) } if on => weather.store_away_from.push(node),
         Fault::StoreAway { node: Some(node) } => {
-            let place = weather.store_away_from.iter().position(|away| *away == node);
-            weather.store_away_from.remove(place.expect("it was put there"));
+            let place = weather
+                .store_away_from
+                .iter()
+                .position(|away| *away == node);
+            weather
+                .store_away_from
+                .remove(place.expect("it was put there"));
         }
         Fault::StoreUnruly { node, percent } => weather.unruly[node] = if on { percent } else { 0 },
         Fault::StoreSlow { lane, by } => weather.slow[lane] = if on { by } else { 0 },
@@ -96,7 +108,9 @@ fn set(sim: &Sim, what: Fault, on: bool) {
 }
 
 fn node_process(sim: &Sim, node: usize) -> Option<Arc<Process>> {
-    sim.lives()[node].as_ref().map(|life| Arc::clone(&life.process))
+    sim.lives()[node]
+        .as_ref()
+        .map(|life| Arc::clone(&life.process))
 }
 
 async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: tickwheel::time_source::Moment) {
@@ -125,7 +139,10 @@ async fn drift(sim: &Arc<Sim>, node: usize, ppm: i64, lasts: u64) {
 fn end_runs(sim: &Sim, worker: usize) {
     let now = sim.now();
     let mut history = sim.history();
-    let runs = history.stories.values_mut().flat_map(|story| &mut story.runs);
+    let runs = history
+        .stories
+        .values_mut()
+        .flat_map(|story| &mut story.runs);
     for run in runs.filter(|run| run.worker == worker && run.ended.is_none()) {
         run.ended = Some(now);
     }
@@ -137,13 +154,18 @@ pub(crate) async fn live(sim: Arc<Sim>, node: usize, plan: NodePlan) {
     sim.start(node);
     let Some(leaves) = plan.leaves else { return };
     sim.until(leaves).await;
-    let leaving = sim.lives()[node].as_mut().and_then(|life| {
-        Some((life.node.take()?, Arc::clone(&life.process)))
-    });
+    let leaving = sim.lives()[node]
+        .as_mut()
+        .and_then(|life| Some((life.node.take()?, Arc::clone(&life.process))));
     if let Some((running, process)) = leaving {
         sim.note(format_args!("{} leaves", process.name));
         // A process that dies on the way never gets there.
-        sim.time.within(Duration::from_secs(30), running.stop(Duration::from_secs(10))).await;
+        sim.time
+            .within(
+                Duration::from_secs(30),
+                running.stop(Duration::from_secs(10)),
+            )
+            .await;
         process.kill();
     }
 }

@@ -59,7 +59,11 @@ struct Shared {
 pub(crate) fn run_many(task: &Task) -> Result {
     let time = TimeSource::real();
     let began = time.moment();
-    let resumed = task.state.as_deref().and_then(read_state).filter(|at| *at >= task.from);
+    let resumed = task
+        .state
+        .as_deref()
+        .and_then(read_state)
+        .filter(|at| *at >= task.from);
     let from = resumed.unwrap_or(task.from);
     let end = task.from + task.seeds;
     if task.progress && from > task.from {
@@ -90,7 +94,10 @@ pub(crate) fn run_many(task: &Task) -> Result {
     });
     let spent = time.moment().since(began);
     report(task, &shared, end, spent);
-    let failed = shared.failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let failed = shared
+        .failed
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     for (seed, violations) in &failed {
         explain(*seed, violations);
     }
@@ -153,13 +160,18 @@ fn report(task: &Task, shared: &Shared, end: u64, spent: Duration) {
 
 /// Prints a failing seed: what broke, the smallest plan that was found, and how to run it again.
 pub(crate) fn explain(seed: u64, violations: &[Violation]) {
-    let Some(first) = violations.first() else { return };
+    let Some(first) = violations.first() else {
+        return;
+    };
     eprintln!("\nseed {seed} fails:");
     for violation in violations.iter().take(6) {
         eprintln!("  {}: {}", violation.invariant, violation.what);
     }
     let keep = shrink::shrink(seed, None, first.invariant, SHRINK_RUNS);
-    eprintln!("the smallest plan that fails alike:\n{}", keep.of(draw::draw(seed)));
+    eprintln!(
+        "the smallest plan that fails alike:\n{}",
+        keep.of(draw::draw(seed))
+    );
     eprintln!("again, with its trace: make sim-replay SEED={seed} KEEP={keep}");
 }
 

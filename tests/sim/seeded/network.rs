@@ -40,9 +40,13 @@ impl Sim {
         let up: Vec<(Arc<Process>, Arc<Service>)> = {
             let lives = self.lives();
             let up = lives.iter().flatten().filter(|life| life.node.is_some());
-            up.map(|life| (Arc::clone(&life.process), Arc::clone(&life.service))).collect()
+            up.map(|life| (Arc::clone(&life.process), Arc::clone(&life.service)))
+                .collect()
         };
-        let refused = Answer { answer: Err(Lost::Refused), wall: 0 };
+        let refused = Answer {
+            answer: Err(Lost::Refused),
+            wall: 0,
+        };
         if up.is_empty() {
             self.time.sleep(Duration::from_millis(20)).await;
             return refused;
@@ -50,7 +54,10 @@ impl Sim {
         let (process, service) = up[chance.index(up.len())].clone();
         let lossy = self.weather().api;
         let (loses_request, loses_answer) = (chance.percent(lossy), chance.percent(lossy));
-        let ways = [chance.below(self.latency_ms + 1), chance.below(self.latency_ms + 1)];
+        let ways = [
+            chance.below(self.latency_ms + 1),
+            chance.below(self.latency_ms + 1),
+        ];
         if loses_request {
             self.time.sleep(patience).await;
             return refused;

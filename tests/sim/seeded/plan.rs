@@ -119,7 +119,11 @@ impl FaultPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The node dies at its so-many-th operation from then on, with or without that taking effect, and is restarted.
-    Crash { node: usize, operations: u64, effect: bool },
+    Crash {
+        node: usize,
+        operations: u64,
+        effect: bool,
+    },
     /// The node stops, as by SIGSTOP, and goes on.
     Pause { node: usize },
     /// The node's wall clock is set, and set right at the end.
@@ -185,14 +189,22 @@ impl Plan {
             });
             calls.chain([task.at, task.start]).collect::<Vec<_>>()
         });
-        let nodes = self.nodes.iter().flat_map(|node| [node.joins, node.leaves.unwrap_or(0)]);
+        let nodes = self
+            .nodes
+            .iter()
+            .flat_map(|node| [node.joins, node.leaves.unwrap_or(0)]);
         tasks.chain(nodes).max().unwrap_or(0).max(self.healed())
     }
 
     /// When the last fault is over. A node that leaves is one, too.
     pub(crate) fn healed(&self) -> u64 {
         let left = self.nodes.iter().filter_map(|node| node.leaves);
-        self.faults.iter().map(FaultPlan::ends).chain(left).max().unwrap_or(0)
+        self.faults
+            .iter()
+            .map(FaultPlan::ends)
+            .chain(left)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The largest error that a fault gives a wall clock.
@@ -213,7 +225,16 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, wheels, slots, tick_ms, partitions, page_rows, buffers, .. } = self;
+        let Self {
+            seed,
+            wheels,
+            slots,
+            tick_ms,
+            partitions,
+            page_rows,
+            buffers,
+            ..
+        } = self;
         writeln!(
             f,
             "seed {seed}: {wheels} wheels of {slots} slots of {tick_ms} ms, {partitions} partitions, pages of {page_rows}, \

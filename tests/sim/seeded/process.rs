@@ -104,7 +104,11 @@ impl Process {
     pub(crate) async fn travel(&self, more: Duration) {
         let max = self.sim.latency_ms;
         let wait = self.draw(|chance| {
-            if chance.percent(50) { 0 } else { chance.below(max + 1) }
+            if chance.percent(50) {
+                0
+            } else {
+                chance.below(max + 1)
+            }
         });
         let wait = Duration::from_millis(wait) + more;
         if !wait.is_zero() {

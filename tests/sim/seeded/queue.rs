@@ -20,10 +20,15 @@ pub(crate) struct ProcesssQueue {
 impl Publisher for ProcesssQueue {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
         let (process, count) = (&self.process, records.len());
-        let out = process.outside("publish", process.publisher.publish(records)).await;
+        let out = process
+            .outside("publish", process.publisher.publish(records))
+            .await;
         let failed = out.iter().filter(|one| one.is_err()).count();
         let sim = &process.sim;
-        sim.note(format_args!("{} publish: {failed} of {count} failed", process.name));
+        sim.note(format_args!(
+            "{} publish: {failed} of {count} failed",
+            process.name
+        ));
         out
     }
 
@@ -33,18 +38,25 @@ impl Publisher for ProcesssQueue {
     }
 
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
-        let out = self.process.outside("queued", self.process.publisher.still_queued(probes)).await;
+        let out = self
+            .process
+            .outside("queued", self.process.publisher.still_queued(probes))
+            .await;
         let sim = &self.process.sim;
         sim.note(format_args!("{} still queued: {out:?}", self.process.name));
         out
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.process.outside("ping", self.process.publisher.ping()).await
+        self.process
+            .outside("ping", self.process.publisher.ping())
+            .await
     }
 
     async fn close(&self, limit: Duration) {
-        self.process.outside("close", self.process.publisher.close(limit)).await;
+        self.process
+            .outside("close", self.process.publisher.close(limit))
+            .await;
     }
 }
 
@@ -83,7 +95,9 @@ impl Consumer for ProcesssConsumer {
         let returned = std::mem::replace(&mut self.received, rest);
         if !returned.is_empty() {
             let (name, count) = (&self.process.name, returned.len());
-            self.process.sim.note(format_args!("{name} receives {count}"));
+            self.process
+                .sim
+                .note(format_args!("{name} receives {count}"));
         }
         Ok(returned)
     }

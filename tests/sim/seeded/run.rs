@@ -5,16 +5,13 @@ use std::{
     time::Duration,
 };
 
-use tickwheel::{flaw::{self, Flaw}, model::time::Millis};
+use tickwheel::{
+    flaw::{self, Flaw},
+    model::time::Millis,
+};
 
 use super::{
-    client,
-    faults,
-    history::History,
-    plan::Plan,
-    process::Process,
-    trace::Trace,
-    worker::Worker,
+    client, faults, history::History, plan::Plan, process::Process, trace::Trace, worker::Worker,
     world::Sim,
 };
 use crate::invariants::{self, Contents, Ended, Violation};
@@ -77,7 +74,12 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
         tokio::spawn(faults::live(Arc::clone(&sim), number, *node));
     }
     for fault in &plan.faults {
-        tokio::spawn(faults::run(Arc::clone(&sim), Arc::clone(&plan), workers.clone(), *fault));
+        tokio::spawn(faults::run(
+            Arc::clone(&sim),
+            Arc::clone(&plan),
+            workers.clone(),
+            *fault,
+        ));
     }
     for task in &plan.tasks {
         tokio::spawn(client::run(Arc::clone(&sim), task.clone()));
@@ -94,7 +96,11 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     let lives = std::mem::take(&mut *sim.lives());
     drop(lives);
     workers.lock().clear();
-    Report { violations, trace: sim.take_trace(), lasted }
+    Report {
+        violations,
+        trace: sim.take_trace(),
+        lasted,
+    }
 }
 
 /// Waits until every task has ended, no longer than the bound allows; tells whether they have.
@@ -102,8 +108,9 @@ async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
     let bound = invariants::bound(plan);
     loop {
         let open = {
-            let history = sim.history();
-            invariants::open(&Contents::of(sim), &history)
+            let (contents, mut history) = (Contents::of(sim), sim.history());
+            invariants::note_growth(&contents, plan, &mut history);
+            invariants::open(&contents, &history)
         };
         if open.is_empty() || sim.events() > EVENTS_MAX {
             return open.is_empty();

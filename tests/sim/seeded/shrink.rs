@@ -28,14 +28,19 @@ impl Keep {
         if let Some(faults) = &self.faults {
             plan.faults.retain(|fault| faults.contains(&fault.number));
         }
-        for task in plan.tasks.iter_mut().filter(|task| self.silent.contains(&task.number)) {
+        for task in plan
+            .tasks
+            .iter_mut()
+            .filter(|task| self.silent.contains(&task.number))
+        {
             task.calls.clear();
         }
         let nodes = plan.nodes.len().saturating_sub(self.fewer_nodes).max(1);
         let workers = plan.workers.len().saturating_sub(self.fewer_workers).max(1);
         plan.nodes.truncate(nodes);
         plan.workers.truncate(workers);
-        plan.faults.retain(|fault| fault.what.concerns(nodes, workers));
+        plan.faults
+            .retain(|fault| fault.what.concerns(nodes, workers));
         plan
     }
 }
@@ -66,9 +71,14 @@ impl FromStr for Keep {
         let mut keep = Self::default();
         for part in text.split('/').filter(|part| !part.is_empty()) {
             let (kind, list) = part.split_at(1);
-            let numbers = list.split(',').filter(|number| !number.is_empty()).map(|number| {
-                number.parse::<usize>().map_err(|error| format!("{part}: {error}"))
-            });
+            let numbers = list
+                .split(',')
+                .filter(|number| !number.is_empty())
+                .map(|number| {
+                    number
+                        .parse::<usize>()
+                        .map_err(|error| format!("{part}: {error}"))
+                });
             let numbers: BTreeSet<usize> = numbers.collect::<Result<_, String>>()?;
             let number = numbers.first().copied().unwrap_or(0);
             match kind {
@@ -98,7 +108,14 @@ struct Search {
 pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, invariant: &'static str, runs: usize) -> Keep {
     let time = TimeSource::real();
     let until = time.moment().after(std::time::Duration::from_secs(60));
-    let mut search = Search { seed, invariant, flaw, runs_left: runs, time, until };
+    let mut search = Search {
+        seed,
+        invariant,
+        flaw,
+        runs_left: runs,
+        time,
+        until,
+    };
     let plan = draw::draw(seed);
     let mut keep = Keep {
         tasks: Some(plan.tasks.iter().map(|task| task.number).collect()),
@@ -115,7 +132,10 @@ pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, invariant: &'static str, run
                 keep = smaller;
             }
         }
-        for cut in [|keep: &mut Keep| keep.fewer_nodes += 1, |keep: &mut Keep| keep.fewer_workers += 1] {
+        for cut in [
+            |keep: &mut Keep| keep.fewer_nodes += 1,
+            |keep: &mut Keep| keep.fewer_workers += 1,
+        ] {
             let mut smaller = keep.clone();
             cut(&mut smaller);
             if smaller.of(plan.clone()) != keep.of(plan.clone()) && search.fails(&smaller) {
@@ -137,7 +157,10 @@ impl Search {
         self.runs_left -= 1;
         let plan = keep.of(draw::draw(self.seed));
         let report = run::run(&plan, self.flaw, false);
-        report.violations.iter().any(|violation| violation.invariant == self.invariant)
+        report
+            .violations
+            .iter()
+            .any(|violation| violation.invariant == self.invariant)
     }
 
     /// Takes as many numbers out of a set as it can, in ever smaller pieces.

@@ -36,7 +36,11 @@ impl NodesStore {
     ) -> T {
         let out = self.process.outside(lane, act).await;
         let sim = &self.process.sim;
-        sim.note(format_args!("{} {lane}: {}", self.process.name, summary(&out)));
+        sim.note(format_args!(
+            "{} {lane}: {}",
+            self.process.name,
+            summary(&out)
+        ));
         out
     }
 }
@@ -60,7 +64,14 @@ impl WheelStore for NodesStore {
         self.pass("put_entries", act, |out| {
             let keys: Vec<_> = entries
                 .iter()
-                .map(|entry| (entry.key.due.0, entry.key.id, entry.key.generation, entry.kind))
+                .map(|entry| {
+                    (
+                        entry.key.due.0,
+                        entry.key.id,
+                        entry.key.generation,
+                        entry.kind,
+                    )
+                })
                 .collect();
             format!("{}: {keys:?}", outcomes(out))
         })
@@ -77,12 +88,14 @@ impl WheelStore for NodesStore {
     }
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
-        self.pass("find_entries", self.inner.find_entries(id, dues), outcome).await
+        self.pass("find_entries", self.inner.find_entries(id, dues), outcome)
+            .await
     }
 
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
         let act = self.inner.erase(wheel, ticks);
-        self.pass("erase", act, |out| format!("{} {ticks:?}", outcome(out))).await
+        self.pass("erase", act, |out| format!("{} {ticks:?}", outcome(out)))
+            .await
     }
 
     async fn put_bodies(
@@ -106,19 +119,23 @@ impl WheelStore for NodesStore {
 
     async fn park(&self, parked: &Parked) -> Result<(), Error> {
         let act = self.inner.park(parked);
-        self.pass("park", act, |out| format!("{} {} {}", outcome(out), parked.key.id, parked.reason))
-            .await
+        self.pass("park", act, |out| {
+            format!("{} {} {}", outcome(out), parked.key.id, parked.reason)
+        })
+        .await
     }
 
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {
-        self.pass("parked", self.inner.parked(at, max), outcome).await
+        self.pass("parked", self.inner.parked(at, max), outcome)
+            .await
     }
 }
 
 #[async_trait]
 impl ClockStore for NodesStore {
     async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error> {
-        self.pass("clock", self.inner.clock(wheel, freshness), outcome).await
+        self.pass("clock", self.inner.clock(wheel, freshness), outcome)
+            .await
     }
 
     async fn swap_clock(
@@ -138,11 +155,18 @@ impl ClockStore for NodesStore {
                     Err(_) => "failed",
                 };
                 let (wheel, version, erased) = (wheel.get(), to.version, to.erased.0);
-                format!("{short} wheel {wheel} version {version} {opened} {fired} {erased} {}", to.owner)
+                format!(
+                    "{short} wheel {wheel} version {version} {opened} {fired} {erased} {}",
+                    to.owner
+                )
             })
             .await;
         if matches!(out, Ok(Swapped::Applied)) {
-            let swap = Swap { wheel, from: *from, to: *to };
+            let swap = Swap {
+                wheel,
+                from: *from,
+                to: *to,
+            };
             self.process.sim.history().swaps.push(swap);
         }
         out
@@ -157,7 +181,8 @@ impl TaskStore for NodesStore {
         freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error> {
         let act = self.inner.tasks(ids, freshness);
-        self.pass("tasks", act, |out| format!("{} {ids:?}", outcome(out))).await
+        self.pass("tasks", act, |out| format!("{} {ids:?}", outcome(out)))
+            .await
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
@@ -173,7 +198,14 @@ impl TaskStore for NodesStore {
                         Ok(Swapped::Unknown) => "unknown",
                         Err(_) => "failed",
                     };
-                    (t.row.id, t.row.state, t.row.generation, t.row.attempt, t.row.next.0, short)
+                    (
+                        t.row.id,
+                        t.row.state,
+                        t.row.generation,
+                        t.row.attempt,
+                        t.row.next.0,
+                        short,
+                    )
                 })
                 .collect();
             format!("{all:?}")
@@ -190,18 +222,21 @@ impl TaskStore for NodesStore {
         &self,
         attempts: &[(TaskId, u32)],
     ) -> Result<Vec<Option<Heartbeat>>, Error> {
-        self.pass("heartbeats", self.inner.heartbeats(attempts), outcome).await
+        self.pass("heartbeats", self.inner.heartbeats(attempts), outcome)
+            .await
     }
 }
 
 #[async_trait]
 impl NodeStore for NodesStore {
     async fn put_node(&self, node: &NodeRow) -> Result<(), Error> {
-        self.pass("put_node", self.inner.put_node(node), outcome).await
+        self.pass("put_node", self.inner.put_node(node), outcome)
+            .await
     }
 
     async fn remove_node(&self, node: NodeId) -> Result<(), Error> {
-        self.pass("remove_node", self.inner.remove_node(node), outcome).await
+        self.pass("remove_node", self.inner.remove_node(node), outcome)
+            .await
     }
 
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {

@@ -9,8 +9,8 @@ use futures_util::future::BoxFuture;
 use tickwheel::{
     flow::{
         api::{
-            ClaimAnswer, ClaimRequest, ClaimedTask, HeartbeatAnswer, HeartbeatRequest, SettleAnswer,
-            SettleRequest,
+            ClaimAnswer, ClaimRequest, ClaimedTask, HeartbeatAnswer, HeartbeatRequest,
+            SettleAnswer, SettleRequest,
         },
         poll::PollRequest,
     },
@@ -46,7 +46,11 @@ impl Worker {
         let birth = sim.birth();
         let time = sim.time.simulated_peer(sim.seed ^ (birth << 8));
         let process = Process::new(sim, format!("w{number}.{birth}"), time, 100 + birth);
-        let worker = Self { number, process: Arc::clone(&process), plan: Arc::clone(plan) };
+        let worker = Self {
+            number,
+            process: Arc::clone(&process),
+            plan: Arc::clone(plan),
+        };
         match plan.workers[number] {
             WorkerPlan::Queue => tokio::spawn(worker.consume()),
             WorkerPlan::Poll => tokio::spawn(worker.poll()),
@@ -64,11 +68,16 @@ impl Worker {
 
     async fn consume(self) {
         let topics = Priority::ALL.map(|priority| message::topic(CALLBACK, priority));
-        let queue = ProcesssQueue { process: Arc::clone(&self.process) };
+        let queue = ProcesssQueue {
+            process: Arc::clone(&self.process),
+        };
         let subscribed = queue.subscribe(&message::group(CALLBACK), &topics).await;
         let mut consumer = subscribed.expect("the queue in memory subscribes");
         loop {
-            let received = consumer.receive(16, Duration::from_secs(1)).await.unwrap_or_default();
+            let received = consumer
+                .receive(16, Duration::from_secs(1))
+                .await
+                .unwrap_or_default();
             if received.is_empty() {
                 continue;
             }
@@ -84,7 +93,9 @@ impl Worker {
                 }
             });
             self.claim(requests.collect()).await;
-            let origin = received.iter().map(|d| (d.topic.clone(), d.partition, d.offset));
+            let origin = received
+                .iter()
+                .map(|d| (d.topic.clone(), d.partition, d.offset));
             consumer.handled(&origin.collect::<Vec<_>>());
         }
     }
@@ -161,9 +172,14 @@ impl Worker {
             body,
         };
         let (name, id, attempt) = (&self.process.name, task.id, task.attempt);
-        self.sim().note(format_args!("{name} runs attempt {attempt} of {id}"));
+        self.sim()
+            .note(format_args!("{name} runs attempt {attempt} of {id}"));
         self.sim().history().of(task.id).claims.push(claimed);
-        let running = Running { worker: self.clone(), task, place: self.note_run(id, attempt) };
+        let running = Running {
+            worker: self.clone(),
+            task,
+            place: self.note_run(id, attempt),
+        };
         tokio::spawn(running.run(sent));
     }
 
@@ -197,7 +213,10 @@ impl Running {
         let margin = Duration::from_secs(1).min(timeout / 4);
         let lease = timeout - margin;
         let plan = self.planned();
-        let (mut deadline, finish) = (sent.after(lease), time.moment().after(Duration::from_millis(plan.runs)));
+        let (mut deadline, finish) = (
+            sent.after(lease),
+            time.moment().after(Duration::from_millis(plan.runs)),
+        );
         let mut beat = time.moment().after(timeout / 4);
         let whole = loop {
             let next = finish.min(deadline).min(beat);
@@ -212,8 +231,12 @@ impl Running {
             beat = now.after(timeout / 4);
             let left = deadline.min(finish).since(now);
             match time.within(left, self.beat()).await {
-                Some(Some(HeartbeatAnswer::Ok)) if time.moment() < deadline => deadline = now.after(lease),
-                Some(Some(HeartbeatAnswer::Lost | HeartbeatAnswer::CancelRequested)) => break false,
+                Some(Some(HeartbeatAnswer::Ok)) if time.moment() < deadline => {
+                    deadline = now.after(lease)
+                }
+                Some(Some(HeartbeatAnswer::Lost | HeartbeatAnswer::CancelRequested)) => {
+                    break false;
+                }
                 _ => {}
             }
         };
@@ -228,25 +251,45 @@ impl Running {
     }
 
     fn planned(&self) -> AttemptPlan {
-        let number: usize = self.task.spec.collection.parse().expect("the number of a task");
+        let number: usize = self
+            .task
+            .spec
+            .collection
+            .parse()
+            .expect("the number of a task");
         let tasks = &self.worker.plan.tasks;
-        let plan = tasks.iter().find(|task| task.number == number).expect("a planned task");
+        let plan = tasks
+            .iter()
+            .find(|task| task.number == number)
+            .expect("a planned task");
         let place = usize::try_from(self.task.attempt - 1).unwrap_or(0);
         plan.attempts[place.min(plan.attempts.len() - 1)]
     }
 
     fn outcome(&self, plan: AttemptPlan, whole: bool) -> Option<Outcome> {
         if !whole {
-            return Some(Outcome::Retry { error: "stopped".to_owned(), after: None });
+            return Some(Outcome::Retry {
+                error: "stopped".to_owned(),
+                after: None,
+            });
         }
         match plan.ends {
             EndPlan::Succeeds => {
                 let token = format!("{} by w{}", self.task.attempt, self.worker.number);
-                Some(Outcome::Succeeded { result: Some(Bytes::from(token)) })
+                Some(Outcome::Succeeded {
+                    result: Some(Bytes::from(token)),
+                })
             }
-            EndPlan::Retries => Some(Outcome::Retry { error: "as planned".to_owned(), after: None }),
-            EndPlan::Fails => Some(Outcome::Failed { error: "as planned".to_owned() }),
-            EndPlan::Snoozes(after) => Some(Outcome::Snoozed { after: Duration::from_millis(after) }),
+            EndPlan::Retries => Some(Outcome::Retry {
+                error: "as planned".to_owned(),
+                after: None,
+            }),
+            EndPlan::Fails => Some(Outcome::Failed {
+                error: "as planned".to_owned(),
+            }),
+            EndPlan::Snoozes(after) => Some(Outcome::Snoozed {
+                after: Duration::from_millis(after),
+            }),
             EndPlan::Vanishes => None,
         }
     }
@@ -259,12 +302,19 @@ impl Running {
     }
 
     async fn beat(&self) -> Option<HeartbeatAnswer> {
-        let request = HeartbeatRequest { id: self.task.id, attempt: self.task.attempt, progress: None };
+        let request = HeartbeatRequest {
+            id: self.task.id,
+            attempt: self.task.attempt,
+            progress: None,
+        };
         let act = |service: Arc<tickwheel::flow::service::Service>| async move {
             service.heartbeat("worker", vec![request]).await.pop()
         };
         let worker = &self.worker;
-        let answer = worker.sim().call(&mut worker.chance(), Duration::from_secs(1), act).await;
+        let answer = worker
+            .sim()
+            .call(&mut worker.chance(), Duration::from_secs(1), act)
+            .await;
         worker.process.time.running().await;
         answer.answer.ok().flatten()
     }
@@ -293,9 +343,21 @@ impl Running {
             };
             let (attempt, answered) = (self.task.attempt, worker.sim().now());
             let (name, id) = (&worker.process.name, self.task.id);
-            worker.sim().note(format_args!("{name} reported attempt {attempt} of {id}: taken {taken}"));
-            let reported = Reported { attempt, answered, taken, outcome };
-            worker.sim().history().of(self.task.id).reports.push(reported);
+            worker.sim().note(format_args!(
+                "{name} reported attempt {attempt} of {id}: taken {taken}"
+            ));
+            let reported = Reported {
+                attempt,
+                answered,
+                taken,
+                outcome,
+            };
+            worker
+                .sim()
+                .history()
+                .of(self.task.id)
+                .reports
+                .push(reported);
             return;
         }
     }

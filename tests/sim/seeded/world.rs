@@ -6,7 +6,11 @@ use std::{
 };
 
 use tickwheel::{
-    flow::{context::{Context, Settings}, node::Node, service::Service},
+    flow::{
+        context::{Context, Settings},
+        node::Node,
+        service::Service,
+    },
     model::{
         clock::Rules,
         ids::NodeId,
@@ -19,14 +23,8 @@ use tickwheel::{
 };
 
 use super::{
-    chance::Chance,
-    draw::LANES,
-    history::History,
-    plan::Plan,
-    process::Process,
-    queue::ProcesssQueue,
-    store::NodesStore,
-    trace::Trace,
+    chance::Chance, draw::LANES, history::History, plan::Plan, process::Process,
+    queue::ProcesssQueue, store::NodesStore, trace::Trace,
 };
 use crate::world::EPOCH;
 
@@ -93,7 +91,12 @@ impl Sim {
         let queue = MemoryQueue::new(time.clone(), plan.partitions, Keep::Everything);
         queue.create_topic(TOPIC, None);
         let mut history = History::default();
-        history.clock_errors.extend(errors.iter().enumerate().map(|(node, error)| (0, node, *error)));
+        history.clock_errors.extend(
+            errors
+                .iter()
+                .enumerate()
+                .map(|(node, error)| (0, node, *error)),
+        );
         Arc::new(Self {
             seed: plan.seed,
             latency_ms: plan.latency_ms,
@@ -139,7 +142,9 @@ impl Sim {
 
     /// Waits until a millisecond of the run.
     pub(crate) async fn until(&self, at: u64) {
-        self.time.sleep_until_wall(Self::instant(at.cast_signed())).await;
+        self.time
+            .sleep_until_wall(Self::instant(at.cast_signed()))
+            .await;
     }
 
     pub(crate) fn note(&self, event: std::fmt::Arguments<'_>) {
@@ -195,7 +200,11 @@ impl Sim {
     /// Takes a dead process off the list.
     pub(crate) fn died(&self, process: &Process) {
         let is_it = |life: &mut Life| std::ptr::eq(&*life.process, process);
-        let dead: Vec<Life> = self.lives().iter_mut().filter_map(|life| life.take_if(is_it)).collect();
+        let dead: Vec<Life> = self
+            .lives()
+            .iter_mut()
+            .filter_map(|life| life.take_if(is_it))
+            .collect();
         drop(dead);
     }
 
@@ -209,7 +218,9 @@ impl Sim {
         time.set_wall_error_ms(self.weather().errors[node]);
         let name = format!("n{node}.{birth}");
         let process = Process::new(self, name.clone(), time.clone(), 100 + birth);
-        let queue = ProcesssQueue { process: Arc::clone(&process) };
+        let queue = ProcesssQueue {
+            process: Arc::clone(&process),
+        };
         let context = Context {
             me: NodeId(time.random_uuid()),
             name,
@@ -228,7 +239,11 @@ impl Sim {
         self.note(format_args!("{} starts", process.name));
         let running = Node::start(context, Duration::from_secs(3));
         let service = running.service();
-        self.lives()[node] = Some(Life { process, service, node: Some(running) });
+        self.lives()[node] = Some(Life {
+            process,
+            service,
+            node: Some(running),
+        });
     }
 
     /// What becomes of a node's operations on the store.

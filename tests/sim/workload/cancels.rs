@@ -1,7 +1,10 @@
 //! Cancels, most of them about the moment of firing.
 
 use super::Feature;
-use crate::seeded::{chance::Chance, plan::{AttemptPlan, EndPlan, Request, TaskPlan}};
+use crate::seeded::{
+    chance::Chance,
+    plan::{AttemptPlan, EndPlan, Request, TaskPlan},
+};
 
 pub(super) struct Cancels;
 
@@ -17,7 +20,10 @@ impl Feature for Cancels {
         let at = super::about(task.start, chance).max(task.at + 1);
         task.calls.push(super::call(at, Request::Cancel));
         if chance.percent(30) {
-            let failing = AttemptPlan { runs: chance.below(2000), ends: EndPlan::Retries };
+            let failing = AttemptPlan {
+                runs: chance.below(2000),
+                ends: EndPlan::Retries,
+            };
             task.attempts.insert(0, failing);
         }
     }

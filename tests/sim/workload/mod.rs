@@ -90,7 +90,10 @@ fn about(moment: u64, chance: &mut Chance) -> u64 {
 }
 
 const fn succeeds(runs: u64) -> AttemptPlan {
-    AttemptPlan { runs, ends: EndPlan::Succeeds }
+    AttemptPlan {
+        runs,
+        ends: EndPlan::Succeeds,
+    }
 }
 
 const fn call(at: u64, what: Request) -> CallPlan {

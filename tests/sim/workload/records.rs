@@ -1,7 +1,10 @@
 //! Records for a topic of the user's own, near and far, cancelled and moved.
 
 use super::Feature;
-use crate::seeded::{chance::Chance, plan::{Request, TaskPlan}};
+use crate::seeded::{
+    chance::Chance,
+    plan::{Request, TaskPlan},
+};
 
 pub(super) struct Records;
 

@@ -1,7 +1,10 @@
 //! Reschedules about the moment of firing, to later and to earlier, and again.
 
 use super::Feature;
-use crate::seeded::{chance::Chance, plan::{Request, TaskPlan}};
+use crate::seeded::{
+    chance::Chance,
+    plan::{Request, TaskPlan},
+};
 
 pub(super) struct Reschedules;
 

@@ -1,7 +1,10 @@
 //! Tasks that are told to run now, long before their time.
 
 use super::Feature;
-use crate::seeded::{chance::Chance, plan::{Request, TaskPlan}};
+use crate::seeded::{
+    chance::Chance,
+    plan::{Request, TaskPlan},
+};
 
 pub(super) struct Runs;
 
