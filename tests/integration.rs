@@ -23,6 +23,8 @@ mod one_process;
 mod programs;
 mod queue_contract;
 mod readme;
+#[path = "sim/replicas/mod.rs"]
+mod replicas;
 mod server;
 mod sim;
 mod store_contract;
