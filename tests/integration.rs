@@ -23,6 +23,8 @@ mod one_process;
 mod programs;
 mod queue_contract;
 mod readme;
+#[path = "sim/replicas/mod.rs"]
+mod replicas;
 mod server;
 /// Tests of the API run on the simulation's world; its scenarios are a binary of their own (`tests/sim`).
 mod sim {
