@@ -14,6 +14,7 @@
 )]
 
 mod invariants;
+mod replicas;
 mod scenarios;
 mod seeded;
 mod workload;

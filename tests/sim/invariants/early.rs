@@ -1,6 +1,9 @@
 //! I2: nothing runs before its start, by the clock of the node that gave it out. (Google's cron service and every user of a
 //! timer: early is wrong, late is late.)
 //!
+//! An attempt that follows one which was given out in time is not judged: the start has been, and a node whose clock is
+//! behind may give out the next one.
+//!
 //! A record is held against the earliest start its task ever had: the service says of a record that is moved in the instant
 //! in which its slot closes that it may go out twice, at the old time and at the new one (`src/flow/change.rs`).
 
@@ -27,7 +30,11 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         }
         for claim in &story.claims {
             let start = start_at(registered, story, claim);
-            if claim.wall < start {
+            let begun = story
+                .claims
+                .iter()
+                .any(|earlier| earlier.answered <= claim.asked && earlier.wall >= start);
+            if claim.wall < start && !begun {
                 let (number, id, attempt) = (registered.number, registered.id, claim.attempt);
                 let (wall, at) = (claim.wall, claim.answered);
                 findings.add(format!(

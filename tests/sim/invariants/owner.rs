@@ -1,11 +1,24 @@
 //! I9: the end that is stored is that of the attempt that reported it, and a report that was acknowledged is what is stored.
-//! (Fencing: a zombie must not overwrite a newer attempt.)
+//! What was registered is what a worker gets. (Fencing: a zombie must not overwrite a newer attempt.)
 
 use tickwheel::model::state::{Outcome, State};
 
 use super::{Ended, Findings};
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
+    for (registered, story, plan) in ended.registered() {
+        for claim in story
+            .claims
+            .iter()
+            .filter(|claim| claim.body != Some(plan.body_bytes))
+        {
+            let (number, id, body) = (registered.number, registered.id, claim.body);
+            findings.add(format!(
+                "task {number} ({id}) came with a content of {body:?} bytes, registered {}",
+                plan.body_bytes
+            ));
+        }
+    }
     for (id, story) in &ended.history.stories {
         let Some(row) = ended.contents.rows.get(id) else {
             continue;

@@ -40,7 +40,6 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: TaskPlan) {
 /// Registers until that is acknowledged. A registration whose answer was lost is another task, of which nobody knows.
 async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Option<TaskId> {
     for _ in 0..TRIES {
-        let asked = sim.now();
         let task = NewTask {
             start: Sim::instant(plan.start.cast_signed()),
             spec: spec(plan),
@@ -58,7 +57,6 @@ async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Optio
                 id: view.id,
                 tracked: !plan.record,
                 start: view.start.0 - Sim::instant(0).0,
-                asked,
                 answered,
             };
             sim.note(format_args!(

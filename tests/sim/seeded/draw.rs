@@ -69,6 +69,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
         buffers: chance.one_of(&[10_000, 10_000, 20, 5]),
         skew_ms,
         latency_ms: chance.one_of(&[0, 3, 10]),
+        noise: chance.one_of(&[0, 0, 20, 150]),
         nodes,
         workers,
         tasks: Vec::new(),
@@ -147,7 +148,18 @@ fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> Fau
         }
         12 | 13 => (Fault::StoreAway { node: None }, outage),
         14 => (Fault::StoreAway { node: Some(node) }, short),
-        15..=18 => (Fault::StoreUnruly { node, percent }, short),
+        15 | 16 => {
+            let per_mille = chance.one_of(&[5, 20, 80, 250]);
+            (Fault::StoreUnruly { per_mille }, short)
+        }
+        17 => {
+            let replica = chance.index(3);
+            (Fault::ReplicaDown { replica }, short)
+        }
+        18 => {
+            let replica = chance.index(3);
+            (Fault::ReplicaCut { node, replica }, short)
+        }
         19 | 20 => {
             let lane = chance.index(LANES.len());
             (

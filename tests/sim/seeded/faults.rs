@@ -10,6 +10,7 @@ use super::{
     run::Workers,
     world::{Sim, TOPIC},
 };
+use crate::replicas::Set;
 
 /// Lets a fault happen at its time, and end at its time.
 pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault: FaultPlan) {
@@ -74,18 +75,13 @@ fn set(sim: &Sim, what: Fault, on: bool) {
         }
     };
     match what {
-        Fault::StoreAway { node: None } => count(&mut weather.store_away),
-        Fault::StoreAway { node: Some(node) } if on => weather.store_away_from.push(node),
-        Fault::StoreAway { node: Some(node) } => {
-            let place = weather
-                .store_away_from
-                .iter()
-                .position(|away| *away == node);
-            weather
-                .store_away_from
-                .remove(place.expect("it was put there"));
+        Fault::StoreAway { node: None } => put(&mut weather.down, Set::ALL, on),
+        Fault::StoreAway { node: Some(node) } => put(&mut weather.cut, (node, Set::ALL), on),
+        Fault::ReplicaCut { node, replica } => {
+            put(&mut weather.cut, (node, Set::only(replica)), on);
         }
-        Fault::StoreUnruly { node, percent } => weather.unruly[node] = if on { percent } else { 0 },
+        Fault::ReplicaDown { replica } => put(&mut weather.down, Set::only(replica), on),
+        Fault::StoreUnruly { per_mille } => put(&mut weather.unruly, per_mille, on),
         Fault::StoreSlow { lane, by } => weather.slow[lane] = if on { by } else { 0 },
         Fault::QueueAway => {
             count(&mut weather.queue_away);
@@ -104,6 +100,17 @@ fn set(sim: &Sim, what: Fault, on: bool) {
         | Fault::CommitsLost { .. }
         | Fault::WorkerPause { .. }
         | Fault::WorkerCrash { .. } => {}
+    }
+    drop(weather);
+    sim.tell_store();
+}
+
+/// Adds a reason, or takes it away.
+fn put<T: PartialEq>(reasons: &mut Vec<T>, reason: T, on: bool) {
+    if on {
+        reasons.push(reason);
+    } else if let Some(place) = reasons.iter().position(|there| *there == reason) {
+        reasons.remove(place);
     }
 }
 

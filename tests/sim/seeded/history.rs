@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use tickwheel::model::{clock::ClockRow, ids::TaskId, state::Outcome, wheel::WheelNumber};
+use tickwheel::model::{
+    clock::ClockRow, entry::Key, ids::TaskId, state::Outcome, wheel::WheelNumber,
+};
 
 use super::plan::Request;
 
@@ -17,7 +19,6 @@ pub(crate) struct Registered {
     pub(crate) tracked: bool,
     /// The start that the client was told.
     pub(crate) start: i64,
-    pub(crate) asked: i64,
     pub(crate) answered: i64,
 }
 
@@ -49,8 +50,6 @@ pub(crate) struct Called {
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
     pub(crate) attempt: u32,
-    pub(crate) generation: u32,
-    pub(crate) worker: usize,
     pub(crate) asked: i64,
     pub(crate) answered: i64,
     /// The latest time that the answering node's clock showed between the two.
@@ -107,6 +106,8 @@ pub(crate) struct History {
     pub(crate) swaps: Vec<Swap>,
     /// Of each node, when its clock began to be off by how much: in order of time.
     pub(crate) clock_errors: Vec<(i64, usize, i64)>,
+    /// Writes of entries that nobody was told are durable: they may come up whenever they like.
+    pub(crate) unsure: BTreeMap<Key, usize>,
     /// What broke a rule while it happened.
     pub(crate) broken: Vec<String>,
 }
@@ -114,6 +115,19 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn of(&mut self, id: TaskId) -> &mut Story {
         self.stories.entry(id).or_default()
+    }
+
+    pub(crate) fn begin_write(&mut self, key: Key) {
+        *self.unsure.entry(key).or_default() += 1;
+    }
+
+    pub(crate) fn end_write(&mut self, key: Key) {
+        if let Some(count) = self.unsure.get_mut(&key) {
+            *count -= 1;
+            if *count == 0 {
+                self.unsure.remove(&key);
+            }
+        }
     }
 
     /// The largest error of any clock, ahead of the right time, that was in force within an interval.

@@ -167,7 +167,7 @@ pub(crate) fn explain(seed: u64, violations: &[Violation]) {
     for violation in violations.iter().take(6) {
         eprintln!("  {}: {}", violation.invariant, violation.what);
     }
-    let keep = shrink::shrink(seed, None, first.invariant, SHRINK_RUNS);
+    let keep = shrink::shrink(seed, None, first, SHRINK_RUNS);
     eprintln!(
         "the smallest plan that fails alike:\n{}",
         keep.of(draw::draw(seed))

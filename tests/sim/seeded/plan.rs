@@ -20,6 +20,9 @@ pub(crate) struct Plan {
     pub(crate) skew_ms: u64,
     /// Operations of store, queue and API take up to so much.
     pub(crate) latency_ms: u64,
+    /// So many of a thousand operations of the store meet what no caller may notice: short and empty pages, replicas that
+    /// miss a write, reads that repair nothing.
+    pub(crate) noise: u16,
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) workers: Vec<WorkerPlan>,
     pub(crate) tasks: Vec<TaskPlan>,
@@ -132,8 +135,13 @@ pub(crate) enum Fault {
     ClockDrift { node: usize, ppm: i64 },
     /// The store does not answer: one node, or none.
     StoreAway { node: Option<usize> },
-    /// So many of a hundred operations on the store fail, lose their answers or take effect late.
-    StoreUnruly { node: usize, percent: u64 },
+    /// So many of a thousand operations on the store meet each kind of fault: fail, time out, take effect late, on some
+    /// replicas only, or leave nobody who knows.
+    StoreUnruly { per_mille: u16 },
+    /// One of three replicas is down, and has missed things when it is back.
+    ReplicaDown { replica: usize },
+    /// The node does not reach one of three replicas.
+    ReplicaCut { node: usize, replica: usize },
     /// The store takes its time for one kind of operation.
     StoreSlow { lane: usize, by: u64 },
     /// The queue does not answer.
@@ -167,7 +175,7 @@ impl Fault {
             | Self::ClockStep { node, .. }
             | Self::ClockDrift { node, .. }
             | Self::StoreAway { node: Some(node) }
-            | Self::StoreUnruly { node, .. } => *node < nodes,
+            | Self::ReplicaCut { node, .. } => *node < nodes,
             Self::WorkerPause { worker } | Self::WorkerCrash { worker } => *worker < workers,
             _ => true,
         }
@@ -238,8 +246,8 @@ impl fmt::Display for Plan {
         writeln!(
             f,
             "seed {seed}: {wheels} wheels of {slots} slots of {tick_ms} ms, {partitions} partitions, pages of {page_rows}, \
-             buffers of {buffers}, clocks within {} ms, latencies up to {} ms",
-            self.skew_ms, self.latency_ms
+             buffers of {buffers}, clocks within {} ms, latencies up to {} ms, noise of {}",
+            self.skew_ms, self.latency_ms, self.noise
         )?;
         for (number, node) in self.nodes.iter().enumerate() {
             writeln!(f, "  node {number}: {node:?}")?;

@@ -49,10 +49,6 @@ impl Process {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
-        self.lock().dead
-    }
-
     /// Dies.
     pub(crate) fn kill(&self) {
         if !std::mem::replace(&mut self.lock().dead, true) {

@@ -65,6 +65,15 @@ pub(crate) fn run(plan: &Plan, flaw: Option<Flaw>, keep_trace: bool) -> Report {
 
 async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     let (sim, plan) = (Sim::new(plan, keep_trace), Arc::new(plan.clone()));
+    sim.tell_store();
+    if keep_trace {
+        let noting = Arc::downgrade(&sim);
+        sim.store.control().trace(Some(Arc::new(move |line: &str| {
+            if let Some(sim) = noting.upgrade() {
+                sim.note(format_args!("store {line}"));
+            }
+        })));
+    }
     let workers = Workers::default();
     for number in 0..plan.workers.len() {
         let process = Worker::start(&sim, &plan, number);
@@ -90,8 +99,9 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     let finished = drain(&sim, &plan).await;
     let ended_at = sim.now();
     quiet(&sim).await;
+    let contents = Contents::of(&sim);
     let history = std::mem::take(&mut *sim.history());
-    let violations = judge(&sim, &plan, &history, finished, ended_at);
+    let violations = judge(&sim, &plan, (&history, contents), finished, ended_at);
     let lasted = sim.now();
     let lives = std::mem::take(&mut *sim.lives());
     drop(lives);
@@ -139,7 +149,7 @@ async fn quiet(sim: &Arc<Sim>) {
 fn judge(
     sim: &Arc<Sim>,
     plan: &Plan,
-    history: &History,
+    (history, contents): (&History, Contents),
     finished: bool,
     ended_at: i64,
 ) -> Vec<Violation> {
@@ -147,7 +157,7 @@ fn judge(
     let ended = Ended {
         plan,
         history,
-        contents: Contents::of(sim),
+        contents,
         records: invariants::records(&records),
         finished,
         ended_at,

@@ -6,6 +6,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 use tickwheel::{flaw::Flaw, time_source::TimeSource};
 
 use super::{draw, plan::Plan, run};
+use crate::invariants::Violation;
 
 /// What is kept of a plan. Nothing said is everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -105,7 +106,8 @@ struct Search {
 }
 
 /// Returns what is enough for the seed to break the invariant, after at most so many runs.
-pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, invariant: &'static str, runs: usize) -> Keep {
+pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, violation: &Violation, runs: usize) -> Keep {
+    let invariant = violation.invariant;
     let time = TimeSource::real();
     let until = time.moment().after(std::time::Duration::from_secs(60));
     let mut search = Search {
@@ -122,6 +124,15 @@ pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, invariant: &'static str, run
         faults: Some(plan.faults.iter().map(|fault| fault.number).collect()),
         ..Keep::default()
     };
+    if let Some(task) = violation.task() {
+        let alone = Keep {
+            tasks: Some(BTreeSet::from([task])),
+            ..keep.clone()
+        };
+        if search.fails(&alone) {
+            keep = alone;
+        }
+    }
     loop {
         let before = keep.clone();
         keep = search.less(keep, |keep| &mut keep.faults);

@@ -60,22 +60,31 @@ fn outcomes<T>(out: &[Result<T, Error>]) -> String {
 #[async_trait]
 impl WheelStore for NodesStore {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
+        let history = || self.process.sim.history();
+        entries
+            .iter()
+            .for_each(|entry| history().begin_write(entry.key));
         let act = self.inner.put_entries(entries);
-        self.pass("put_entries", act, |out| {
-            let keys: Vec<_> = entries
-                .iter()
-                .map(|entry| {
-                    (
-                        entry.key.due.0,
-                        entry.key.id,
-                        entry.key.generation,
-                        entry.kind,
-                    )
-                })
-                .collect();
-            format!("{}: {keys:?}", outcomes(out))
-        })
-        .await
+        let out = self
+            .pass("put_entries", act, |out| {
+                let keys: Vec<_> = entries
+                    .iter()
+                    .map(|entry| {
+                        (
+                            entry.key.due.0,
+                            entry.key.id,
+                            entry.key.generation,
+                            entry.kind,
+                        )
+                    })
+                    .collect();
+                format!("{}: {keys:?}", outcomes(out))
+            })
+            .await;
+        for (entry, _) in entries.iter().zip(&out).filter(|(_, out)| out.is_ok()) {
+            history().end_write(entry.key);
+        }
+        out
     }
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {

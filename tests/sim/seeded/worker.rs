@@ -164,8 +164,6 @@ impl Worker {
         let answered = self.sim().now();
         let claimed = Claimed {
             attempt: task.attempt,
-            generation: task.generation,
-            worker: self.number,
             asked,
             answered,
             wall: wall - Sim::instant(0).0,

@@ -18,7 +18,6 @@ use tickwheel::{
         wheel::Shape,
     },
     queue::memory::{Keep, MemoryQueue},
-    store::memory::{Call, Fate, MemoryStore},
     time_source::TimeSource,
 };
 
@@ -26,7 +25,10 @@ use super::{
     chance::Chance, draw::LANES, history::History, plan::Plan, process::Process,
     queue::ProcesssQueue, store::NodesStore, trace::Trace,
 };
-use crate::world::EPOCH;
+use crate::{
+    replicas::{Faults, Replicas, Set, Wait},
+    world::EPOCH,
+};
 
 /// The topic of the users' own records.
 pub(crate) const TOPIC: &str = "users";
@@ -37,11 +39,12 @@ pub(crate) const CALLBACK: &str = "work";
 /// What is wrong at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Weather {
-    /// Reasons why the store does not answer: all nodes, or one.
-    pub(crate) store_away: usize,
-    pub(crate) store_away_from: Vec<usize>,
-    /// So many of a hundred operations of a node go wrong.
-    pub(crate) unruly: Vec<u64>,
+    /// Replicas of the store that are down, each with a reason.
+    pub(crate) down: Vec<Set>,
+    /// Nodes that do not reach some.
+    pub(crate) cut: Vec<(usize, Set)>,
+    /// So many of a thousand operations go wrong.
+    pub(crate) unruly: Vec<u16>,
     pub(crate) slow: [u64; LANES.len()],
     pub(crate) queue_away: usize,
     pub(crate) api: u64,
@@ -53,6 +56,8 @@ pub(crate) struct Weather {
 pub(crate) struct Life {
     pub(crate) process: Arc<Process>,
     pub(crate) service: Arc<Service>,
+    /// Its number at the store.
+    pub(crate) handle: usize,
     /// None once it is being stopped.
     pub(crate) node: Option<Node>,
 }
@@ -63,7 +68,8 @@ pub(crate) struct Sim {
     pub(crate) latency_ms: u64,
     pub(crate) time: TimeSource,
     pub(crate) queue: MemoryQueue,
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<Replicas>,
+    noise: u16,
     pub(crate) rules: Rules,
     settings: Settings,
     trace: Mutex<Trace>,
@@ -100,7 +106,8 @@ impl Sim {
         Arc::new(Self {
             seed: plan.seed,
             latency_ms: plan.latency_ms,
-            store: MemoryStore::new(shape, time.clone()),
+            store: Replicas::new(shape, time.clone(), plan.seed),
+            noise: plan.noise,
             queue,
             rules: Rules {
                 shape,
@@ -120,7 +127,6 @@ impl Sim {
             trace: Mutex::new(Trace::new(keep_trace)),
             history: Mutex::new(history),
             weather: Mutex::new(Weather {
-                unruly: vec![0; plan.nodes.len()],
                 errors,
                 ..Weather::default()
             }),
@@ -205,7 +211,9 @@ impl Sim {
             .iter_mut()
             .filter_map(|life| life.take_if(is_it))
             .collect();
-        drop(dead);
+        for life in dead {
+            self.store.control().kill(life.handle);
+        }
     }
 
     /// Starts a node, unless it runs.
@@ -221,12 +229,14 @@ impl Sim {
         let queue = ProcesssQueue {
             process: Arc::clone(&process),
         };
+        let handle = self.store.handle(time.clone());
+        let number = handle.node();
         let context = Context {
             me: NodeId(time.random_uuid()),
             name,
             address: String::new(),
             store: Arc::new(NodesStore {
-                inner: self.store.handle_with(self.hook(node, &process)),
+                inner: handle,
                 process: Arc::clone(&process),
             }),
             underway: None,
@@ -239,46 +249,45 @@ impl Sim {
         self.note(format_args!("{} starts", process.name));
         let running = Node::start(context, Duration::from_secs(3));
         let service = running.service();
-        self.lives()[node] = Some(Life {
+        let life = Life {
+            handle: number,
             process,
             service,
             node: Some(running),
-        });
+        };
+        self.lives()[node] = Some(life);
+        self.tell_store();
     }
 
-    /// What becomes of a node's operations on the store.
-    fn hook(
-        self: &Arc<Self>,
-        node: usize,
-        process: &Arc<Process>,
-    ) -> Arc<dyn Fn(Call) -> Fate + Send + Sync> {
-        let (sim, process) = (Arc::clone(self), Arc::downgrade(process));
-        Arc::new(move |call| {
-            let (away, unruly) = {
-                let weather = sim.weather();
-                let away = weather.store_away > 0 || weather.store_away_from.contains(&node);
-                (away, weather.unruly[node])
-            };
-            if !away && unruly == 0 {
-                return Fate::Go;
-            }
-            let Some(process) = process.upgrade() else {
-                return Fate::Fail;
-            };
-            process.draw(|chance| {
-                if away {
-                    return Fate::Fail;
-                }
-                if !chance.percent(unruly) {
-                    return Fate::Go;
-                }
-                match chance.below(if call.writes { 4 } else { 2 }) {
-                    0 => Fate::Fail,
-                    1 => Fate::Delay(Duration::from_millis(chance.below(1500))),
-                    2 => Fate::LoseReply,
-                    _ => Fate::ApplyLater(Duration::from_millis(chance.below(8000))),
-                }
-            })
-        })
+    /// Tells the store what is wrong with it.
+    pub(crate) fn tell_store(&self) {
+        let (lives, weather) = (self.lives(), self.weather());
+        let unruly = weather.unruly.iter().max().copied().unwrap_or(0);
+        let faults = Faults::all(unruly);
+        let noise = self.noise.max(unruly);
+        let control = self.store.control();
+        control.set(Faults {
+            latency: Wait::millis(0, self.latency_ms),
+            pages_cut: noise,
+            pages_empty: noise,
+            writes_miss_one: noise,
+            reads_unrepaired: noise,
+            decisions_missed: noise,
+            ..faults
+        });
+        control.down(
+            weather
+                .down
+                .iter()
+                .fold(Set::NONE, |all, one| all.with(*one)),
+        );
+        for (node, life) in lives.iter().enumerate() {
+            let Some(life) = life else { continue };
+            let cut = weather.cut.iter().filter(|(at, _)| *at == node);
+            control.cut(
+                life.handle,
+                cut.fold(Set::NONE, |all, (_, one)| all.with(*one)),
+            );
+        }
     }
 }
