@@ -7,3 +7,4 @@ mod firing;
 mod lifecycle;
 mod polls;
 mod races;
+mod slots;
