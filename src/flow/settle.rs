@@ -23,7 +23,7 @@ use super::{
 use crate::{
     flaw::{self, Flaw},
     model::{
-        entry::Entry,
+        entry::{DoneReason, Entry},
         ids::TaskId,
         state::{self, Event, Outcome, State, TaskRow},
         time::Millis,
@@ -194,7 +194,8 @@ impl Settler {
                 .next()
             {
                 Some(Ok(Placed::Open)) => return,
-                Some(Ok(Placed::Closed(_))) => {}
+                // Nobody erases what its slot's reader has not seen.
+                Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
                 Some(Err(fault)) => {
                     tracing::debug!(task = %row.id, %fault, "a retry was left to the look");
                     return;
@@ -215,6 +216,13 @@ impl Settler {
         }) {
             tracing::debug!(task = %row.id, "no room for a near retry: left to the look");
         }
+    }
+
+    /// Marks an entry that stands in a closed slot: the retry goes out from memory.
+    async fn withdraw(&self, entry: &Entry) {
+        let reason = DoneReason::Moved { to: entry.start };
+        let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
+        self.placer.mark(vec![mark]).await;
     }
 
     /// Records signs of life; one answer per attempt, in order.
