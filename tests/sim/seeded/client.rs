@@ -45,7 +45,7 @@ async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Optio
             spec: spec(plan),
         };
         let answer = sim
-            .call(chance, PATIENCE, |service| async move {
+            .call(chance, &mut None, PATIENCE, |service| async move {
                 service.register(vec![task]).await.pop()
             })
             .await
@@ -109,15 +109,17 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
 async fn cancel(sim: &Arc<Sim>, id: TaskId, chance: &mut Chance) -> Result<Told, Lost> {
     let act =
         |service: Arc<tickwheel::flow::service::Service>| async move { service.cancel(id).await };
-    Ok(match sim.call(chance, PATIENCE, act).await.answer? {
-        Ok(Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _))) => {
-            Told::Cancelled
-        }
-        Ok(Some((CancelOutcome::CancelRequested, _))) => Told::CancelRequested,
-        Ok(Some((CancelOutcome::TooLate, _))) => Told::TooLate,
-        Ok(None) => Told::NotFound,
-        Err(_) => Told::Unknown,
-    })
+    Ok(
+        match sim.call(chance, &mut None, PATIENCE, act).await.answer? {
+            Ok(Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _))) => {
+                Told::Cancelled
+            }
+            Ok(Some((CancelOutcome::CancelRequested, _))) => Told::CancelRequested,
+            Ok(Some((CancelOutcome::TooLate, _))) => Told::TooLate,
+            Ok(None) => Told::NotFound,
+            Err(_) => Told::Unknown,
+        },
+    )
 }
 
 async fn reschedule(
@@ -130,14 +132,18 @@ async fn reschedule(
     let act = |service: Arc<tickwheel::flow::service::Service>| async move {
         service.reschedule(id, start, None).await
     };
-    Ok(match sim.call(chance, PATIENCE, act).await.answer? {
-        Ok(Some((RescheduleOutcome::Rescheduled, view))) => {
-            Told::Rescheduled(view.start.0 - Sim::instant(0).0)
-        }
-        Ok(Some((RescheduleOutcome::TooLate | RescheduleOutcome::Mismatch, _))) => Told::TooLate,
-        Ok(None) => Told::NotFound,
-        Err(_) => Told::Unknown,
-    })
+    Ok(
+        match sim.call(chance, &mut None, PATIENCE, act).await.answer? {
+            Ok(Some((RescheduleOutcome::Rescheduled, view))) => {
+                Told::Rescheduled(view.start.0 - Sim::instant(0).0)
+            }
+            Ok(Some((RescheduleOutcome::TooLate | RescheduleOutcome::Mismatch, _))) => {
+                Told::TooLate
+            }
+            Ok(None) => Told::NotFound,
+            Err(_) => Told::Unknown,
+        },
+    )
 }
 
 fn spec(plan: &TaskPlan) -> Spec {

@@ -26,22 +26,29 @@ pub(crate) struct Answer<T> {
 }
 
 impl Sim {
-    /// Calls a node, the `choice`-th of those that are up. Without an answer in time the call is given up, and the node
+    /// Calls a node, the one that was called last if there is one and it is up. Without an answer in time the call is given up, and the node
     /// drops what it does for it.
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         chance: &mut Chance,
+        last: &mut Option<usize>,
         patience: Duration,
         act: impl FnOnce(Arc<Service>) -> F,
     ) -> Answer<T>
     where
         F: Future<Output = T>,
     {
-        let up: Vec<(Arc<Process>, Arc<Service>)> = {
+        let up: Vec<(usize, Arc<Process>, Arc<Service>)> = {
             let lives = self.lives();
             let up = lives.iter().flatten().filter(|life| life.node.is_some());
-            up.map(|life| (Arc::clone(&life.process), Arc::clone(&life.service)))
-                .collect()
+            up.map(|life| {
+                (
+                    life.handle,
+                    Arc::clone(&life.process),
+                    Arc::clone(&life.service),
+                )
+            })
+            .collect()
         };
         let refused = Answer {
             answer: Err(Lost::Refused),
@@ -51,7 +58,9 @@ impl Sim {
             self.time.sleep(Duration::from_millis(20)).await;
             return refused;
         }
-        let (process, service) = up[chance.index(up.len())].clone();
+        let stays = up.iter().find(|(handle, ..)| Some(*handle) == *last);
+        let chosen = stays.unwrap_or(&up[chance.index(up.len())]);
+        let (handle, process, service) = chosen.clone();
         let lossy = self.weather().api;
         let (loses_request, loses_answer) = (chance.percent(lossy), chance.percent(lossy));
         let ways = [
@@ -77,6 +86,7 @@ impl Sim {
             out
         };
         let answer = self.time.within(patience, whole).await.ok_or(Lost::Silent);
+        *last = answer.is_ok().then_some(handle);
         Answer { answer, wall }
     }
 

@@ -108,7 +108,10 @@ impl Worker {
         let act = |service: Arc<tickwheel::flow::service::Service>| async move {
             service.claim(&name, requests).await
         };
-        let answer = self.sim().call(&mut self.chance(), PATIENCE, act).await;
+        let answer = self
+            .sim()
+            .call(&mut self.chance(), &mut None, PATIENCE, act)
+            .await;
         self.process.time.running().await;
         for (request, claimed) in again.into_iter().zip(answer.answer.unwrap_or_default()) {
             match claimed {
@@ -132,7 +135,9 @@ impl Worker {
         Box::pin(later)
     }
 
+    /// Polls one node as long as it answers, as the client library does.
     async fn poll(self) {
+        let mut last = None;
         loop {
             let (sent, asked) = (self.process.time.moment(), self.sim().now());
             let request = PollRequest {
@@ -146,7 +151,10 @@ impl Worker {
                 let waited = handout.waited();
                 Some((handout.accept(), waited))
             };
-            let answer = self.sim().call(&mut self.chance(), 2 * PATIENCE, act).await;
+            let answer = self
+                .sim()
+                .call(&mut self.chance(), &mut last, 2 * PATIENCE, act)
+                .await;
             self.process.time.running().await;
             match answer.answer {
                 Ok(Some((tasks, waited))) => {
@@ -311,7 +319,7 @@ impl Running {
         let worker = &self.worker;
         let answer = worker
             .sim()
-            .call(&mut worker.chance(), Duration::from_secs(1), act)
+            .call(&mut worker.chance(), &mut None, Duration::from_secs(1), act)
             .await;
         worker.process.time.running().await;
         answer.answer.ok().flatten()
@@ -329,7 +337,10 @@ impl Running {
             let act = |service: Arc<tickwheel::flow::service::Service>| async move {
                 service.settle("worker", vec![request]).await.pop()
             };
-            let answer = worker.sim().call(&mut worker.chance(), PATIENCE, act).await;
+            let answer = worker
+                .sim()
+                .call(&mut worker.chance(), &mut None, PATIENCE, act)
+                .await;
             worker.process.time.running().await;
             let taken = match answer.answer {
                 Ok(Some(SettleAnswer::Ok)) => true,
