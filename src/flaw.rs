@@ -36,6 +36,10 @@ pub enum Flaw {
     HeartbeatIgnored,
     /// Erasing a tick takes its whole slot, and with it the entries of later turns of the wheel.
     EraseTakesTheSlot,
+    /// Once real: a tick counts as fired when the first of what is due at its end has.
+    EraseWithinATick,
+    /// Once real: the entry of a retry that finds its slot closed is left there.
+    LateRetryLeft,
     /// The entry of a retry is not put: its look comes later.
     RetryNotPut,
     /// Tasks are handed over before they are due.
@@ -56,7 +60,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
         Self::LateEntryNotMoved,
@@ -72,6 +76,8 @@ impl Flaw {
         Self::SettleWithoutAttempt,
         Self::HeartbeatIgnored,
         Self::EraseTakesTheSlot,
+        Self::EraseWithinATick,
+        Self::LateRetryLeft,
         Self::RetryNotPut,
         Self::PublishEarly,
         Self::TakeOverBeginsAtOpened,

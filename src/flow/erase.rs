@@ -35,7 +35,12 @@ impl Eraser {
         let tick = self.ctx.tick();
         let (from, through, noted_from) = {
             let state = self.term.lock();
-            let fired = state.ledger.fired().last_passed(tick);
+            let fired = state.ledger.fired();
+            let fired = if flaw::is(Flaw::EraseWithinATick) {
+                tick.last_ended(fired.due)
+            } else {
+                fired.last_passed(tick)
+            };
             let settled = tick.last_ended(self.ctx.now().before(self.ctx.settings.erase_delay));
             (state.erased, fired.min(settled), state.noted_from)
         };

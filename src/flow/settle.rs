@@ -194,6 +194,7 @@ impl Settler {
                 .next()
             {
                 Some(Ok(Placed::Open)) => return,
+                Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
                 // Nobody erases what its slot's reader has not seen.
                 Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
                 Some(Err(fault)) => {

@@ -249,7 +249,8 @@ pub(crate) fn note_growth(contents: &Contents, plan: &Plan, history: &mut Histor
 }
 
 /// Until when, in milliseconds of the run, everything must have ended: what the plan needs by itself, and behind the last
-/// fault what the service may take (`docs/design`: lease, grace, one interval of looks that has grown with the wait).
+/// fault what the service may take (lease, grace, one interval of looks that has grown
+/// with the wait).
 pub(crate) fn bound(plan: &Plan) -> i64 {
     let task = |task: &TaskPlan| {
         let attempts: u64 = task

@@ -26,8 +26,8 @@ pub(crate) struct Answer<T> {
 }
 
 impl Sim {
-    /// Calls a node, the one that was called last if there is one and it is up. Without an answer in time the call is given up, and the node
-    /// drops what it does for it.
+    /// Calls a node: the one that was called last, if there is one and it is up. Without an answer in time the call is given up,
+    /// and the node drops what it does for it.
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         chance: &mut Chance,

@@ -35,12 +35,12 @@ impl NodesStore {
         summary: impl Fn(&T) -> String,
     ) -> T {
         let out = self.process.outside(lane, act).await;
-        let sim = &self.process.sim;
-        sim.note(format_args!(
-            "{} {lane}: {}",
-            self.process.name,
-            summary(&out)
-        ));
+        let (sim, name) = (&self.process.sim, &self.process.name);
+        if sim.is_traced() {
+            sim.note(format_args!("{name} {lane}: {}", summary(&out)));
+        } else {
+            sim.note(format_args!(""));
+        }
         out
     }
 }

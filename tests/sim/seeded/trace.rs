@@ -1,4 +1,5 @@
-//! What happened in a run, as text: always digested, so that two runs can be compared, and kept when somebody reads it.
+//! What happened in a run, as text, kept and digested when somebody asks for it. Else events are only counted: writing them
+//! costs more than the run.
 
 use std::fmt::{self, Write};
 
@@ -22,6 +23,9 @@ impl Trace {
     /// Notes an event at a time of the run.
     pub(crate) fn note(&mut self, at: i64, event: fmt::Arguments<'_>) {
         self.events += 1;
+        if self.kept.is_none() {
+            return;
+        }
         writeln!(self, "{at} {event}").expect("a trace takes everything");
     }
 
@@ -31,6 +35,10 @@ impl Trace {
 
     pub(crate) const fn events(&self) -> u64 {
         self.events
+    }
+
+    pub(crate) const fn is_kept(&self) -> bool {
+        self.kept.is_some()
     }
 
     pub(crate) fn into_text(self) -> String {

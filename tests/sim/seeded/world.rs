@@ -157,6 +157,11 @@ impl Sim {
         lock(&self.trace).note(self.now(), event);
     }
 
+    /// Tells whether anybody reads what is noted.
+    pub(crate) fn is_traced(&self) -> bool {
+        lock(&self.trace).is_kept()
+    }
+
     pub(crate) fn history(&self) -> MutexGuard<'_, History> {
         lock(&self.history)
     }
