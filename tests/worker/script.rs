@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) away: bool,
     /// Claims are answered so, in order; then `claimed`.
     pub(super) claims: VecDeque<ClaimStatus>,
+    /// How long the answer to a claim is on its way.
+    pub(super) claim_takes: Duration,
     /// Heartbeats of a task are answered so, in order; then `ok`.
     pub(super) heartbeats: HashMap<String, VecDeque<HeartbeatStatus>>,
     /// Calls so far, by name, failed ones too.
@@ -187,8 +189,12 @@ impl Server for Script {
             }
         });
         let results = results.collect();
+        let takes = state.claim_takes;
         drop(state);
         self.changes.send_replace(());
+        if !takes.is_zero() {
+            self.time.sleep(takes).await;
+        }
         Ok(ClaimResponse { results })
     }
 

@@ -75,15 +75,18 @@ async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Optio
 /// Makes a call, and again until it is answered.
 async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
     let asked = sim.now();
-    let mut told = Told::Unknown;
-    for _ in 0..TRIES {
+    for number in 0..TRIES {
         let reached = match plan.what {
             Request::Cancel => cancel(sim, id, chance).await,
             Request::Reschedule(to) => reschedule(sim, id, to, chance).await,
         };
         let answered = sim.now();
         sim.note(format_args!("client of {id}: {:?}: {reached:?}", plan.what));
-        told = reached.unwrap_or(Told::Unknown);
+        let told = reached.unwrap_or(Told::Unknown);
+        if number > 0 && matches!(told, Told::TooLate | Told::NotFound) {
+            // Too late for this try: an earlier one, of which nobody heard, may have had its effect.
+            break;
+        }
         let called = Called {
             request: plan.what,
             asked,
@@ -101,7 +104,7 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
         request: plan.what,
         asked,
         answered,
-        told,
+        told: Told::Unknown,
     };
     sim.history().of(id).calls.push(called);
 }

@@ -151,7 +151,7 @@ fn end_runs(sim: &Sim, worker: usize) {
         .values_mut()
         .flat_map(|story| &mut story.runs);
     for run in runs.filter(|run| run.worker == worker && run.ended.is_none()) {
-        run.ended = Some(now);
+        run.ended = Some(now.min(run.deadline));
     }
 }
 

@@ -64,6 +64,8 @@ pub(crate) struct Run {
     pub(crate) attempt: u32,
     pub(crate) worker: usize,
     pub(crate) began: i64,
+    /// It does nothing behind this, whatever happens to its process.
+    pub(crate) deadline: i64,
     /// When it stopped doing anything; none while it runs.
     pub(crate) ended: Option<i64>,
     /// It came to its end, and was not stopped on the way.

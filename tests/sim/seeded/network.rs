@@ -59,7 +59,7 @@ impl Sim {
             return refused;
         }
         let stays = up.iter().find(|(handle, ..)| Some(*handle) == *last);
-        let chosen = stays.unwrap_or(&up[chance.index(up.len())]);
+        let chosen = stays.unwrap_or_else(|| &up[chance.index(up.len())]);
         let (handle, process, service) = chosen.clone();
         let lossy = self.weather().api;
         let (loses_request, loses_answer) = (chance.percent(lossy), chance.percent(lossy));

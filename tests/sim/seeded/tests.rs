@@ -69,7 +69,7 @@ fn seeds_break_nothing() {
     let seconds = setting("SECONDS").unwrap_or(SECONDS);
     let task = Task {
         from,
-        seeds: seeds.unwrap_or(u64::from(u32::MAX)),
+        seeds: seeds.unwrap_or(1 << 32),
         jobs: setting("JOBS").unwrap_or_else(cores),
         limit: seeds.is_none().then(|| Duration::from_secs(seconds)),
         state: seeds.is_some().then(|| state_file(from)),

@@ -14,7 +14,11 @@ use tickwheel::{
         },
         poll::PollRequest,
     },
-    model::{state::Outcome, task::Priority, time::Millis},
+    model::{
+        state::Outcome,
+        task::Priority,
+        time::{Millis, whole_millis},
+    },
     queue::{
         Subscriptions as _,
         message::{self, TaskMessage},
@@ -168,6 +172,11 @@ impl Worker {
     }
 
     fn begin(&self, task: ClaimedTask, sent: Moment, asked: i64, wall: i64) {
+        let lease = lease(&task);
+        if self.process.time.moment() >= sent.after(lease) {
+            // The answer came too late: the library does not begin what it may not finish.
+            return;
+        }
         let body = task.content.as_ref().map(|content| content.payload.len());
         let answered = self.sim().now();
         let claimed = Claimed {
@@ -184,25 +193,33 @@ impl Worker {
         let running = Running {
             worker: self.clone(),
             task,
-            place: self.note_run(id, attempt),
+            place: self.note_run(id, attempt, sent.after(lease)),
         };
         tokio::spawn(running.run(sent));
     }
 
-    fn note_run(&self, id: tickwheel::model::ids::TaskId, attempt: u32) -> usize {
+    fn note_run(&self, id: tickwheel::model::ids::TaskId, attempt: u32, deadline: Moment) -> usize {
         let began = self.sim().now();
+        let left = deadline.since(self.process.time.moment());
         let mut history = self.sim().history();
         let runs = &mut history.of(id).runs;
         runs.push(Run {
             attempt,
             worker: self.number,
             began,
+            deadline: began + whole_millis(left),
             ended: None,
             whole: false,
             outcome: None,
         });
         runs.len() - 1
     }
+}
+
+/// How long an attempt may run after its claim or its last heartbeat was sent.
+fn lease(task: &ClaimedTask) -> Duration {
+    let timeout = task.spec.heartbeat_timeout;
+    timeout - Duration::from_secs(1).min(timeout / 4)
 }
 
 /// An attempt that runs.
@@ -215,9 +232,7 @@ struct Running {
 impl Running {
     async fn run(self, sent: Moment) {
         let time = self.worker.process.time.clone();
-        let timeout = self.task.spec.heartbeat_timeout;
-        let margin = Duration::from_secs(1).min(timeout / 4);
-        let lease = timeout - margin;
+        let (timeout, lease) = (self.task.spec.heartbeat_timeout, lease(&self.task));
         let plan = self.planned();
         let (mut deadline, finish) = (
             sent.after(lease),
@@ -238,7 +253,8 @@ impl Running {
             let left = deadline.min(finish).since(now);
             match time.within(left, self.beat()).await {
                 Some(Some(HeartbeatAnswer::Ok)) if time.moment() < deadline => {
-                    deadline = now.after(lease)
+                    deadline = now.after(lease);
+                    self.note_deadline(deadline.since(time.moment()));
                 }
                 Some(Some(HeartbeatAnswer::Lost | HeartbeatAnswer::CancelRequested)) => {
                     break false;
@@ -298,6 +314,12 @@ impl Running {
             }),
             EndPlan::Vanishes => None,
         }
+    }
+
+    fn note_deadline(&self, left: Duration) {
+        let at = self.worker.sim().now() + whole_millis(left);
+        let mut history = self.worker.sim().history();
+        history.of(self.task.id).runs[self.place].deadline = at;
     }
 
     fn note_end(&self, ended: i64, whole: bool, outcome: Option<Outcome>) {
