@@ -177,7 +177,10 @@ impl Handle {
         let fail = cluster.faults.reads_fail;
         if cluster.dice.hits(fail) {
             cluster.note(Who::Node(self.node), format_args!("{operation} fails"));
-            return Begun::Failed(cluster.refusal(), "it failed");
+            let refused = cluster.dice.coin();
+            let patience = cluster.faults.patience;
+            let wait = if refused { cluster.refusal() } else { patience };
+            return Begun::Failed(wait, "it failed");
         }
         let wait = cluster.quorum_trip(self.node, operation);
         if wait.is_zero() || cluster.dice.coin() {

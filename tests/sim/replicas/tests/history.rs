@@ -79,8 +79,7 @@ async fn history(seed: u64) -> Vec<String> {
     pair.control.heal();
     pair.time.sleep(Faults::NONE.lateness.longest).await;
     judge(&pair, &told).await;
-    let lines = trace.lock().unwrap().clone();
-    lines
+    trace.lock().unwrap().clone()
 }
 
 async fn judge(pair: &Pair, told: &[Told]) {

