@@ -4,11 +4,12 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test prove fuzz audit stack stack-down bench demo
+.PHONY: check test prove fuzz sim sim-replay audit stack stack-down bench demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --features flaws --test sim --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) test --quiet --test tidy
 
@@ -16,6 +17,19 @@ test: check ## the gate and every test, on real Cassandra and Kafka
 	$(STACK) fetch
 	$(CARGO) build --workspace --all-targets
 	$(STACK) run --durable -- $(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test --features flaws --test sim
+
+# Seeds of the simulation: SEEDS=100000 FROM=0 JOBS=2. It goes on where it was stopped; a seed that failed is the first again.
+SEEDS ?= 100000
+FROM ?= 0
+
+sim: ## that many scenarios from seeds, on every core, in release
+	SEEDS=$(SEEDS) FROM=$(FROM) JOBS=$(JOBS) \
+		$(CARGO) test --release --features flaws --test sim -- seeds_break_nothing --nocapture
+
+sim-replay: ## SEED=.. [KEEP=..]: one scenario again; its trace is left under target/sim
+	SEED=$(SEED) KEEP=$(KEEP) \
+		$(CARGO) test --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
 
 prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
 	TICKWHEEL_PROVE=1 $(CARGO) test --release --test model -- --nocapture --test-threads=1

@@ -5,6 +5,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 pub mod failpoint;
+pub mod flaw;
 pub mod flow;
 pub mod http;
 pub mod limits;

@@ -50,7 +50,19 @@ enum Wall {
         epoch: Millis,
         started: Moment,
         offset_ms: AtomicI64,
+        held: Mutex<Held>,
     },
+}
+
+/// Whether a simulated process runs.
+#[derive(Debug, Clone, Copy, Default)]
+enum Held {
+    #[default]
+    Free,
+    /// It is stopped, as by SIGSTOP: time goes on, and nothing of it wakes before this moment.
+    Until(Moment),
+    /// It is dead: nothing of it ever wakes.
+    ForEver,
 }
 
 /// Clocks, sleep and randomness of one node. Cheap to clone.
@@ -81,6 +93,7 @@ impl TimeSource {
             epoch,
             started,
             offset_ms: AtomicI64::new(0),
+            held: Mutex::default(),
         };
         Self::new(wall, StdRng::seed_from_u64(seed))
     }
@@ -106,6 +119,7 @@ impl TimeSource {
                     epoch: *epoch,
                     started: *started,
                     offset_ms: AtomicI64::new(0),
+                    held: Mutex::default(),
                 };
                 Self::new(wall, StdRng::seed_from_u64(seed))
             }
@@ -116,6 +130,35 @@ impl TimeSource {
     pub fn set_wall_error_ms(&self, error_ms: i64) {
         if let Wall::Simulated { offset_ms, .. } = &self.shared.wall {
             offset_ms.store(error_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Stops a simulated process until a moment, or for ever; nothing on a real one. Nothing that sleeps by these clocks wakes
+    /// before; who holds messages back from the process asks [`TimeSource::running`].
+    pub fn hold(&self, until: Option<Moment>) {
+        if let Wall::Simulated { held, .. } = &self.shared.wall {
+            let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+            *held = match (*held, until) {
+                (Held::ForEver, _) | (_, None) => Held::ForEver,
+                (Held::Until(earlier), Some(until)) => Held::Until(earlier.max(until)),
+                (Held::Free, Some(until)) => Held::Until(until),
+            };
+        }
+    }
+
+    /// Returns at once while a simulated process runs, when it goes on while it is stopped, never when it is dead.
+    pub async fn running(&self) {
+        let Wall::Simulated { held, .. } = &self.shared.wall else {
+            return;
+        };
+        loop {
+            let now = *held.lock().unwrap_or_else(PoisonError::into_inner);
+            match now {
+                Held::Free => return,
+                Held::Until(moment) if moment <= self.moment() => return,
+                Held::Until(moment) => tokio::time::sleep_until(moment.0).await,
+                Held::ForEver => std::future::pending::<()>().await,
+            }
         }
     }
 
@@ -164,11 +207,13 @@ impl TimeSource {
     /// Sleeps until a moment. Cancel-safe.
     pub async fn sleep_until(&self, moment: Moment) {
         tokio::time::sleep_until(moment.0).await;
+        self.running().await;
     }
 
     /// Sleeps. Cancel-safe.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
+        self.running().await;
     }
 
     /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and wakes
@@ -182,7 +227,14 @@ impl TimeSource {
 
     /// Waits for a future, but no longer than `limit`; none when the time is up (the future is dropped then).
     pub async fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
-        tokio::time::timeout(limit, future).await.ok()
+        match &self.shared.wall {
+            Wall::System => tokio::time::timeout(limit, future).await.ok(),
+            Wall::Simulated { .. } => tokio::select! {
+                biased;
+                output = future => Some(output),
+                () = self.sleep(limit) => None,
+            },
+        }
     }
 
     fn wall_micros(&self) -> i64 {
@@ -195,6 +247,7 @@ impl TimeSource {
                 epoch,
                 started,
                 offset_ms,
+                ..
             } => {
                 let passed =
                     i64::try_from(self.moment().since(*started).as_micros()).unwrap_or(i64::MAX);

@@ -25,7 +25,13 @@ mod one_process;
 mod programs;
 mod queue_contract;
 mod readme;
+#[path = "sim/replicas/mod.rs"]
+mod replicas;
 mod server;
-mod sim;
+/// Tests of the API run on the simulation's world; its scenarios are a binary of their own (`tests/sim`).
+mod sim {
+    #[allow(dead_code, reason = "the scenarios use the rest")]
+    pub(crate) mod world;
+}
 mod store_contract;
 mod worker;

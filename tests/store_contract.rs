@@ -11,6 +11,7 @@ mod entries;
 mod erasing;
 mod groups;
 mod nodes;
+mod replicas;
 mod tasks;
 
 use std::{

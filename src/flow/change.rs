@@ -24,6 +24,7 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry, Kind},
@@ -121,6 +122,10 @@ impl Changer {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             state::next(id, row, spec, Event::Cancel, now, nonce)
         };
+        if flaw::is(Flaw::CancelNotWritten) {
+            let view = unwritten_view(id, spec, id.first_start());
+            return Ok((CancelOutcome::Cancelled, view));
+        }
         let moved = self.mover.apply(id, row, true, decide).await?;
         let now = self.ctx.now();
         match moved {
@@ -332,9 +337,16 @@ impl Changer {
             let stamp = self.ctx.time.stamp();
             let entry = Entry::due(id, generation, attempt, start, Arc::clone(spec), stamp)
                 .first_of_generation();
-            match self.placer.write(&[entry]).await.into_iter().next() {
+            let written = self.placer.write(std::slice::from_ref(&entry)).await;
+            match written.into_iter().next() {
                 Some(Ok(Placed::Open)) | None => return Ok(None),
-                Some(Ok(Placed::Closed(closed))) => opened = closed,
+                Some(Ok(Placed::Closed(closed))) => {
+                    opened = closed;
+                    // Nobody erases what its slot's reader has not seen.
+                    let moved = DoneReason::Moved { to: start };
+                    let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
+                    self.placer.mark(vec![mark]).await;
+                }
                 Some(Err(fault)) => return Err(fault),
             }
         }

@@ -20,6 +20,7 @@ use super::{
     term::Term,
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         clock::{self, ClockRow, Move, Reason, Rest, Situation},
@@ -107,6 +108,10 @@ impl Clock {
             Swapped::Conflict(current) => {
                 self.lose(&current);
                 Ok(Ticked::Lost)
+            }
+            Swapped::Unknown if flaw::is(Flaw::UnknownTakenForApplied) => {
+                self.adopt(to, now, reason);
+                Ok(Ticked::Swapped(reason))
             }
             Swapped::Unknown => self.settle_unknown(&to, now, reason).await,
         }

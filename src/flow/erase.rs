@@ -12,6 +12,7 @@ use super::{
     term::{Term, TickNotes},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{entry::Key, ids::TaskId, time::Tick},
     store::{Erasure, Scan},
@@ -34,7 +35,12 @@ impl Eraser {
         let tick = self.ctx.tick();
         let (from, through, noted_from) = {
             let state = self.term.lock();
-            let fired = tick.last_ended(state.ledger.fired().due);
+            let fired = state.ledger.fired();
+            let fired = if flaw::is(Flaw::EraseWithinATick) {
+                tick.last_ended(fired.due)
+            } else {
+                fired.last_passed(tick)
+            };
             let settled = tick.last_ended(self.ctx.now().before(self.ctx.settings.erase_delay));
             (state.erased, fired.min(settled), state.noted_from)
         };
@@ -63,6 +69,14 @@ impl Eraser {
                 .store
                 .delete_bodies(&bodies, self.ctx.time.stamp())
                 .await?;
+        }
+        if flaw::is(Flaw::EraseTakesTheSlot) {
+            let newest_written = self.ctx.time.stamp();
+            let (from, slots) = (through.0, self.ctx.shape().slots());
+            erasures.extend((1..20).map(|turn| Erasure {
+                tick: Tick(from + turn * slots),
+                newest_written,
+            }));
         }
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;

@@ -17,6 +17,7 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    flaw::{self, Flaw},
     model::{
         entry::{self, Decision, Entry, Known, Publish},
         ids::TaskId,
@@ -62,6 +63,12 @@ impl Looker {
             .zip(&rows)
             .map(|(look, row)| {
                 let heartbeat = heartbeats.get(&look.key.id).map(|beat| beat.at);
+                let retrying = row.as_ref().is_some_and(|row| row.state == State::Retrying);
+                if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
+                    || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
+                {
+                    return Decision::Drop;
+                }
                 entry::decide(
                     look,
                     Known {
@@ -141,7 +148,7 @@ impl Looker {
                 successors.push(successor);
             }
         }
-        if successors.is_empty() {
+        if successors.is_empty() || flaw::is(Flaw::LookWithoutSuccessor) {
             return results;
         }
         for (index, placed) in indices.into_iter().zip(self.placer.place(successors).await) {

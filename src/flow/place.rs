@@ -7,12 +7,16 @@
 //!
 //! A crash anywhere leaves at worst an entry too many; its claim is refused, or its record is a duplicate.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use futures_util::future::join_all;
 
 use super::{api::Fault, context::Context, hand::Hands};
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry},
@@ -46,15 +50,20 @@ impl Placer {
 
     /// Writes entries once and tells of each whether its slot was still open afterwards.
     pub async fn write(&self, entries: &[Entry]) -> Vec<Result<Placed, Fault>> {
-        let written = self.put(entries).await;
-        let wheels: BTreeMap<WheelNumber, ()> = entries
-            .iter()
-            .map(|entry| (entry.key.wheel(), ()))
-            .collect();
-        let opened = wheels
-            .keys()
-            .map(|wheel| async { (*wheel, self.hands.opened(*wheel).await) });
-        let opened: BTreeMap<_, _> = join_all(opened).await.into_iter().collect();
+        let opened = async {
+            let wheels: BTreeSet<WheelNumber> =
+                entries.iter().map(|entry| entry.key.wheel()).collect();
+            let opened = wheels
+                .iter()
+                .map(|wheel| async { (*wheel, self.hands.opened(*wheel).await) });
+            join_all(opened).await.into_iter().collect()
+        };
+        let (written, opened): (_, BTreeMap<_, _>) = if flaw::is(Flaw::ClockReadBeforeWritten) {
+            let opened = opened.await;
+            (self.put(entries).await, opened)
+        } else {
+            (self.put(entries).await, opened.await)
+        };
         let verdict = |entry: &Entry, written: Result<(), Fault>| {
             written?;
             let opened = opened
@@ -67,7 +76,7 @@ impl Placer {
                 })?
                 .unwrap_or(Tick(i64::MAX));
             let tick = self.ctx.tick().tick_of(entry.key.due);
-            Ok(if tick > opened {
+            Ok(if tick > opened || flaw::is(Flaw::NoClockCheckAfterWrite) {
                 Placed::Open
             } else {
                 Placed::Closed(opened)
@@ -91,6 +100,7 @@ impl Placer {
             for ((index, entry), placed) in open.into_iter().zip(self.write(&batch).await) {
                 let settled = match placed {
                     Ok(Placed::Open) => Ok(entry),
+                    Ok(Placed::Closed(_)) if flaw::is(Flaw::LateEntryNotMoved) => Ok(entry),
                     Ok(Placed::Closed(opened)) => {
                         let next =
                             entry.moved_behind(opened, self.ctx.shape(), self.ctx.time.random());

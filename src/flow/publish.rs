@@ -19,6 +19,7 @@ use super::{
     term::{Held, Term},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry, Key, Kind},
@@ -74,13 +75,21 @@ impl Publisher {
 
     /// Takes what is due, unless the lease has ended.
     fn take(&self) -> Vec<Held> {
-        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
+        let (mut now, moment) = (self.ctx.now(), self.ctx.time.moment());
+        if flaw::is(Flaw::PublishEarly) {
+            now = now.after(Duration::from_millis(900));
+        }
         if !self.term.is_live(moment) {
             return Vec::new();
         }
         let mut state = self.term.lock();
         let batch = state.ahead.pop_due(now, limits::STEP_ENTRIES_MAX);
         state.in_flight += batch.len();
+        drop(state);
+        if flaw::is(Flaw::FiredBeforeAcknowledged) {
+            let numbers: Vec<Number> = batch.iter().map(|held| held.number).collect();
+            self.term.done(&numbers, moment, usize::MAX);
+        }
         batch
     }
 
@@ -196,7 +205,12 @@ impl Publisher {
                 ..held.entry.clone()
             }
         });
-        let placed = self.placer.place(copies.collect()).await;
+        let copies: Vec<Entry> = copies.collect();
+        let placed = if flaw::is(Flaw::SpillNotWritten) {
+            copies.into_iter().map(Ok).collect()
+        } else {
+            self.placer.place(copies).await
+        };
         let mut marks = Vec::new();
         for (held, placed) in spills.into_iter().zip(placed) {
             if let Ok(copy) = placed {

@@ -16,6 +16,7 @@ use super::{
     term::{Cursor, Held, Term, weight},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         clock::Position,
@@ -103,7 +104,7 @@ impl Reader {
                 },
             )
             .collect();
-        if looks.is_empty() {
+        if looks.is_empty() || flaw::is(Flaw::NoLookBeforePublish) {
             return Ok(());
         }
         for placed in self.placer.place(looks).await {
@@ -137,7 +138,7 @@ impl Reader {
                 );
             }
             let last = page.rows.last().map(|row| row.key);
-            if page.more {
+            if page.more && !flaw::is(Flaw::ShortPageTakenForLast) {
                 state.cursor.behind = last.or(cursor.behind);
             } else {
                 state.ledger.reached(Position::behind(tick_end));

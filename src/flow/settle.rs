@@ -21,8 +21,9 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    flaw::{self, Flaw},
     model::{
-        entry::Entry,
+        entry::{DoneReason, Entry},
         ids::TaskId,
         state::{self, Event, Outcome, State, TaskRow},
         time::Millis,
@@ -170,6 +171,9 @@ impl Settler {
 
     /// Makes the next attempt punctual. A failure is left to the look.
     async fn put_retry(&self, row: &TaskRow) {
+        if flaw::is(Flaw::RetryNotPut) {
+            return;
+        }
         let spec = Arc::clone(&row.detail.spec);
         let near = self.ctx.tick().tick_of(row.next) <= self.hands.guess(row.id.wheel());
         if !near {
@@ -190,7 +194,9 @@ impl Settler {
                 .next()
             {
                 Some(Ok(Placed::Open)) => return,
-                Some(Ok(Placed::Closed(_))) => {}
+                Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
+                // Nobody erases what its slot's reader has not seen.
+                Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
                 Some(Err(fault)) => {
                     tracing::debug!(task = %row.id, %fault, "a retry was left to the look");
                     return;
@@ -213,6 +219,13 @@ impl Settler {
         }
     }
 
+    /// Marks an entry that stands in a closed slot: the retry goes out from memory.
+    async fn withdraw(&self, entry: &Entry) {
+        let reason = DoneReason::Moved { to: entry.start };
+        let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
+        self.placer.mark(vec![mark]).await;
+    }
+
     /// Records signs of life; one answer per attempt, in order.
     pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
         let at = self.ctx.now();
@@ -226,7 +239,11 @@ impl Settler {
             })
             .collect();
         // Recorded first, then the row is read: whoever reads the row as live after this has a sign of life to see.
-        let written = self.ctx.store.put_heartbeats(&beats).await;
+        let written = if flaw::is(Flaw::HeartbeatIgnored) {
+            beats.iter().map(|_| Ok(())).collect()
+        } else {
+            self.ctx.store.put_heartbeats(&beats).await
+        };
         let ids: Vec<TaskId> = requests.iter().map(|request| request.id).collect();
         let rows = self.mover.rows(&ids).await;
         let answers = requests.iter().enumerate().map(|(index, request)| {

@@ -15,7 +15,9 @@ use uuid::Uuid;
 
 use super::{api::Fault, context::Context};
 use crate::{
-    failpoint, limits,
+    failpoint,
+    flaw::{self, Flaw},
+    limits,
     model::{
         ids::TaskId,
         state::{Expect, Refusal, TaskRow, Transition},
@@ -85,6 +87,9 @@ impl Mover {
             match self.swap(transition.clone()).await? {
                 Swapped::Applied => return Ok(Moved::To(Box::new(transition.row))),
                 Swapped::Conflict(_) => row = self.read(id, Freshness::Quorum).await?,
+                Swapped::Unknown if flaw::is(Flaw::UnknownMoveTakenForApplied) => {
+                    return Ok(Moved::To(Box::new(transition.row)));
+                }
                 Swapped::Unknown => {
                     row = self.settle_unknown(id).await?;
                     if row

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    flaw::{self, Flaw},
     model::{
         clock::{ClockRow, Position, Progress},
         due_queue::DueQueue,
@@ -61,6 +62,7 @@ impl TickNotes {
             }
         );
         let apart = matches!(entry.spec.body, Body::Apart { .. });
+        let moved = moved && !flaw::is(Flaw::BodyDeletedWithOldPlace);
         if apart && !moved && !entry.spec.target.is_tracked() {
             self.bodies.push(entry.key.id);
         }
@@ -119,11 +121,16 @@ impl Term {
         now: Moment,
         tick: TickLength,
     ) -> Self {
-        let cursor = Cursor::behind(row.fired, tick);
+        let from = if flaw::is(Flaw::TakeOverBeginsAtOpened) {
+            Position::behind(tick.end_of(row.opened))
+        } else {
+            row.fired
+        };
+        let cursor = Cursor::behind(from, tick);
         let state = TermState {
             row,
             lease_end,
-            ledger: Ledger::new(row.fired),
+            ledger: Ledger::new(from),
             ahead: DueQueue::default(),
             in_flight: 0,
             cursor,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::{
     ids::{NodeId, TaskId},
-    time::{Millis, Tick},
+    time::{Millis, Tick, TickLength},
     wheel::Shape,
 };
 
@@ -34,6 +34,18 @@ impl Position {
         Self {
             due,
             id: TaskId::LAST,
+        }
+    }
+
+    /// Returns the last tick that lies before this place as a whole. What is due at the very end of a tick, as everything that
+    /// starts at a whole second is, may lie on both sides of a place there.
+    #[must_use]
+    pub fn last_passed(self, tick: TickLength) -> Tick {
+        let ended = tick.last_ended(self.due);
+        if self >= Self::behind(tick.end_of(ended)) {
+            ended
+        } else {
+            ended.plus(-1)
         }
     }
 }
@@ -77,7 +89,7 @@ impl ClockRow {
     #[must_use]
     pub fn is_sound(&self, shape: &Shape) -> bool {
         let tick = shape.tick();
-        tick.end_of(self.erased) <= self.fired.due && self.fired.due <= tick.end_of(self.opened)
+        self.erased <= self.fired.last_passed(tick) && self.fired.due <= tick.end_of(self.opened)
     }
 
     /// Tells whether `to` may replace this row: versions follow, no hand goes back, the hands are in order.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{ids::TaskId, look, task::Spec, time::Millis};
+use crate::flaw::{self, Flaw};
 
 pub use super::event::{Event, Outcome, Refusal};
 
@@ -237,7 +238,9 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
                 outcome,
                 chance,
             },
-        ) if attempt == base.attempt => settle(base, outcome, chance, now),
+        ) if attempt == base.attempt || flaw::is(Flaw::SettleWithoutAttempt) => {
+            settle(base, outcome, chance, now)
+        }
         (_, Event::Settle { .. }) => return Err(Refusal::Stale),
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
         (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
@@ -302,7 +305,8 @@ fn claim(
     heartbeat: Option<Millis>,
     now: Millis,
 ) -> Result<TaskRow, Refusal> {
-    if generation != base.generation || expected_attempt != base.attempt {
+    let any = flaw::is(Flaw::ClaimWithoutAttempt);
+    if !any && (generation != base.generation || expected_attempt != base.attempt) {
         return Err(if base.state == State::Claimed {
             Refusal::Held {
                 until: base.alive_until(heartbeat),
@@ -316,7 +320,7 @@ fn claim(
     } else {
         base.next
     };
-    if now < not_before {
+    if now < not_before && !(any && base.state == State::Claimed) {
         return Err(if base.state == State::Claimed {
             Refusal::Held { until: not_before }
         } else {
@@ -465,6 +469,9 @@ fn looked_at_until(id: TaskId, at: Millis) -> Millis {
 /// How long the row lives from now on: none, unless it is terminal and a store can keep that time.
 fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
     let ahead = now.until(row.detail.start.max(row.last).max(row.id.first_start()));
+    if flaw::is(Flaw::TerminalRowExpiresEarly) && row.state.is_terminal() {
+        return Some(Duration::from_secs(1));
+    }
     let ttl = row.detail.spec.retention.max(TERMINAL_TTL_MIN) + ahead;
     (row.state.is_terminal() && ttl <= TERMINAL_TTL_MAX).then_some(ttl)
 }

@@ -47,13 +47,21 @@ impl Tools {
         running.increment(1.0);
         let began = self.time.moment();
         let context = Context::new(Arc::clone(&attempt), self.time.clone());
-        // What has ended by itself counts, even after the deadline: the attempt is a fence.
-        let ended = tokio::select! {
-            biased;
-            outcome = (self.handler)(job, context) => Ended::With(outcome),
-            () = attempt.lost.cancelled() => Ended::Silently("lost"),
-            () = attempt.expired(&self.time) => Ended::Silently("expired"),
-            () = self.drained.cancelled() => Ended::With(Outcome::Snooze(std::time::Duration::ZERO)),
+        // A process that was suspended since the claim was sent, or an answer that took that long: somebody else may run it by
+        // now, so it is not begun at all.
+        let ended = if self.time.moment() >= attempt.deadline() {
+            Ended::Silently("expired")
+        } else {
+            // What has ended by itself counts, even after the deadline: the attempt is a fence.
+            tokio::select! {
+                biased;
+                outcome = (self.handler)(job, context) => Ended::With(outcome),
+                () = attempt.lost.cancelled() => Ended::Silently("lost"),
+                () = attempt.expired(&self.time) => Ended::Silently("expired"),
+                () = self.drained.cancelled() => {
+                    Ended::With(Outcome::Snooze(std::time::Duration::ZERO))
+                }
+            }
         };
         running.decrement(1.0);
         let label = match &ended {

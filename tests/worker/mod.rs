@@ -260,6 +260,30 @@ async fn a_callback_is_dropped_before_its_lease_ends() {
     assert!(bench.script.state().calls["heartbeat"] >= 4);
 }
 
+/// Found by asking what the simulated workers do that ours did not.
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_before_a_long_suspension_is_not_begun() {
+    let bench = Bench::new();
+    bench.script.state().claim_takes = Duration::from_millis(10);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&begun);
+    let builder = bench.builder().callback("c", move |_: Job<Raw>, _| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(Outcome::Done) }
+    });
+    let worker = bench.run(builder);
+    bench.publish(1, EPOCH, "{}").await;
+    bench.script.until(|state| !state.claimed.is_empty()).await;
+    let resumed = bench.time.moment().after(Duration::from_secs(60));
+    bench.time.hold(Some(resumed));
+    bench.time.sleep(Duration::from_secs(90)).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 0);
+    bench.publish(2, EPOCH, "{}").await;
+    bench.script.until(|state| !state.settled.is_empty()).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    bench.end(worker).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_outage_of_the_server_loses_nothing() {
     let bench = Bench::new();

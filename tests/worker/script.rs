@@ -30,6 +30,8 @@ pub(super) struct State {
     pub(super) away: bool,
     /// Claims are answered so, in order; then `claimed`.
     pub(super) claims: VecDeque<ClaimStatus>,
+    /// How long the answer to a claim is on its way.
+    pub(super) claim_takes: Duration,
     /// Heartbeats of a task are answered so, in order; then `ok`.
     pub(super) heartbeats: HashMap<String, VecDeque<HeartbeatStatus>>,
     /// Calls so far, by name, failed ones too.
@@ -59,6 +61,44 @@ pub(super) struct Script {
 }
 
 impl Script {
+    /// What a claim is answered, and how long that is on its way.
+    fn claimed(&self, request: &ClaimRequest) -> (Vec<ClaimResult>, Duration) {
+        let now = self.time.now();
+        let mut state = self.state();
+        let results = request.messages.iter().map(|message| {
+            let status = state.claims.pop_front().unwrap_or(ClaimStatus::Claimed);
+            let claimed = status == ClaimStatus::Claimed;
+            if claimed {
+                state.claimed.push((message.id.clone(), now));
+            }
+            ClaimResult {
+                status,
+                task: claimed.then(|| ClaimedTask {
+                    id: message.id.clone(),
+                    attempt: message.expected_attempt + 1,
+                    generation: message.generation,
+                    callback: "c".to_owned(),
+                    collection: None,
+                    priority: None,
+                    payload: None,
+                    payload_base64: None,
+                    content_type: None,
+                    start_time: now.into(),
+                    claim_expire_time: now.into(),
+                    heartbeat_timeout: Duration::from_secs(30).into(),
+                    max_attempts: 5,
+                    labels: Default::default(),
+                    traceparent: None,
+                }),
+                not_before: (status == ClaimStatus::Early)
+                    .then(|| now.after(Duration::from_secs(3)).into()),
+                error: None,
+            }
+        });
+        let results = results.collect();
+        (results, state.claim_takes)
+    }
+
     pub(super) fn new(time: &TimeSource) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
@@ -154,41 +194,11 @@ impl Server for Script {
 
     async fn claim(&self, request: &ClaimRequest) -> Result<ClaimResponse, Error> {
         self.begin("claim")?;
-        let now = self.time.now();
-        let mut state = self.state();
-        let results = request.messages.iter().map(|message| {
-            let status = state.claims.pop_front().unwrap_or(ClaimStatus::Claimed);
-            let claimed = status == ClaimStatus::Claimed;
-            if claimed {
-                state.claimed.push((message.id.clone(), now));
-            }
-            ClaimResult {
-                status,
-                task: claimed.then(|| ClaimedTask {
-                    id: message.id.clone(),
-                    attempt: message.expected_attempt + 1,
-                    generation: message.generation,
-                    callback: "c".to_owned(),
-                    collection: None,
-                    priority: None,
-                    payload: None,
-                    payload_base64: None,
-                    content_type: None,
-                    start_time: now.into(),
-                    claim_expire_time: now.into(),
-                    heartbeat_timeout: Duration::from_secs(30).into(),
-                    max_attempts: 5,
-                    labels: Default::default(),
-                    traceparent: None,
-                }),
-                not_before: (status == ClaimStatus::Early)
-                    .then(|| now.after(Duration::from_secs(3)).into()),
-                error: None,
-            }
-        });
-        let results = results.collect();
-        drop(state);
+        let (results, takes) = self.claimed(request);
         self.changes.send_replace(());
+        if !takes.is_zero() {
+            self.time.sleep(takes).await;
+        }
         Ok(ClaimResponse { results })
     }
 

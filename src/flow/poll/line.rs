@@ -1,7 +1,7 @@
 //! Who waits for what, and what is ready for them: the state of the [hub](super::hub), behind its lock.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -53,7 +53,8 @@ pub(super) struct Feed {
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) polls: BTreeMap<Place, Poll>,
-    pub(super) feeds: HashMap<String, Feed>,
+    /// Ordered, so that a stop wakes them in the same order in every simulated run.
+    pub(super) feeds: BTreeMap<String, Feed>,
     pub(super) last: Place,
     /// Messages in all buffers, as last counted.
     pub(super) buffered: usize,

@@ -64,6 +64,8 @@ struct Held {
 struct Group {
     members: BTreeMap<Member, Vec<String>>,
     held: BTreeMap<(String, i32), Held>,
+    /// Rebalances so far: each moves every partition on by one member.
+    turns: usize,
 }
 
 #[derive(Debug)]
@@ -167,6 +169,25 @@ impl Broker {
     pub(super) fn leave(&mut self, group: &str, member: Member) {
         if let Some(group) = self.groups.get_mut(group) {
             group.members.remove(&member);
+            group.assign(&self.topics);
+        }
+    }
+
+    /// Moves every partition on to the next member; what was not committed, and the last `lost` records that were, are read
+    /// again.
+    pub(super) fn rebalance(&mut self, lost: i64) {
+        for group in self.groups.values_mut() {
+            group.turns += 1;
+            for (key, held) in &mut group.held {
+                let begin = self
+                    .topics
+                    .get(&key.0)
+                    .and_then(|topic| topic.log(key.1))
+                    .map_or(0, |log| log.begin);
+                let mark = (held.low_water.mark() - lost).max(begin);
+                held.position = mark;
+                held.low_water = LowWater::new(mark);
+            }
             group.assign(&self.topics);
         }
     }
@@ -305,7 +326,7 @@ impl Group {
                 .map(|(member, _)| *member)
                 .collect();
             for (place, partition) in (0..topic.count()).enumerate() {
-                let place = place.checked_rem(members.len()).unwrap_or(0);
+                let place = (place + self.turns).checked_rem(members.len()).unwrap_or(0);
                 let owner = members.get(place).copied();
                 let key = (name.clone(), partition);
                 if owner.is_none() && !self.held.contains_key(&key) {

@@ -60,4 +60,11 @@ impl Faults {
         self.queue.state().plan.outage = on;
         self.queue.wake();
     }
+
+    /// Gives every partition to another member of its group, if there is one; what was not handled is delivered again, and so
+    /// are the last `lost` records that were: their commit was lost.
+    pub fn rebalance(&self, lost: i64) {
+        self.queue.state().broker.rebalance(lost);
+        self.queue.wake();
+    }
 }

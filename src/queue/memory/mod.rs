@@ -9,12 +9,11 @@ mod broker;
 mod consumer;
 mod faults;
 mod publisher;
+mod wake;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
-
-use self::{broker::Broker, faults::Plan};
+use self::{broker::Broker, faults::Plan, wake::Changes};
 pub use self::{
     broker::Published,
     consumer::MemoryConsumer,
@@ -43,7 +42,7 @@ struct Shared {
     time: TimeSource,
     state: Mutex<State>,
     /// Counts what consumers and waiting publishers wait for: records, assignments, room.
-    changes: watch::Sender<u64>,
+    changes: Arc<Changes>,
 }
 
 #[derive(Debug)]
@@ -63,7 +62,7 @@ impl MemoryQueue {
         let shared = Shared {
             time,
             state: Mutex::new(state),
-            changes: watch::Sender::new(0),
+            changes: Arc::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -121,6 +120,6 @@ impl MemoryQueue {
     }
 
     fn wake(&self) {
-        self.shared.changes.send_modify(|count| *count += 1);
+        self.shared.changes.announce();
     }
 }

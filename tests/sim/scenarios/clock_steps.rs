@@ -10,7 +10,7 @@ use tickwheel::{
     model::{ids::TaskId, state::Outcome},
 };
 
-use super::world::{Behaviour, Simulated, World, callback, register, succeeds};
+use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);

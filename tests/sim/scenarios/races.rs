@@ -10,7 +10,7 @@ use tickwheel::{
     model::{state::Outcome, time::Millis},
 };
 
-use super::world::{World, callback, published, record, register, succeeds};
+use crate::world::{World, callback, published, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -13,7 +13,7 @@ use tickwheel::{
     model::{ids::TaskId, state::Outcome},
 };
 
-use super::world::{World, callback, published, register, succeeds};
+use crate::world::{World, callback, published, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tickwheel::{flow::api::VisibleState, model::ids::TaskId, store::faulty::Fate};
 
-use super::world::{World, callback, record, register, succeeds};
+use crate::world::{World, callback, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -12,7 +12,7 @@ use tickwheel::{
     },
 };
 
-use super::world::{EPOCH, World, callback, published, record, register, succeeds};
+use crate::world::{EPOCH, World, callback, published, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 

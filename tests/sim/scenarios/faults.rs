@@ -9,7 +9,7 @@ use tickwheel::{
     store::faulty::Fate,
 };
 
-use super::world::{Fates, World, callback, register, succeeds};
+use crate::world::{Fates, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -126,7 +126,7 @@ async fn one_missing_topic_does_not_hold_up_its_wheel() {
     let now = world.time.now();
     let lost = register(
         &node.service(),
-        vec![super::world::record(now.after(SECOND * 10))],
+        vec![crate::world::record(now.after(SECOND * 10))],
     )
     .await[0]
         .id;

@@ -8,10 +8,8 @@ use tickwheel::{
     store::faulty::Fate,
 };
 
-use super::{
-    faults::unruly,
-    world::{Fates, World, callback, register, succeeds},
-};
+use super::faults::unruly;
+use crate::world::{Fates, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 

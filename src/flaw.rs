@@ -1,0 +1,116 @@
+//! Deliberate bugs, to prove that the simulation would find them: each is one that somebody has made, here or elsewhere.
+//!
+//! Without the feature `flaws`, which no build that anybody uses has, [`is`] is a constant `false` and the sites vanish.
+//! With it a test switches one on for its own thread.
+
+/// A deliberate bug.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Flaw {
+    /// An entry is acknowledged without a look at the clock after its write.
+    NoClockCheckAfterWrite,
+    /// The clock is looked at before the write of an entry is acknowledged.
+    ClockReadBeforeWritten,
+    /// An entry that finds its slot closed is left there.
+    LateEntryNotMoved,
+    /// `fired` moves when an entry is taken out of memory, before the queue has acknowledged it.
+    FiredBeforeAcknowledged,
+    /// A swap of the clock whose outcome is unknown is taken for applied.
+    UnknownTakenForApplied,
+    /// A move of a task whose outcome is unknown is taken for applied.
+    UnknownMoveTakenForApplied,
+    /// A look at a task that was never claimed is dropped.
+    LookDroppedAtUnclaimed,
+    /// A look at a task that waits for its next attempt is dropped.
+    LookDroppedAtRetrying,
+    /// A look publishes, and writes no successor.
+    LookWithoutSuccessor,
+    /// A tracked task is published without its look ahead.
+    NoLookBeforePublish,
+    /// A near task is acknowledged, and only memory knows of it.
+    NearWithoutRecord,
+    /// A claim is applied whatever attempt it expects.
+    ClaimWithoutAttempt,
+    /// A report is applied whatever attempt it is of.
+    SettleWithoutAttempt,
+    /// Heartbeats are answered and not recorded.
+    HeartbeatIgnored,
+    /// Erasing a tick takes its whole slot, and with it the entries of later turns of the wheel.
+    EraseTakesTheSlot,
+    /// Once real: a tick counts as fired when the first of what is due at its end has.
+    EraseWithinATick,
+    /// Once real: the entry of a retry that finds its slot closed is left there.
+    LateRetryLeft,
+    /// The entry of a retry is not put: its look comes later.
+    RetryNotPut,
+    /// Tasks are handed over before they are due.
+    PublishEarly,
+    /// A new owner begins to read at `opened`.
+    TakeOverBeginsAtOpened,
+    /// Terminal rows live for a second.
+    TerminalRowExpiresEarly,
+    /// The reader takes a page that is not the last for the last.
+    ShortPageTakenForLast,
+    /// A cancel is answered without its conditional write.
+    CancelNotWritten,
+    /// The content of a record that was put further on is deleted with its old place.
+    BodyDeletedWithOldPlace,
+    /// A record that its topic does not take is passed, and not put further on.
+    SpillNotWritten,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 25] = [
+        Self::NoClockCheckAfterWrite,
+        Self::ClockReadBeforeWritten,
+        Self::LateEntryNotMoved,
+        Self::FiredBeforeAcknowledged,
+        Self::UnknownTakenForApplied,
+        Self::UnknownMoveTakenForApplied,
+        Self::LookDroppedAtUnclaimed,
+        Self::LookDroppedAtRetrying,
+        Self::LookWithoutSuccessor,
+        Self::NoLookBeforePublish,
+        Self::NearWithoutRecord,
+        Self::ClaimWithoutAttempt,
+        Self::SettleWithoutAttempt,
+        Self::HeartbeatIgnored,
+        Self::EraseTakesTheSlot,
+        Self::EraseWithinATick,
+        Self::LateRetryLeft,
+        Self::RetryNotPut,
+        Self::PublishEarly,
+        Self::TakeOverBeginsAtOpened,
+        Self::TerminalRowExpiresEarly,
+        Self::ShortPageTakenForLast,
+        Self::CancelNotWritten,
+        Self::BodyDeletedWithOldPlace,
+        Self::SpillNotWritten,
+    ];
+}
+
+#[cfg(feature = "flaws")]
+thread_local! {
+    static ON: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
+}
+
+/// Tells whether this thread runs with the bug.
+#[cfg(feature = "flaws")]
+#[must_use]
+pub fn is(flaw: Flaw) -> bool {
+    ON.get() == Some(flaw)
+}
+
+/// Tells whether this thread runs with the bug: never.
+#[cfg(not(feature = "flaws"))]
+#[inline(always)]
+#[must_use]
+pub const fn is(_: Flaw) -> bool {
+    false
+}
+
+/// Switches this thread to a bug, or to none.
+#[cfg(feature = "flaws")]
+pub fn switch(flaw: Option<Flaw>) {
+    ON.set(flaw);
+}

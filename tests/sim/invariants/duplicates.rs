@@ -1,0 +1,72 @@
+//! I3: without faults a task is run exactly as often as its handler makes necessary and a record goes out once; with faults
+//! there is a bound, and nothing is run again once its end was acknowledged.
+
+use tickwheel::model::state::Outcome;
+
+use super::{Ended, Findings};
+use crate::seeded::plan::{EndPlan, TaskPlan};
+
+/// Further copies that one fault may cause.
+const COPIES_PER_FAULT: usize = 2;
+
+pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
+    let calm = ended.plan.is_calm();
+    let faults = ended.plan.faults.len() + ended.plan.nodes.len();
+    for (registered, story, plan) in ended.registered() {
+        let (number, id) = (registered.number, registered.id);
+        let (count, expected) = if plan.record {
+            (ended.records.get(&id).map_or(0, Vec::len), 1)
+        } else {
+            (story.runs.len(), expected(plan))
+        };
+        let allowed = if calm {
+            expected
+        } else {
+            expected + COPIES_PER_FAULT * faults
+        };
+        if count > allowed && (plan.calls.is_empty() || !calm) {
+            findings.add(format!(
+                "task {number} ({id}): {count} times, at most {allowed}"
+            ));
+        }
+        if calm && plan.calls.is_empty() && plan.expire_after.is_none() && count < expected {
+            findings.add(format!(
+                "task {number} ({id}): {count} times, must be {expected}"
+            ));
+        }
+        let last = story.reports.iter().find(|report| {
+            let terminal = matches!(
+                report.outcome,
+                Outcome::Succeeded { .. } | Outcome::Failed { .. }
+            );
+            report.taken && terminal
+        });
+        let Some(last) = last else { continue };
+        for run in story.runs.iter().filter(|run| run.began > last.answered) {
+            let (attempt, began) = (run.attempt, run.began);
+            findings.add(format!(
+                "task {number} ({id}): attempt {attempt} began at {began}, its end was acknowledged at {}",
+                last.answered
+            ));
+        }
+    }
+}
+
+/// How many attempts a task needs when nothing goes wrong.
+fn expected(plan: &TaskPlan) -> usize {
+    let mut tries = 0;
+    for place in 0.. {
+        let attempt = plan.attempts[place.min(plan.attempts.len() - 1)];
+        match attempt.ends {
+            EndPlan::Succeeds | EndPlan::Fails => return place + 1,
+            EndPlan::Snoozes(_) => {}
+            EndPlan::Retries | EndPlan::Vanishes => {
+                tries += 1;
+                if tries >= plan.max_attempts {
+                    return place + 1;
+                }
+            }
+        }
+    }
+    0
+}

@@ -1,0 +1,277 @@
+//! What must hold in every run, one file an invariant. They judge by what clients were told and what handlers did, and by
+//! what is in the store and in the users' topic at the end; never by the service's own opinion of itself.
+
+mod attempts;
+mod cancelled;
+mod clock;
+mod duplicates;
+mod early;
+mod growth;
+mod lateness;
+mod loss;
+mod overlap;
+mod owner;
+mod quiescence;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tickwheel::{
+    model::{
+        clock::{ClockRow, Rules},
+        entry::{Entry, Key, Kind},
+        ids::TaskId,
+        look::INTERVAL_MAX,
+        state::TaskRow,
+        wheel::WheelNumber,
+    },
+    queue::{memory::Published, message::TASK_ID_HEADER},
+};
+
+use crate::seeded::{
+    history::{History, Registered, Story},
+    plan::{EndPlan, Plan, TaskPlan},
+    world::Sim,
+};
+
+/// A rule that was broken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Violation {
+    pub(crate) invariant: &'static str,
+    pub(crate) what: String,
+}
+
+impl Violation {
+    /// The number of the task that it is about, if it is about one.
+    pub(crate) fn task(&self) -> Option<usize> {
+        let mut words = self.what.split_whitespace();
+        words.find(|word| ["task", "record"].contains(word))?;
+        words.next()?.parse().ok()
+    }
+}
+
+/// What is in the store, seen from outside and without a fault.
+pub(crate) struct Contents {
+    pub(crate) entries: Vec<(Key, Option<Entry>)>,
+    pub(crate) rows: BTreeMap<TaskId, TaskRow>,
+    pub(crate) clocks: Vec<(WheelNumber, ClockRow)>,
+    pub(crate) bodies: Vec<TaskId>,
+    pub(crate) clock_violations: Vec<String>,
+    unsure: BTreeSet<Key>,
+}
+
+/// A run that has ended.
+pub(crate) struct Ended<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) history: &'a History,
+    pub(crate) contents: Contents,
+    /// When the records of each task were published.
+    pub(crate) records: BTreeMap<TaskId, Vec<i64>>,
+    /// Every task had ended within the bound.
+    pub(crate) finished: bool,
+    /// When that was.
+    pub(crate) ended_at: i64,
+    pub(crate) now: i64,
+    pub(crate) rules: Rules,
+    pub(crate) gave_up: bool,
+}
+
+/// What a check notes.
+pub(crate) struct Findings {
+    invariant: &'static str,
+    found: Vec<Violation>,
+}
+
+impl Findings {
+    pub(crate) fn add(&mut self, what: String) {
+        self.found.push(Violation {
+            invariant: self.invariant,
+            what,
+        });
+    }
+}
+
+type Check = fn(&Ended<'_>, &mut Findings);
+
+const CHECKS: [(&str, Check); 11] = [
+    ("I1 no loss", loss::check),
+    ("I2 never early", early::check),
+    ("I3 duplicates", duplicates::check),
+    ("I4 one at a time", overlap::check),
+    ("I5 attempts increase", attempts::check),
+    ("I6 cancelled stays cancelled", cancelled::check),
+    ("I7 lateness", lateness::check),
+    ("I8 clock", clock::check),
+    ("I9 result of its owner", owner::check),
+    ("I10 quiescence", quiescence::check),
+    ("I13 no growth", growth::check),
+];
+
+/// Judges a run.
+pub(crate) fn judge(ended: &Ended<'_>) -> Vec<Violation> {
+    let mut all = Vec::new();
+    if ended.gave_up {
+        all.push(Violation {
+            invariant: "I10 quiescence",
+            what: "it goes round in circles".to_owned(),
+        });
+        return all;
+    }
+    for (invariant, check) in CHECKS {
+        let mut findings = Findings {
+            invariant,
+            found: Vec::new(),
+        };
+        check(ended, &mut findings);
+        all.extend(findings.found);
+    }
+    all
+}
+
+impl Contents {
+    pub(crate) fn of(sim: &Sim) -> Self {
+        let store = &sim.store;
+        let wheels = sim.rules.shape.all_wheels();
+        Self {
+            entries: store.entries(),
+            rows: store
+                .task_rows()
+                .into_iter()
+                .map(|row| (row.id, row))
+                .collect(),
+            clocks: wheels
+                .filter_map(|wheel| Some((wheel, store.clock_row(wheel)?)))
+                .collect(),
+            bodies: store.body_ids(),
+            clock_violations: store.clock_violations(),
+            unsure: sim.history().unsure.keys().copied().collect(),
+        }
+    }
+
+    /// Entries that will act. One that came up behind the hands, from a write that nobody was told is durable, does not: it is
+    /// a leftover for the audit.
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.entries.iter().filter_map(|(_, entry)| entry.as_ref());
+        let fired = |entry: &Entry| {
+            let mut clocks = self.clocks.iter();
+            let clock = clocks.find(|(wheel, _)| *wheel == entry.key.wheel());
+            clock.is_some_and(|(_, row)| entry.key.due <= row.fired.due)
+        };
+        entries.filter(move |entry| {
+            let acts = !matches!(entry.kind, Kind::Done { .. });
+            acts && !(self.unsure.contains(&entry.key) && fired(entry))
+        })
+    }
+}
+
+impl Ended<'_> {
+    /// The tasks whose registration was acknowledged, with what was planned for them.
+    pub(crate) fn registered(&self) -> impl Iterator<Item = (&Registered, &Story, &TaskPlan)> {
+        let stories = self.history.stories.values();
+        stories.filter_map(|story| {
+            let registered = story.registered.as_ref()?;
+            let plan = self
+                .plan
+                .tasks
+                .iter()
+                .find(|task| task.number == registered.number)?;
+            Some((registered, story, plan))
+        })
+    }
+}
+
+/// When the records of each task were published, in milliseconds of the run.
+pub(crate) fn records(published: &[Arc<Published>]) -> BTreeMap<TaskId, Vec<i64>> {
+    let mut records: BTreeMap<TaskId, Vec<i64>> = BTreeMap::new();
+    for one in published {
+        let header = one
+            .record
+            .headers
+            .iter()
+            .find(|(name, _)| name == TASK_ID_HEADER);
+        let text = header.and_then(|(_, value)| std::str::from_utf8(value).ok());
+        let id: TaskId = text
+            .and_then(|text| text.parse().ok())
+            .expect("the id of a task");
+        records
+            .entry(id)
+            .or_default()
+            .push(one.at.0 - Sim::instant(0).0);
+    }
+    records
+}
+
+/// The tasks that have not ended: tracked ones without a terminal row.
+pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
+    let unfinished = |row: &&TaskRow| !row.state.is_terminal();
+    let mut open: Vec<TaskId> = contents
+        .rows
+        .values()
+        .filter(unfinished)
+        .map(|row| row.id)
+        .collect();
+    open.extend(contents.live().map(|entry| entry.key.id).filter(|id| {
+        // Its last look may come later; that is waited for elsewhere.
+        contents
+            .rows
+            .get(id)
+            .is_none_or(|row| !row.state.is_terminal())
+    }));
+    let registered = history
+        .stories
+        .values()
+        .filter_map(|story| story.registered.as_ref());
+    let lost = registered.filter(|task| {
+        let tracked = task.tracked;
+        tracked && !contents.rows.contains_key(&task.id)
+    });
+    open.extend(lost.map(|task| task.id));
+    open
+}
+
+/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, and one that each fault may
+/// have left behind.
+pub(crate) fn note_growth(contents: &Contents, plan: &Plan, history: &mut History) {
+    let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
+    for entry in contents
+        .live()
+        .filter(|entry| matches!(entry.kind, Kind::Look { .. }))
+    {
+        *looks.entry(entry.key.id).or_default() += 1;
+    }
+    let allowed = 2 + plan.faults.len() + plan.nodes.len();
+    let many = looks.into_iter().filter(|(_, count)| *count > allowed);
+    history
+        .broken
+        .extend(many.map(|(id, count)| format!("task {id} has {count} looks")));
+}
+
+/// Until when, in milliseconds of the run, everything must have ended: what the plan needs by itself, and behind the last
+/// fault what the service may take (lease, grace, one interval of looks that has grown
+/// with the wait).
+pub(crate) fn bound(plan: &Plan) -> i64 {
+    let task = |task: &TaskPlan| {
+        let attempts: u64 = task
+            .attempts
+            .iter()
+            .map(|attempt| {
+                let waits = if let EndPlan::Snoozes(after) = attempt.ends {
+                    after
+                } else {
+                    5000
+                };
+                attempt.runs + waits + task.heartbeat_timeout + 2 * task.claim_timeout
+            })
+            .sum();
+        let again = 3 * (task.heartbeat_timeout + 2 * task.claim_timeout + 5000);
+        attempts + again
+    };
+    let longest = plan.tasks.iter().map(task).max().unwrap_or(0);
+    let interval = u64::try_from(INTERVAL_MAX.as_millis())
+        .unwrap_or(0)
+        .min(plan.last() / 2);
+    let allowed = 2 * interval + longest + 60_000 + 2 * plan.clock_error_max();
+    (plan.last() + allowed).cast_signed()
+}

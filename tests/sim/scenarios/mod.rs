@@ -1,0 +1,10 @@
+//! Scenarios written by hand: one situation each, on memory adapters, deterministic, in virtual time.
+
+mod clock_steps;
+mod crash;
+mod faults;
+mod firing;
+mod lifecycle;
+mod polls;
+mod races;
+mod slots;

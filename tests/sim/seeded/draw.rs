@@ -1,0 +1,200 @@
+//! Draws a plan from a seed.
+
+use super::{
+    chance::Chance,
+    plan::{Fault, FaultPlan, NodePlan, Plan, WorkerPlan},
+};
+use crate::workload;
+
+/// Operations of the store that can be slow on their own.
+pub(crate) const LANES: [&str; 8] = [
+    "put_entries",
+    "scan",
+    "swap_clock",
+    "swap_tasks",
+    "clock",
+    "tasks",
+    "erase",
+    "publish",
+];
+
+const HOUR: u64 = 3_600_000;
+
+/// Draws a plan. Small runs find most; every eighth is of full size, every fourth is without any fault.
+pub(crate) fn draw(seed: u64) -> Plan {
+    let mut chance = Chance::new(seed, 0);
+    let full = chance.percent(12);
+    let (tasks, faults) = if full {
+        (200, 20)
+    } else {
+        (chance.between(5, 60), chance.between(1, 8))
+    };
+    let faults = if chance.percent(25) { 0 } else { faults };
+    draw_sized(seed, tasks, faults)
+}
+
+/// Draws a plan of so many tasks and faults.
+pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
+    let mut chance = Chance::new(seed, 1);
+    let horizon = 40_000;
+    let count = chance.between(1, 3);
+    let nodes: Vec<NodePlan> = (0..count + 1)
+        .map(|number| NodePlan {
+            // One more joins later, and sometimes one leaves.
+            joins: if number < count {
+                chance.below(1000)
+            } else {
+                chance.between(5000, 40_000)
+            },
+            leaves: (number == 1 && faults > 0 && chance.percent(20))
+                .then(|| chance.between(10_000, 60_000)),
+        })
+        .collect();
+    let nodes = if chance.percent(50) {
+        nodes[..nodes.len() - 1].to_vec()
+    } else {
+        nodes
+    };
+    let workers = (0..chance.between(2, 3))
+        .map(|_| chance.one_of(&[WorkerPlan::Queue, WorkerPlan::Poll]))
+        .collect::<Vec<_>>();
+    let skew_ms = chance.one_of(&[0, 0, 20, 300]);
+    let mut plan = Plan {
+        seed,
+        wheels: chance.one_of(&[1, 2, 2, 4]),
+        slots: 8,
+        tick_ms: chance.one_of(&[1000, 1000, 1000, 250]),
+        partitions: chance.one_of(&[1, 2, 4]),
+        page_rows: chance.one_of(&[1000, 100, 5, 2]),
+        buffers: chance.one_of(&[10_000, 10_000, 20, 5]),
+        skew_ms,
+        latency_ms: chance.one_of(&[0, 3, 10]),
+        noise: chance.one_of(&[0, 0, 20, 150]),
+        nodes,
+        workers,
+        tasks: Vec::new(),
+        faults: Vec::new(),
+    };
+    plan.tasks = (0..tasks)
+        .map(|number| {
+            let number = usize::try_from(number).unwrap_or(0);
+            workload::draw(
+                number,
+                horizon,
+                &mut Chance::new(seed, 1000 + number as u64),
+            )
+        })
+        .collect();
+    // Some seeds are about one kind of trouble, most are about all.
+    let kinds: Vec<u64> = (0..chance.between(1, 4))
+        .map(|_| chance.below(KINDS))
+        .collect();
+    let any = chance.percent(60);
+    plan.faults = (0..faults)
+        .map(|number| {
+            let kind = if any {
+                chance.below(KINDS)
+            } else {
+                chance.one_of(&kinds)
+            };
+            draw_fault(
+                usize::try_from(number).unwrap_or(0),
+                kind,
+                &plan,
+                &mut chance,
+            )
+        })
+        .collect();
+    plan
+}
+
+const KINDS: u64 = 32;
+
+fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> FaultPlan {
+    let node = chance.index(plan.nodes.len());
+    let worker = chance.index(plan.workers.len());
+    let at = chance.between(1000, 70_000);
+    let short = chance.between(200, 25_000);
+    let outage = if chance.percent(2) {
+        HOUR + chance.below(2 * HOUR)
+    } else {
+        short
+    };
+    let percent = chance.between(5, 60);
+    let records = chance.index(20) + 1;
+    let (what, lasts) = match kind {
+        0..=5 => {
+            let operations = chance.below(120);
+            let effect = chance.percent(50);
+            (
+                Fault::Crash {
+                    node,
+                    operations,
+                    effect,
+                },
+                chance.between(50, 12_000),
+            )
+        }
+        6..=9 => (Fault::Pause { node }, short),
+        10 => {
+            let by = chance.one_of(&[-3_600_000, 3_600_000, -20_000, 20_000, 1500, -1500]);
+            let rare = chance.percent(70);
+            let by = if rare { by.clamp(-20_000, 20_000) } else { by };
+            (Fault::ClockStep { node, by }, short)
+        }
+        11 => {
+            let ppm = chance.one_of(&[-100_000, -5000, 5000, 100_000]);
+            (Fault::ClockDrift { node, ppm }, short)
+        }
+        12 | 13 => (Fault::StoreAway { node: None }, outage),
+        14 => (Fault::StoreAway { node: Some(node) }, short),
+        15 | 16 => {
+            let per_mille = chance.one_of(&[5, 20, 80, 250]);
+            (Fault::StoreUnruly { per_mille }, short)
+        }
+        17 => {
+            let replica = chance.index(3);
+            (Fault::ReplicaDown { replica }, short)
+        }
+        18 => {
+            let replica = chance.index(3);
+            (Fault::ReplicaCut { node, replica }, short)
+        }
+        19 | 20 => {
+            let lane = chance.index(LANES.len());
+            (
+                Fault::StoreSlow {
+                    lane,
+                    by: chance.between(50, 4000),
+                },
+                short,
+            )
+        }
+        21 | 22 => (Fault::QueueAway, outage),
+        23 => (Fault::Duplicates { records }, short),
+        24 => (Fault::AcknowledgementsLost { records }, short),
+        25 => (Fault::RecordsLost { records }, short),
+        26 | 27 => (Fault::Rebalance, 1),
+        28 => (
+            Fault::CommitsLost {
+                records: i64::try_from(records).unwrap_or(1),
+            },
+            1,
+        ),
+        29 => (Fault::TopicMissing, short),
+        30 => (
+            Fault::ApiUnruly {
+                percent: percent / 2,
+            },
+            short,
+        ),
+        _ if chance.percent(50) => (Fault::WorkerPause { worker }, short),
+        _ => (Fault::WorkerCrash { worker }, short),
+    };
+    FaultPlan {
+        number,
+        at,
+        lasts,
+        what,
+    }
+}

@@ -1,0 +1,178 @@
+//! Makes things go wrong, and right again.
+
+use std::{sync::Arc, time::Duration};
+
+use tickwheel::queue::memory;
+
+use super::{
+    plan::{Fault, FaultPlan, NodePlan, Plan},
+    process::Process,
+    run::Workers,
+    world::{Sim, TOPIC},
+};
+use crate::replicas::Set;
+
+/// Lets a fault happen at its time, and end at its time.
+pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault: FaultPlan) {
+    sim.until(fault.at).await;
+    sim.note(format_args!(
+        "fault {} begins: {:?}",
+        fault.number, fault.what
+    ));
+    let ends = sim.time.moment().after(Duration::from_millis(fault.lasts));
+    match fault.what {
+        Fault::Crash {
+            node,
+            operations,
+            effect,
+        } => {
+            if let Some(process) = node_process(&sim, node) {
+                process.doom(operations, effect);
+                sim.time.sleep_until(ends).await;
+                // It may have done too little to meet its fate.
+                process.kill();
+            }
+            sim.start(node);
+        }
+        Fault::Pause { node } => {
+            if let Some(process) = node_process(&sim, node) {
+                process.time.hold(Some(ends));
+            }
+        }
+        Fault::WorkerPause { worker } => {
+            let process = workers.of(worker);
+            process.time.hold(Some(ends));
+        }
+        Fault::WorkerCrash { worker } => {
+            workers.of(worker).kill();
+            end_runs(&sim, worker);
+            sim.time.sleep_until(ends).await;
+            workers.restart(&sim, &plan, worker);
+        }
+        Fault::ClockStep { node, by } => step(&sim, node, by, ends).await,
+        Fault::ClockDrift { node, ppm } => drift(&sim, node, ppm, fault.lasts).await,
+        Fault::Rebalance => sim.queue.faults().rebalance(0),
+        Fault::CommitsLost { records } => sim.queue.faults().rebalance(records),
+        _ => {
+            set(&sim, fault.what, true);
+            sim.time.sleep_until(ends).await;
+            set(&sim, fault.what, false);
+        }
+    }
+    sim.note(format_args!("fault {} is over", fault.number));
+}
+
+/// Weather: what is simply there for a while.
+fn set(sim: &Sim, what: Fault, on: bool) {
+    let mut weather = sim.weather();
+    let faults = sim.queue.faults();
+    let count = |number: &mut usize| if on { *number += 1 } else { *number -= 1 };
+    let next = |records, fault| {
+        if on {
+            faults.plan(records, fault);
+        } else {
+            faults.clear();
+        }
+    };
+    match what {
+        Fault::StoreAway { node: None } => put(&mut weather.down, Set::ALL, on),
+        Fault::StoreAway { node: Some(node) } => put(&mut weather.cut, (node, Set::ALL), on),
+        Fault::ReplicaCut { node, replica } => {
+            put(&mut weather.cut, (node, Set::only(replica)), on);
+        }
+        Fault::ReplicaDown { replica } => put(&mut weather.down, Set::only(replica), on),
+        Fault::StoreUnruly { per_mille } => put(&mut weather.unruly, per_mille, on),
+        Fault::StoreSlow { lane, by } => weather.slow[lane] = if on { by } else { 0 },
+        Fault::QueueAway => {
+            count(&mut weather.queue_away);
+            faults.outage(weather.queue_away > 0);
+        }
+        Fault::Duplicates { records } => next(records, memory::Fault::Duplicate),
+        Fault::AcknowledgementsLost { records } => next(records, memory::Fault::UnconfirmedApplied),
+        Fault::RecordsLost { records } => next(records, memory::Fault::UnconfirmedLost),
+        Fault::TopicMissing => faults.missing(TOPIC, on),
+        Fault::ApiUnruly { percent } => weather.api = if on { percent } else { 0 },
+        Fault::Crash { .. }
+        | Fault::Pause { .. }
+        | Fault::ClockStep { .. }
+        | Fault::ClockDrift { .. }
+        | Fault::Rebalance
+        | Fault::CommitsLost { .. }
+        | Fault::WorkerPause { .. }
+        | Fault::WorkerCrash { .. } => {}
+    }
+    drop(weather);
+    sim.tell_store();
+}
+
+/// Adds a reason, or takes it away.
+fn put<T: PartialEq>(reasons: &mut Vec<T>, reason: T, on: bool) {
+    if on {
+        reasons.push(reason);
+    } else if let Some(place) = reasons.iter().position(|there| *there == reason) {
+        reasons.remove(place);
+    }
+}
+
+fn node_process(sim: &Sim, node: usize) -> Option<Arc<Process>> {
+    sim.lives()[node]
+        .as_ref()
+        .map(|life| Arc::clone(&life.process))
+}
+
+async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: tickwheel::time_source::Moment) {
+    let before = sim.weather().errors[node];
+    sim.set_clock(node, before + by);
+    sim.time.sleep_until(ends).await;
+    let now = sim.weather().errors[node];
+    sim.set_clock(node, now - by);
+}
+
+async fn drift(sim: &Arc<Sim>, node: usize, ppm: i64, lasts: u64) {
+    const STEP: u64 = 250;
+    let mut added = 0;
+    for _ in 0..lasts / STEP {
+        sim.time.sleep(Duration::from_millis(STEP)).await;
+        let more = STEP.cast_signed() * ppm / 1_000_000;
+        added += more;
+        let error = sim.weather().errors[node] + more;
+        sim.set_clock(node, error);
+    }
+    let error = sim.weather().errors[node] - added;
+    sim.set_clock(node, error);
+}
+
+/// What a dead worker was running has ended.
+fn end_runs(sim: &Sim, worker: usize) {
+    let now = sim.now();
+    let mut history = sim.history();
+    let runs = history
+        .stories
+        .values_mut()
+        .flat_map(|story| &mut story.runs);
+    for run in runs.filter(|run| run.worker == worker && run.ended.is_none()) {
+        run.ended = Some(now.min(run.deadline));
+    }
+}
+
+/// Starts a node at its time, and stops it in order at its time.
+pub(crate) async fn live(sim: Arc<Sim>, node: usize, plan: NodePlan) {
+    sim.until(plan.joins).await;
+    sim.start(node);
+    let Some(leaves) = plan.leaves else { return };
+    sim.until(leaves).await;
+    let leaving = sim.lives()[node]
+        .as_mut()
+        .and_then(|life| Some((life.node.take()?, Arc::clone(&life.process))));
+    if let Some((running, process)) = leaving {
+        sim.note(format_args!("{} leaves", process.name));
+        // A process that dies on the way never gets there.
+        sim.time
+            .within(
+                Duration::from_secs(30),
+                running.stop(Duration::from_secs(10)),
+            )
+            .await;
+        process.kill();
+    }
+}

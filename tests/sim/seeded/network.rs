@@ -1,0 +1,98 @@
+//! The way from clients and workers to a node's API: requests are delayed and lost, answers too, nodes are dead or stopped.
+
+use std::{sync::Arc, time::Duration};
+
+use tickwheel::flow::service::Service;
+
+use super::{chance::Chance, process::Process, world::Sim};
+
+/// How long a caller waits for an answer.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lost {
+    /// The request did not reach a node.
+    Refused,
+    /// It may have.
+    Silent,
+}
+
+/// What became of a call.
+pub(crate) struct Answer<T> {
+    pub(crate) answer: Result<T, Lost>,
+    /// The node's clock, at its latest while the call was there.
+    pub(crate) wall: i64,
+}
+
+impl Sim {
+    /// Calls a node: the one that was called last, if there is one and it is up. Without an answer in time the call is given up,
+    /// and the node drops what it does for it.
+    pub(crate) async fn call<T, F>(
+        self: &Arc<Self>,
+        chance: &mut Chance,
+        last: &mut Option<usize>,
+        patience: Duration,
+        act: impl FnOnce(Arc<Service>) -> F,
+    ) -> Answer<T>
+    where
+        F: Future<Output = T>,
+    {
+        let up: Vec<(usize, Arc<Process>, Arc<Service>)> = {
+            let lives = self.lives();
+            let up = lives.iter().flatten().filter(|life| life.node.is_some());
+            up.map(|life| {
+                (
+                    life.handle,
+                    Arc::clone(&life.process),
+                    Arc::clone(&life.service),
+                )
+            })
+            .collect()
+        };
+        let refused = Answer {
+            answer: Err(Lost::Refused),
+            wall: 0,
+        };
+        if up.is_empty() {
+            self.time.sleep(Duration::from_millis(20)).await;
+            return refused;
+        }
+        let stays = up.iter().find(|(handle, ..)| Some(*handle) == *last);
+        let chosen = stays.unwrap_or_else(|| &up[chance.index(up.len())]);
+        let (handle, process, service) = chosen.clone();
+        let lossy = self.weather().api;
+        let (loses_request, loses_answer) = (chance.percent(lossy), chance.percent(lossy));
+        let ways = [
+            chance.below(self.latency_ms + 1),
+            chance.below(self.latency_ms + 1),
+        ];
+        if loses_request {
+            self.time.sleep(patience).await;
+            return refused;
+        }
+        let mut wall = 0;
+        let whole = async {
+            self.way(ways[0]).await;
+            process.time.running().await;
+            wall = process.time.now().0;
+            let out = act(service).await;
+            process.time.running().await;
+            wall = wall.max(process.time.now().0);
+            self.way(ways[1]).await;
+            if loses_answer {
+                std::future::pending::<()>().await;
+            }
+            out
+        };
+        let answer = self.time.within(patience, whole).await.ok_or(Lost::Silent);
+        *last = answer.is_ok().then_some(handle);
+        Answer { answer, wall }
+    }
+
+    async fn way(&self, millis: u64) {
+        if millis > 0 {
+            self.time.sleep(Duration::from_millis(millis)).await;
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! What a run does: plain data, drawn from a seed ([`super::draw`]), printed, cut down ([`super::shrink`]), executed
+//! ([`super::run`]). Times are milliseconds from the beginning of the run, which is where every clock starts right.
+
+use std::fmt;
+
+/// A run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) wheels: u16,
+    /// Few, so that the wheel turns many times in a run.
+    pub(crate) slots: i64,
+    pub(crate) tick_ms: u64,
+    pub(crate) partitions: i32,
+    /// Rows of a page of the reader.
+    pub(crate) page_rows: usize,
+    /// Entries that a wheel holds ahead, and near tasks that a node holds.
+    pub(crate) buffers: usize,
+    /// Every clock is off by its own error of up to so much, all the time.
+    pub(crate) skew_ms: u64,
+    /// Operations of store, queue and API take up to so much.
+    pub(crate) latency_ms: u64,
+    /// So many of a thousand operations of the store meet what no caller may notice: short and empty pages, replicas that
+    /// miss a write, reads that repair nothing.
+    pub(crate) noise: u16,
+    pub(crate) nodes: Vec<NodePlan>,
+    pub(crate) workers: Vec<WorkerPlan>,
+    pub(crate) tasks: Vec<TaskPlan>,
+    pub(crate) faults: Vec<FaultPlan>,
+}
+
+/// A node: when it joins, and when it leaves in order, if it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodePlan {
+    pub(crate) joins: u64,
+    pub(crate) leaves: Option<u64>,
+}
+
+/// How a worker gets its tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkerPlan {
+    /// It consumes the queue and claims at a node.
+    Queue,
+    /// It polls a node.
+    Poll,
+}
+
+/// A task, as a client means it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TaskPlan {
+    /// Names it, also when others are cut away.
+    pub(crate) number: usize,
+    /// Who drew it.
+    pub(crate) feature: &'static str,
+    /// When the client registers it.
+    pub(crate) at: u64,
+    /// When it is to start.
+    pub(crate) start: u64,
+    /// A record of the user's own topic; else it is for a callback.
+    pub(crate) record: bool,
+    pub(crate) priority: u8,
+    pub(crate) body_bytes: usize,
+    pub(crate) max_attempts: u32,
+    pub(crate) claim_timeout: u64,
+    pub(crate) heartbeat_timeout: u64,
+    pub(crate) expire_after: Option<u64>,
+    /// What the handler does in each attempt; the last is repeated.
+    pub(crate) attempts: Vec<AttemptPlan>,
+    /// What the client does later, one after the other.
+    pub(crate) calls: Vec<CallPlan>,
+}
+
+/// One attempt of a handler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AttemptPlan {
+    pub(crate) runs: u64,
+    pub(crate) ends: EndPlan,
+}
+
+/// How an attempt ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndPlan {
+    Succeeds,
+    Retries,
+    Fails,
+    Snoozes(u64),
+    /// The handler stops and nobody reports.
+    Vanishes,
+}
+
+/// A call of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CallPlan {
+    pub(crate) at: u64,
+    pub(crate) what: Request,
+}
+
+/// What a call asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Request {
+    Cancel,
+    /// To this instant; one that has passed is now.
+    Reschedule(u64),
+}
+
+/// A fault, and how long it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FaultPlan {
+    pub(crate) number: usize,
+    pub(crate) at: u64,
+    pub(crate) lasts: u64,
+    pub(crate) what: Fault,
+}
+
+impl FaultPlan {
+    pub(crate) const fn ends(&self) -> u64 {
+        self.at + self.lasts
+    }
+}
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The node dies at its so-many-th operation from then on, with or without that taking effect, and is restarted.
+    Crash {
+        node: usize,
+        operations: u64,
+        effect: bool,
+    },
+    /// The node stops, as by SIGSTOP, and goes on.
+    Pause { node: usize },
+    /// The node's wall clock is set, and set right at the end.
+    ClockStep { node: usize, by: i64 },
+    /// The node's wall clock runs wrong by so many millionths, and is set right at the end.
+    ClockDrift { node: usize, ppm: i64 },
+    /// The store does not answer: one node, or none.
+    StoreAway { node: Option<usize> },
+    /// So many of a thousand operations on the store meet each kind of fault: fail, time out, take effect late, on some
+    /// replicas only, or leave nobody who knows.
+    StoreUnruly { per_mille: u16 },
+    /// One of three replicas is down, and has missed things when it is back.
+    ReplicaDown { replica: usize },
+    /// The node does not reach one of three replicas.
+    ReplicaCut { node: usize, replica: usize },
+    /// The store takes its time for one kind of operation.
+    StoreSlow { lane: usize, by: u64 },
+    /// The queue does not answer.
+    QueueAway,
+    /// The next records are published twice.
+    Duplicates { records: usize },
+    /// The next records are published, and nobody is told.
+    AcknowledgementsLost { records: usize },
+    /// The next records are lost, and nobody is told.
+    RecordsLost { records: usize },
+    /// The partitions change hands: what was not handled is delivered again.
+    Rebalance,
+    /// The consumers' positions fall back by so many records.
+    CommitsLost { records: i64 },
+    /// The user's topic does not exist.
+    TopicMissing,
+    /// Requests and answers of the API are lost, so many of a hundred each.
+    ApiUnruly { percent: u64 },
+    /// The worker stops, as by SIGSTOP, and goes on.
+    WorkerPause { worker: usize },
+    /// The worker dies, and is restarted.
+    WorkerCrash { worker: usize },
+}
+
+impl Fault {
+    /// Tells whether it happens to one of so many nodes and workers, or to nobody in particular.
+    pub(crate) const fn concerns(&self, nodes: usize, workers: usize) -> bool {
+        match self {
+            Self::Crash { node, .. }
+            | Self::Pause { node }
+            | Self::ClockStep { node, .. }
+            | Self::ClockDrift { node, .. }
+            | Self::StoreAway { node: Some(node) }
+            | Self::ReplicaCut { node, .. } => *node < nodes,
+            Self::WorkerPause { worker } | Self::WorkerCrash { worker } => *worker < workers,
+            _ => true,
+        }
+    }
+
+    /// Tells whether it can make two clocks differ by more than a worker's margin.
+    pub(crate) const fn is_of_clocks(&self) -> bool {
+        matches!(self, Self::ClockStep { .. } | Self::ClockDrift { .. })
+    }
+}
+
+impl Plan {
+    /// Until when something is planned.
+    pub(crate) fn last(&self) -> u64 {
+        let tasks = self.tasks.iter().flat_map(|task| {
+            let calls = task.calls.iter().map(|call| match call.what {
+                Request::Cancel => call.at,
+                Request::Reschedule(to) => call.at.max(to),
+            });
+            calls.chain([task.at, task.start]).collect::<Vec<_>>()
+        });
+        let nodes = self
+            .nodes
+            .iter()
+            .flat_map(|node| [node.joins, node.leaves.unwrap_or(0)]);
+        tasks.chain(nodes).max().unwrap_or(0).max(self.healed())
+    }
+
+    /// When the last fault is over. A node that leaves is one, too.
+    pub(crate) fn healed(&self) -> u64 {
+        let left = self.nodes.iter().filter_map(|node| node.leaves);
+        self.faults
+            .iter()
+            .map(FaultPlan::ends)
+            .chain(left)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The largest error that a fault gives a wall clock.
+    pub(crate) fn clock_error_max(&self) -> u64 {
+        let errors = self.faults.iter().map(|fault| match fault.what {
+            Fault::ClockStep { by, .. } => by.unsigned_abs(),
+            Fault::ClockDrift { ppm, .. } => fault.lasts * ppm.unsigned_abs() / 1_000_000 + 1,
+            _ => 0,
+        });
+        self.skew_ms + errors.max().unwrap_or(0)
+    }
+
+    /// Tells whether nothing is to go wrong.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.faults.is_empty() && self.nodes.iter().all(|node| node.leaves.is_none())
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            seed,
+            wheels,
+            slots,
+            tick_ms,
+            partitions,
+            page_rows,
+            buffers,
+            ..
+        } = self;
+        writeln!(
+            f,
+            "seed {seed}: {wheels} wheels of {slots} slots of {tick_ms} ms, {partitions} partitions, pages of {page_rows}, \
+             buffers of {buffers}, clocks within {} ms, latencies up to {} ms, noise of {}",
+            self.skew_ms, self.latency_ms, self.noise
+        )?;
+        for (number, node) in self.nodes.iter().enumerate() {
+            writeln!(f, "  node {number}: {node:?}")?;
+        }
+        writeln!(f, "  workers: {:?}", self.workers)?;
+        for task in &self.tasks {
+            writeln!(f, "  {task:?}")?;
+        }
+        for fault in &self.faults {
+            writeln!(f, "  {fault:?}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! A process of a run, a node's or a worker's: what it sends and receives passes here, and here it dies, stops and waits.
+//!
+//! A pause is exact to an await: nothing that comes from outside reaches the process (answers of the store and the queue,
+//! requests, timers: [`TimeSource::hold`]) until it goes on; what was already under way in it at that instant ends at the next
+//! such await, in no time. A crash is the same without an end.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tickwheel::{queue::memory::MemoryPublisher, time_source::TimeSource};
+
+use super::{chance::Chance, world::Sim};
+
+/// One life of a process.
+pub(crate) struct Process {
+    pub(crate) name: String,
+    pub(crate) sim: Arc<Sim>,
+    pub(crate) time: TimeSource,
+    pub(crate) publisher: MemoryPublisher,
+    state: Mutex<State>,
+}
+
+struct State {
+    dead: bool,
+    /// Dies at the so-many-th operation from now on, before or after its effect.
+    doom: Option<(u64, bool)>,
+    chance: Chance,
+}
+
+impl Process {
+    pub(crate) fn new(sim: &Arc<Sim>, name: String, time: TimeSource, stream: u64) -> Arc<Self> {
+        Arc::new(Self {
+            name,
+            publisher: sim.queue.handle(),
+            time,
+            state: Mutex::new(State {
+                dead: false,
+                doom: None,
+                chance: Chance::new(sim.seed, stream),
+            }),
+            sim: Arc::clone(sim),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Dies.
+    pub(crate) fn kill(&self) {
+        if !std::mem::replace(&mut self.lock().dead, true) {
+            self.sim.note(format_args!("{} dies", self.name));
+            self.time.hold(None);
+            self.publisher.kill();
+            self.sim.died(self);
+        }
+    }
+
+    /// Is to die soon.
+    pub(crate) fn doom(&self, operations: u64, effect: bool) {
+        self.lock().doom = Some((operations, effect));
+    }
+
+    pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        draw(&mut self.lock().chance)
+    }
+
+    /// Does an operation on something outside: the way there, its effect, and the way back.
+    pub(crate) async fn outside<T>(&self, lane: &'static str, act: impl Future<Output = T>) -> T {
+        self.time.running().await;
+        let dies = {
+            let mut state = self.lock();
+            match &mut state.doom {
+                Some((0, effect)) => Some(*effect),
+                Some((left, _)) => {
+                    *left -= 1;
+                    None
+                }
+                None => None,
+            }
+        };
+        if dies == Some(false) {
+            self.kill();
+            std::future::pending::<()>().await;
+        }
+        self.travel(self.sim.slowness(lane)).await;
+        let out = act.await;
+        if dies == Some(true) {
+            self.kill();
+        }
+        self.travel(Duration::ZERO).await;
+        self.time.running().await;
+        out
+    }
+
+    /// The way of a message, in the network's time: it goes on while the process does not.
+    pub(crate) async fn travel(&self, more: Duration) {
+        let max = self.sim.latency_ms;
+        let wait = self.draw(|chance| {
+            if chance.percent(50) {
+                0
+            } else {
+                chance.below(max + 1)
+            }
+        });
+        let wait = Duration::from_millis(wait) + more;
+        if !wait.is_zero() {
+            self.sim.time.sleep(wait).await;
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A process's way to the queue: every operation passes the process ([`super::process`]), and is noted.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tickwheel::queue::{
+    Consumer, Delivery, Error, Probe, PublishError, Publisher, Record, Subscriptions,
+    memory::MemoryConsumer,
+};
+
+use super::process::Process;
+
+/// A process's queue.
+#[derive(Clone)]
+pub(crate) struct ProcesssQueue {
+    pub(crate) process: Arc<Process>,
+}
+
+#[async_trait]
+impl Publisher for ProcesssQueue {
+    async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
+        let (process, count) = (&self.process, records.len());
+        let out = process
+            .outside("publish", process.publisher.publish(records))
+            .await;
+        let failed = out.iter().filter(|one| one.is_err()).count();
+        let sim = &process.sim;
+        sim.note(format_args!(
+            "{} publish: {failed} of {count} failed",
+            process.name
+        ));
+        out
+    }
+
+    async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
+        let act = self.process.publisher.ensure_topics(topics);
+        self.process.outside("topics", act).await
+    }
+
+    async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
+        let out = self
+            .process
+            .outside("queued", self.process.publisher.still_queued(probes))
+            .await;
+        let sim = &self.process.sim;
+        sim.note(format_args!("{} still queued: {out:?}", self.process.name));
+        out
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        self.process
+            .outside("ping", self.process.publisher.ping())
+            .await
+    }
+
+    async fn close(&self, limit: Duration) {
+        self.process
+            .outside("close", self.process.publisher.close(limit))
+            .await;
+    }
+}
+
+#[async_trait]
+impl Subscriptions for ProcesssQueue {
+    async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
+        for topic in topics {
+            self.process.sim.queue.create_topic(topic, None);
+        }
+        Ok(Box::new(ProcesssConsumer {
+            process: Arc::clone(&self.process),
+            inner: self.process.publisher.consumer(group, topics),
+            received: Vec::new(),
+        }))
+    }
+}
+
+/// A process's member of a group.
+struct ProcesssConsumer {
+    process: Arc<Process>,
+    inner: MemoryConsumer,
+    /// Received and not returned: the call was cancelled on the way back.
+    received: Vec<Delivery>,
+}
+
+#[async_trait]
+impl Consumer for ProcesssConsumer {
+    async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
+        self.process.time.running().await;
+        if self.received.is_empty() {
+            self.received = self.inner.receive(max, wait).await?;
+        }
+        self.process.travel(Duration::ZERO).await;
+        self.process.time.running().await;
+        let rest = self.received.split_off(max.min(self.received.len()));
+        let returned = std::mem::replace(&mut self.received, rest);
+        if !returned.is_empty() {
+            let (name, count) = (&self.process.name, returned.len());
+            self.process
+                .sim
+                .note(format_args!("{name} receives {count}"));
+        }
+        Ok(returned)
+    }
+
+    fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
+        self.inner.handled(deliveries);
+    }
+
+    async fn close(&mut self) {
+        self.process.time.running().await;
+        self.inner.close().await;
+    }
+}

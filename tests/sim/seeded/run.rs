@@ -1,0 +1,169 @@
+//! Executes a plan, and judges it.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tickwheel::{
+    flaw::{self, Flaw},
+    model::time::Millis,
+};
+
+use super::{
+    client, faults, history::History, plan::Plan, process::Process, trace::Trace, worker::Worker,
+    world::Sim,
+};
+use crate::invariants::{self, Contents, Ended, Violation};
+
+/// Events after which a run is given up: it goes round in circles.
+const EVENTS_MAX: u64 = 5_000_000;
+
+/// What came of a run.
+pub(crate) struct Report {
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) trace: Trace,
+    /// Virtual time that passed, in milliseconds.
+    pub(crate) lasted: i64,
+}
+
+/// The workers' processes, in their present lives.
+#[derive(Clone, Default)]
+pub(crate) struct Workers(Arc<Mutex<Vec<Arc<Process>>>>);
+
+impl Workers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Process>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn of(&self, worker: usize) -> Arc<Process> {
+        Arc::clone(&self.lock()[worker])
+    }
+
+    pub(crate) fn restart(&self, sim: &Arc<Sim>, plan: &Arc<Plan>, worker: usize) {
+        let process = Worker::start(sim, plan, worker);
+        let before = std::mem::replace(&mut self.lock()[worker], process);
+        // Two crashes may overlap: the worker of the first restart dies with the second.
+        before.kill();
+    }
+}
+
+/// Executes a plan with a bug or without, on a runtime of its own.
+pub(crate) fn run(plan: &Plan, flaw: Option<Flaw>, keep_trace: bool) -> Report {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    flaw::switch(flaw);
+    let report = runtime.block_on(execute(plan, keep_trace));
+    // Tasks of processes that died are dropped with it.
+    drop(runtime);
+    flaw::switch(None);
+    report
+}
+
+async fn execute(plan: &Plan, keep_trace: bool) -> Report {
+    let (sim, plan) = (Sim::new(plan, keep_trace), Arc::new(plan.clone()));
+    sim.tell_store();
+    if keep_trace {
+        let noting = Arc::downgrade(&sim);
+        sim.store.control().trace(Some(Arc::new(move |line: &str| {
+            if let Some(sim) = noting.upgrade() {
+                sim.note(format_args!("store {line}"));
+            }
+        })));
+    }
+    let workers = Workers::default();
+    for number in 0..plan.workers.len() {
+        let process = Worker::start(&sim, &plan, number);
+        workers.lock().push(process);
+    }
+    for (number, node) in plan.nodes.iter().enumerate() {
+        tokio::spawn(faults::live(Arc::clone(&sim), number, *node));
+    }
+    for fault in &plan.faults {
+        tokio::spawn(faults::run(
+            Arc::clone(&sim),
+            Arc::clone(&plan),
+            workers.clone(),
+            *fault,
+        ));
+    }
+    for task in &plan.tasks {
+        tokio::spawn(client::run(Arc::clone(&sim), task.clone()));
+    }
+    sim.until(plan.last()).await;
+    // A client may still be calling.
+    sim.time.sleep(Duration::from_secs(30)).await;
+    let finished = drain(&sim, &plan).await;
+    let ended_at = sim.now();
+    quiet(&sim).await;
+    let contents = Contents::of(&sim);
+    let history = std::mem::take(&mut *sim.history());
+    let violations = judge(&sim, &plan, (&history, contents), finished, ended_at);
+    let lasted = sim.now();
+    let lives = std::mem::take(&mut *sim.lives());
+    drop(lives);
+    workers.lock().clear();
+    Report {
+        violations,
+        trace: sim.take_trace(),
+        lasted,
+    }
+}
+
+/// Waits until every task has ended, no longer than the bound allows; tells whether they have.
+async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
+    let bound = invariants::bound(plan);
+    loop {
+        let open = {
+            let (contents, mut history) = (Contents::of(sim), sim.history());
+            invariants::note_growth(&contents, plan, &mut history);
+            invariants::open(&contents, &history)
+        };
+        if open.is_empty() || sim.events() > EVENTS_MAX {
+            return open.is_empty();
+        }
+        if sim.now() > bound {
+            return false;
+        }
+        sim.time.sleep(Duration::from_secs(2)).await;
+    }
+}
+
+/// Waits until the entries that are left, looks at tasks that have ended, have come up and were erased.
+async fn quiet(sim: &Arc<Sim>) {
+    let limit = sim.time.now().after(Duration::from_secs(2 * 3600));
+    loop {
+        let last = Contents::of(sim).live().map(|entry| entry.key.due).max();
+        let next = last.unwrap_or(Millis(0)).min(limit);
+        sim.time.sleep_until_wall(next).await;
+        sim.time.sleep(Duration::from_secs(12)).await;
+        if last.is_none() || sim.time.now() > limit || sim.events() > EVENTS_MAX {
+            return;
+        }
+    }
+}
+
+fn judge(
+    sim: &Arc<Sim>,
+    plan: &Plan,
+    (history, contents): (&History, Contents),
+    finished: bool,
+    ended_at: i64,
+) -> Vec<Violation> {
+    let records = sim.queue.records(super::world::TOPIC);
+    let ended = Ended {
+        plan,
+        history,
+        contents,
+        records: invariants::records(&records),
+        finished,
+        ended_at,
+        now: sim.now(),
+        rules: sim.rules,
+        gave_up: sim.events() > EVENTS_MAX,
+    };
+    invariants::judge(&ended)
+}

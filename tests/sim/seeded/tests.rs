@@ -1,0 +1,191 @@
+//! The tests: determinism first, then as many seeds as there is time for, then the proof that bugs would be found.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tickwheel::{flaw::Flaw, time_source::TimeSource};
+
+use super::{
+    draw::draw,
+    many::{self, Task},
+    run::run,
+    shrink::{self, Keep},
+};
+
+/// How long `make test` looks for a failing seed.
+const SECONDS: u64 = 75;
+
+/// A bug must be found within so many seeds.
+const SEEDS_PER_FLAW: u64 = 2000;
+
+fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} cannot be read")),
+    )
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+fn the_same_seed_gives_the_same_trace(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let plan = draw(seed);
+        let (one, other) = (run(&plan, None, true), run(&plan, None, true));
+        let (digest, again) = (one.trace.digest(), other.trace.digest());
+        let (one, other) = (one.trace.into_text(), other.trace.into_text());
+        let lines = one.lines().zip(other.lines()).enumerate();
+        let differs = lines.filter(|(_, (one, other))| one != other).take(3);
+        let differs: Vec<_> = differs.collect();
+        assert!(
+            differs.is_empty(),
+            "seed {seed} goes two ways: {differs:#?}"
+        );
+        assert_eq!((one.len(), digest), (other.len(), again), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_seed_gives_the_same_trace_twice() {
+    the_same_seed_gives_the_same_trace(0..40);
+}
+
+/// With SEEDS (and FROM, JOBS) any number, resumable; without as many as fit into a bounded time.
+#[test]
+fn seeds_break_nothing() {
+    let from = setting("FROM").unwrap_or(0);
+    // A simulation that does not repeat itself shows nothing.
+    the_same_seed_gives_the_same_trace(from..from + 8);
+    let seeds: Option<u64> = setting("SEEDS");
+    let seconds = setting("SECONDS").unwrap_or(SECONDS);
+    let task = Task {
+        from,
+        seeds: seeds.unwrap_or(1 << 32),
+        jobs: setting("JOBS").unwrap_or_else(cores),
+        limit: seeds.is_none().then(|| Duration::from_secs(seconds)),
+        state: seeds.is_some().then(|| state_file(from)),
+        progress: seeds.is_some(),
+    };
+    let result = many::run_many(&task);
+    let rate = result.done as f64 / result.seconds;
+    let each = rate / task.jobs as f64;
+    eprintln!(
+        "\n{} seeds from {from}, {rate:.0} a second, {each:.0} a thread",
+        result.done
+    );
+    assert!(result.failed.is_empty(), "failed: {:?}", result.failed);
+    assert!(result.done > 0, "no seed was run");
+}
+
+fn state_file(from: u64) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/sim");
+    folder.join(format!("from-{from}"))
+}
+
+/// With SEED (and KEEP) replays that, and leaves its trace under `target/sim`.
+#[test]
+fn a_plan_that_is_cut_down_can_be_named_and_replayed() {
+    let wanted: Option<u64> = setting("SEED");
+    let seed = wanted.unwrap_or(7);
+    let keep: Keep = setting("KEEP").unwrap_or_else(|| match wanted {
+        Some(_) => Keep::default(),
+        None => "t1,2,3,4/f0/s1/n0/w1".parse().expect("it is written well"),
+    });
+    let again: Keep = keep
+        .to_string()
+        .parse()
+        .expect("what is printed can be read");
+    assert_eq!(again, keep);
+    let plan = keep.of(draw(seed));
+    let report = run(&plan, None, true);
+    let (violations, lasted) = (report.violations, report.lasted);
+    let text = report.trace.into_text();
+    assert!(text.contains("registered"), "nothing happens in it");
+    if wanted.is_some() {
+        let path = state_file(seed).with_file_name(format!("trace-{seed}"));
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        std::fs::write(&path, text).expect("the trace is kept");
+        eprintln!("{plan}\n{lasted} ms, trace in {}", path.display());
+        assert!(violations.is_empty(), "{violations:#?}");
+    }
+}
+
+#[test]
+fn a_failing_plan_is_cut_down_to_what_makes_it_fail() {
+    let flaw = Some(Flaw::CancelNotWritten);
+    let seed = (0..200).find(|seed| !run(&draw(*seed), flaw, false).violations.is_empty());
+    let seed = seed.expect("one of them cancels");
+    let first = run(&draw(seed), flaw, false).violations.swap_remove(0);
+    let keep = shrink::shrink(seed, flaw, &first, 200);
+    let (whole, small) = (draw(seed), keep.of(draw(seed)));
+    let report = run(&small, flaw, false);
+    assert!(
+        report
+            .violations
+            .iter()
+            .any(|violation| violation.invariant == first.invariant)
+    );
+    assert!(
+        small.tasks.len() <= 2 && small.faults.is_empty(),
+        "{whole}\nbecame\n{small}"
+    );
+}
+
+/// The first seed that shows a bug, which it does not without the bug, and the invariant that it breaks.
+fn find(flaw: Flaw) -> Option<(u64, &'static str)> {
+    (0..SEEDS_PER_FLAW).find_map(|seed| {
+        let plan = draw(seed);
+        let report = run(&plan, Some(flaw), false);
+        let invariant = report.violations.first()?.invariant;
+        let clean = run(&plan, None, false).violations.is_empty();
+        clean.then_some((seed, invariant))
+    })
+}
+
+#[test]
+fn every_flaw_is_found() {
+    let time = TimeSource::real();
+    let (began, next, found) = (
+        time.moment(),
+        AtomicUsize::new(0),
+        Mutex::new(BTreeMap::new()),
+    );
+    let only: Option<String> = setting("FLAW");
+    std::thread::scope(|scope| {
+        for _ in 0..cores() {
+            scope.spawn(|| {
+                while let Some(flaw) = Flaw::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if only
+                        .as_ref()
+                        .is_none_or(|only| format!("{flaw:?}") == *only)
+                    {
+                        let first = find(*flaw);
+                        found.lock().unwrap().insert(format!("{flaw:?}"), first);
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().unwrap();
+    for (flaw, first) in &found {
+        match first {
+            Some((seed, invariant)) => {
+                eprintln!("{flaw}: seed {seed}, after {} seeds: {invariant}", seed + 1)
+            }
+            None => eprintln!("{flaw}: not found in {SEEDS_PER_FLAW} seeds"),
+        }
+    }
+    eprintln!("{:.0} s", time.moment().since(began).as_secs_f64());
+    let missed: Vec<_> = found.iter().filter(|(_, first)| first.is_none()).collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+    assert!(only.is_some() || found.len() >= 12);
+}

@@ -1,0 +1,20 @@
+//! Contents that are too large to travel with their entries.
+
+use super::Feature;
+use crate::seeded::{chance::Chance, plan::TaskPlan};
+
+pub(super) struct Bodies;
+
+impl Feature for Bodies {
+    fn name(&self) -> &'static str {
+        "bodies"
+    }
+    fn weight(&self) -> u64 {
+        5
+    }
+
+    fn draw(&self, task: &mut TaskPlan, chance: &mut Chance) {
+        task.body_bytes = chance.one_of(&[1100, 1500, 5000]);
+        task.start = task.at + chance.below(20_000);
+    }
+}
