@@ -13,7 +13,7 @@
 
 #[path = "model/clock/mod.rs"]
 mod clock;
-#[path = "model/expiry.rs"]
+#[path = "model/expiry/mod.rs"]
 mod expiry;
 #[path = "model/lease.rs"]
 mod lease;

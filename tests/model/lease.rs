@@ -305,10 +305,10 @@ impl Lease {
     fn claim(&self, steps: &mut Steps<'_, State>) {
         let from = steps.from;
         let wanted = from.messages[from.row.attempt as usize] && from.row.life == Life::Claimed;
-        if from.claim != Judge::Idle || wanted {
-            if let Some(read) = self.reads(from.claim, from) {
-                steps.add("claim reads", 0, |s| s.claim = read);
-            }
+        if (from.claim != Judge::Idle || wanted)
+            && let Some(read) = self.reads(from.claim, from)
+        {
+            steps.add("claim reads", 0, |s| s.claim = read);
         }
         let Judge::Known {
             asked,

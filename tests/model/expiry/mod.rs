@@ -7,20 +7,20 @@
 //! The rules: nothing is claimed once the task has ended; nothing before the start that was acknowledged last; a task that has
 //! not ended has an entry ahead, or a message, or a worker.
 
+mod world;
+
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::model::{
     backoff::Backoff,
     entry::{Decision, Entry, Known, decide},
-    ids::TaskId,
-    look_step::LookStep,
-    state::{self, Detail, Event, Expect, Outcome, Refusal, State as Life, TaskRow, Transition},
+    state::{self, Detail, Event, Outcome, Refusal, State as Life, TaskRow, Transition},
     task::{Body, Content, Priority, Spec, Target},
-    time::{Millis, TickLength},
-    wheel::{Shape, WheelNumber},
+    time::Millis,
 };
 use uuid::Uuid;
 
+use self::world::{Ahead, Message, Row, State, id, shape};
 use super::search::{Model, Step, Steps, breaks, holds, whole};
 
 const RESURRECTED: &str = "a task that had ended was claimed again";
@@ -68,100 +68,6 @@ struct Expiry {
     changes: u8,
     faults: u8,
     spec: Arc<Spec>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Row {
-    life: Life,
-    generation: u32,
-    attempt: u32,
-    next: Millis,
-    last: Millis,
-    start: Millis,
-    /// When it vanishes.
-    gone: Option<Millis>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Ahead {
-    due: Millis,
-    generation: u32,
-    /// Attempt that the claim must find; none for a look.
-    expected: Option<u32>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Message {
-    generation: u32,
-    expected: u32,
-    start: Millis,
-    since: Millis,
-}
-
-/// A reschedule whose entry is put and whose row is not moved yet.
-type Pending = Option<(Option<Row>, Row)>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct State {
-    now: Millis,
-    row: Option<Row>,
-    /// A terminal row was written.
-    ended: bool,
-    wrong: Option<&'static str>,
-    entries: Vec<Ahead>,
-    messages: Vec<Message>,
-    pending: [Pending; 2],
-    changes: u8,
-    faults: u8,
-}
-
-impl State {
-    fn put(&mut self, entry: Ahead) {
-        if let Err(at) = self.entries.binary_search(&entry) {
-            self.entries.insert(at, entry);
-        }
-    }
-
-    /// Of two messages alike the later one is kept.
-    fn publish(&mut self, message: Message) {
-        let same =
-            |m: &Message| m.generation == message.generation && m.expected == message.expected;
-        self.messages.retain(|m| !same(m));
-        self.messages.push(message);
-        self.messages.sort_unstable();
-    }
-
-    fn pass_to(&mut self, now: Millis) {
-        self.now = now;
-        let gone = |row: &Row| row.gone.is_some_and(|gone| gone <= now);
-        self.row = self.row.filter(|row| !gone(row));
-    }
-
-    fn write(&mut self, from: Option<Row>, to: Row) -> bool {
-        let applies = seen(from) == seen(self.row);
-        if applies {
-            self.row = Some(to);
-            self.ended |= to.life.is_terminal();
-        }
-        applies
-    }
-}
-
-fn seen(row: Option<Row>) -> Expect {
-    row.map_or(Expect::Absent, |row| Expect::Row {
-        state: row.life,
-        generation: row.generation,
-        attempt: row.attempt,
-        cancel_requested: false,
-    })
-}
-
-fn id() -> TaskId {
-    TaskId::new(START, WheelNumber::new(0).unwrap(), 7).with_look_step(LookStep::covering(STEP))
-}
-
-fn shape() -> Shape {
-    Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 64).unwrap()
 }
 
 impl Expiry {
