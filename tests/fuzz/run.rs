@@ -97,9 +97,10 @@ impl Target<'_> {
             Some(_) => time.random(),
             None => SEED,
         });
-        let limit = minutes.map_or(Duration::from_secs(self.seconds), |minutes| {
-            Duration::from_secs(minutes * 60) / TARGETS
-        });
+        let limit = match minutes {
+            Some(minutes) => Duration::from_secs(minutes * 60) / TARGETS,
+            None => Duration::from_secs(self.seconds),
+        };
         (seed, limit)
     }
 
