@@ -44,7 +44,8 @@ impl Moment {
 
 #[derive(Debug)]
 enum Wall {
-    System,
+    /// The machine's, plus an offset: zero, unless a drill sets it.
+    System { offset_ms: AtomicI64 },
     /// Virtual: an epoch plus the runtime's (paused) clock, plus an offset that a test may change.
     Simulated {
         epoch: Millis,
@@ -70,7 +71,10 @@ impl TimeSource {
     /// Returns the machine's clocks and randomness.
     #[must_use]
     pub fn real() -> Self {
-        Self::new(Wall::System, StdRng::from_os_rng())
+        let wall = Wall::System {
+            offset_ms: AtomicI64::new(0),
+        };
+        Self::new(wall, StdRng::from_os_rng())
     }
 
     /// Returns virtual clocks that begin at `epoch`, and randomness from a seed. Needs a paused tokio runtime.
@@ -100,7 +104,7 @@ impl TimeSource {
     #[must_use]
     pub fn simulated_peer(&self, seed: u64) -> Self {
         match &self.shared.wall {
-            Wall::System => Self::real(),
+            Wall::System { .. } => Self::real(),
             Wall::Simulated { epoch, started, .. } => {
                 let wall = Wall::Simulated {
                     epoch: *epoch,
@@ -112,11 +116,10 @@ impl TimeSource {
         }
     }
 
-    /// Sets the error of a simulated wall clock; nothing on the real one.
+    /// Sets the error of this wall clock: in simulations, and in drills of real processes.
     pub fn set_wall_error_ms(&self, error_ms: i64) {
-        if let Wall::Simulated { offset_ms, .. } = &self.shared.wall {
-            offset_ms.store(error_ms, Ordering::Relaxed);
-        }
+        let (Wall::System { offset_ms } | Wall::Simulated { offset_ms, .. }) = &self.shared.wall;
+        offset_ms.store(error_ms, Ordering::Relaxed);
     }
 
     /// Returns the wall clock.
@@ -187,9 +190,12 @@ impl TimeSource {
 
     fn wall_micros(&self) -> i64 {
         match &self.shared.wall {
-            Wall::System => {
+            Wall::System { offset_ms } => {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-                i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX)
+                let system =
+                    i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX);
+                let offset = offset_ms.load(Ordering::Relaxed).saturating_mul(1000);
+                system.saturating_add(offset)
             }
             Wall::Simulated {
                 epoch,
