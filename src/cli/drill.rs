@@ -62,11 +62,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("offset");
         let (time, truth, mut offset_ms) = (TimeSource::real(), TimeSource::real(), 0);
-        for (text, hours) in [("", 0), ("3600000\n", 1), ("soon", 1), ("-7200000", -2), ("0", 0)] {
+        for (text, hours) in [
+            ("", 0),
+            ("3600000\n", 1),
+            ("soon", 1),
+            ("-7200000", -2),
+            ("0", 0),
+        ] {
             std::fs::write(&path, text).unwrap();
             follow(&path, &time, &mut offset_ms).await;
             let error = time.now().0 - truth.now().0;
-            assert!((error - hours * 3_600_000).abs() < 10_000, "{text}: {error}");
+            assert!(
+                (error - hours * 3_600_000).abs() < 10_000,
+                "{text}: {error}"
+            );
         }
         std::fs::remove_file(&path).unwrap();
         follow(&path, &time, &mut offset_ms).await;

@@ -29,7 +29,7 @@ storage_compatibility_mode: NONE
 uuid_sstable_identifiers_enabled: true
 $(commitlog_sync)
 commitlog_segment_size: 16MiB
-commitlog_total_space: 256MiB
+commitlog_total_space: $(env_or CASSANDRA_COMMITLOG 256MiB)
 memtable: {configurations: {skiplist: {class_name: SkipListMemtable}, trie: {class_name: TrieMemtable}, default: {inherits: trie}}}
 memtable_allocation_type: offheap_objects
 memtable_heap_space: $memtables
