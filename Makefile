@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test audit stack stack-down bench demo
+.PHONY: check test fault audit stack stack-down bench demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -16,6 +16,10 @@ test: check ## the gate and every test, on real Cassandra and Kafka
 	$(STACK) fetch
 	$(CARGO) build --workspace --all-targets
 	$(STACK) run --durable -- $(CARGO) test --workspace --no-fail-fast
+
+fault: ## three nodes on three servers of each kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
+	$(STACK) fetch
+	$(CARGO) test --test drill -- --all --minutes 5 $(FAULT)
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources

@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 use crate::model::time::Millis;
 
+/// How often a sleeper looks at the wall clock, which may be set.
+const WALL_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// A point of the monotonic clock; comparable only within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(tokio::time::Instant);
@@ -147,6 +150,12 @@ impl TimeSource {
         wall.max(previous + 1)
     }
 
+    /// Makes every later write time later than `at`, whatever the clock shows.
+    pub fn stamp_behind(&self, at: Millis) {
+        let micros = at.0.saturating_mul(1000);
+        self.shared.last_stamp.fetch_max(micros, Ordering::Relaxed);
+    }
+
     /// Returns 64 random bits.
     #[must_use]
     pub fn random(&self) -> u64 {
@@ -174,12 +183,16 @@ impl TimeSource {
         tokio::time::sleep(duration).await;
     }
 
-    /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and wakes
-    /// early when the wall clock is set: the caller looks again.
+    /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and when the wall
+    /// clock is set forward meanwhile at most a second.
     pub async fn sleep_until_wall(&self, at: Millis) {
-        let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
-        if let Ok(micros @ 1..) = u64::try_from(micros) {
-            self.sleep(Duration::from_micros(micros)).await;
+        loop {
+            let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
+            let Ok(micros @ 1..) = u64::try_from(micros) else {
+                return;
+            };
+            let wait = Duration::from_micros(micros).min(WALL_LOOK_EVERY);
+            self.sleep(wait).await;
         }
     }
 
@@ -207,5 +220,44 @@ impl TimeSource {
                 (epoch.0 + offset_ms.load(Ordering::Relaxed)) * 1000 + passed
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleeper_wakes_when_its_time_has_come_also_by_a_step_of_the_clock() {
+        let time = TimeSource::simulated(Millis(1_000_000), 1);
+        let began = time.moment();
+        time.sleep_until_wall(Millis(1_002_500)).await;
+        assert_eq!(time.now(), Millis(1_002_500));
+        let (sleeper, hour_ms) = (time.clone(), 3_600_000);
+        let sleeps = tokio::spawn(async move {
+            sleeper.sleep_until_wall(Millis(1_002_500 + hour_ms)).await;
+            sleeper.moment()
+        });
+        time.sleep(Duration::from_secs(5)).await;
+        assert!(!sleeps.is_finished());
+        time.set_wall_error_ms(hour_ms);
+        let took = sleeps.await.unwrap().since(began);
+        assert!(took <= Duration::from_millis(8_500), "{took:?}");
+        // Set back, it waits on.
+        time.set_wall_error_ms(0);
+        time.sleep_until_wall(Millis(1_010_000)).await;
+        assert_eq!(time.now(), Millis(1_010_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stamps_never_go_back_and_begin_behind_what_they_are_told() {
+        let time = TimeSource::simulated(Millis(1_000), 1);
+        let first = time.stamp();
+        time.stamp_behind(Millis(5_000));
+        let second = time.stamp();
+        assert!(first < second && second > 5_000_000);
+        time.stamp_behind(Millis(2_000));
+        time.set_wall_error_ms(-500);
+        assert!(time.stamp() > second);
     }
 }

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     journal::Journal,
     members::Kind,
+    records::TOPIC,
     site::{CALLBACK, Site},
 };
 
@@ -44,6 +45,8 @@ struct Wish {
     run_ms: u64,
     retries: u32,
     change: Option<Change>,
+    /// It goes to a topic.
+    is_record: bool,
 }
 
 enum Change {
@@ -75,12 +78,16 @@ impl Clients {
         while !stop.is_cancelled() {
             at = at.after(pause);
             self.time.sleep_until(at).await;
-            while asking.try_join_next().is_some() {}
+            while let Some(ended) = asking.try_join_next() {
+                ended.expect("every answer is one that a client can expect");
+            }
             if asking.len() < ASKING_MAX {
                 asking.spawn(self.clone().one());
             }
         }
-        while asking.join_next().await.is_some() {}
+        while let Some(ended) = asking.join_next().await {
+            ended.expect("every answer is one that a client can expect");
+        }
     }
 
     fn wish(&self) -> Wish {
@@ -112,12 +119,17 @@ impl Clients {
             },
             retries: u32::from(draw(8) == 0),
             change,
+            is_record: draw(8) == 0,
         }
     }
 
     /// The life of a task, as its client sees it.
     async fn one(self) {
         let wish = self.wish();
+        if wish.is_record {
+            self.record(&wish).await;
+            return;
+        }
         let body = json!({
             "callback": CALLBACK,
             "start_time": instant(wish.start),
@@ -147,6 +159,21 @@ impl Clients {
             }
             None => {}
         }
+    }
+
+    /// A task whose record lies in its topic afterwards, and that is all there is to it.
+    async fn record(&self, wish: &Wish) {
+        let body = json!({
+            "kafka": {"topic": TOPIC},
+            "start_time": instant(wish.start),
+            "payload": {"n": wish.n},
+        });
+        self.journal
+            .note(json!({"what": "ask", "op": "record", "n": wish.n, "start": wish.start.0}));
+        let (told, answer) = self.post("/v1/tasks", &body).await;
+        let id = answer["id"].as_str().unwrap_or_default();
+        self.journal
+            .note(json!({"what": "told", "op": "record", "n": wish.n, "told": told, "id": id}));
     }
 
     /// Asks for a change until it is known what became of it.

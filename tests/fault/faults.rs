@@ -18,6 +18,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// Room of the store that gets a disk of its own: its log's limit and some tables.
 pub(crate) const DISK: &str = "size=300m";
 
+/// What the mount table calls it.
+const DEVICE: &str = "tickwheel-drill";
+
 /// The store whose disk fills.
 pub(crate) const SMALL_DISK: Member = Member {
     kind: Kind::Store,
@@ -149,12 +152,18 @@ pub(crate) struct Chosen {
 impl Chosen {
     pub(crate) fn of(fault: Fault, chance: &TimeSource) -> Self {
         let kind = fault.victim();
+        // Drawn in any case, so that the choices behind it stay the same.
         let number = chance.random() % u64::from(kind.count());
+        let drawn = Member {
+            kind,
+            number: 1 + u8::try_from(number).expect("a few"),
+        };
         Self {
             fault,
-            victim: Member {
-                kind,
-                number: 1 + u8::try_from(number).expect("a few"),
+            victim: if fault == Fault::FullDisk {
+                SMALL_DISK
+            } else {
+                drawn
             },
             hold: fault.hold(chance.random()),
         }
@@ -242,17 +251,31 @@ pub(crate) struct SmallDisk(PathBuf);
 impl SmallDisk {
     /// Tells why not, where it is not permitted.
     pub(crate) fn mount(site: &Site) -> Result<Self, String> {
+        sweep();
         let at = servers::folder(&site.root, SMALL_DISK).join("cassandra");
         fs::create_dir_all(&at).map_err(|error| error.to_string())?;
         let mut mount = Command::new("mount");
-        mount
-            .args(["-t", "tmpfs", "-o", DISK, "tickwheel-drill"])
-            .arg(&at);
+        mount.args(["-t", "tmpfs", "-o", DISK, DEVICE]).arg(&at);
         let output = mount.output().map_err(|error| error.to_string())?;
         if output.status.success() {
             Ok(Self(at))
         } else {
             Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+    }
+}
+
+/// Takes back the disks of drills that were killed: the folder of each ends in the number of its process.
+fn sweep() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let ours = mounts.lines().filter_map(|line| line.strip_prefix(DEVICE));
+    for at in ours.filter_map(|rest| rest.split_whitespace().next()) {
+        let process = at
+            .split("/drill-")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next());
+        if process.is_some_and(|process| !fs::exists(format!("/proc/{process}")).unwrap_or(true)) {
+            drop(Command::new("umount").arg("-l").arg(at).status());
         }
     }
 }

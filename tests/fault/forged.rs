@@ -267,8 +267,19 @@ fn a_task_that_is_late_without_need_is_found() {
         |start: i64, begin: i64| task(1, start, &[("worker-1", 1, begin, begin + 9, "done")]).0;
     breaks(&[], &ran(FAULT, HEALED + 89_000));
     breaks(&["I7"], &ran(FAULT, HEALED + 91_000));
-    // One in twenty of the calm.
-    breaks(&["I7"], &ran(50_000, 55_100));
+    breaks(&["I7"], &ran(HEALED + 1000, HEALED + 92_000));
+    // What another fault interrupts may begin anew.
+    let mut twice = ran(FAULT, HEALED + 160_000);
+    for (what, t) in [("fault", 80_000), ("mended", 89_000), ("healed", 90_000)] {
+        twice.push(json!({"what": what, "name": "another", "t": HEALED + t}));
+    }
+    breaks(&[], &twice);
+    // Of the calm so many that they are more than one in a hundred.
+    let late = |n: i64| {
+        let run = [("worker-1", 1, 55_100 + n, 55_109 + n, "done")];
+        task(n.unsigned_abs(), 50_000 + n, &run).0
+    };
+    breaks(&["I7"], &[late(1), late(2), late(3)].concat());
 }
 
 #[test]
@@ -309,4 +320,33 @@ fn entries_that_multiply_or_stay_are_found() {
         &with(count(4, json!({"task-1": 4}), 51_000), empty),
     );
     breaks(&["I13"], &[count(1, json!({}), OVER)]);
+}
+
+#[test]
+fn records_that_are_lost_early_or_too_many_are_found() {
+    let record = |n: u64, start: i64, arrived: &[(i64, &str)]| {
+        let mut lines = vec![
+            json!({"what": "ask", "op": "record", "n": n, "start": start, "t": start - 5000}),
+            json!({"what": "told", "op": "record", "n": n, "told": "ok", "id": "r", "t": start - 4990}),
+        ];
+        let records = arrived.iter();
+        lines.extend(
+            records
+                .map(|(at, id)| json!({"what": "record", "n": n, "id": id, "at": at, "t": OVER})),
+        );
+        lines
+    };
+    breaks(&[], &record(1, 50_000, &[(50_000, "r")]));
+    breaks(&["I1"], &record(1, 50_000, &[]));
+    breaks(&["I1"], &record(1, 50_000, &[(50_000, "other")]));
+    breaks(&["I2"], &record(1, 50_000, &[(49_999, "r")]));
+    breaks(&["I3"], &record(1, 50_000, &[(50_000, "r"), (50_001, "r")]));
+    breaks(
+        &[],
+        &record(
+            1,
+            FAULT,
+            &[(FAULT, "r"), (FAULT + 9, "r"), (FAULT + 10, "r")],
+        ),
+    );
 }

@@ -8,6 +8,7 @@
 //!     --seed S   the seed that a run printed, for the same choices
 //!     --plain    without namespaces, on the loopback device
 //!     --keep     keep the logs of a run that passes
+//! cargo test --test drill -- check DIRECTORY                 the checker alone, on the logs of an earlier run
 //! ```
 
 #![allow(
@@ -36,6 +37,7 @@ mod members;
 mod net;
 mod plan;
 mod process;
+mod records;
 mod servers;
 mod site;
 mod switch;
@@ -56,6 +58,16 @@ fn main() -> ExitCode {
         Some("worker") => {
             runtime.block_on(worker::run(&arguments));
             ExitCode::SUCCESS
+        }
+        Some("check") => {
+            let root = arguments.get(1).expect("check needs a folder");
+            let (good, text) = check::report(std::path::Path::new(root));
+            say!("{text}");
+            if good {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Some("--list") => {
             say!("{NAME}: test");

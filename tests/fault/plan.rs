@@ -13,20 +13,40 @@ use crate::{
     finals::{self, Slots},
     members::{Kind, Member},
     net::Net,
-    servers,
+    records, servers,
     site::Site,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Servers that have just started are slow for a while: what happens then is no base line.
-const WARM_UP: Duration = Duration::from_secs(15);
+/// How much time is taken.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// Servers that have just started are slow for a while: what happens then is no base line.
+    warm_up: Duration,
+    /// Load without a fault before the first one, to compare with.
+    calm: Duration,
+    /// Rest after a fault: what it has delayed ends in it, mostly.
+    rest: Duration,
+    /// No fault lasts longer.
+    hold_max: Duration,
+}
 
-/// Load without a fault before the first one, to compare with.
-const CALM: Duration = Duration::from_secs(30);
+impl Pace {
+    const FULL: Self = Self {
+        warm_up: Duration::from_secs(15),
+        calm: Duration::from_secs(30),
+        rest: Duration::from_secs(25),
+        hold_max: Duration::MAX,
+    };
 
-/// Rest after a fault: what it has delayed ends in it, mostly.
-const REST: Duration = Duration::from_secs(25);
+    const SHORT: Self = Self {
+        warm_up: Duration::from_secs(8),
+        calm: Duration::from_secs(15),
+        rest: Duration::from_secs(12),
+        hold_max: Duration::from_secs(15),
+    };
+}
 
 /// Tasks registered a second: three store servers on two cores that others use, too, bear some tens.
 const PER_SECOND: u32 = 8;
@@ -35,6 +55,7 @@ const PER_SECOND: u32 = 8;
 pub(crate) struct Options {
     faults: Vec<Fault>,
     random: Duration,
+    pace: Pace,
     seed: u64,
     plain: bool,
     keep: bool,
@@ -43,7 +64,8 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn read(arguments: &[String]) -> Self {
         let after = |name: &str| {
-            let at = arguments.iter().position(|word| word == name)?;
+            // The last one counts.
+            let at = arguments.iter().rposition(|word| word == name)?;
             arguments.get(at + 1)
         };
         let has = |name: &str| arguments.iter().any(|word| word == name);
@@ -67,6 +89,11 @@ impl Options {
         };
         Self {
             faults,
+            pace: if has("--all") || has("--faults") || has("--minutes") {
+                Pace::FULL
+            } else {
+                Pace::SHORT
+            },
             random: 60 * SECOND * u32::try_from(number("--minutes").unwrap_or(0)).expect("few"),
             seed: number("--seed").unwrap_or_else(|| TimeSource::real().random()),
             plain: has("--plain"),
@@ -119,23 +146,27 @@ pub(crate) async fn run(options: &Options) -> ExitCode {
 async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     let chance = TimeSource::simulated(Millis(0), options.seed);
     let slots = Slots::connect(site).await;
+    records::create_topic(site).await;
     let stop = CancellationToken::new();
     let clients = tokio::spawn(Clients::new(site).run(PER_SECOND, stop.clone()));
-    site.time.sleep(WARM_UP).await;
+    site.time.sleep(options.pace.warm_up).await;
     site.journal.note(json!({"what": "calm"}));
-    site.time.sleep(CALM).await;
+    site.time.sleep(options.pace.calm).await;
     for fault in faults {
-        one(site, &slots, &[Chosen::of(*fault, &chance)]).await;
+        let mut chosen = Chosen::of(*fault, &chance);
+        chosen.hold = chosen.hold.min(options.pace.hold_max);
+        one(site, &slots, &[chosen], options.pace.rest).await;
     }
     let until = site.time.moment().after(options.random);
     while site.time.moment() < until {
         let chosen = combination(site, &chance);
-        one(site, &slots, &chosen).await;
+        one(site, &slots, &chosen, options.pace.rest).await;
     }
     stop.cancel();
     say!("waiting for what is under way");
     clients.await.expect("clients do not panic");
     finals::read_tasks(site).await;
+    records::read_all(site).await;
     finals::wait_until_empty(site, &slots).await;
     site.journal.note(json!({"what": "over"}));
 }
@@ -157,7 +188,7 @@ fn combination(site: &Site, chance: &TimeSource) -> Vec<Chosen> {
 }
 
 /// Injects, holds, heals, rests.
-async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen]) {
+async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen], rest: Duration) {
     let names: Vec<String> = chosen.iter().map(|one| one.fault.name()).collect();
     let victims: Vec<String> = chosen.iter().map(|one| one.victim.to_string()).collect();
     let hold = chosen.iter().map(|one| one.hold).max().unwrap_or_default();
@@ -165,6 +196,7 @@ async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen]) {
     say!("{name} ({}) for {hold:?}", victims.join(", "));
     site.journal
         .note(json!({"what": "fault", "name": name, "victims": victims}));
+    let began = site.time.moment();
     for one in chosen {
         one.inject(site).await;
     }
@@ -182,6 +214,8 @@ async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen]) {
     )
     .await;
     site.journal.note(json!({"what": "healed", "name": name}));
-    site.time.sleep(REST).await;
+    // What has waited for long takes its time.
+    let lasted = site.time.moment().since(began);
+    site.time.sleep(rest.max(lasted * 3 / 4)).await;
     slots.count(site).await;
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 const AFTERMATH_MS: i64 = 15_000;
 
 /// Slots are read so far ahead of their time; what happens then can reach a task that is not due yet.
-const AHEAD_MS: i64 = 2_000;
+pub(super) const AHEAD_MS: i64 = 2_000;
 
 /// A task that a client asked for.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +23,17 @@ pub(crate) struct Task {
     pub(crate) runs: Vec<Run>,
     /// What it reads at the end.
     pub(crate) last: Value,
+}
+
+/// A task that goes to a topic.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    /// What it is called; none when nobody was told.
+    pub(crate) id: Option<String>,
+    pub(crate) start: i64,
+    pub(crate) registered: Option<i64>,
+    /// When its records were produced, and which task each names.
+    pub(crate) arrived: Vec<(i64, String)>,
 }
 
 /// A cancel or a reschedule that was asked for, and the answer.
@@ -67,6 +78,7 @@ pub(crate) struct Count {
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) tasks: Vec<Task>,
+    pub(crate) records: Vec<Record>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Vec<Count>,
     /// Errors of clocks in milliseconds, from when on.
@@ -85,6 +97,8 @@ struct Reading {
     /// By the client's number: start and when the registration was acknowledged with which id.
     asked: BTreeMap<u64, i64>,
     tasks: BTreeMap<String, Task>,
+    /// By the client's number.
+    records: BTreeMap<u64, Record>,
     /// By worker, life, id and attempt.
     ends: HashMap<(String, String, String, u64), (i64, String)>,
     runs: Vec<(String, String, Run)>,
@@ -202,6 +216,16 @@ impl Reading {
                 self.asked.insert(n, number(line, "start"));
             }
             ("told", "register") => self.registered(line, at),
+            ("ask", "record") => self.record(line).start = number(line, "start"),
+            ("told", "record") if text(line, "told") == "ok" => {
+                let record = self.record(line);
+                (record.id, record.registered) = (Some(text(line, "id")), Some(at));
+            }
+            ("told", "record") => self.history.unknown += 1,
+            ("record", _) => {
+                let arrived = (number(line, "at"), text(line, "id"));
+                self.record(line).arrived.push(arrived);
+            }
             ("ask", op) => self.changes(line, op).push(Change {
                 start: number(line, "start"),
                 told: None,
@@ -263,6 +287,11 @@ impl Reading {
         self.tasks.entry(id.to_owned()).or_default()
     }
 
+    fn record(&mut self, line: &Value) -> &mut Record {
+        let n = line["n"].as_u64().unwrap_or_default();
+        self.records.entry(n).or_default()
+    }
+
     fn registered(&mut self, line: &Value, at: i64) {
         if text(line, "told") != "ok" {
             self.history.unknown += 1;
@@ -317,6 +346,7 @@ impl Reading {
             task.runs.sort_by_key(|run| run.begin);
             self.history.tasks.push(task);
         }
+        self.history.records = self.records.into_values().collect();
         self.history
     }
 }

@@ -60,23 +60,28 @@ pub(super) fn recovered_ms(history: &History, fault: &Fault) -> i64 {
     (last - fault.healed).max(0)
 }
 
-/// Every task ends within the bound of its start, or of the end of the faults that touched it.
+/// The longest time between two moments in which nothing was broken.
+fn longest_well_ms(history: &History, from: i64, to: i64) -> i64 {
+    let (mut longest, mut well_since) = (0, from);
+    for fault in &history.faults {
+        longest = longest.max(fault.from.min(to) - well_since);
+        well_since = well_since.max(fault.healed);
+    }
+    longest.max(to - well_since)
+}
+
+/// Every task ends before it has waited for the bound while nothing was broken.
 pub(super) fn too_late(history: &History) -> Vec<String> {
     let mut found = Vec::new();
     for task in history.tasks.iter().filter(is_plain) {
         let Some(done) = task.done() else { continue };
-        let healed = task.faults(history, done).map(|fault| fault.healed);
-        let from = healed
-            .filter(|healed| *healed <= done)
-            .max()
-            .unwrap_or(task.start);
-        let late = done
-            - from
-                .max(task.start)
-                .max(task.registered.unwrap_or(0).min(done));
+        let could = task
+            .start
+            .max(task.registered.unwrap_or(task.start).min(done));
+        let late = longest_well_ms(history, could, done);
         if late > END_MAX_MS {
             found.push(format!(
-                "{}: ended {late} ms after it could: {:?}",
+                "{}: waited {late} ms while nothing was broken: {:?}",
                 task.id, task.runs
             ));
         }

@@ -9,6 +9,7 @@
 //! | I4 no two live runs of a task | [`runs`] |
 //! | I5 attempts go up; without a fault no claim is lost | [`runs`] |
 //! | I6 nothing begins after a cancel was acknowledged | [`runs`] |
+//! | I1 to I3 of tasks that go to a topic | [`records`] |
 //! | I7 lateness; everything overdue has ended soon after the last fault has healed | [`lateness`] |
 //! | I9 a result is that of the run that it says | [`ends`] |
 //! | I13 entries do not multiply, and none is left | [`slots`] |
@@ -16,6 +17,7 @@
 mod ends;
 pub(crate) mod history;
 mod lateness;
+mod records;
 mod runs;
 mod slots;
 mod table;
@@ -32,10 +34,13 @@ const SHOWN_MAX: usize = 5;
 /// A promise by its number, and who finds where it does not hold.
 type Check = fn(&History) -> Vec<String>;
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 13] = [
     ("I1 no loss", ends::lost),
+    ("I1 no record lost", records::lost),
     ("I2 never early", runs::early),
+    ("I2 no record early", records::early),
     ("I3 few duplicates", runs::too_many),
+    ("I3 few records twice", records::too_many),
     ("I3 nothing after the end", runs::after_the_end),
     ("I4 no two at once", runs::at_once),
     ("I5 attempts go up", runs::attempts),
@@ -56,13 +61,14 @@ pub(crate) fn read_lines(root: &Path, name: &str) -> Vec<Value> {
 /// Reads all logs of a folder.
 fn read(root: &Path) -> History {
     let names = [
-        "driver", "clients", "finals", "slots", "worker-1", "worker-2", "worker-3", "worker-4",
+        "driver", "clients", "finals", "slots", "records", "worker-1", "worker-2", "worker-3",
+        "worker-4",
     ];
     History::of(names.iter().flat_map(|name| read_lines(root, name)))
 }
 
 /// Returns everything that does not hold, by promise.
-fn broken(history: &History) -> Vec<(&'static str, Vec<String>)> {
+pub(crate) fn broken(history: &History) -> Vec<(&'static str, Vec<String>)> {
     CHECKS
         .iter()
         .map(|(name, check)| (*name, check(history)))

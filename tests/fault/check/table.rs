@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use super::{
     history::{History, Run, Task},
     lateness::{calm, lateness, permille, recovered_ms},
+    records,
     runs::lost_claims,
 };
 
@@ -37,6 +38,24 @@ pub(super) fn of(history: &History) -> String {
         .into_iter()
         .map(|(cause, count)| format!("{count} {cause}"))
         .collect();
+    let late = records::lateness(history);
+    let at = |of: usize| permille(&late, of).unwrap_or(0);
+    let known = history.records.iter().filter(|record| record.id.is_some());
+    let produced: usize = history
+        .records
+        .iter()
+        .map(|record| record.arrived.len())
+        .sum();
+    writeln!(
+        text,
+        "\n{} tasks for a topic ({} acknowledged), {produced} records: late p50 {} ms, p99 {} ms, max {} ms",
+        history.records.len(),
+        known.count(),
+        at(500),
+        at(990),
+        at(1000),
+    )
+    .expect("a text grows");
     let most = history.counts.iter().map(|count| count.entries).max();
     writeln!(
         text,
