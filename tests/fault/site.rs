@@ -117,7 +117,7 @@ impl Site {
         // Both ways to be given tasks, and each begins with another node.
         let mut nodes: Vec<String> = Kind::Node.members().map(|node| self.url(node)).collect();
         nodes.rotate_left(usize::from(worker.number) % 3);
-        let source = if worker.number % 2 == 0 {
+        let source = if worker.number.is_multiple_of(2) {
             "poll".to_owned()
         } else {
             self.net.addresses(Kind::Broker, BROKER_PORT)
