@@ -23,7 +23,7 @@ pub(crate) const STORE_PORT: u16 = 9042;
 pub(crate) const BROKER_PORT: u16 = 19092;
 const STORAGE_PORT: u16 = 7000;
 const CONTROLLER_PORT: u16 = 19192;
-/// Each has its own: without namespaces all of them are on 127.0.0.1.
+/// Each has its own from here on: without namespaces all of them, of all drills, are on 127.0.0.1.
 const JMX_PORT: u16 = 17190;
 
 /// They divide the ring into three.
@@ -74,7 +74,8 @@ pub(crate) fn describe(root: &Path, net: &Net, member: Member) {
         Kind::Store => {
             line("TICKWHEEL_CASSANDRA", &format!("{host}:{STORE_PORT}"));
             line("CASSANDRA_STORAGE_PORT", &STORAGE_PORT.to_string());
-            let jmx = JMX_PORT + u16::from(member.number);
+            let of_drill = u16::from(host.octets()[2]) * 4;
+            let jmx = JMX_PORT + of_drill + u16::from(member.number);
             line("CASSANDRA_JMX_PORT", &jmx.to_string());
             let token = TOKENS[usize::from(member.number) - 1];
             line("CASSANDRA_TOKEN", token);
