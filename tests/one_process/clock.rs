@@ -1,5 +1,5 @@
-//! The clock of a running process is set by an hour, forward and back, also while it is dead: nothing is earlier than that, nothing
-//! is lost, and the log says what happened.
+//! The clock of a running process is set by an hour, forward and back, also while it is dead: nothing is earlier than that,
+//! nothing is lost, and the log says what happened.
 
 use std::{
     collections::HashMap,
