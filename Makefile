@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test prove fuzz sim sim-replay audit stack stack-down bench demo
+.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -37,6 +37,10 @@ prove: ## the models with their whole bounds, optimised, one after the other; pr
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
 	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --test fuzz -- --nocapture --test-threads=1
+
+fault: ## three nodes on three servers of each kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
+	$(STACK) fetch
+	$(CARGO) test --test drill -- --all --minutes 5 $(FAULT)
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources

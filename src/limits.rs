@@ -115,8 +115,8 @@ pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
 pub const POLL_FEEDS_MAX: usize = 1000;
 
 /// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
-/// worker, short enough that a partition does not strand where no worker is.
-pub const POLL_IDLE: Duration = Duration::from_secs(60);
+/// worker, and what a worker that has gone to another node costs the tasks of the partitions that it leaves behind.
+pub const POLL_IDLE: Duration = Duration::from_secs(10);
 
 /// Wait before a message is claimed again, or received again, after a part of the service was away.
 pub const POLL_PAUSE: Duration = Duration::from_millis(250);

@@ -18,6 +18,9 @@ use uuid::Uuid;
 
 use crate::model::time::Millis;
 
+/// How often a sleeper looks at the wall clock, which may be set.
+const WALL_LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// A point of the monotonic clock; comparable only within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(tokio::time::Instant);
@@ -44,7 +47,8 @@ impl Moment {
 
 #[derive(Debug)]
 enum Wall {
-    System,
+    /// The machine's, plus an offset: zero, unless a drill sets it.
+    System { offset_ms: AtomicI64 },
     /// Virtual: an epoch plus the runtime's (paused) clock, plus an offset that a test may change.
     Simulated {
         epoch: Millis,
@@ -82,7 +86,10 @@ impl TimeSource {
     /// Returns the machine's clocks and randomness.
     #[must_use]
     pub fn real() -> Self {
-        Self::new(Wall::System, StdRng::from_os_rng())
+        let wall = Wall::System {
+            offset_ms: AtomicI64::new(0),
+        };
+        Self::new(wall, StdRng::from_os_rng())
     }
 
     /// Returns virtual clocks that begin at `epoch`, and randomness from a seed. Needs a paused tokio runtime.
@@ -113,7 +120,7 @@ impl TimeSource {
     #[must_use]
     pub fn simulated_peer(&self, seed: u64) -> Self {
         match &self.shared.wall {
-            Wall::System => Self::real(),
+            Wall::System { .. } => Self::real(),
             Wall::Simulated { epoch, started, .. } => {
                 let wall = Wall::Simulated {
                     epoch: *epoch,
@@ -126,11 +133,10 @@ impl TimeSource {
         }
     }
 
-    /// Sets the error of a simulated wall clock; nothing on the real one.
+    /// Sets the error of this wall clock: in simulations, and in drills of real processes.
     pub fn set_wall_error_ms(&self, error_ms: i64) {
-        if let Wall::Simulated { offset_ms, .. } = &self.shared.wall {
-            offset_ms.store(error_ms, Ordering::Relaxed);
-        }
+        let (Wall::System { offset_ms } | Wall::Simulated { offset_ms, .. }) = &self.shared.wall;
+        offset_ms.store(error_ms, Ordering::Relaxed);
     }
 
     /// Stops a simulated process until a moment, or for ever; nothing on a real one. Nothing that sleeps by these clocks wakes
@@ -187,6 +193,12 @@ impl TimeSource {
         wall.max(previous + 1)
     }
 
+    /// Makes every later write time later than `at`, whatever the clock shows.
+    pub fn stamp_behind(&self, at: Millis) {
+        let micros = at.0.saturating_mul(1000);
+        self.shared.last_stamp.fetch_max(micros, Ordering::Relaxed);
+    }
+
     /// Returns 64 random bits.
     #[must_use]
     pub fn random(&self) -> u64 {
@@ -216,12 +228,16 @@ impl TimeSource {
         self.running().await;
     }
 
-    /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and wakes
-    /// early when the wall clock is set: the caller looks again.
+    /// Sleeps until the wall clock shows `at`, or not at all when it does. Wakes at most a millisecond late, and when the wall
+    /// clock is set forward meanwhile at most a second.
     pub async fn sleep_until_wall(&self, at: Millis) {
-        let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
-        if let Ok(micros @ 1..) = u64::try_from(micros) {
-            self.sleep(Duration::from_micros(micros)).await;
+        loop {
+            let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
+            let Ok(micros @ 1..) = u64::try_from(micros) else {
+                return;
+            };
+            let wait = Duration::from_micros(micros).min(WALL_LOOK_EVERY);
+            self.sleep(wait).await;
         }
     }
 
@@ -239,9 +255,12 @@ impl TimeSource {
 
     fn wall_micros(&self) -> i64 {
         match &self.shared.wall {
-            Wall::System => {
+            Wall::System { offset_ms } => {
                 let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-                i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX)
+                let system =
+                    i64::try_from(since.map_or(0, |since| since.as_micros())).unwrap_or(i64::MAX);
+                let offset = offset_ms.load(Ordering::Relaxed).saturating_mul(1000);
+                system.saturating_add(offset)
             }
             Wall::Simulated {
                 epoch,
@@ -254,5 +273,44 @@ impl TimeSource {
                 (epoch.0 + offset_ms.load(Ordering::Relaxed)) * 1000 + passed
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleeper_wakes_when_its_time_has_come_also_by_a_step_of_the_clock() {
+        let time = TimeSource::simulated(Millis(1_000_000), 1);
+        let began = time.moment();
+        time.sleep_until_wall(Millis(1_002_500)).await;
+        assert_eq!(time.now(), Millis(1_002_500));
+        let (sleeper, hour_ms) = (time.clone(), 3_600_000);
+        let sleeps = tokio::spawn(async move {
+            sleeper.sleep_until_wall(Millis(1_002_500 + hour_ms)).await;
+            sleeper.moment()
+        });
+        time.sleep(Duration::from_secs(5)).await;
+        assert!(!sleeps.is_finished());
+        time.set_wall_error_ms(hour_ms);
+        let took = sleeps.await.unwrap().since(began);
+        assert!(took <= Duration::from_millis(8_500), "{took:?}");
+        // Set back, it waits on.
+        time.set_wall_error_ms(0);
+        time.sleep_until_wall(Millis(1_010_000)).await;
+        assert_eq!(time.now(), Millis(1_010_000));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stamps_never_go_back_and_begin_behind_what_they_are_told() {
+        let time = TimeSource::simulated(Millis(1_000), 1);
+        let first = time.stamp();
+        time.stamp_behind(Millis(5_000));
+        let second = time.stamp();
+        assert!(first < second && second > 5_000_000);
+        time.stamp_behind(Millis(2_000));
+        time.set_wall_error_ms(-500);
+        assert!(time.stamp() > second);
     }
 }

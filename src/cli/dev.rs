@@ -7,13 +7,12 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, Failure, node, serve};
+use super::{Exit, Failure, drill::DrillArgs, node, serve};
 use crate::{
     app,
     config::{Settings, SettingsArgs},
     flow::TASK_EVENTS,
     telemetry::{self, LogFormat},
-    time_source::TimeSource,
     worker::{Context, Job, Outcome, Source, Worker},
 };
 
@@ -28,6 +27,8 @@ pub(super) struct Command {
     /// Address and port that it listens on.
     #[arg(long, default_value = "127.0.0.1:7420", value_name = "ADDR")]
     listen: SocketAddr,
+    #[command(flatten)]
+    drill: DrillArgs,
 }
 
 /// Runs the command.
@@ -54,7 +55,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let stop = CancellationToken::new();
     serve::listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (tell, ready) = oneshot::channel();
-    let (options, time) = (node::options(&settings)?, TimeSource::real());
+    let (options, time) = (node::options(&settings)?, command.drill.time().await);
     let node = app::run(options, time, Some(prometheus), stop.clone(), tell);
     let around = async {
         let Ok(address) = ready.await else {

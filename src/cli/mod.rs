@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod dev;
 mod doctor;
+mod drill;
 mod export;
 mod healthcheck;
 mod import;
@@ -64,7 +65,7 @@ enum Command {
     /// Run the whole service in one process, to try it out.
     Dev(dev::Command),
     /// Run a node of the service.
-    Serve(SettingsArgs),
+    Serve(serve::Command),
     /// Create the schema and the topics, or check them.
     Init(SettingsArgs),
     /// Find out what is wrong with a setup.
@@ -231,7 +232,7 @@ impl From<crate::config::Invalid> for Failure {
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Dev(command) => Box::pin(dev::run(command)).await,
-        Command::Serve(settings) => Box::pin(serve::run(settings)).await,
+        Command::Serve(command) => Box::pin(serve::run(command)).await,
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => Box::pin(task::run(command)).await,

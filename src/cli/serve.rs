@@ -2,23 +2,31 @@
 
 use std::time::Duration;
 
+use clap::Args;
 use tokio::{
     signal::unix::{SignalKind, signal},
     sync::oneshot,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, Failure, node};
+use super::{Exit, Failure, drill::DrillArgs, node};
 use crate::{
     app,
     config::{Settings, SettingsArgs},
     telemetry,
-    time_source::TimeSource,
 };
 
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    #[command(flatten)]
+    settings: SettingsArgs,
+    #[command(flatten)]
+    drill: DrillArgs,
+}
+
 /// Runs the command.
-pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
-    let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let options = node::options(&settings)?;
     telemetry::start_logging(node::log_format(&settings), &settings.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
@@ -27,7 +35,8 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     let stop = CancellationToken::new();
     listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (ready, _) = oneshot::channel();
-    app::run(options, TimeSource::real(), Some(prometheus), stop, ready).await?;
+    let time = command.drill.time().await;
+    app::run(options, time, Some(prometheus), stop, ready).await?;
     Ok(Exit::Ok)
 }
 

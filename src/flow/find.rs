@@ -78,13 +78,48 @@ impl Finder {
     /// When the store cannot be read.
     pub async fn registered(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
         for dues in self.likely_dues(id) {
-            let entries = self.ctx.store.find_entries(id, &dues).await?;
-            let latest = entries.into_iter().rev().find(|entry| !is_withdrawn(entry));
-            if let Some(entry) = latest {
-                return Ok(Some(self.follow(entry).await?));
+            let found = self.registered_at(id, &dues).await?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
-        Ok(None)
+        let dues = self.dues_behind_the_hand(id).await?;
+        self.registered_at(id, &dues).await
+    }
+
+    async fn registered_at(
+        &self,
+        id: TaskId,
+        dues: &[Millis],
+    ) -> Result<Option<Registered>, Fault> {
+        if dues.is_empty() {
+            return Ok(None);
+        }
+        let entries = self.ctx.store.find_entries(id, dues).await?;
+        match entries.into_iter().rev().find(|entry| !is_withdrawn(entry)) {
+            Some(entry) => Ok(Some(self.follow(entry).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the entry of a near task lies in a wheel that is closed further than the time says: the clock was set back, and
+    /// what is due by the new time is held in memory until then, with its durable record behind what is closed.
+    async fn dues_behind_the_hand(&self, id: TaskId) -> Result<Vec<Millis>, Fault> {
+        // An id that somebody made up may name any wheel.
+        if id.wheel().get() >= self.ctx.shape().wheels() {
+            return Ok(Vec::new());
+        }
+        let clock = self.ctx.store.clock(id.wheel(), Freshness::Quorum);
+        let opened = clock.await?.opened;
+        if opened <= self.ctx.opened_by_now().plus(BACKUP_TICKS) {
+            return Ok(Vec::new());
+        }
+        let (tick, grid) = (self.ctx.tick(), Grid::of(id, self.ctx.shape()));
+        let backups = (1..=BACKUP_TICKS).map(|k| tick.end_of(opened.plus(k)));
+        // The hand may have moved on a little since.
+        let first = grid.for_near(id.first_start(), tick.end_of(opened));
+        let looks = grid.points_from(first.before(grid.step()));
+        Ok(backups.chain(looks.take(NEAR_POINTS + 1)).collect())
     }
 
     /// Where an entry of the task may lie, the likeliest first: at its start; where a near one's look or backup lies; where

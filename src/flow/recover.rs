@@ -31,6 +31,9 @@ use crate::{
 
 /// Frees the wheels of the process before, which is dead: whoever calls this holds the lock that it held.
 ///
+/// When the clock was ahead in that process, what this one writes is stamped behind what that one has written: a stamp tells
+/// what is older, and what is not this process's own.
+///
 /// # Errors
 /// When the store cannot be used at all; while it is away, wheels are left to the end of their leases.
 pub async fn free_wheels(
@@ -48,6 +51,10 @@ pub async fn free_wheels(
             }
             Err(error) => return Err(error),
         };
+        let opened = shape.tick().end_of(row.opened);
+        if opened > time.now().after(ahead_max(shape)) {
+            time.stamp_behind(opened.after(SWAPPED_WITHIN));
+        }
         if row.owner == NodeId::NOBODY {
             continue;
         }
@@ -72,6 +79,16 @@ pub(super) struct Recovery {
     pub(super) looker: Looker,
     pub(super) sender: Sender,
     pub(super) near: Near,
+}
+
+/// A process that lives moves its hands more often than this.
+const SWAPPED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How far ahead a wheel is closed at most: by the ticks that are read ahead, two with the one that has begun. What is closed
+/// further was closed by another time.
+fn ahead_max(shape: &Shape) -> Duration {
+    let tick_ms = u64::try_from(shape.tick().millis()).unwrap_or(u64::MAX);
+    SWAPPED_WITHIN + Duration::from_millis(tick_ms) * 3
 }
 
 /// How often a page is tried again, and how long after.

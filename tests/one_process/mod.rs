@@ -1,4 +1,5 @@
 //! The embedded pair as people run it: one real process on one data directory, refused, drained, looked at.
 
+mod clock;
 mod doctor;
 mod refused;

@@ -1,17 +1,21 @@
 # shellcheck shell=bash
-# One Cassandra node in $DIR/cassandra, alone in its ring: replication factor 1.
+# One Cassandra node in $DIR/cassandra, alone in its ring: replication factor 1. A ring of several is made of several DIRs,
+# each with its CASSANDRA_TOKEN and the same CASSANDRA_SEEDS in its stack.env.
 
 cassandra_yaml() {
-    local dir=$DIR/cassandra storage
+    local dir=$DIR/cassandra host storage memtables
+    host=$(host_of cassandra)
     storage=$(env_get CASSANDRA_STORAGE_PORT)
+    memtables=$(env_or CASSANDRA_MEMTABLES 128MiB)
     cat <<END
 cluster_name: tickwheel-test
 num_tokens: 1
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
-seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "127.0.0.1:$storage"}]}]
-listen_address: 127.0.0.1
-rpc_address: 127.0.0.1
+seed_provider: [{class_name: org.apache.cassandra.locator.SimpleSeedProvider, parameters: [{seeds: "$(env_or CASSANDRA_SEEDS "$host:$storage")"}]}]
+$(cassandra_token)
+listen_address: $host
+rpc_address: $host
 storage_port: $storage
 native_transport_port: $(port_of cassandra)
 start_native_transport: true
@@ -25,11 +29,11 @@ storage_compatibility_mode: NONE
 uuid_sstable_identifiers_enabled: true
 $(commitlog_sync)
 commitlog_segment_size: 16MiB
-commitlog_total_space: 256MiB
+commitlog_total_space: $(env_or CASSANDRA_COMMITLOG 256MiB)
 memtable: {configurations: {skiplist: {class_name: SkipListMemtable}, trie: {class_name: TrieMemtable}, default: {inherits: trie}}}
 memtable_allocation_type: offheap_objects
-memtable_heap_space: 128MiB
-memtable_offheap_space: 128MiB
+memtable_heap_space: $memtables
+memtable_offheap_space: $memtables
 sstable: {selected_format: bti}
 file_cache_size: 64MiB
 networking_cache_size: 32MiB
@@ -43,6 +47,13 @@ cas_contention_timeout: 1000ms
 internode_compression: none
 dynamic_snitch: false
 END
+}
+
+# The token of one node of several, which all start at once on an empty ring.
+cassandra_token() {
+    local token
+    token=$(env_get CASSANDRA_TOKEN)
+    [[ -z $token ]] || printf '%s\n' "initial_token: $token" "auto_bootstrap: false"
 }
 
 # `periodic` acknowledges a write before its log record is complete: SIGKILL takes the last 0.1 s of
@@ -85,7 +96,8 @@ cassandra_opens() {
 }
 
 start_cassandra() {
-    local dir=$DIR/cassandra launch=() opens flags=()
+    local dir=$DIR/cassandra launch=() opens flags=() heap
+    heap=$(env_or CASSANDRA_HEAP 768m)
     mkdir -p "$dir"
     cassandra_yaml >"$dir/cassandra.yaml"
     cassandra_logback >"$dir/logback.xml"
@@ -98,7 +110,7 @@ start_cassandra() {
     [[ $(env_get STACK_MEASURE) == 1 ]] || flags=(-XX:TieredStopAtLevel=1)
     # `foreground` only means that it keeps its standard output, where the log goes.
     spawn cassandra ${launch[@]+"${launch[@]}"} "$(java_bin)" \
-        -Xms768m -Xmx768m -XX:+UseG1GC -Xss384k -XX:MaxDirectMemorySize=512m \
+        "-Xms$heap" "-Xmx$heap" "-XX:+Use$(env_or CASSANDRA_COLLECTOR G1GC)" -Xss384k -XX:MaxDirectMemorySize=512m \
         -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData ${flags[@]+"${flags[@]}"} \
         -javaagent:"$(echo "$CACHE"/lib-cassandra/jamm-*.jar)" "${opens[@]}" \
         -Dio.netty.tryReflectionSetAccessible=true -Djava.net.preferIPv4Stack=true \

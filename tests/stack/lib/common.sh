@@ -52,6 +52,20 @@ port_of() {
     echo "${address##*:}"
 }
 
+# Where a server listens: 127.0.0.1, unless whoever wrote stack.env gave it an address of its own.
+host_of() {
+    local address
+    address=$(env_get "TICKWHEEL_${1^^}")
+    echo "${address%:*}"
+}
+
+# A setting of stack.env, or what stands when it is not there.
+env_or() {
+    local value
+    value=$(env_get "$1")
+    echo "${value:-$2}"
+}
+
 print_addresses() {
     grep -E '^(TICKWHEEL_|STACK_DIR=)' "$DIR/stack.env"
 }

@@ -1,29 +1,33 @@
 # shellcheck shell=bash
-# One Kafka in $DIR/kafka, broker and controller in one process (KRaft).
+# One Kafka in $DIR/kafka, broker and controller in one process (KRaft). A cluster of several is made of several DIRs, each
+# with its KAFKA_NODE and the same KAFKA_VOTERS and KAFKA_COPIES in its stack.env.
 
 KAFKA_CLUSTER_ID=dGlja3doZWVsLXRlc3QtMQ # any 16 bytes in base64url
 
 # Everything that does not depend on where it runs; the containers of docker.sh use it as well.
 kafka_settings() {
-    local port controller
+    local host port controller node copies
+    host=$(host_of kafka)
     port=$(port_of kafka)
     controller=$(env_get KAFKA_CONTROLLER_PORT)
+    node=$(env_or KAFKA_NODE 1)
+    copies=$(env_or KAFKA_COPIES 1)
     cat <<END
 process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:$controller
-listeners=PLAINTEXT://$1:$port,CONTROLLER://127.0.0.1:$controller
-advertised.listeners=PLAINTEXT://127.0.0.1:$port
+node.id=$node
+controller.quorum.voters=$(env_or KAFKA_VOTERS "1@$host:$controller")
+listeners=PLAINTEXT://$1:$port,CONTROLLER://$host:$controller
+advertised.listeners=PLAINTEXT://$host:$port
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 inter.broker.listener.name=PLAINTEXT
-default.replication.factor=1
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-share.coordinator.state.topic.replication.factor=1
-min.insync.replicas=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.min.isr=1
+default.replication.factor=$copies
+offsets.topic.replication.factor=$copies
+transaction.state.log.replication.factor=$copies
+share.coordinator.state.topic.replication.factor=$copies
+min.insync.replicas=$(((copies + 1) / 2))
+transaction.state.log.min.isr=$(((copies + 1) / 2))
+share.coordinator.state.topic.min.isr=$(((copies + 1) / 2))
 offsets.topic.num.partitions=4
 transaction.state.log.num.partitions=2
 num.partitions=4
@@ -57,10 +61,11 @@ END
 }
 
 start_kafka() {
-    local dir=$DIR/kafka jars memory=128m flags=(-XX:TieredStopAtLevel=1)
+    local dir=$DIR/kafka jars memory flags=(-XX:TieredStopAtLevel=1)
+    memory=$(env_or KAFKA_HEAP 128m)
     mkdir -p "$dir"
     jars="$CACHE/lib-kafka/*"
-    { kafka_settings 127.0.0.1; echo "log.dirs=$dir/data"; } >"$dir/server.properties"
+    { kafka_settings "$(host_of kafka)"; echo "log.dirs=$dir/data"; } >"$dir/server.properties"
     kafka_log4j >"$dir/log4j2.xml"
     if [[ ! -f $dir/data/meta.properties ]]; then
         "$(java_bin)" -Xmx128m -XX:TieredStopAtLevel=1 -XX:-UsePerfData \

@@ -21,10 +21,15 @@ running() { owns "$(pid_of "$1")"; }
 log_of() { echo "$DIR/$1/$1.log"; }
 
 # Runs a daemon in a session of its own, in its folder, with nothing of the caller's: a kept lock
-# would never be released, a kept pipe would leave the caller's reader waiting for its end.
+# would never be released, a kept pipe would leave the caller's reader waiting for its end. In the foreground it takes this
+# script's place instead, its process id included.
 spawn() {
     local server=$1
     shift
+    if [[ -n $FOREGROUND ]]; then
+        cd "$DIR/$server"
+        exec "$@" </dev/null >>"$(log_of "$server")" 2>&1
+    fi
     (
         local fd
         for fd in /proc/"$BASHPID"/fd/*; do

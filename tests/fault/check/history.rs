@@ -1,0 +1,352 @@
+//! What happened, put together from the logs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+/// For so long after a fault has healed what it caused may still come to light: sessions end, groups rebalance, leases lapse.
+const AFTERMATH_MS: i64 = 15_000;
+
+/// Slots are read so far ahead of their time; what happens then can reach a task that is not due yet.
+pub(super) const AHEAD_MS: i64 = 2_000;
+
+/// A task that a client asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Task {
+    pub(crate) id: String,
+    pub(crate) start: i64,
+    /// When its registration was acknowledged; none when nobody was told.
+    pub(crate) registered: Option<i64>,
+    pub(crate) cancels: Vec<Change>,
+    pub(crate) moves: Vec<Change>,
+    /// In the order in which they began.
+    pub(crate) runs: Vec<Run>,
+    /// What it reads at the end.
+    pub(crate) last: Value,
+}
+
+/// A task that goes to a topic.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Record {
+    /// What it is called; none when nobody was told.
+    pub(crate) id: Option<String>,
+    pub(crate) start: i64,
+    pub(crate) registered: Option<i64>,
+    /// When its records were produced, and which task each names.
+    pub(crate) arrived: Vec<(i64, String)>,
+}
+
+/// A cancel or a reschedule that was asked for, and the answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    pub(crate) start: i64,
+    pub(crate) told: Option<(i64, String)>,
+}
+
+/// One run of the callback.
+#[derive(Debug, Clone)]
+pub(crate) struct Run {
+    pub(crate) worker: String,
+    pub(crate) attempt: u64,
+    pub(crate) n: u64,
+    pub(crate) begin: i64,
+    pub(crate) end: Option<(i64, String)>,
+    /// When its worker was killed or paused while it ran.
+    pub(crate) cut: Option<(i64, String)>,
+}
+
+/// A fault, or several at once.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    pub(crate) name: String,
+    pub(crate) from: i64,
+    /// When the cause was taken away, and when all servers served again.
+    pub(crate) mended: i64,
+    pub(crate) healed: i64,
+}
+
+/// The live entries in the slots at one moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Count {
+    pub(crate) at: i64,
+    pub(crate) entries: u64,
+    /// Of tasks with more than two.
+    pub(crate) many: Vec<(String, u64)>,
+}
+
+/// Everything.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) counts: Vec<Count>,
+    /// Errors of clocks in milliseconds, from when on.
+    offsets: Vec<(i64, String, i64)>,
+    /// From when on there was load and nothing broken.
+    pub(crate) calm: Option<i64>,
+    pub(crate) over: i64,
+    /// Calls whose outcome nobody was told.
+    pub(crate) unknown: usize,
+}
+
+/// Used while the logs are read.
+#[derive(Default)]
+struct Reading {
+    history: History,
+    /// By the client's number: start and when the registration was acknowledged with which id.
+    asked: BTreeMap<u64, i64>,
+    tasks: BTreeMap<String, Task>,
+    /// By the client's number.
+    records: BTreeMap<u64, Record>,
+    /// By worker, life, id and attempt.
+    ends: HashMap<(String, String, String, u64), (i64, String)>,
+    runs: Vec<(String, String, Run)>,
+    processes: Vec<(String, i64, String)>,
+}
+
+fn text(line: &Value, name: &str) -> String {
+    line[name].as_str().unwrap_or_default().to_owned()
+}
+
+fn number(line: &Value, name: &str) -> i64 {
+    line[name].as_i64().unwrap_or_default()
+}
+
+impl History {
+    /// Puts the lines of all logs together.
+    pub(crate) fn of(lines: impl Iterator<Item = Value>) -> Self {
+        let mut reading = Reading::default();
+        for line in lines {
+            reading.take(&line);
+        }
+        reading.finish()
+    }
+
+    /// The faults that can have touched what happened between two moments.
+    pub(crate) fn faults_within(&self, from: i64, to: i64) -> impl Iterator<Item = &Fault> {
+        let touches = move |fault: &&Fault| fault.from <= to && from <= fault.healed + AFTERMATH_MS;
+        self.faults.iter().filter(touches)
+    }
+
+    /// How far ahead any clock was at most in the half minute and a little before a moment.
+    pub(crate) fn ahead_ms(&self, at: i64) -> i64 {
+        // A task may have been taken up early and run a little later.
+        let within = |from: i64, to: i64| from <= at && at - AFTERMATH_MS <= to;
+        let ahead = self.offsets.iter().map(|(from, who, ms)| {
+            let next = self
+                .offsets
+                .iter()
+                .find(|(t, other, _)| other == who && t > from);
+            let to = next.map_or(i64::MAX, |(t, ..)| *t);
+            if within(*from, to) { *ms } else { 0 }
+        });
+        ahead.max().unwrap_or(0).max(0)
+    }
+
+    /// When the row of a fault ends: where the next one begins.
+    pub(crate) fn until(&self, index: usize) -> i64 {
+        self.faults
+            .get(index + 1)
+            .map_or(self.over, |next| next.from)
+    }
+}
+
+impl Task {
+    /// The faults that can have touched it, until a moment.
+    pub(crate) fn faults<'a>(
+        &self,
+        history: &'a History,
+        until: i64,
+    ) -> impl Iterator<Item = &'a Fault> {
+        history.faults_within(self.start - AHEAD_MS, until)
+    }
+
+    /// When it was last heard of.
+    pub(crate) fn last_seen(&self) -> i64 {
+        let ends = self
+            .runs
+            .iter()
+            .map(|run| run.end.as_ref().map_or(run.begin, |end| end.0));
+        ends.max().unwrap_or(self.start).max(self.start)
+    }
+
+    pub(crate) fn state(&self) -> &str {
+        self.last["state"].as_str().unwrap_or("unknown")
+    }
+
+    /// Whether a change was acknowledged with one of these outcomes; when.
+    pub(crate) fn told(changes: &[Change], outcomes: &[&str]) -> Option<i64> {
+        let mut told = changes.iter().filter_map(|change| change.told.as_ref());
+        let found = told.find(|(_, outcome)| outcomes.contains(&outcome.as_str()));
+        found.map(|(at, _)| *at)
+    }
+
+    /// Runs beyond the first that no callback asked for.
+    pub(crate) fn extra(&self) -> usize {
+        let is_retry = |run: &&Run| run.end.as_ref().is_some_and(|(_, how)| how == "retry");
+        let retries = self.runs.iter().filter(is_retry).count();
+        self.runs.len().saturating_sub(1 + retries)
+    }
+
+    /// The run that succeeded first.
+    pub(crate) fn done(&self) -> Option<i64> {
+        let done = self.runs.iter().filter_map(|run| run.end.as_ref());
+        done.filter(|(_, how)| how == "done")
+            .map(|(at, _)| *at)
+            .min()
+    }
+}
+
+impl Run {
+    /// When it ceased to be alive, as far as anybody could know.
+    pub(crate) fn alive_until(&self) -> i64 {
+        let end = self.end.as_ref().map_or(i64::MAX, |end| end.0);
+        let cut = self.cut.as_ref().map_or(i64::MAX, |cut| cut.0);
+        end.min(cut)
+    }
+}
+
+impl Reading {
+    fn take(&mut self, line: &Value) {
+        let at = number(line, "t");
+        match (text(line, "what").as_str(), text(line, "op").as_str()) {
+            ("ask", "register") => {
+                let n = line["n"].as_u64().unwrap_or_default();
+                self.asked.insert(n, number(line, "start"));
+            }
+            ("told", "register") => self.registered(line, at),
+            ("ask", "record") => self.record(line).start = number(line, "start"),
+            ("told", "record") if text(line, "told") == "ok" => {
+                let record = self.record(line);
+                (record.id, record.registered) = (Some(text(line, "id")), Some(at));
+            }
+            ("told", "record") => self.history.unknown += 1,
+            ("record", _) => {
+                let arrived = (number(line, "at"), text(line, "id"));
+                self.record(line).arrived.push(arrived);
+            }
+            ("ask", op) => self.changes(line, op).push(Change {
+                start: number(line, "start"),
+                told: None,
+            }),
+            ("told", op) => {
+                let told = text(line, "told");
+                self.history.unknown += usize::from(told == "unknown");
+                if let Some(change) = self.changes(line, op).last_mut() {
+                    change.told = Some((at, told));
+                }
+            }
+            ("begin", _) => self.begin(line, at),
+            ("end", _) => {
+                let attempt = line["attempt"].as_u64().unwrap_or_default();
+                let key = (
+                    text(line, "w"),
+                    text(line, "life"),
+                    text(line, "id"),
+                    attempt,
+                );
+                self.ends.insert(key, (at, text(line, "how")));
+            }
+            ("final", _) => self.task(&text(line, "id")).last = line["task"].clone(),
+            ("process", _) => self
+                .processes
+                .push((text(line, "who"), at, text(line, "did"))),
+            _ => self.take_of_driver(line, at),
+        }
+    }
+
+    fn take_of_driver(&mut self, line: &Value, at: i64) {
+        let history = &mut self.history;
+        match text(line, "what").as_str() {
+            "offset" => history
+                .offsets
+                .push((at, text(line, "who"), number(line, "ms"))),
+            "calm" => history.calm = Some(at),
+            "over" => history.over = at,
+            "fault" => history.faults.push(Fault {
+                name: text(line, "name"),
+                from: at,
+                mended: i64::MAX,
+                healed: i64::MAX,
+            }),
+            "mended" => history.faults.last_mut().expect("it began").mended = at,
+            "healed" => history.faults.last_mut().expect("it began").healed = at,
+            "slots" => {
+                let many = line["many"].as_object().into_iter().flatten();
+                let many = many.map(|(id, count)| (id.clone(), count.as_u64().unwrap_or_default()));
+                let (entries, many) =
+                    (line["entries"].as_u64().unwrap_or_default(), many.collect());
+                history.counts.push(Count { at, entries, many });
+            }
+            other => panic!("a line of an unknown kind: {other}"),
+        }
+    }
+
+    fn task(&mut self, id: &str) -> &mut Task {
+        self.tasks.entry(id.to_owned()).or_default()
+    }
+
+    fn record(&mut self, line: &Value) -> &mut Record {
+        let n = line["n"].as_u64().unwrap_or_default();
+        self.records.entry(n).or_default()
+    }
+
+    fn registered(&mut self, line: &Value, at: i64) {
+        if text(line, "told") != "ok" {
+            self.history.unknown += 1;
+            return;
+        }
+        let start = self.asked[&line["n"].as_u64().unwrap_or_default()];
+        let task = self.task(&text(line, "id"));
+        (task.start, task.registered) = (start, Some(at));
+    }
+
+    fn changes(&mut self, line: &Value, op: &str) -> &mut Vec<Change> {
+        let task = self.task(&text(line, "id"));
+        if op == "cancel" {
+            &mut task.cancels
+        } else {
+            &mut task.moves
+        }
+    }
+
+    fn begin(&mut self, line: &Value, at: i64) {
+        let run = Run {
+            worker: text(line, "w"),
+            attempt: line["attempt"].as_u64().unwrap_or_default(),
+            n: line["n"].as_u64().unwrap_or_default(),
+            begin: at,
+            end: None,
+            cut: None,
+        };
+        self.runs.push((text(line, "id"), text(line, "life"), run));
+    }
+
+    fn finish(mut self) -> History {
+        for (id, life, mut run) in std::mem::take(&mut self.runs) {
+            let key = (run.worker.clone(), life, id.clone(), run.attempt);
+            run.end = self.ends.get(&key).cloned();
+            let until = run.end.as_ref().map_or(i64::MAX, |end| end.0);
+            let cuts = self.processes.iter().filter(|(who, at, did)| {
+                let ends_it = ["kill", "pause", "ended"].contains(&did.as_str());
+                *who == run.worker && ends_it && run.begin <= *at && *at <= until
+            });
+            run.cut = cuts.map(|(_, at, did)| (*at, did.clone())).min();
+            let start = self.asked[&run.n];
+            let task = self.task(&id);
+            // Of a registration that nobody was told of, the run says which it was.
+            if task.registered.is_none() {
+                task.start = start;
+            }
+            task.runs.push(run);
+        }
+        for (id, mut task) in self.tasks {
+            task.id = id;
+            task.runs.sort_by_key(|run| run.begin);
+            self.history.tasks.push(task);
+        }
+        self.history.records = self.records.into_values().collect();
+        self.history
+    }
+}

@@ -1,0 +1,96 @@
+//! The checker of a drill. It uses none of the service's code: it reads what clients were told, what workers did, what the
+//! driver broke, what every task reads in the end and what lay in the slots, and says which promise does not hold.
+//!
+//! | promise | here |
+//! |---|---|
+//! | I1 an acknowledged task that was not cancelled succeeds | [`ends`] |
+//! | I2 nothing begins before its start, by the one clock of the machine, less the error that was injected | [`runs`] |
+//! | I3 runs beyond the first are few: none without a fault, two a fault at most; none after the end | [`runs`] |
+//! | I4 no two live runs of a task | [`runs`] |
+//! | I5 attempts go up; without a fault no claim is lost | [`runs`] |
+//! | I6 nothing begins after a cancel was acknowledged | [`runs`] |
+//! | I1 to I3 of tasks that go to a topic | [`records`] |
+//! | I7 lateness; everything overdue has ended soon after the last fault has healed | [`lateness`] |
+//! | I9 a result is that of the run that it says | [`ends`] |
+//! | I13 entries do not multiply, and none is left | [`slots`] |
+
+mod ends;
+pub(crate) mod history;
+mod lateness;
+mod records;
+mod runs;
+mod slots;
+mod table;
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use self::history::History;
+
+/// Findings of one kind that are shown in full.
+const SHOWN_MAX: usize = 5;
+
+/// A promise by its number, and who finds where it does not hold.
+type Check = fn(&History) -> Vec<String>;
+
+const CHECKS: [(&str, Check); 13] = [
+    ("I1 no loss", ends::lost),
+    ("I1 no record lost", records::lost),
+    ("I2 never early", runs::early),
+    ("I2 no record early", records::early),
+    ("I3 few duplicates", runs::too_many),
+    ("I3 few records twice", records::too_many),
+    ("I3 nothing after the end", runs::after_the_end),
+    ("I4 no two at once", runs::at_once),
+    ("I5 attempts go up", runs::attempts),
+    ("I6 cancelled is cancelled", runs::after_cancel),
+    ("I7 ends soon after healing", lateness::too_late),
+    ("I9 results are of their runs", ends::false_results),
+    ("I13 entries do not multiply", slots::too_many),
+];
+
+/// Reads a log; a last line that is cut short belongs to a process that was killed while it wrote.
+pub(crate) fn read_lines(root: &Path, name: &str) -> Vec<Value> {
+    let path = root.join(format!("{name}.jsonl"));
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let lines = text.lines().map(serde_json::from_str);
+    lines.map_while(Result::ok).collect()
+}
+
+/// Reads all logs of a folder.
+fn read(root: &Path) -> History {
+    let names = [
+        "driver", "clients", "finals", "slots", "records", "worker-1", "worker-2", "worker-3",
+        "worker-4",
+    ];
+    History::of(names.iter().flat_map(|name| read_lines(root, name)))
+}
+
+/// Returns everything that does not hold, by promise.
+pub(crate) fn broken(history: &History) -> Vec<(&'static str, Vec<String>)> {
+    CHECKS
+        .iter()
+        .map(|(name, check)| (*name, check(history)))
+        .collect()
+}
+
+/// Checks a drill's logs; returns whether every promise holds, and a text for people.
+pub(crate) fn report(root: &Path) -> (bool, String) {
+    let history = read(root);
+    let mut text = table::of(&history);
+    let mut good = !history.tasks.is_empty();
+    for (name, found) in broken(&history) {
+        let verdict = if found.is_empty() { "holds" } else { "BROKEN" };
+        text.push_str(&format!("{name}: {verdict}"));
+        if !found.is_empty() {
+            good = false;
+            text.push_str(&format!(" ({} times)", found.len()));
+        }
+        text.push('\n');
+        for one in found.iter().take(SHOWN_MAX) {
+            text.push_str(&format!("    {one}\n"));
+        }
+    }
+    (good, text)
+}

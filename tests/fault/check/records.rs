@@ -1,0 +1,68 @@
+//! I1 to I3 of tasks that go to a topic: nobody claims them, so all that can be asked is that the record is there, when it was
+//! produced, and how often.
+
+use super::history::{History, Record};
+
+/// As for callbacks: a fault repeats a publication so often at most.
+const AGAIN_PER_FAULT: usize = 2;
+
+/// I1. Each acknowledged one is there, with its id.
+pub(super) fn lost(history: &History) -> Vec<String> {
+    let lost = history.records.iter().filter_map(|record| {
+        let id = record.id.as_ref()?;
+        let ids_are_its_own = record.arrived.iter().all(|(_, of)| of == id);
+        let what = match record.arrived.is_empty() {
+            true => "acknowledged, and not in its topic",
+            false if !ids_are_its_own => "a record of it names another task",
+            false => return None,
+        };
+        Some(format!("{id}: {what}: {record:?}"))
+    });
+    lost.collect()
+}
+
+/// I2. None was produced before its start.
+pub(super) fn early(history: &History) -> Vec<String> {
+    let of_all = history.records.iter().flat_map(|record| {
+        record.arrived.iter().filter_map(move |(at, _)| {
+            let early = record.start - at;
+            (early > history.ahead_ms(*at))
+                .then(|| format!("a record was produced {early} ms early: {record:?}"))
+        })
+    });
+    of_all.collect()
+}
+
+/// I3. Records beyond the first are bounded by the faults.
+pub(super) fn too_many(history: &History) -> Vec<String> {
+    let many = history.records.iter().filter(|record| {
+        let last = record
+            .arrived
+            .iter()
+            .map(|(at, _)| *at)
+            .max()
+            .unwrap_or(record.start);
+        let faults = history
+            .faults_within(record.start - super::history::AHEAD_MS, last)
+            .count();
+        record.arrived.len() > 1 + faults * AGAIN_PER_FAULT
+    });
+    let text = |record: &Record| format!("produced more often than its faults explain: {record:?}");
+    many.map(text).collect()
+}
+
+/// From start to the first production, in order.
+pub(super) fn lateness(history: &History) -> Vec<i64> {
+    let late = history.records.iter().filter_map(|record| {
+        let first = record.arrived.iter().map(|(at, _)| *at).min()?;
+        Some(
+            first
+                - record
+                    .start
+                    .max(record.registered.unwrap_or(record.start).min(first)),
+        )
+    });
+    let mut late: Vec<i64> = late.collect();
+    late.sort_unstable();
+    late
+}

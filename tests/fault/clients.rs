@@ -1,0 +1,216 @@
+//! Clients of a drill: they register, cancel and reschedule through all nodes in turn, and write down what they were told.
+//!
+//! An answer that is no success, and none at all, are both "unknown": the service may have done it.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tickwheel::{model::time::Millis, time_source::TimeSource};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    journal::Journal,
+    members::Kind,
+    records::TOPIC,
+    site::{CALLBACK, Site},
+};
+
+/// A change whose outcome is not known is asked for again so often; both changes may be made twice.
+const TRIES: usize = 30;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Requests that wait for their answer at once; a service that is away must not fill this process with them.
+const ASKING_MAX: usize = 400;
+
+#[derive(Clone)]
+pub(crate) struct Clients {
+    urls: Arc<Vec<String>>,
+    http: reqwest::Client,
+    journal: Journal,
+    time: TimeSource,
+    next: Arc<AtomicU64>,
+}
+
+/// What was asked for of one task.
+struct Wish {
+    n: u64,
+    start: Millis,
+    run_ms: u64,
+    retries: u32,
+    change: Option<Change>,
+    /// It goes to a topic.
+    is_record: bool,
+}
+
+enum Change {
+    Cancel(Duration),
+    Reschedule(Duration, Millis),
+}
+
+fn instant(at: Millis) -> String {
+    let at = jiff::Timestamp::from_millisecond(at.0);
+    at.expect("an instant of our days").to_string()
+}
+
+impl Clients {
+    pub(crate) fn new(site: &Site) -> Self {
+        Self {
+            urls: Arc::new(Kind::Node.members().map(|node| site.url(node)).collect()),
+            http: site.http.clone(),
+            journal: Journal::open(&site.root, "clients"),
+            time: site.time.clone(),
+            next: Arc::default(),
+        }
+    }
+
+    /// Registers so many tasks a second until `stop`, then lets what is under way end.
+    pub(crate) async fn run(self, per_second: u32, stop: CancellationToken) {
+        let mut asking = JoinSet::new();
+        let pause = Duration::from_secs(1) / per_second;
+        let mut at = self.time.moment();
+        while !stop.is_cancelled() {
+            at = at.after(pause);
+            self.time.sleep_until(at).await;
+            while let Some(ended) = asking.try_join_next() {
+                ended.expect("every answer is one that a client can expect");
+            }
+            if asking.len() < ASKING_MAX {
+                asking.spawn(self.clone().one());
+            }
+        }
+        while let Some(ended) = asking.join_next().await {
+            ended.expect("every answer is one that a client can expect");
+        }
+    }
+
+    fn wish(&self) -> Wish {
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        let draw = |below: u64| self.time.random() % below;
+        // Near tasks, tasks within a turn of the wheel or two, and some beyond.
+        let delay_ms = match draw(10) {
+            0..=3 => draw(2000),
+            4..=8 => 2000 + draw(16_000),
+            _ => 18_000 + draw(22_000),
+        };
+        let delay = Duration::from_millis(delay_ms);
+        let start = self.time.now().after(delay);
+        // Before it is due, when it is, or a little later.
+        let pause = Duration::from_millis(draw(delay_ms + 1000));
+        let moved = start.after(Duration::from_millis(draw(10_000)));
+        let change = match draw(14) {
+            0 => Some(Change::Cancel(pause)),
+            1 => Some(Change::Reschedule(pause, moved)),
+            _ => None,
+        };
+        Wish {
+            n,
+            start,
+            run_ms: if draw(10) == 0 {
+                1500 + draw(1000)
+            } else {
+                draw(30)
+            },
+            retries: u32::from(draw(8) == 0),
+            change,
+            is_record: draw(8) == 0,
+        }
+    }
+
+    /// The life of a task, as its client sees it.
+    async fn one(self) {
+        let wish = self.wish();
+        if wish.is_record {
+            self.record(&wish).await;
+            return;
+        }
+        let body = json!({
+            "callback": CALLBACK,
+            "start_time": instant(wish.start),
+            "payload": {"n": wish.n, "run_ms": wish.run_ms, "retries": wish.retries},
+            "claim_timeout": "5s",
+            "heartbeat_timeout": "5s",
+            "max_attempts": 1000,
+            "retry": {"initial": "200ms", "factor": 1, "jitter": "none"},
+        });
+        self.journal.note(json!({"what": "ask", "op": "register", "n": wish.n, "start": wish.start.0, "retries": wish.retries}));
+        let (told, answer) = self.post("/v1/tasks", &body).await;
+        let id = answer["id"].as_str().unwrap_or_default().to_owned();
+        self.journal
+            .note(json!({"what": "told", "op": "register", "n": wish.n, "told": told, "id": id}));
+        if told != "ok" {
+            return;
+        }
+        match wish.change {
+            Some(Change::Cancel(pause)) => {
+                self.time.sleep(pause).await;
+                self.change(&id, "cancel", &json!({}), Value::Null).await;
+            }
+            Some(Change::Reschedule(pause, start)) => {
+                self.time.sleep(pause).await;
+                let body = json!({"start_time": instant(start)});
+                self.change(&id, "reschedule", &body, json!(start.0)).await;
+            }
+            None => {}
+        }
+    }
+
+    /// A task whose record lies in its topic afterwards, and that is all there is to it.
+    async fn record(&self, wish: &Wish) {
+        let body = json!({
+            "kafka": {"topic": TOPIC},
+            "start_time": instant(wish.start),
+            "payload": {"n": wish.n},
+        });
+        self.journal
+            .note(json!({"what": "ask", "op": "record", "n": wish.n, "start": wish.start.0}));
+        let (told, answer) = self.post("/v1/tasks", &body).await;
+        let id = answer["id"].as_str().unwrap_or_default();
+        self.journal
+            .note(json!({"what": "told", "op": "record", "n": wish.n, "told": told, "id": id}));
+    }
+
+    /// Asks for a change until it is known what became of it.
+    async fn change(&self, id: &str, op: &str, body: &Value, start: Value) {
+        for _ in 0..TRIES {
+            self.journal
+                .note(json!({"what": "ask", "op": op, "id": id, "start": start}));
+            let (told, answer) = self.post(&format!("/v1/tasks/{id}/{op}"), body).await;
+            let told = answer["outcome"].as_str().unwrap_or(told);
+            self.journal
+                .note(json!({"what": "told", "op": op, "id": id, "start": start, "told": told}));
+            if told != "unknown" {
+                return;
+            }
+            self.time.sleep(PAUSE).await;
+        }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> (&'static str, Value) {
+        let nodes = u64::try_from(self.urls.len()).expect("a few");
+        let node = usize::try_from(self.time.random() % nodes).expect("a few");
+        let request = self
+            .http
+            .post(format!("{}{path}", self.urls[node]))
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        let Ok(answer) = request.send().await else {
+            return ("unknown", Value::Null);
+        };
+        let status = answer.status();
+        let body = answer.bytes().await.unwrap_or_default();
+        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+        if status.is_success() {
+            return ("ok", body);
+        }
+        let known = status.is_server_error() || status.as_u16() == 429;
+        assert!(known, "{path}: {status}: {body}");
+        ("unknown", Value::Null)
+    }
+}

@@ -1,0 +1,110 @@
+//! A worker of a drill: the SDK as everybody uses it, and a callback that writes down when it began and ended.
+
+use std::{path::PathBuf, time::Duration};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tickwheel::{
+    telemetry::{self, LogFormat},
+    worker::{Context, Job, Outcome, Source, Worker},
+};
+
+use crate::{journal::Journal, site::CALLBACK};
+
+/// What a task asks of its callback.
+#[derive(Debug, Deserialize)]
+struct Order {
+    /// The client's number of the registration.
+    n: u64,
+    run_ms: u64,
+    /// Attempts up to this one ask for another.
+    retries: u32,
+}
+
+/// One run; a callback that is dropped says so.
+struct Run {
+    journal: Journal,
+    of: Value,
+    ended: bool,
+}
+
+impl Run {
+    fn note(&self, what: &str, how: &str) {
+        let mut event = self.of.clone();
+        event["what"] = json!(what);
+        event["how"] = json!(how);
+        self.journal.note(event);
+    }
+
+    fn end(mut self, how: &str) {
+        self.ended = true;
+        self.note("end", how);
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.note("end", "dropped");
+        }
+    }
+}
+
+fn option(arguments: &[String], name: &str) -> String {
+    let at = arguments.iter().position(|word| word == name);
+    let value = at.and_then(|at| arguments.get(at + 1));
+    value
+        .unwrap_or_else(|| panic!("a worker needs {name}"))
+        .clone()
+}
+
+/// Runs until it is told to stop.
+pub(crate) async fn run(arguments: &[String]) {
+    telemetry::start_logging(LogFormat::Text, "info").expect("nothing logs yet");
+    let (name, life) = (option(arguments, "--name"), option(arguments, "--life"));
+    let directory = PathBuf::from(option(arguments, "--directory"));
+    let journal = Journal::open(&directory, &name);
+    let servers = option(arguments, "--servers");
+    let source = match option(arguments, "--source").as_str() {
+        "poll" => Source::poll(&servers),
+        brokers => Source::kafka(brokers),
+    };
+    let me = name.clone();
+    let callback = move |job: Job<Order>, context: Context| {
+        let of = json!({"w": me, "life": life, "id": job.id.to_string(), "attempt": job.attempt, "n": job.payload.n,
+            "generation": job.generation, "start": job.start_time.0});
+        let run = Run {
+            journal: journal.clone(),
+            of: of.clone(),
+            ended: false,
+        };
+        async move {
+            run.note("begin", "");
+            let time = context.time();
+            time.sleep(Duration::from_millis(job.payload.run_ms)).await;
+            if job.attempt <= job.payload.retries {
+                run.end("retry");
+                return Ok(Outcome::retry("once more"));
+            }
+            run.end("done");
+            Ok(Outcome::DoneWith(
+                json!({"w": of["w"], "attempt": job.attempt, "n": job.payload.n}),
+            ))
+        }
+    };
+    let worker = Worker::builder()
+        .callback(CALLBACK, callback)
+        .source(source)
+        .server(servers)
+        .name(name)
+        .concurrency(64)
+        .drain_limit(Duration::from_secs(5))
+        .build()
+        .expect("the worker can be built");
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+        .expect("signals can be listened for");
+    let stop = async {
+        terminate.recv().await;
+    };
+    worker.run_until(stop).await.expect("the worker runs");
+}
