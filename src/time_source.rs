@@ -244,7 +244,7 @@ impl TimeSource {
     /// Waits for a future, but no longer than `limit`; none when the time is up (the future is dropped then).
     pub async fn within<F: Future>(&self, limit: Duration, future: F) -> Option<F::Output> {
         match &self.shared.wall {
-            Wall::System => tokio::time::timeout(limit, future).await.ok(),
+            Wall::System { .. } => tokio::time::timeout(limit, future).await.ok(),
             Wall::Simulated { .. } => tokio::select! {
                 biased;
                 output = future => Some(output),
