@@ -122,7 +122,11 @@ pub(crate) async fn run(options: &Options) -> ExitCode {
         Fault::FullDisk => disk.is_some(),
         fault => site.net.has_cables() || !fault.needs_cables(),
     };
-    let faults: Vec<Fault> = options.faults.iter().copied().filter(can).collect();
+    let (faults, left_out): (Vec<Fault>, Vec<Fault>) =
+        options.faults.iter().copied().partition(can);
+    for fault in left_out {
+        say!("left out, it is not possible here: {}", fault.name());
+    }
     disturb(&mut site, options, &faults).await;
     drop(site);
     drop(disk);

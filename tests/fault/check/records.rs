@@ -51,9 +51,10 @@ pub(super) fn too_many(history: &History) -> Vec<String> {
     many.map(text).collect()
 }
 
-/// From start to the first production, in order.
+/// From start to the first production, in order, of those that were acknowledged.
 pub(super) fn lateness(history: &History) -> Vec<i64> {
-    let late = history.records.iter().filter_map(|record| {
+    let known = history.records.iter().filter(|record| record.id.is_some());
+    let late = known.filter_map(|record| {
         let first = record.arrived.iter().map(|(at, _)| *at).min()?;
         Some(
             first
