@@ -61,44 +61,6 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// What a claim is answered, and how long that is on its way.
-    fn claimed(&self, request: &ClaimRequest) -> (Vec<ClaimResult>, Duration) {
-        let now = self.time.now();
-        let mut state = self.state();
-        let results = request.messages.iter().map(|message| {
-            let status = state.claims.pop_front().unwrap_or(ClaimStatus::Claimed);
-            let claimed = status == ClaimStatus::Claimed;
-            if claimed {
-                state.claimed.push((message.id.clone(), now));
-            }
-            ClaimResult {
-                status,
-                task: claimed.then(|| ClaimedTask {
-                    id: message.id.clone(),
-                    attempt: message.expected_attempt + 1,
-                    generation: message.generation,
-                    callback: "c".to_owned(),
-                    collection: None,
-                    priority: None,
-                    payload: None,
-                    payload_base64: None,
-                    content_type: None,
-                    start_time: now.into(),
-                    claim_expire_time: now.into(),
-                    heartbeat_timeout: Duration::from_secs(30).into(),
-                    max_attempts: 5,
-                    labels: Default::default(),
-                    traceparent: None,
-                }),
-                not_before: (status == ClaimStatus::Early)
-                    .then(|| now.after(Duration::from_secs(3)).into()),
-                error: None,
-            }
-        });
-        let results = results.collect();
-        (results, state.claim_takes)
-    }
-
     pub(super) fn new(time: &TimeSource) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::default(),
