@@ -5,11 +5,12 @@
 //! seldom written would pin journals (fjall#288), so clocks and heartbeats live beside the tasks' rows.
 
 use std::{
+    cell::Cell,
     collections::HashMap,
     fs,
-    panic::{AssertUnwindSafe, catch_unwind},
+    panic::{self, AssertUnwindSafe, catch_unwind},
     path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
 };
 
 use fjall::{
@@ -175,10 +176,33 @@ enum Failed {
 
 fn attempt(path: &Path) -> Result<Open, Failed> {
     // fjall asserts some of what it expects to find.
-    let opened = catch_unwind(AssertUnwindSafe(|| keyspaces(path)));
+    let opened = quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path))));
     opened.map_or(Err(Failed::Panicked), |opened| {
         opened.map_err(Failed::Fjall)
     })
+}
+
+thread_local! {
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Keeps a panic of this thread that is caught from being printed: what is wrong is said in a sentence instead.
+fn quietly<T>(act: impl FnOnce() -> T) -> T {
+    static HOOKED: Once = Once::new();
+    HOOKED.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if QUIET.get() {
+                tracing::debug!(%info, "the database's files are not as it expects them");
+            } else {
+                before(info);
+            }
+        }));
+    });
+    QUIET.set(true);
+    let done = act();
+    QUIET.set(false);
+    done
 }
 
 fn keyspaces(path: &Path) -> Result<Open, Cause> {
@@ -212,7 +236,7 @@ fn explained(path: &Path, failed: Failed) -> Error {
         ),
     };
     match failed {
-        Failed::Panicked => corrupt("its files are not what they should be".to_owned()),
+        Failed::Panicked => corrupt("its journal or its tables are not what they should be".to_owned()),
         Failed::Fjall(Cause::Io(error) | Cause::Storage(fjall::LsmError::Io(error))) => {
             refused(path, &error)
         }
