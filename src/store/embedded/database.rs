@@ -7,7 +7,7 @@
 use std::{
     cell::Cell,
     collections::HashMap,
-    fs,
+    fs, io,
     panic::{self, AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Mutex, MutexGuard, Once, PoisonError},
@@ -20,7 +20,7 @@ use fjall::{
 
 use super::{
     directory::{refused, sync_directory},
-    journal,
+    journal::{self, Overlong},
 };
 use crate::{model::clock::ClockRow, store::Error};
 
@@ -51,6 +51,9 @@ const SEALED_MAX: usize = 1;
 
 /// Runs in a keyspace's first level with which nothing more is written: at thirty fjall itself blocks.
 const RUNS_MAX: usize = 24;
+
+/// Said of a repaired journal.
+const CUT: &str = "cut a half-written batch off the journal; it was never acknowledged";
 
 /// Which keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -146,7 +149,7 @@ impl Open {
 pub(super) fn create(path: &Path) -> Result<(), Error> {
     let (parent, new) = (path.parent().unwrap_or(path), path.with_extension("new"));
     let clear = || match fs::remove_dir_all(&new) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     };
     clear().map_err(|error| refused(&new, &error))?;
@@ -157,13 +160,27 @@ pub(super) fn create(path: &Path) -> Result<(), Error> {
 
 /// Opens the database, cutting off what a crash of the machine has left half written.
 pub(super) fn open(path: &Path) -> Result<Open, Error> {
+    match journal::overlong(path) {
+        Ok(Overlong::None) => {}
+        Ok(Overlong::Cut) => tracing::warn!(path = %path.display(), "{CUT}"),
+        Ok(Overlong::In(journal)) => {
+            let reason = format!(
+                "the journal {} is damaged; restore a copy, or begin anew elsewhere",
+                journal.display()
+            );
+            return Err(corrupt(reason));
+        }
+        // A new directory has none yet.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(refused(path, &error)),
+    }
     let cause = match attempt(path) {
         Ok(opened) => return Ok(opened),
         Err(cause) => cause,
     };
     let torn = matches!(cause, Failed::Fjall(Cause::JournalRecovery(_)));
     if torn && journal::repair(path).map_err(|error| refused(path, &error))? {
-        tracing::warn!(path = %path.display(), "cut a half-written batch off the journal; it was never acknowledged");
+        tracing::warn!(path = %path.display(), "{CUT}");
         return attempt(path).map_err(|cause| explained(path, cause));
     }
     Err(explained(path, cause))
@@ -227,16 +244,24 @@ fn keyspaces(path: &Path) -> Result<Open, Cause> {
     })
 }
 
-fn explained(path: &Path, failed: Failed) -> Error {
-    let corrupt = |reason: String| Error::Corrupt {
+fn corrupt(reason: String) -> Error {
+    Error::Corrupt {
         operation: "open the store",
-        reason: format!(
-            "{}: {reason}; restore a copy, or begin anew elsewhere",
-            path.display()
-        ),
+        reason,
+    }
+}
+
+fn explained(path: &Path, failed: Failed) -> Error {
+    let corrupt = |reason: String| {
+        let path = path.display();
+        corrupt(format!(
+            "{path}: {reason}; restore a copy, or begin anew elsewhere"
+        ))
     };
     match failed {
-        Failed::Panicked => corrupt("its journal or its tables are not what they should be".to_owned()),
+        Failed::Panicked => {
+            corrupt("its journal or its tables are not what they should be".to_owned())
+        }
         Failed::Fjall(Cause::Io(error) | Cause::Storage(fjall::LsmError::Io(error))) => {
             refused(path, &error)
         }
