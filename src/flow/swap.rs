@@ -86,7 +86,9 @@ impl Mover {
             };
             match self.swap(transition.clone()).await? {
                 Swapped::Applied => return Ok(Moved::To(Box::new(transition.row))),
-                Swapped::Conflict(_) => row = self.read(id, Freshness::Quorum).await?,
+                // What it lost to may be decided and not yet learned by a quorum: a lesser read could show the same old row
+                // for ever.
+                Swapped::Conflict(_) => row = self.read(id, Freshness::Serial).await?,
                 Swapped::Unknown if flaw::is(Flaw::UnknownMoveTakenForApplied) => {
                     return Ok(Moved::To(Box::new(transition.row)));
                 }

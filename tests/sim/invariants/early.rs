@@ -7,13 +7,27 @@
 //! A record is held against the earliest start its task ever had: the service says of a record that is moved in the instant
 //! in which its slot closes that it may go out twice, at the old time and at the new one (`src/flow/change.rs`).
 
+//!
+//! A clock that is slow is set back a little four times a second: what a node decided before may be answered behind that, so
+//! as much is allowed while there is such a clock in the plan. Real clocks that are slow do not go back.
+
 use super::{Ended, Findings};
 use crate::seeded::{
+    faults::correction,
     history::{Claimed, Registered, Story, Told},
-    plan::Request,
+    plan::{Fault, Request},
 };
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
+    let set_back = ended
+        .plan
+        .faults
+        .iter()
+        .filter_map(|fault| match fault.what {
+            Fault::ClockDrift { ppm, .. } => Some(-correction(ppm)),
+            _ => None,
+        });
+    let set_back = set_back.max().unwrap_or(0).max(0);
     for (registered, story, plan) in ended.registered() {
         if plan.record {
             for at in ended.records.get(&registered.id).into_iter().flatten() {
@@ -34,7 +48,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                 .claims
                 .iter()
                 .any(|earlier| earlier.answered <= claim.asked && earlier.wall >= start);
-            if claim.wall < start && !begun {
+            if claim.wall + set_back < start && !begun {
                 let (number, id, attempt) = (registered.number, registered.id, claim.attempt);
                 let (wall, at) = (claim.wall, claim.answered);
                 findings.add(format!(

@@ -128,12 +128,19 @@ async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: tickwheel::time_source
     sim.set_clock(node, now - by);
 }
 
+/// Time between two corrections of a clock that drifts, in milliseconds.
+const DRIFT_EVERY: u64 = 250;
+
+/// By how much one correction of a clock that drifts so much moves it, in milliseconds.
+pub(crate) const fn correction(ppm: i64) -> i64 {
+    DRIFT_EVERY.cast_signed() * ppm / 1_000_000
+}
+
 async fn drift(sim: &Arc<Sim>, node: usize, ppm: i64, lasts: u64) {
-    const STEP: u64 = 250;
     let mut added = 0;
-    for _ in 0..lasts / STEP {
-        sim.time.sleep(Duration::from_millis(STEP)).await;
-        let more = STEP.cast_signed() * ppm / 1_000_000;
+    for _ in 0..lasts / DRIFT_EVERY {
+        sim.time.sleep(Duration::from_millis(DRIFT_EVERY)).await;
+        let more = correction(ppm);
         added += more;
         let error = sim.weather().errors[node] + more;
         sim.set_clock(node, error);

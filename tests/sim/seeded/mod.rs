@@ -6,7 +6,7 @@
 pub(crate) mod chance;
 mod client;
 pub(crate) mod draw;
-mod faults;
+pub(crate) mod faults;
 pub(crate) mod history;
 mod many;
 mod network;
