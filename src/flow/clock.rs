@@ -52,6 +52,8 @@ pub struct Clock {
     wheel: WheelNumber,
     /// The row as it is known to be in the store, while this node owns the wheel.
     owned: Option<ClockRow>,
+    /// What a quorum shows may be older than what a swap was lost to.
+    doubted: bool,
     term: Option<Arc<Term>>,
     free_since: Option<Moment>,
     avoid_until: Option<Millis>,
@@ -74,6 +76,7 @@ impl Clock {
             stages,
             wheel,
             owned: None,
+            doubted: false,
             term: None,
             free_since: None,
             avoid_until: None,
@@ -88,7 +91,7 @@ impl Clock {
         self.end_if_lapsed();
         let row = match self.owned {
             Some(row) => row,
-            None => self.ctx.store.clock(self.wheel, Freshness::Quorum).await?,
+            None => self.read().await?,
         };
         self.hands.learn(self.wheel, row.opened);
         if row.owner != self.ctx.me {
@@ -106,6 +109,7 @@ impl Clock {
                 Ok(Ticked::Swapped(reason))
             }
             Swapped::Conflict(current) => {
+                self.doubted = true;
                 self.lose(&current);
                 Ok(Ticked::Lost)
             }
@@ -115,6 +119,19 @@ impl Clock {
             }
             Swapped::Unknown => self.settle_unknown(&to, now, reason).await,
         }
+    }
+
+    /// Reads the row. After a lost condition, or an outcome that is not known, serially: what it lost to may be decided and not
+    /// yet learned by a quorum, and a lesser read could show the same old row for ever.
+    async fn read(&mut self) -> Result<ClockRow, Error> {
+        let freshness = if self.doubted {
+            Freshness::Serial
+        } else {
+            Freshness::Quorum
+        };
+        let row = self.ctx.store.clock(self.wheel, freshness).await?;
+        self.doubted = false;
+        Ok(row)
     }
 
     /// Finds out what became of a swap whose outcome is unknown.
@@ -129,6 +146,7 @@ impl Clock {
             Err(error) => {
                 // Not known whether our row is the one in the store: read it before the next proposal.
                 self.owned = None;
+                self.doubted = true;
                 return Err(error);
             }
         };
