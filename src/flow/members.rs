@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{api::Check, context::Context, wall::Watch};
 use crate::{
-    model::{ids::NodeId, preference, time::Millis, wheel::WheelNumber},
+    model::{clock, ids::NodeId, preference, time::Millis, wheel::WheelNumber},
     store::NodeRow,
     time_source::Moment,
 };
@@ -124,6 +124,14 @@ impl Members {
         stalled.is_some_and(|at| self.ctx.time.moment().since(at) < AVOID)
     }
 
+    /// Tells whether the others' clocks agree with this node's. One that is off may not propose, so it must not be offered
+    /// wheels either: they would stand still until its lease is over, again and again.
+    fn has_sane_clock(&self) -> bool {
+        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
+        let median = self.lock().view.median_wall(now, moment);
+        median.is_none_or(|median| clock::is_sane(&self.ctx.rules, median, now))
+    }
+
     /// Announces that the node is about to stop: it takes no more wheels and leaves those it has.
     pub fn leave(&self) {
         self.leaving.store(true, Ordering::Relaxed);
@@ -176,7 +184,8 @@ impl Members {
             ready: queue_problem.is_none()
                 && self.ctx.settings.scans
                 && !self.is_leaving()
-                && !self.stalled_lately(),
+                && !self.stalled_lately()
+                && self.has_sane_clock(),
         };
         let listed = match self.ctx.store.put_node(&row).await {
             Ok(()) => self.ctx.store.nodes().await,
@@ -193,7 +202,7 @@ impl Members {
         }
         match listed {
             Ok(rows) => {
-                let view = seen.view_of(&rows, now, moment);
+                let view = seen.view_of(self.ctx.me, &rows, now, moment);
                 seen.view = view;
                 log_change("store", &mut seen.store_problem, None);
             }
@@ -233,7 +242,7 @@ impl Members {
 
 impl Seen {
     /// Takes the rows that have changed lately for live.
-    fn view_of(&mut self, rows: &[NodeRow], now: Millis, moment: Moment) -> View {
+    fn view_of(&mut self, me: NodeId, rows: &[NodeRow], now: Millis, moment: Moment) -> View {
         let mut changes = std::collections::BTreeMap::new();
         let mut live = Vec::new();
         for row in rows {
@@ -243,7 +252,14 @@ impl Seen {
             };
             changes.insert(row.node, (wall, changed));
             if moment.since(changed) < SILENT_MAX {
-                let age = i64::try_from(moment.since(changed).as_millis()).unwrap_or(0);
+                // A row is seen to change up to a period after it was written: half of one on average.
+                let unseen = if row.node == me {
+                    Duration::ZERO
+                } else {
+                    EVERY / 2
+                };
+                let age = moment.since(changed) + unseen;
+                let age = i64::try_from(age.as_millis()).unwrap_or(0);
                 live.push((row.node, row.ready, row.wall.0 + age - now.0));
             }
         }

@@ -203,10 +203,10 @@ pub enum Move {
 /// Computes the next value of a clock row, whatever the reason.
 #[must_use]
 pub fn next(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
-    let skewed = s
+    let sane = s
         .median_wall
-        .is_some_and(|median| apart(median, s.now) > rules.skew_max);
-    if skewed {
+        .is_none_or(|median| is_sane(rules, median, s.now));
+    if !sane {
         return Move::Rest(Rest::BrokenClock);
     }
     if row.owner == s.me {
@@ -214,6 +214,12 @@ pub fn next(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
     } else {
         not_mine(row, rules, s)
     }
+}
+
+/// Tells whether a clock that shows `now` is near enough to what the others show.
+#[must_use]
+pub fn is_sane(rules: &Rules, median: Millis, now: Millis) -> bool {
+    apart(median, now) <= rules.skew_max
 }
 
 /// Tells whether nobody's lease holds the row at `now`.

@@ -47,6 +47,8 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
             workers.of(worker).kill();
             end_runs(&sim, worker);
             sim.time.sleep_until(ends).await;
+            // Of two crashes that overlap the second takes the life after the first.
+            end_runs(&sim, worker);
             workers.restart(&sim, &plan, worker);
         }
         Fault::ClockStep { node, by } => step(&sim, node, by, ends).await,
