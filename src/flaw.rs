@@ -14,8 +14,6 @@ pub enum Flaw {
     LateEntryNotMoved,
     /// `fired` moves when an entry is taken out of memory, before the queue has acknowledged it.
     FiredBeforeAcknowledged,
-    /// A swap of the clock whose outcome is unknown is taken for applied.
-    UnknownTakenForApplied,
     /// A move of a task whose outcome is unknown is taken for applied.
     UnknownMoveTakenForApplied,
     /// A look at a task that was never claimed is dropped.
@@ -60,12 +58,11 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 24] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
         Self::LateEntryNotMoved,
         Self::FiredBeforeAcknowledged,
-        Self::UnknownTakenForApplied,
         Self::UnknownMoveTakenForApplied,
         Self::LookDroppedAtUnclaimed,
         Self::LookDroppedAtRetrying,

@@ -20,7 +20,6 @@ use super::{
     term::Term,
 };
 use crate::{
-    flaw::{self, Flaw},
     limits,
     model::{
         clock::{self, ClockRow, Move, Reason, Rest, Situation},
@@ -112,10 +111,6 @@ impl Clock {
                 self.doubted = true;
                 self.lose(&current);
                 Ok(Ticked::Lost)
-            }
-            Swapped::Unknown if flaw::is(Flaw::UnknownTakenForApplied) => {
-                self.adopt(to, now, reason);
-                Ok(Ticked::Swapped(reason))
             }
             Swapped::Unknown => self.settle_unknown(&to, now, reason).await,
         }
