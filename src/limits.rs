@@ -69,14 +69,14 @@ pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
 /// Files that are kept for other than connections: the store's tables and journals, overflow files, clients of servers.
 pub const FILES_RESERVED: u64 = 1024;
 
-/// Registrations under way at a node: at 40,000 a second the last waits 25 ms.
-pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 1024;
+/// Registrations under way at a node: at 40,000 a second the last waits a tenth of a second.
+pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;
 
 /// Tasks that are being registered at a node at most: at 150,000 a second the last waits a third of a second.
 pub const REGISTERING_TASKS_MAX: usize = 50_000;
 
-/// Tasks that may be under registration at a node however slow it is: two full batches.
-pub const REGISTERING_TASKS_MIN: usize = 2 * BATCH_ITEMS_MAX;
+/// Tasks that may be under registration at a node however slow it is: ten full batches.
+pub const REGISTERING_TASKS_MIN: usize = 10 * BATCH_ITEMS_MAX;
 
 /// Bytes of all requests' bodies that a node holds at once.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;

@@ -63,6 +63,8 @@ impl Publisher for ProcesssQueue {
 #[async_trait]
 impl Subscriptions for ProcesssQueue {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
+        // A process that died in this instant must not become a member that nobody ever takes out.
+        self.process.time.running().await;
         for topic in topics {
             self.process.sim.queue.create_topic(topic, None);
         }
