@@ -208,10 +208,10 @@ pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
 pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
-pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
+pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 200_000;
 
 /// Bytes of one topic that the embedded queue holds in memory.
-pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of all topics that the embedded queue holds in memory: beyond it, each has its least.
 pub const EMBEDDED_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
@@ -265,9 +265,12 @@ pub const TOPICS_SEEN_MAX: usize = 10_000;
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
 
-/// Rows of one unlogged batch of plain writes into one partition: the round trip is amortised, the server's warning
+/// Rows of one unlogged batch of plain writes: the round trip is amortised, the server's warning
 /// threshold for batches is about bytes.
 pub const BATCH_ROWS_MAX: usize = 50;
+
+/// Partitions of one unlogged batch of plain writes, all of the same servers: beyond ten Cassandra warns of it by default.
+pub const BATCH_PARTITIONS_MAX: usize = 10;
 
 /// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
 pub const BATCH_BYTES_MAX: usize = 32 * 1024;

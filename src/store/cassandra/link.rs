@@ -18,6 +18,7 @@ use scylla::{
     value::{CqlValue, Row},
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
+use uuid::Uuid;
 
 use super::Settings;
 use crate::{
@@ -46,6 +47,9 @@ pub(super) enum Reply {
     Refused(Vec<Found>),
     Unknown,
 }
+
+/// The servers that have a partition, by their ids, sorted; empty when there is only one server.
+pub(super) type Replicas = Vec<Uuid>;
 
 /// A row that a conditional write found, by column name: which columns are there depends on server and statement.
 #[derive(Debug)]
@@ -161,7 +165,25 @@ impl Link {
         done.map(drop).map_err(|error| fault(operation, &error))
     }
 
-    /// Sends plain writes into one partition together.
+    /// Returns the servers on which a partition of a statement's table lies; none when that is not known.
+    pub(super) fn replicas(
+        &self,
+        statement: &PreparedStatement,
+        partition: (i16, i64),
+    ) -> Option<Replicas> {
+        let state = self.session.get_cluster_state();
+        if state.get_nodes_info().len() == 1 {
+            return Some(Vec::new());
+        }
+        let table = statement.get_table_spec()?;
+        let (keyspace, table) = (table.ks_name(), table.table_name());
+        let endpoints = state.get_endpoints(keyspace, table, &partition).ok()?;
+        let mut replicas: Replicas = endpoints.iter().map(|(node, _)| node.host_id).collect();
+        replicas.sort_unstable();
+        (!replicas.is_empty()).then_some(replicas)
+    }
+
+    /// Sends plain writes together.
     pub(super) async fn write_batch(
         &self,
         operation: &'static str,

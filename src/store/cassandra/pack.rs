@@ -1,7 +1,10 @@
-//! Plain writes, sent in as few requests as is safe: those of one partition go together.
+//! Plain writes, sent in as few requests as is safe.
 //!
-//! A batch into one partition is one mutation: one round trip, one log record. A batch over several partitions would
-//! make one server carry the others' work, so the rest goes one by one, many at a time.
+//! Rows of one partition go together: one mutation, one round trip, one log record. So do rows of a few partitions that lie
+//! on the same servers: whichever of them gets the batch has all of it itself, and a request costs a server more than a row.
+//! A batch over partitions of different servers would make one carry the others' work, so those go apart.
+
+use std::collections::{HashMap, hash_map::Entry};
 
 use futures_util::{StreamExt, stream};
 use scylla::{
@@ -12,9 +15,9 @@ use scylla::{
     },
 };
 
-use super::link::Link;
+use super::link::{Link, Replicas};
 use crate::{
-    limits::{BATCH_BYTES_MAX, BATCH_ROWS_MAX, STORE_WRITES_IN_FLIGHT_MAX},
+    limits::{BATCH_BYTES_MAX, BATCH_PARTITIONS_MAX, BATCH_ROWS_MAX, STORE_WRITES_IN_FLIGHT_MAX},
     store::Error,
 };
 
@@ -37,7 +40,8 @@ pub(super) async fn write_packed<R: PlainRow>(
         return vec![link.write(operation, statement, row).await];
     }
     let mut answers = vec![Ok(()); rows.len()];
-    let mut sent = stream::iter(packs(rows))
+    let home = |partition| link.replicas(statement, partition);
+    let mut sent = stream::iter(packs(rows, home))
         .map(|pack| async move {
             let done = send(link, operation, statement, rows, &pack).await;
             (pack, done)
@@ -69,24 +73,74 @@ async fn send<R: PlainRow>(
     link.write_batch(operation, &batch, rows).await
 }
 
-/// Divides rows into what is sent together, by their indices.
-fn packs<R: PlainRow>(rows: &[R]) -> Vec<Vec<usize>> {
+/// What is sent together so far.
+struct Pack {
+    rows: Vec<usize>,
+    bytes: usize,
+    partitions: usize,
+}
+
+impl Pack {
+    fn takes(&self, rows: usize, bytes: usize, partitions: usize) -> bool {
+        self.rows.len() + rows <= BATCH_ROWS_MAX
+            && self.bytes + bytes <= BATCH_BYTES_MAX
+            && self.partitions + partitions <= BATCH_PARTITIONS_MAX
+    }
+}
+
+/// Divides rows into what is sent together, by their indices. `home` tells on which servers a partition lies, if it is known.
+fn packs<R: PlainRow>(
+    rows: &[R],
+    home: impl Fn((i16, i64)) -> Option<Replicas>,
+) -> Vec<Vec<usize>> {
+    let mut done = Vec::new();
+    let mut open: HashMap<Replicas, Pack> = HashMap::new();
+    for (partition, pack) in packs_of_partitions(rows) {
+        // One that is full, or nearly, gains nothing by company.
+        let home = (pack.rows.len() <= BATCH_ROWS_MAX / 2).then(|| home(partition));
+        let Some(home) = home.flatten() else {
+            done.push(pack.rows);
+            continue;
+        };
+        match open.entry(home) {
+            Entry::Vacant(free) => {
+                free.insert(pack);
+            }
+            Entry::Occupied(mut beside) => {
+                let there = beside.get_mut();
+                if there.takes(pack.rows.len(), pack.bytes, pack.partitions) {
+                    there.rows.extend(pack.rows);
+                    there.bytes += pack.bytes;
+                    there.partitions += pack.partitions;
+                } else {
+                    done.push(beside.insert(pack).rows);
+                }
+            }
+        }
+    }
+    done.extend(open.into_values().map(|pack| pack.rows));
+    done
+}
+
+fn packs_of_partitions<R: PlainRow>(rows: &[R]) -> Vec<((i16, i64), Pack)> {
     let mut sorted: Vec<(usize, &R)> = rows.iter().enumerate().collect();
     sorted.sort_by_key(|(_, row)| row.partition());
-    let mut packs: Vec<Vec<usize>> = Vec::new();
-    let mut last = None;
-    let mut bytes = 0;
+    let mut packs: Vec<((i16, i64), Pack)> = Vec::new();
     for (index, row) in sorted {
-        let same = last.replace(row.partition()) == Some(row.partition());
-        bytes += row.bytes();
-        let fits = |pack: &&mut Vec<usize>| {
-            same && pack.len() < BATCH_ROWS_MAX && bytes <= BATCH_BYTES_MAX
-        };
-        if let Some(pack) = packs.last_mut().filter(fits) {
-            pack.push(index);
-        } else {
-            bytes = row.bytes();
-            packs.push(vec![index]);
+        let (partition, bytes) = (row.partition(), row.bytes());
+        match packs.last_mut() {
+            Some((last, pack)) if *last == partition && pack.takes(1, bytes, 0) => {
+                pack.rows.push(index);
+                pack.bytes += bytes;
+            }
+            _ => {
+                let pack = Pack {
+                    rows: vec![index],
+                    bytes,
+                    partitions: 1,
+                };
+                packs.push((partition, pack));
+            }
         }
     }
     packs
@@ -124,8 +178,18 @@ mod tests {
         }
     }
 
-    fn sizes(rows: &[Sized]) -> Vec<usize> {
-        packs(rows).iter().map(Vec::len).collect()
+    fn sizes(rows: &[Sized], home: impl Fn((i16, i64)) -> Option<Replicas>) -> Vec<usize> {
+        let mut sizes: Vec<usize> = packs(rows, home).iter().map(Vec::len).collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        sizes
+    }
+
+    const fn unknown(_: (i16, i64)) -> Option<Replicas> {
+        None
+    }
+
+    const fn one_server(_: (i16, i64)) -> Option<Replicas> {
+        Some(Vec::new())
     }
 
     #[test]
@@ -133,18 +197,36 @@ mod tests {
         let of = |count: usize, bytes: usize| -> Vec<Sized> {
             (0..count).map(|_| Sized(1, bytes)).collect()
         };
-        assert_eq!(sizes(&of(120, 10)), [50, 50, 20]);
-        assert_eq!(sizes(&of(5, BATCH_BYTES_MAX / 2)), [2, 2, 1]);
-        assert_eq!(sizes(&of(3, BATCH_BYTES_MAX + 1)), [1, 1, 1]);
-        assert_eq!(sizes(&[]), Vec::<usize>::new());
+        for home in [unknown, one_server] {
+            assert_eq!(sizes(&of(120, 10), home), [50, 50, 20]);
+            assert_eq!(sizes(&of(5, BATCH_BYTES_MAX / 2), home), [2, 2, 1]);
+            assert_eq!(sizes(&of(3, BATCH_BYTES_MAX + 1), home), [1, 1, 1]);
+            assert_eq!(sizes(&[], home), Vec::<usize>::new());
+        }
     }
 
     #[test]
-    fn rows_of_other_partitions_go_apart_and_none_is_left_out() {
-        let rows: Vec<Sized> = (0..9).map(|i| Sized(i % 3, 1)).collect();
-        assert_eq!(sizes(&rows), [3, 3, 3]);
-        let mut indices = packs(&rows).concat();
-        indices.sort_unstable();
-        assert_eq!(indices, (0..9).collect::<Vec<_>>());
+    fn a_few_partitions_of_the_same_servers_go_together() {
+        let rows: Vec<Sized> = (0..24).map(|i| Sized(i, 1)).collect();
+        assert_eq!(sizes(&rows, one_server), [10, 10, 4]);
+        let of_two_servers =
+            |(_, slot): (i16, i64)| Some(vec![uuid::Uuid::from_u64_pair(0, slot as u64 % 2)]);
+        assert_eq!(sizes(&rows, of_two_servers), [10, 10, 2, 2]);
+        assert_eq!(sizes(&rows, unknown), [1; 24]);
+        // The bounds of a batch hold for all of it.
+        let large: Vec<Sized> = (0..4).map(|i| Sized(i, BATCH_BYTES_MAX / 2)).collect();
+        assert_eq!(sizes(&large, one_server), [2, 2]);
+        let full: Vec<Sized> = (0..80).map(|i| Sized(i / 40, 1)).collect();
+        assert_eq!(sizes(&full, one_server), [40, 40]);
+    }
+
+    #[test]
+    fn none_is_left_out() {
+        let rows: Vec<Sized> = (0..90).map(|i| Sized(i % 37, 300)).collect();
+        for home in [unknown, one_server] {
+            let mut indices = packs(&rows, home).concat();
+            indices.sort_unstable();
+            assert_eq!(indices, (0..90).collect::<Vec<_>>());
+        }
     }
 }

@@ -35,6 +35,7 @@ mod directory;
 mod group;
 pub mod journal;
 pub mod key;
+mod niceness;
 mod pen;
 mod read;
 mod shared;
