@@ -169,7 +169,8 @@ async fn a_content_is_deleted_though_the_clock_of_its_writer_was_ahead() {
 /// old place and died.
 async fn published_after_marks_that_failed() -> usize {
     let mut world = World::new(1, 64);
-    world.settings.erase_delay = Duration::ZERO;
+    // Its node dies when the place has fired and is not erased.
+    world.settings.erase_delay = 5 * SECOND;
     let spilling = Arc::new(AtomicUsize::new(usize::MAX));
     let writes = Arc::clone(&spilling);
     let node = world.node_with(
