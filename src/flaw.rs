@@ -52,6 +52,8 @@ pub enum Flaw {
     CancelNotWritten,
     /// The content of a record that was put further on is deleted with its old place.
     BodyDeletedWithOldPlace,
+    /// Once real: a record counts as put further on though the mark of its old place has failed.
+    OldPlaceNotMarked,
     /// A record that its topic does not take is passed, and not put further on.
     SpillNotWritten,
 }

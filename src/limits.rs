@@ -253,6 +253,10 @@ pub const SPILLS_MAX: u32 = 10;
 /// Ticks erased by one step.
 pub const ERASE_TICKS_MAX: usize = 256;
 
+/// How far behind the `erased` hand a tick is looked at once more, for what was written into it behind its reader: by a node
+/// that died on the way, or by a replica that was handed on late what it had missed (Cassandra keeps that for 3 h).
+pub const SWEEP_DELAY: Duration = Duration::from_secs(4 * 3600);
+
 /// How long what has fired is kept in its slot, so that it can be read as `enqueued` or `published`.
 pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 

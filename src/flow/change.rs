@@ -345,7 +345,9 @@ impl Changer {
                     // Nobody erases what its slot's reader has not seen.
                     let moved = DoneReason::Moved { to: start };
                     let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
-                    self.placer.mark(vec![mark]).await;
+                    for marked in self.placer.mark(vec![mark]).await {
+                        marked?;
+                    }
                 }
                 Some(Err(fault)) => return Err(fault),
             }

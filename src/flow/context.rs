@@ -29,6 +29,8 @@ pub struct Settings {
     pub near_tasks_max: usize,
     /// How long what has fired is kept readable in its slot.
     pub erase_delay: Duration,
+    /// How far behind the `erased` hand leftovers are removed.
+    pub sweep_delay: Duration,
     /// Rows of a page of the reader.
     pub page_rows_max: usize,
     /// The node owns wheels.
@@ -42,6 +44,7 @@ impl Default for Settings {
             ahead_bytes_max: limits::AHEAD_BYTES_MAX,
             near_tasks_max: limits::NEAR_TASKS_MAX,
             erase_delay: limits::ERASE_DELAY,
+            sweep_delay: limits::SWEEP_DELAY,
             page_rows_max: limits::PAGE_ROWS_MAX,
             scans: true,
         }

@@ -3,8 +3,15 @@
 //! A delete carries the newest write time that was seen in its range, never "now": what was written later and not seen
 //! survives as a leftover instead of being shadowed, and so does a row of the next revolution. What has fired is kept
 //! readable for a while first. `erased` moves after the deletes are acknowledged: a crash in between repeats them.
+//!
+//! What is written into a slot behind its reader acts no more, and nobody was told that it is durable: its writer died before
+//! it looked at the clock, or could not, or a replica was handed on late what it had missed. So that it does not stay for
+//! ever, each tick is looked at once more, [`SWEEP_DELAY`](crate::limits::SWEEP_DELAY) behind the hand: the tick that is
+//! erased says which, so no place is to be kept. A content that such an entry names is left: another may name it, too.
 
 use std::sync::Arc;
+
+use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
     api::Fault,
@@ -56,7 +63,7 @@ impl Eraser {
             let notes = if at >= noted_from {
                 self.term.lock().notes.get(&at).cloned().unwrap_or_default()
             } else {
-                self.read_again(at).await?
+                self.read_through(at).await?
             };
             bodies.extend(&notes.bodies);
             erasures.extend(notes.newest_written.map(|newest_written| Erasure {
@@ -81,14 +88,55 @@ impl Eraser {
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;
         }
+        self.sweep(from, through).await?;
         let mut state = self.term.lock();
         state.erased = state.erased.max(through);
         state.notes = state.notes.split_off(&through.plus(1));
         Ok(Stepped::More)
     }
 
-    /// Reads a tick that an earlier owner has read, for what the eraser must know of it.
-    async fn read_again(&self, tick: Tick) -> Result<TickNotes, Fault> {
+    /// Removes what is left in the ticks that lie so far behind those that are being erased.
+    async fn sweep(&self, from: Tick, through: Tick) -> Result<(), Fault> {
+        if self.ctx.store.removes_leftovers() {
+            return Ok(());
+        }
+        let behind = self.ctx.tick().count(self.ctx.settings.sweep_delay);
+        let ticks = (from.0 + 1..=through.0).map(|number| Tick(number).plus(-behind));
+        let reads = ticks.map(|tick| async move {
+            let notes = self.read_through(tick).await?;
+            Ok::<_, Fault>((tick, notes))
+        });
+        let found: Vec<(Tick, TickNotes)> = stream::iter(reads)
+            .buffered(limits::RANGE_READS_IN_FLIGHT_MAX)
+            .try_collect()
+            .await?;
+        let mut erasures = Vec::new();
+        for (tick, notes) in found.into_iter().filter(|(_, notes)| notes.rows > 0) {
+            let (wheel, rows) = (self.term.wheel.get(), notes.rows);
+            if notes.unreadable {
+                // For a person to look at.
+                tracing::warn!(
+                    wheel,
+                    tick = tick.0,
+                    "a leftover cannot be understood, and stays"
+                );
+                continue;
+            }
+            tracing::debug!(wheel, tick = tick.0, rows, "removes leftovers");
+            metrics::counter!("tickwheel_leftovers_total").increment(rows);
+            erasures.extend(notes.newest_written.map(|newest_written| Erasure {
+                tick,
+                newest_written,
+            }));
+        }
+        if !erasures.is_empty() {
+            self.ctx.store.erase(self.term.wheel, &erasures).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads a tick whole, for what the eraser must know of it.
+    async fn read_through(&self, tick: Tick) -> Result<TickNotes, Fault> {
         let shape = self.ctx.shape();
         let mut notes = TickNotes::default();
         let mut behind: Option<Key> = None;

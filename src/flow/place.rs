@@ -129,8 +129,14 @@ impl Placer {
                 break;
             }
             open = again;
-            // Marking the first copies is a kindness to the scanner, after the new ones are tried; it may fail.
-            self.mark(closed).await;
+            // Marking the first copies is a kindness to the scanner, after the new ones are tried; mostly it may fail.
+            let marked = self.mark(closed).await;
+            for ((index, _), marked) in open.iter().zip(marked) {
+                if let (Err(fault), Some(result)) = (marked, results.get_mut(*index)) {
+                    *result = Some(Err(fault));
+                }
+            }
+            open.retain(|(index, _)| results.get(*index).is_some_and(Option::is_none));
         }
         let late = || Fault::Unknown {
             reason: "the wheel's slots kept closing before an entry was written".to_owned(),
@@ -141,22 +147,25 @@ impl Placer {
             .collect()
     }
 
-    /// Overwrites entries with marks, best effort: nothing depends on it.
-    pub async fn mark(&self, marks: Vec<Entry>) {
+    /// Overwrites entries with marks, best effort: for most nothing depends on it. Returns of each whether that depended on it
+    /// and failed.
+    pub async fn mark(&self, marks: Vec<Entry>) -> Vec<Result<(), Fault>> {
         if marks.is_empty() {
-            return;
+            return Vec::new();
         }
-        let failed = self
-            .ctx
-            .store
-            .put_entries(&marks)
-            .await
-            .into_iter()
-            .filter(Result::is_err)
-            .count();
+        let marked = self.put(&marks).await;
+        let failed = marked.iter().filter(|one| one.is_err()).count();
         if failed > 0 {
             tracing::debug!(failed, "could not mark entries as done");
         }
+        let needed = |(mark, marked): (&Entry, Result<(), Fault>)| {
+            if mark.takes_content_along() {
+                marked
+            } else {
+                Ok(())
+            }
+        };
+        marks.iter().zip(marked).map(needed).collect()
     }
 
     /// Writes entries; a failed write is repeated as it is, with the same write time.

@@ -211,7 +211,7 @@ impl Publisher {
         } else {
             self.placer.place(copies).await
         };
-        let mut marks = Vec::new();
+        let (mut marks, mut moved) = (Vec::new(), Vec::new());
         for (held, placed) in spills.into_iter().zip(placed) {
             if let Ok(copy) = placed {
                 metrics::counter!("tickwheel_spilled_total").increment(1);
@@ -220,17 +220,23 @@ impl Publisher {
                     held.entry.key.id,
                 );
                 // So that the eraser of another term leaves the content to the copy, too.
-                let moved = DoneReason::Moved { to: copy.key.due };
+                let reason = DoneReason::Moved { to: copy.key.due };
                 marks.push(
                     held.entry
-                        .marked_done(moved, self.ctx.now(), self.ctx.time.stamp()),
+                        .marked_done(reason, self.ctx.now(), self.ctx.time.stamp()),
                 );
+                moved.push(held);
+            } else {
+                again.push(held);
+            }
+        }
+        for (held, marked) in moved.into_iter().zip(self.placer.mark(marks).await) {
+            if marked.is_ok() || flaw::is(Flaw::OldPlaceNotMarked) {
                 done.push(held.number);
             } else {
                 again.push(held);
             }
         }
-        self.placer.mark(marks).await;
     }
 
     /// Sets a task aside that can never be handed over; tells whether that is durable.

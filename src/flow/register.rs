@@ -27,7 +27,7 @@ use crate::{
         look::Grid,
         look_step::LookStep,
         preference::mix,
-        task::{Body, Content, Spec, Target},
+        task::{Body, CONTENT_WRITTEN, Content, Spec, Target},
         time::{Millis, Tick},
     },
     schema,
@@ -98,8 +98,10 @@ impl Registrar {
                     Ok(Placed::Open) => {}
                     Ok(Placed::Closed(opened)) => {
                         // It may or may not be seen where it is: from now on it is near, and the copy is a duplicate.
-                        near.push((index, opened));
-                        self.withdraw(&entry).await;
+                        match self.withdraw(&entry).await {
+                            Ok(()) => near.push((index, opened)),
+                            Err(fault) => set(&mut results, index, fault),
+                        }
                     }
                     Err(fault) => set(&mut results, index, fault),
                 }
@@ -149,7 +151,7 @@ impl Registrar {
         let put = self
             .ctx
             .store
-            .put_bodies(bodies, self.ctx.time.stamp(), None)
+            .put_bodies(bodies, CONTENT_WRITTEN, None)
             .await;
         for ((id, _), result) in bodies.iter().zip(put) {
             let index = incoming.iter().position(|task| task.id == *id);
@@ -213,15 +215,10 @@ impl Registrar {
         }
     }
 
-    async fn withdraw(&self, entry: &Entry) {
+    async fn withdraw(&self, entry: &Entry) -> Result<(), Fault> {
         let reason = crate::model::entry::DoneReason::Moved { to: entry.start };
-        self.placer
-            .mark(vec![entry.marked_done(
-                reason,
-                self.ctx.now(),
-                self.ctx.time.stamp(),
-            )])
-            .await;
+        let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
+        self.placer.mark(vec![mark]).await.into_iter().collect()
     }
 
     fn answer(&self, task: &Incoming, fault: Option<Fault>) -> Result<TaskView, Fault> {

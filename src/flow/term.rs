@@ -21,7 +21,6 @@ use crate::{
         entry::{DoneReason, Entry, Key, KeyCode, Kind},
         ids::TaskId,
         ledger::{Ledger, Number},
-        task::Body,
         time::{Millis, Tick, TickLength},
         wheel::WheelNumber,
     },
@@ -43,6 +42,10 @@ pub(super) struct Held {
 /// What the reader has seen of a tick, for the eraser.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TickNotes {
+    /// How many rows there are.
+    pub(super) rows: u64,
+    /// One of them cannot be understood.
+    pub(super) unreadable: bool,
     /// The newest write time.
     pub(super) newest_written: Option<i64>,
     /// `kafka` tasks whose content is kept apart.
@@ -52,6 +55,8 @@ pub(super) struct TickNotes {
 impl TickNotes {
     /// Takes note of a row. The content of an entry that lives on elsewhere, rescheduled or put further on, is left to that.
     pub(super) fn note(&mut self, row: &ScannedRow) {
+        self.rows += 1;
+        self.unreadable |= row.entry.is_err();
         self.newest_written = self.newest_written.max(Some(row.written));
         let Ok(entry) = &row.entry else { return };
         let moved = matches!(
@@ -61,9 +66,8 @@ impl TickNotes {
                 ..
             }
         );
-        let apart = matches!(entry.spec.body, Body::Apart { .. });
         let moved = moved && !flaw::is(Flaw::BodyDeletedWithOldPlace);
-        if apart && !moved && !entry.spec.target.is_tracked() {
+        if entry.takes_content_along() && !moved {
             self.bodies.push(entry.key.id);
         }
     }

@@ -12,7 +12,7 @@ use super::{
     ids::TaskId,
     look::Grid,
     state::{Event, State, TaskRow},
-    task::Spec,
+    task::{Body, Spec},
     time::{Millis, Tick},
     wheel::{Shape, Slot, WheelNumber},
 };
@@ -240,6 +240,14 @@ impl Entry {
     #[must_use]
     pub fn is_moved(&self) -> bool {
         self.key.due != self.start
+    }
+
+    /// Tells whether a content is deleted with it, unless it is marked: that of a record, when it is kept apart. Who puts such an
+    /// entry further on has not done so until the old place is marked: else the copy is left without its content by whoever
+    /// erases that.
+    #[must_use]
+    pub fn takes_content_along(&self) -> bool {
+        matches!(self.spec.body, Body::Apart { .. }) && !self.spec.target.is_tracked()
     }
 
     /// Tells whether its look must be written before it is published.

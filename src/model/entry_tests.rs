@@ -8,6 +8,7 @@ use super::*;
 use crate::model::{
     fixtures::{START, id, row, shape, spec},
     state::{Outcome, Refusal, next},
+    task::Target,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -445,4 +446,24 @@ fn an_entry_that_was_put_further_on_is_told_from_one_that_lies_at_its_start() {
         }
         .is_moved()
     );
+}
+
+#[test]
+fn only_a_record_takes_its_content_along_and_only_one_that_is_kept_apart() {
+    let takes = |target: Target, body: Body| {
+        let spec = Spec {
+            target,
+            body,
+            ..spec()
+        };
+        Entry::due(id(), 0, 0, START, Arc::new(spec), 0).takes_content_along()
+    };
+    let record = || Target::Kafka {
+        topic: "users".to_owned(),
+        partition: None,
+    };
+    let apart = || Body::Apart { bytes: 2000 };
+    assert!(takes(record(), apart()));
+    assert!(!takes(record(), spec().body));
+    assert!(!takes(spec().target, apart()));
 }

@@ -86,6 +86,11 @@ pub struct Content {
     pub trace_parent: Option<String>,
 }
 
+/// The write time, in microseconds, of a content that is kept apart. Its key, the id of its task, is new: nothing can have been
+/// written there before. So whatever is written or deleted there later, by a node whose clock is behind that of the node which
+/// registered the task, is the newer.
+pub const CONTENT_WRITTEN: i64 = 1;
+
 /// Where the content of a task is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {

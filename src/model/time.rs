@@ -122,6 +122,12 @@ impl TickLength {
         Tick(now.0.div_euclid(self.0))
     }
 
+    /// Returns how many ticks a duration takes, the last one counted whole.
+    #[must_use]
+    pub fn count(self, duration: Duration) -> i64 {
+        self.tick_of(Millis::EPOCH.after(duration)).0
+    }
+
     /// Returns the instant at which `tick` ends: the latest due time it covers.
     #[must_use]
     pub fn end_of(self, tick: Tick) -> Millis {
@@ -159,6 +165,12 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_tick_that_has_begun_counts() {
+        let count = |ms| second().count(Duration::from_millis(ms));
+        assert_eq!((count(0), count(1), count(1000), count(1001)), (0, 1, 1, 2));
     }
 
     #[test]

@@ -205,6 +205,10 @@ impl WheelStore for Faulty {
         self.plain(Call::read("find_entries"), read).await
     }
 
+    fn removes_leftovers(&self) -> bool {
+        self.store.removes_leftovers()
+    }
+
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
         let ticks = ticks.to_vec();
         let erase = move |store: Arc<dyn Store>| async move { store.erase(wheel, &ticks).await };

@@ -198,6 +198,10 @@ pub trait WheelStore: Send + Sync {
     }
     /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
+    /// Tells whether it removes by itself what is written behind the `erased` hand.
+    fn removes_leftovers(&self) -> bool {
+        false
+    }
     /// Deletes ticks of a wheel, by ranges of due time, never by whole slots.
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error>;
     /// Writes contents under their tasks' ids at `written` microseconds; they live `ttl_seconds`, or for ever.

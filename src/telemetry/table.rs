@@ -155,6 +155,11 @@ pub const METRICS: &[Metric] = &[
         "Entries set aside because they cannot be published or read.",
     ),
     counter(
+        "tickwheel_leftovers_total",
+        &[],
+        "Rows removed that had been written into slots behind their readers.",
+    ),
+    counter(
         "tickwheel_spilled_total",
         &[],
         "Entries put further on because their topic is missing or silent.",

@@ -179,6 +179,10 @@ impl WheelStore for Store {
         read::find(&*self.shared.open()?, id, dues)
     }
 
+    fn removes_leftovers(&self) -> bool {
+        true
+    }
+
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
         let range = |space, erasure: &Erasure| {
             let span = self.shared.shape.span_of(erasure.tick);

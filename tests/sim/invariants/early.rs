@@ -2,11 +2,11 @@
 //! timer: early is wrong, late is late.)
 //!
 //! An attempt that follows one which was given out in time is not judged: the start has been, and a node whose clock is
-//! behind may give out the next one.
+//! behind may give out the next one. Which follows which say their numbers: the poll that is answered with the second may
+//! have begun before the first was given out.
 //!
 //! A record is held against the earliest start its task ever had: the service says of a record that is moved in the instant
 //! in which its slot closes that it may go out twice, at the old time and at the new one (`src/flow/change.rs`).
-
 //!
 //! A clock that is slow is set back a little four times a second: what a node decided before may be answered behind that, so
 //! as much is allowed while there is such a clock in the plan. Real clocks that are slow do not go back.
@@ -47,7 +47,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             let begun = story
                 .claims
                 .iter()
-                .any(|earlier| earlier.answered <= claim.asked && earlier.wall >= start);
+                .any(|earlier| earlier.attempt < claim.attempt && earlier.wall >= start);
             if claim.wall + set_back < start && !begun {
                 let (number, id, attempt) = (registered.number, registered.id, claim.attempt);
                 let (wall, at) = (claim.wall, claim.answered);

@@ -25,6 +25,7 @@ use tickwheel::{
         ids::TaskId,
         look::INTERVAL_MAX,
         state::TaskRow,
+        time::TickLength,
         wheel::WheelNumber,
     },
     queue::{memory::Published, message::TASK_ID_HEADER},
@@ -59,6 +60,7 @@ pub(crate) struct Contents {
     pub(crate) clocks: Vec<(WheelNumber, ClockRow)>,
     pub(crate) bodies: Vec<TaskId>,
     pub(crate) clock_violations: Vec<String>,
+    tick: TickLength,
     unsure: BTreeSet<Key>,
 }
 
@@ -92,6 +94,9 @@ impl Findings {
         });
     }
 }
+
+/// How far a hand may be behind the clock when there is nothing to do: some ticks, and a takeover that is under way.
+const BEHIND_MAX_MS: i64 = 15_000;
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
@@ -146,6 +151,7 @@ impl Contents {
                 .collect(),
             bodies: store.body_ids(),
             clock_violations: store.clock_violations(),
+            tick: sim.rules.shape.tick(),
             unsure: sim.history().unsure.keys().copied().collect(),
         }
     }
@@ -163,6 +169,22 @@ impl Contents {
             let acts = !matches!(entry.kind, Kind::Done { .. });
             acts && !(self.unsure.contains(&entry.key) && fired(entry))
         })
+    }
+
+    /// Entries that would act, in ticks that are erased.
+    pub(crate) fn behind_erased(&self) -> impl Iterator<Item = (WheelNumber, Key)> {
+        let clock = |wheel| self.clocks.iter().find(|(number, _)| *number == wheel);
+        self.live().filter_map(move |entry| {
+            let (wheel, row) = clock(entry.key.wheel())?;
+            let tick = self.tick.tick_of(entry.key.due);
+            (tick <= row.erased).then_some((*wheel, entry.key))
+        })
+    }
+
+    /// Tells whether a wheel has not fired up to about `now`.
+    pub(crate) fn is_behind(&self, now: i64) -> bool {
+        let latest = Sim::instant(now - BEHIND_MAX_MS);
+        self.clocks.iter().any(|(_, row)| row.fired.due < latest)
     }
 }
 
@@ -232,12 +254,14 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
 }
 
 /// Notes a task that has more looks ahead than its chains may have: one, one that is being put, and one that each fault may
-/// have left behind.
-pub(crate) fn note_growth(contents: &Contents, plan: &Plan, history: &mut History) {
+/// have left behind. Looks of the past have done what they do, and stay until `fired` may pass: as long as a queue is away.
+pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &mut History) {
     let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
+    let ahead = |entry: &&Entry| entry.key.due > Sim::instant(now);
     for entry in contents
         .live()
         .filter(|entry| matches!(entry.kind, Kind::Look { .. }))
+        .filter(ahead)
     {
         *looks.entry(entry.key.id).or_default() += 1;
     }
@@ -246,6 +270,15 @@ pub(crate) fn note_growth(contents: &Contents, plan: &Plan, history: &mut Histor
     history
         .broken
         .extend(many.map(|(id, count)| format!("task {id} has {count} looks")));
+}
+
+/// Notes entries that lie in what is erased: what is left there is removed late, and where nothing goes wrong nothing is left.
+pub(crate) fn note_leftovers(contents: &Contents, history: &mut History) {
+    let left = contents.behind_erased().map(|(wheel, key)| {
+        let wheel = wheel.get();
+        format!("wheel {wheel} keeps {key:?} in what it has erased")
+    });
+    history.leftovers.extend(left);
 }
 
 /// Until when, in milliseconds of the run, everything must have ended: what the plan needs by itself, and behind the last

@@ -1,7 +1,7 @@
 //! What clients were told and what handlers did: all that the invariants may judge a run by, beside what is in the store at
 //! its end. Times are milliseconds of the run, by a clock that is always right; `wall` is what a node's clock showed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tickwheel::model::{
     clock::ClockRow, entry::Key, ids::TaskId, state::Outcome, wheel::WheelNumber,
@@ -110,6 +110,8 @@ pub(crate) struct History {
     pub(crate) clock_errors: Vec<(i64, usize, i64)>,
     /// Writes of entries that nobody was told are durable: they may come up whenever they like.
     pub(crate) unsure: BTreeMap<Key, usize>,
+    /// What lay in what was erased, at any time that was looked at.
+    pub(crate) leftovers: BTreeSet<String>,
     /// What broke a rule while it happened.
     pub(crate) broken: Vec<String>,
 }
@@ -130,6 +132,22 @@ impl History {
                 self.unsure.remove(&key);
             }
         }
+    }
+
+    /// The latest time that a node's clock showed within an interval: a clock may have been set back in it.
+    pub(crate) fn latest_wall(&self, node: usize, from: i64, to: i64) -> i64 {
+        let (mut error, mut latest) = (0, i64::MIN);
+        let changes = self
+            .clock_errors
+            .iter()
+            .filter(|(at, of, _)| *of == node && *at <= to);
+        for (at, _, next) in changes {
+            if *at > from {
+                latest = latest.max(at + error);
+            }
+            error = *next;
+        }
+        latest.max(to + error)
     }
 
     /// The largest error of any clock, ahead of the right time, that was in force within an interval.

@@ -18,10 +18,13 @@ pub(crate) enum Lost {
     Silent,
 }
 
+/// A node that may be called: its handle, its number, itself.
+type Up = (usize, usize, Arc<Process>, Arc<Service>);
+
 /// What became of a call.
 pub(crate) struct Answer<T> {
     pub(crate) answer: Result<T, Lost>,
-    /// The node's clock, at its latest while the call was there.
+    /// The node's clock, at its latest while the call was there, in milliseconds of the run.
     pub(crate) wall: i64,
 }
 
@@ -38,17 +41,14 @@ impl Sim {
     where
         F: Future<Output = T>,
     {
-        let up: Vec<(usize, Arc<Process>, Arc<Service>)> = {
+        let up: Vec<Up> = {
             let lives = self.lives();
-            let up = lives.iter().flatten().filter(|life| life.node.is_some());
-            up.map(|life| {
-                (
-                    life.handle,
-                    Arc::clone(&life.process),
-                    Arc::clone(&life.service),
-                )
-            })
-            .collect()
+            let up = lives.iter().enumerate().filter_map(|(node, life)| {
+                let life = life.as_ref().filter(|life| life.node.is_some())?;
+                let (process, service) = (Arc::clone(&life.process), Arc::clone(&life.service));
+                Some((life.handle, node, process, service))
+            });
+            up.collect()
         };
         let refused = Answer {
             answer: Err(Lost::Refused),
@@ -60,7 +60,7 @@ impl Sim {
         }
         let stays = up.iter().find(|(handle, ..)| Some(*handle) == *last);
         let chosen = stays.unwrap_or_else(|| &up[chance.index(up.len())]);
-        let (handle, process, service) = chosen.clone();
+        let (handle, node, process, service) = chosen.clone();
         let lossy = self.weather().api;
         let (loses_request, loses_answer) = (chance.percent(lossy), chance.percent(lossy));
         let ways = [
@@ -75,10 +75,10 @@ impl Sim {
         let whole = async {
             self.way(ways[0]).await;
             process.time.running().await;
-            wall = process.time.now().0;
+            let came = self.now();
             let out = act(service).await;
             process.time.running().await;
-            wall = wall.max(process.time.now().0);
+            wall = self.history().latest_wall(node, came, self.now());
             self.way(ways[1]).await;
             if loses_answer {
                 std::future::pending::<()>().await;

@@ -119,7 +119,7 @@ async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
     loop {
         let open = {
             let (contents, mut history) = (Contents::of(sim), sim.history());
-            invariants::note_growth(&contents, plan, &mut history);
+            invariants::note_growth(&contents, plan, sim.now(), &mut history);
             invariants::open(&contents, &history)
         };
         if open.is_empty() || sim.events() > EVENTS_MAX {
@@ -132,15 +132,19 @@ async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
     }
 }
 
-/// Waits until the entries that are left, looks at tasks that have ended, have come up and were erased.
+/// Waits until the entries that are left, looks at tasks that have ended, have come up and were erased or swept, and until
+/// every wheel has caught up: an outage of hours takes it minutes.
 async fn quiet(sim: &Arc<Sim>) {
     let limit = sim.time.now().after(Duration::from_secs(2 * 3600));
     loop {
-        let last = Contents::of(sim).live().map(|entry| entry.key.due).max();
+        let contents = Contents::of(sim);
+        invariants::note_leftovers(&contents, &mut sim.history());
+        let last = contents.live().map(|entry| entry.key.due).max();
         let next = last.unwrap_or(Millis(0)).min(limit);
         sim.time.sleep_until_wall(next).await;
         sim.time.sleep(Duration::from_secs(12)).await;
-        if last.is_none() || sim.time.now() > limit || sim.events() > EVENTS_MAX {
+        let done = last.is_none() && !Contents::of(sim).is_behind(sim.now());
+        if done || sim.time.now() > limit || sim.events() > EVENTS_MAX {
             return;
         }
     }

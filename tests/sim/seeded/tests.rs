@@ -113,7 +113,10 @@ fn a_plan_that_is_cut_down_can_be_named_and_replayed() {
     let report = run(&plan, None, true);
     let (violations, lasted) = (report.violations, report.lasted);
     let text = report.trace.into_text();
-    assert!(text.contains("registered"), "nothing happens in it");
+    assert!(
+        wanted.is_some() || text.contains("registered"),
+        "nothing happens in it"
+    );
     if wanted.is_some() {
         let path = state_file(seed).with_file_name(format!("trace-{seed}"));
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");

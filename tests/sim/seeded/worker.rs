@@ -183,7 +183,7 @@ impl Worker {
             attempt: task.attempt,
             asked,
             answered,
-            wall: wall - Sim::instant(0).0,
+            wall,
             body,
         };
         let (name, id, attempt) = (&self.process.name, task.id, task.attempt);

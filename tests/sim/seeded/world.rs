@@ -119,6 +119,8 @@ impl Sim {
             },
             settings: Settings {
                 erase_delay: Duration::from_secs(4),
+                // Longer than a clock may be set forward: what is behind the hands of one that is, is swept like all else.
+                sweep_delay: Duration::from_secs(75 * 60),
                 page_rows_max: plan.page_rows,
                 ahead_entries_max: plan.buffers,
                 near_tasks_max: plan.buffers,
