@@ -5,13 +5,19 @@
 //!
 //! The places: `committed` (the store has synced a group and answered nobody), `publishing` (looks are written, nothing is
 //! published), `published` (the queue has acknowledged, `fired` has not moved), `swapped` (a conditional write of a task is
-//! done, its caller does not know).
+//! done, its caller does not know), `merging` (the embedded database merges tables, and has written some of the rows).
+//!
+//! `TICKWHEEL_BUFFER_BYTES=16384` gives a database that is created small buffers, so that it writes tables and merges
+//! them all the time.
 
 #[cfg(debug_assertions)]
 mod armed {
-    use std::sync::{
-        OnceLock,
-        atomic::{AtomicU64, Ordering},
+    use std::{
+        io::Write as _,
+        sync::{
+            OnceLock,
+            atomic::{AtomicU64, Ordering},
+        },
     };
 
     use rustix::process::{Signal, getpid, kill_process};
@@ -38,11 +44,22 @@ mod armed {
         let Some(armed) = armed().filter(|armed| armed.place == place) else {
             return;
         };
-        if armed.left.fetch_sub(1, Ordering::SeqCst) == 1
-            && let Err(error) = kill_process(getpid(), Signal::KILL)
-        {
+        if armed.left.fetch_sub(1, Ordering::SeqCst) != 1 {
+            return;
+        }
+        // Nothing is left that could say it later.
+        let said = writeln!(std::io::stderr().lock(), "dies at {place}");
+        if let Err(error) = said.and_then(|()| Ok(kill_process(getpid(), Signal::KILL)?)) {
             tracing::error!(%error, place, "could not die");
         }
+    }
+
+    pub(super) fn is_armed_at(place: &str) -> bool {
+        armed().is_some_and(|armed| armed.place == place)
+    }
+
+    pub(super) fn buffer_bytes() -> Option<u64> {
+        std::env::var("TICKWHEEL_BUFFER_BYTES").ok()?.parse().ok()
     }
 }
 
@@ -53,4 +70,19 @@ pub fn pass(place: &str) {
     armed::pass(place);
     #[cfg(not(debug_assertions))]
     let _ = place;
+}
+
+/// Tells whether the process is to die at a place.
+#[cfg(debug_assertions)]
+pub fn is_armed_at(place: &str) -> bool {
+    armed::is_armed_at(place)
+}
+
+/// Returns the size of buffers that a test has asked for.
+#[must_use]
+pub fn buffer_bytes() -> Option<u64> {
+    #[cfg(debug_assertions)]
+    return armed::buffer_bytes();
+    #[cfg(not(debug_assertions))]
+    None
 }

@@ -325,7 +325,7 @@ fn a_task_that_waits_for_workers_is_looked_at_ever_more_seldom() {
 fn a_due_entry_decides_alone_and_only_the_first_of_a_tracked_task_brings_its_look() {
     let tracked = Arc::new(spec());
     let published = Arc::new(Spec {
-        target: crate::model::task::Target::Kafka {
+        target: Target::Kafka {
             topic: "t".to_owned(),
             partition: None,
         },

@@ -44,7 +44,7 @@ fn task(random: u64, delay_ms: u64) -> Value {
 }
 
 impl Site {
-    fn note(&self, task: &Value) -> String {
+    pub(super) fn note(&self, task: &Value) -> String {
         let id = task["id"].as_str().expect("a task has an id").to_owned();
         let registered = Registered {
             at: self.time.moment(),

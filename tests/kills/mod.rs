@@ -8,9 +8,15 @@
 mod checker;
 mod clients;
 mod history;
+mod rotation;
 mod workers;
 
-use std::{collections::HashMap, io::Write as _, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::Write as _,
+    path::Path,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
@@ -28,8 +34,14 @@ const KILLS: u64 = 20;
 /// Kills at each named place.
 const KILLS_AT_EACH: u64 = 3;
 
+/// Kills while a journal is begun; most of them come before it is written to.
+const KILLS_OF_JOURNALS: u64 = 5;
+
 /// Where a process is killed exactly; see `src/failpoint.rs`.
-const PLACES: [&str; 4] = ["committed", "publishing", "published", "swapped"];
+const PLACES: [&str; 5] = ["committed", "publishing", "published", "swapped", "merging"];
+
+/// What dying while a journal is begun is called.
+const ROTATION: &str = "rotation";
 
 /// A place that is not passed so often in this time is not waited for any longer.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(6);
@@ -48,6 +60,8 @@ enum Death {
     AtRandom { long: bool },
     /// When it passes a place for so many times.
     At(String),
+    /// While it begins a new journal.
+    AtRotation,
 }
 
 /// The deaths of a run.
@@ -93,6 +107,11 @@ async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSou
             let length = if *long { LONG + short } else { short };
             site.time.sleep(length).await;
         }
+        Death::AtRotation => {
+            server.ready().await;
+            life.ready = Some(site.time.moment());
+            rotation::kill_at_next(server.id(), server.store()).await;
+        }
         Death::At(_) => {
             let until = site.time.moment().after(PLACE_WAIT_MAX);
             while server.lives() && site.time.moment() < until {
@@ -106,26 +125,38 @@ async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSou
     life
 }
 
-/// Lets a server live and die so often, and leaves the last one running; tells how many died by themselves.
+/// How often a process died by itself at each place.
+type Died = BTreeMap<String, u64>;
+
+/// Lets a server live and die so often, and leaves the last one running; tells where they died by themselves.
 async fn lives(
     site: &Site,
     directory: &Path,
     port: u16,
     deaths: &[Death],
     chance: &TimeSource,
-) -> (Server, usize) {
-    let mut died = 0;
+) -> (Server, Died) {
+    let mut died = Died::new();
     for death in deaths {
         let place = match death {
             Death::At(place) => Some(place.clone()),
-            Death::AtRandom { .. } => None,
+            Death::AtRandom { .. } | Death::AtRotation => None,
         };
         let mut server = Server::spawn_to_die(directory, port, &[], place);
         let mut life = lived(site, &mut server, death, chance).await;
-        died += usize::from(!server.lives());
+        if !server.lives() && matches!(death, Death::At(_) | Death::AtRandom { .. }) {
+            let log = server.log();
+            let place = log.lines().find_map(|line| line.strip_prefix("dies at "));
+            *died
+                .entry(place.unwrap_or("nowhere").to_owned())
+                .or_default() += 1;
+        }
         server.kill();
         life.killed = Some(site.time.moment());
         life.killed_wall = Some(site.time.now());
+        if matches!(death, Death::AtRotation) && rotation::was_under_way(&server.store()) {
+            *died.entry(ROTATION.to_owned()).or_default() += 1;
+        }
         *site.history().lives.last_mut().expect("it was noted") = life;
     }
     let started = site.time.moment();
@@ -216,7 +247,7 @@ fn number(variable: &str) -> Option<u64> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_kills_at_random_lose_nothing_that_was_acknowledged() {
     let died = kills(|_| at_random(number("TICKWHEEL_TEST_KILLS").unwrap_or(KILLS))).await;
-    assert_eq!(died, 0, "it dies when it is killed only");
+    assert!(died.is_empty(), "it dies when it is killed only: {died:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -226,13 +257,27 @@ async fn kills_at_named_places_lose_nothing_that_was_acknowledged() {
     let died = kills(|chance| at_places(kills_max, chance)).await;
     // In a life that is short of work a place may not be passed so often.
     assert!(
-        died as u64 > kills_max / 2,
-        "{died} of {kills_max} died at their places"
+        died.values().sum::<u64>() > kills_max / 2
+            && PLACES.iter().all(|place| died.contains_key(*place))
+            && died.len() == PLACES.len(),
+        "of {kills_max} died at their places: {died:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kills_while_a_journal_is_begun_lose_nothing_that_was_acknowledged() {
+    // A journal is 64 MB: each takes some seconds.
+    let kills_max =
+        number("TICKWHEEL_TEST_KILLS").map_or(KILLS_OF_JOURNALS, |kills| kills.div_ceil(10));
+    let died = kills(|_| (0..kills_max).map(|_| Death::AtRotation).collect()).await;
+    assert!(
+        died.contains_key(ROTATION),
+        "of {kills_max} none died before the new journal was written to: {died:?}"
     );
 }
 
 /// Runs clients and workers while a server dies again and again, and checks every promise at the end.
-async fn kills(deaths: impl FnOnce(&TimeSource) -> Vec<Death>) -> usize {
+async fn kills(deaths: impl FnOnce(&TimeSource) -> Vec<Death>) -> Died {
     let _alone = ALONE.lock().await;
     let seed = number("TICKWHEEL_TEST_SEED").unwrap_or_else(|| TimeSource::real().random());
     say!("kill -9: TICKWHEEL_TEST_SEED={seed}");
@@ -246,6 +291,14 @@ async fn kills(deaths: impl FnOnce(&TimeSource) -> Vec<Death>) -> usize {
     }
     tokio::spawn(clients::batches(site.clone(), stop_clients.clone()));
     tokio::spawn(clients::changes(site.clone(), stop_clients.clone()));
+    if deaths
+        .iter()
+        .any(|death| matches!(death, Death::AtRotation))
+    {
+        for _ in 0..4 {
+            tokio::spawn(rotation::fill(site.clone(), stop_clients.clone()));
+        }
+    }
     for number in 0..4 {
         let name = format!("worker-{number}");
         tokio::spawn(workers::work(site.clone(), name, stop_workers.clone()));
@@ -258,6 +311,9 @@ async fn kills(deaths: impl FnOnce(&TimeSource) -> Vec<Death>) -> usize {
     let ends = ends(&site).await;
     stop_workers.cancel();
     report(&site);
+    if !died.is_empty() {
+        say!("kill -9: died by themselves: {died:?}");
+    }
     let broken = checker::broken(&site.history(), &ends);
     let some = broken
         .iter()

@@ -2,4 +2,6 @@
 
 mod clock;
 mod doctor;
+mod full_disk;
 mod refused;
+mod small_disk;

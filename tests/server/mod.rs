@@ -23,6 +23,7 @@ const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     child: Child,
     log: PathBuf,
+    data: PathBuf,
     /// Where in the log this life begins.
     log_from: usize,
     pub(crate) url: String,
@@ -65,19 +66,35 @@ impl Server {
         more: &[&str],
         place: Option<String>,
     ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        if let Some(place) = place {
+            command.env("TICKWHEEL_DIE_AT", place);
+            // Tables are written and merged all the time.
+            command.env("TICKWHEEL_BUFFER_BYTES", "16384");
+        }
+        Self::spawn_by(command, directory, &directory.join("data"), port, more)
+    }
+
+    /// Starts a server by a command that becomes the program, with its data elsewhere.
+    pub(crate) fn spawn_by(
+        mut command: Command,
+        directory: &Path,
+        data: &Path,
+        port: u16,
+        more: &[&str],
+    ) -> Self {
         let log = directory.join("log");
         let file = File::options().create(true).append(true).open(&log);
         let log_from = fs::metadata(&log).map_or(0, |found| found.len());
-        let child = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
+        let child = command
             .args([
                 "serve",
                 "--listen",
                 &format!("127.0.0.1:{port}"),
                 "--data-dir",
             ])
-            .arg(directory.join("data"))
+            .arg(data)
             .args(more)
-            .envs(place.map(|place| ("TICKWHEEL_DIE_AT", place)))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(file.expect("the log can be written"))
@@ -85,6 +102,7 @@ impl Server {
         Self {
             child: child.expect("the program can be run"),
             log,
+            data: data.to_owned(),
             log_from: usize::try_from(log_from).expect("a log fits into memory"),
             url: format!("http://127.0.0.1:{port}"),
         }
@@ -122,6 +140,11 @@ impl Server {
             .try_wait()
             .expect("the child can be asked")
             .is_none()
+    }
+
+    /// Where its database lies.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.data.join("store")
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -11,6 +11,7 @@ use std::{
     panic::{self, AssertUnwindSafe, catch_unwind},
     path::Path,
     sync::{Mutex, MutexGuard, Once, PoisonError},
+    time::Duration,
 };
 
 use fjall::{
@@ -23,7 +24,7 @@ use super::{
     journal::{self, Overlong},
     niceness,
 };
-use crate::{model::clock::ClockRow, store::Error};
+use crate::{failpoint, model::clock::ClockRow, store::Error};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -56,6 +57,9 @@ const SEALED_MAX: usize = 1;
 
 /// Runs in a keyspace's first level with which nothing more is written: at thirty fjall itself blocks.
 const RUNS_MAX: usize = 24;
+
+/// Between two looks at buffers that are being written out.
+const NAP: Duration = Duration::from_millis(2);
 
 /// Said of a repaired journal.
 const CUT: &str = "cut a half-written batch off the journal; it was never acknowledged";
@@ -106,9 +110,22 @@ impl Open {
     /// Puts everything that was recovered from the journal into tables. After a failed sync the system may show bytes
     /// that the disk has not, and a later sync of the same file says nothing about them.
     pub(super) fn settle_on_disk(&self) -> Result<(), Cause> {
-        [&self.due, &self.look, &self.row, &self.body]
-            .into_iter()
-            .try_for_each(|keyspace| keyspace.rotate_memtable_and_wait())
+        for keyspace in self.keyspaces() {
+            keyspace.rotate_memtable()?;
+        }
+        // fjall's own wait has no end once whoever writes the buffers out has died of a full disk.
+        while self
+            .keyspaces()
+            .any(|keyspace| keyspace.sealed_memtable_count() > 0)
+        {
+            self.is_sound()?;
+            std::thread::park_timeout(NAP);
+        }
+        Ok(())
+    }
+
+    fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
+        [&self.due, &self.look, &self.row, &self.body].into_iter()
     }
 
     pub(super) fn space(&self, space: Space) -> &Keyspace {
@@ -131,12 +148,9 @@ impl Open {
 
     /// Tells whether fjall could take a batch without blocking.
     pub(super) fn has_room(&self) -> bool {
-        [&self.due, &self.look, &self.row, &self.body]
-            .into_iter()
-            .all(|keyspace| {
-                keyspace.sealed_memtable_count() <= SEALED_MAX
-                    && keyspace.l0_table_count() <= RUNS_MAX
-            })
+        self.keyspaces().all(|keyspace| {
+            keyspace.sealed_memtable_count() <= SEALED_MAX && keyspace.l0_table_count() <= RUNS_MAX
+        })
     }
 
     /// Tells whether the database still takes writes; it takes none after any of them has failed.
@@ -231,18 +245,21 @@ fn quietly<T>(act: impl FnOnce() -> T) -> T {
 }
 
 fn keyspaces(path: &Path) -> Result<Open, Cause> {
-    let database = Database::builder(path)
+    let builder = Database::builder(path)
         .cache_size(CACHE_BYTES)
         .max_journaling_size(JOURNALS_BYTES)
-        .worker_threads(WORKERS)
-        .open()?;
+        .worker_threads(WORKERS);
+    #[cfg(debug_assertions)]
+    let builder = super::merging::watched(builder);
+    let database = builder.open()?;
+    let bounded = |bytes| failpoint::buffer_bytes().unwrap_or(bytes);
     let wheel = || {
         KeyspaceCreateOptions::default()
-            .max_memtable_size(WHEEL_BUFFER_BYTES)
+            .max_memtable_size(bounded(WHEEL_BUFFER_BYTES))
             .data_block_size_policy(BlockSizePolicy::all(WHEEL_BLOCK_BYTES))
             .filter_policy(FilterPolicy::disabled())
     };
-    let buffer = |bytes| move || KeyspaceCreateOptions::default().max_memtable_size(bytes);
+    let buffer = |bytes| move || KeyspaceCreateOptions::default().max_memtable_size(bounded(bytes));
     Ok(Open {
         due: database.keyspace("due", wheel)?,
         look: database.keyspace("look", wheel)?,
@@ -290,6 +307,19 @@ fn explained(path: &Path, failed: Failed) -> Error {
 /// Returns the fault that an error of fjall is to callers.
 pub(super) fn fault(operation: &'static str, cause: &Cause) -> Error {
     match cause {
+        Cause::Io(error) | Cause::Storage(fjall::LsmError::Io(error))
+            if matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+            ) =>
+        {
+            Error::Unavailable {
+                operation,
+                reason: format!(
+                    "the disk is full: free some space; it goes on by itself ({error})"
+                ),
+            }
+        }
         Cause::Io(_) | Cause::Storage(fjall::LsmError::Io(_)) | Cause::Poisoned | Cause::Locked => {
             Error::Unavailable {
                 operation,

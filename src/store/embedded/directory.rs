@@ -30,7 +30,13 @@ fn unsuitable(reason: String) -> Error {
 /// Says what to do about a file that cannot be used.
 pub(super) fn refused(path: &Path, error: &io::Error) -> Error {
     let shown = path.display();
-    unsuitable(match error.kind() {
+    let reason = match error.kind() {
+        // There may be room later: whoever starts waits for it.
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            return Error::Full {
+                reason: format!("there is no space left for {shown}: free some ({error})"),
+            };
+        }
         ErrorKind::NotADirectory | ErrorKind::AlreadyExists => format!(
             "{shown} is not a directory, or lies below something that is none: choose another data directory"
         ),
@@ -40,11 +46,9 @@ pub(super) fn refused(path: &Path, error: &io::Error) -> Error {
         ErrorKind::ReadOnlyFilesystem => {
             format!("{shown} is on a file system that is mounted read-only: mount it writable")
         }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            format!("there is no space left for {shown}: free some ({error})")
-        }
         _ => format!("{shown} cannot be used: {error}"),
-    })
+    };
+    unsuitable(reason)
 }
 
 impl Directory {
@@ -74,7 +78,13 @@ impl Directory {
         let named = lock
             .set_len(0)
             .and_then(|()| lock.write_all(name.as_bytes()));
-        named.map_err(|error| refused(&file, &error))?;
+        match named {
+            // A full disk has no room for the name; the lock holds without it.
+            Err(error) if error.kind() != ErrorKind::StorageFull => {
+                return Err(refused(&file, &error));
+            }
+            Ok(()) | Err(_) => {}
+        }
         Ok(Self {
             path: path.to_path_buf(),
             _lock: lock,

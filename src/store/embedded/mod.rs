@@ -35,6 +35,8 @@ mod directory;
 mod group;
 pub mod journal;
 pub mod key;
+#[cfg(debug_assertions)]
+mod merging;
 mod niceness;
 mod pen;
 mod read;
@@ -150,7 +152,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when the directory cannot be used: locked, of another format or shape, not writable;
-    /// [`Error::Corrupt`] when what lies there cannot be read. The reason says what to do.
+    /// [`Error::Corrupt`] when what lies there cannot be read; [`Error::Full`] when the disk has no room even to open it.
+    /// The reason says what to do.
     pub fn open(settings: Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
         let Settings {
             directory,

@@ -16,6 +16,9 @@ use crate::{
 /// Above the reserve by this part of it new work is taken again: else it would flicker.
 const ROOM_AGAIN: u64 = 10;
 
+/// With less the database is not opened anew: what is in its buffers would not fit.
+const REOPEN_BYTES_MIN: u64 = 4 * 1024 * 1024;
+
 /// See the module.
 pub(super) struct Shared {
     /// Where the database lies.
@@ -78,6 +81,18 @@ impl Shared {
         let full = self.full.read().unwrap_or_else(PoisonError::into_inner);
         full.clone()
             .map_or(Ok(()), |reason| Err(Error::Full { reason }))
+    }
+
+    /// Says so when there is no room to open the database anew.
+    pub(super) fn has_no_room_at_all(&self) -> Option<String> {
+        // Who cannot tell has to try.
+        let free = (self.free_bytes)(&self.path).ok()?;
+        (free < REOPEN_BYTES_MIN).then(|| {
+            format!(
+                "the disk is full at {}: free some space; it goes on by itself",
+                self.directory.shown()
+            )
+        })
     }
 
     /// Looks how much space there is.

@@ -144,7 +144,14 @@ impl Writer {
     }
 
     fn broken(&mut self, reason: String) {
-        tracing::error!(reason, "the store takes no writes: it is opened anew");
+        // It is tried again and again: once is enough to be told.
+        if self
+            .broken
+            .as_ref()
+            .is_none_or(|broken| broken.reason != reason)
+        {
+            tracing::error!(reason, "the store takes no writes: it is opened anew");
+        }
         let reopen_at = self.shared.time.moment().after(self.pause);
         self.broken = Some(Broken { reason, reopen_at });
     }
@@ -182,28 +189,33 @@ impl Writer {
 
     /// Closes the database and opens it again.
     fn reopen(&mut self) -> Result<(), Error> {
+        if let Some(full) = self.shared.has_no_room_at_all() {
+            // Readers keep what there is: opening it anew would take it away and gain nothing.
+            self.broken(full.clone());
+            return Err(unavailable(&full));
+        }
         let opened = self
             .closed()
             .and_then(|()| database::open(&self.shared.path))
-            .and_then(|open| {
-                let settled = open.settle_on_disk();
-                settled
-                    .map_err(|cause| database::fault("put on disk what was recovered", &cause))?;
-                Ok(open)
-            });
-        match opened {
-            Ok(open) => {
-                self.shared.replace(Some(Arc::new(open)));
+            .map(Arc::new);
+        let settled = opened.and_then(|open| {
+            // Read it may be before it is on disk: nobody acts on what he reads but by a write.
+            self.shared.replace(Some(Arc::clone(&open)));
+            let settled = open.settle_on_disk();
+            settled.map_err(|cause| database::fault("put on disk what was recovered", &cause))
+        });
+        self.pause = (self.pause * 2).min(REOPEN_PAUSES.1);
+        match settled {
+            Ok(()) => {
                 self.broken = None;
-                self.pause = (self.pause * 2).min(REOPEN_PAUSES.1);
                 metrics::counter!("tickwheel_store_reopens_total").increment(1);
                 tracing::info!("the store was opened anew");
                 Ok(())
             }
             Err(error) => {
-                self.pause = (self.pause * 2).min(REOPEN_PAUSES.1);
-                self.broken(error.to_string());
-                Err(unavailable(&error.to_string()))
+                let reason = error.to_string();
+                self.broken(reason.clone());
+                Err(unavailable(&reason))
             }
         }
     }
