@@ -22,8 +22,7 @@ use super::{
 /// How long `make test` looks for a failing seed.
 const SECONDS: u64 = 75;
 
-/// How many it runs at most: the same on every machine that is fast enough. Beyond lie seeds that are not explained yet
-/// (`tests/sim/FINDINGS.md`).
+/// How many it runs at most: the same on every machine that is fast enough. `make sim` runs more.
 const SEEDS_MAX: u64 = 2000;
 
 /// A bug must be found within so many seeds.
