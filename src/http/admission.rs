@@ -1,20 +1,24 @@
 //! How much the API takes on at once; what is more is refused at once, with the time to try again.
 //!
 //! Under overload a queue only makes everybody late: with these bounds those that are let in are answered about as fast as
-//! ever, and the memory of the process has a ceiling. How many tasks are taken on follows how fast they are done: fewer while
-//! registrations take longer than they should, more again when they do not (additive increase, multiplicative decrease, as
-//! in TCP). Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks that run from being
-//! settled.
+//! ever, and the memory of the process has a ceiling. How much is taken on follows how fast it is done: fewer requests while
+//! those for one task take longer than without a queue ([`Pace`]), fewer tasks while batches take longer than they should
+//! (additive increase, multiplicative decrease, as in TCP). A request that cannot be let in is refused without a look at its
+//! body: that costs the least. Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks
+//! that run from being settled.
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
-use super::error::{Code, Error};
+use super::{
+    error::{Code, Error},
+    pace::Pace,
+};
 use crate::{
     limits,
     time_source::{Moment, TimeSource},
@@ -32,6 +36,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Admission {
     time: TimeSource,
     registrations: Arc<Bound>,
+    pace: Arc<Mutex<Pace>>,
     tasks: Arc<Bound>,
     bodies: Arc<Bound>,
 }
@@ -41,26 +46,57 @@ pub(super) struct Admission {
 pub(super) struct Admitted {
     time: TimeSource,
     began: Moment,
-    #[allow(dead_code, reason = "held, not read")]
     request: Share,
+    pace: Arc<Mutex<Pace>>,
     tasks: Share,
 }
 
 impl Drop for Admitted {
     fn drop(&mut self) {
-        let took = self.time.moment().since(self.began);
+        let now = self.time.moment();
+        let took = now.since(self.began);
         self.tasks.bound.learn(self.tasks.amount, took);
+        // A batch takes longer than a task, queue or not.
+        if self.tasks.amount == 1 {
+            let requests = &self.request.bound;
+            let under_way = requests.used.load(Ordering::Relaxed);
+            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(max) = pace.note(now, took, under_way) {
+                requests.max.store(max, Ordering::Relaxed);
+            }
+        }
     }
 }
 
 impl Admission {
     pub(super) fn new(time: TimeSource) -> Self {
         Self {
+            pace: Arc::new(Mutex::new(Pace::new(time.moment()))),
             time,
             registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
             tasks: Bound::of(limits::REGISTERING_TASKS_MAX),
             bodies: Bound::of(limits::BODIES_BYTES_MAX),
         }
+    }
+
+    /// Fails while not one more registration is let in; asked before anything of it is looked at.
+    ///
+    /// # Errors
+    /// As of [`Self::registration`].
+    pub(super) fn is_open(&self) -> Result<(), Error> {
+        let Bound { used, max } = &*self.registrations;
+        if used.load(Ordering::Relaxed) < max.load(Ordering::Relaxed) {
+            Ok(())
+        } else {
+            Err(self.too_many())
+        }
+    }
+
+    fn too_many(&self) -> Error {
+        refused(&format!(
+            "{} registrations are under way at this node, as many as it gets done in time",
+            self.registrations.max.load(Ordering::Relaxed)
+        ))
     }
 
     /// Lets a registration of so many tasks in. What it returns is to be held until it is done.
@@ -77,12 +113,10 @@ impl Admission {
                 time: self.time.clone(),
                 began: self.time.moment(),
                 request,
+                pace: Arc::clone(&self.pace),
                 tasks,
             }),
-            [None, _] => Err(refused(&format!(
-                "{} registrations are under way at this node",
-                limits::REGISTRATIONS_IN_FLIGHT_MAX
-            ))),
+            [None, _] => Err(self.too_many()),
             [_, None] => Err(refused(&format!(
                 "{} tasks are being registered at this node, as many as it gets done in time",
                 self.tasks.used.load(Ordering::Relaxed)
@@ -229,6 +263,30 @@ mod tests {
                 .registration(limits::REGISTERING_TASKS_MAX)
                 .unwrap(),
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_on_which_requests_wait_lets_fewer_in_and_says_so_before_it_reads_them() {
+        let admission = admission();
+        let some = |count| {
+            let held = (0..count).map(|_| admission.registration(1).unwrap());
+            held.collect::<Vec<Admitted>>()
+        };
+        let slow = some(200);
+        admission.time.sleep(Duration::from_secs(5)).await;
+        drop(slow);
+        let least = limits::REGISTRATIONS_IN_FLIGHT_MIN;
+        let held = some(least);
+        let refused = admission.is_open().unwrap_err();
+        assert!(refused.retry_after.is_some(), "{refused:?}");
+        assert!(
+            refused.detail.contains("64 registrations"),
+            "{}",
+            refused.detail
+        );
+        assert!(admission.registration(1).is_err());
+        drop(held);
+        assert!(admission.is_open().is_ok());
     }
 
     #[tokio::test(start_paused = true)]

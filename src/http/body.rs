@@ -69,6 +69,23 @@ pub(super) async fn read_nothing(
     json::read(&text).map(|Nothing {}| ())
 }
 
+/// Reads a body and keeps nothing of it, for an answer that does not depend on it: who is still sending when the connection
+/// is closed may never see the answer.
+pub(super) async fn discard(api: &Api, request: Request, bytes_max: usize) {
+    let mut left = bytes_max;
+    let mut stream = request.into_body().into_data_stream();
+    let reading = async {
+        while let Some(Ok(chunk)) = stream.next().await
+            && chunk.len() <= left
+        {
+            left -= chunk.len();
+        }
+    };
+    // Whoever is slower than that is cut off.
+    let time = &api.options.time;
+    time.within(HTTP_BODY_WAIT_MAX, reading).await;
+}
+
 fn check_media_type(headers: &HeaderMap) -> Result<(), Error> {
     let refuse = |found: &str| {
         let hint = "send `content-type: application/json`";

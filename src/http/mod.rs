@@ -17,6 +17,7 @@ pub mod health;
 mod list;
 mod metrics;
 mod observe;
+mod pace;
 mod page;
 mod poll;
 mod serve;

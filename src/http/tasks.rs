@@ -63,6 +63,10 @@ pub(super) fn routes() -> Router<Api> {
             ("etag" = String, description = "For If-Match"))),
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
+    if let Err(refused) = api.admission.is_open() {
+        body::discard(&api, request, REQUEST_BYTES_MAX).await;
+        return Err(refused);
+    }
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
@@ -104,6 +108,10 @@ pub(super) async fn batch_create(
         tasks: json::Items<'a>,
     }
 
+    if let Err(refused) = api.admission.is_open() {
+        body::discard(&api, request, BATCH_REQUEST_BYTES_MAX).await;
+        return Err(refused);
+    }
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;

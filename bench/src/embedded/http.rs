@@ -18,6 +18,14 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// First size of the buffers; they grow to the largest answer.
 const BUFFER_BYTES: usize = 16 * 1024;
 
+/// An answer, whatever it says.
+#[derive(Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) status: u16,
+    pub(super) has_retry_after: bool,
+    pub(super) body: &'a [u8],
+}
+
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -47,6 +55,21 @@ impl Connection {
 
     /// Posts JSON; returns the body of the answer, which must be a success.
     pub(super) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
+        self.write_post(path, body);
+        self.exchange()
+            .await
+            .with_context(|| format!("POST {path}"))
+    }
+
+    /// Posts JSON that may be refused.
+    pub(super) async fn offer(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Answer<'_>> {
+        self.write_post(path, body);
+        self.answered()
+            .await
+            .with_context(|| format!("POST {path}"))
+    }
+
+    fn write_post(&mut self, path: &str, body: &[u8]) {
         self.request.clear();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -54,19 +77,30 @@ impl Connection {
         );
         self.request.extend_from_slice(head.as_bytes());
         self.request.extend_from_slice(body);
-        self.exchange()
-            .await
-            .with_context(|| format!("POST {path}"))
     }
 
     async fn exchange(&mut self) -> anyhow::Result<&[u8]> {
+        let Answer { status, body, .. } = self.answered().await?;
+        if !(200..300).contains(&status) {
+            bail!("status {status}: {}", String::from_utf8_lossy(body));
+        }
+        Ok(body)
+    }
+
+    async fn answered(&mut self) -> anyhow::Result<Answer<'_>> {
         self.stream.write_all(&self.request).await?;
         self.answer.clear();
-        let (status, body_at, length) = loop {
+        let (status, has_retry_after, body_at, length) = loop {
             self.read_some().await?;
             if let Some(end) = memmem::find(&self.answer, b"\r\n\r\n") {
                 let head = self.answer.get(..end).unwrap_or_default();
-                break (status(head)?, end + 4, content_length(head)?);
+                let has_retry_after = memmem::find(head, b"\r\nretry-after: ").is_some();
+                break (
+                    status(head)?,
+                    has_retry_after,
+                    end + 4,
+                    content_length(head)?,
+                );
             }
             ensure!(self.answer.len() < HEAD_BYTES_MAX, "an endless head");
         };
@@ -75,11 +109,11 @@ impl Connection {
         while self.answer.len() < body_at + length {
             self.read_some().await?;
         }
-        let body = self.answer.get(body_at..).unwrap_or_default();
-        if !(200..300).contains(&status) {
-            bail!("status {status}: {}", String::from_utf8_lossy(body));
-        }
-        Ok(body)
+        Ok(Answer {
+            status,
+            has_retry_after,
+            body: self.answer.get(body_at..).unwrap_or_default(),
+        })
     }
 
     async fn read_some(&mut self) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ mod crew;
 mod http;
 mod load;
 mod meter;
+mod overload;
 mod scenarios;
 mod service;
 mod wire;
@@ -39,6 +40,8 @@ pub(crate) enum Scenario {
     Steady,
     /// What a service costs that has nothing to do.
     Idle,
+    /// Ten times the registrations that it sustains.
+    Overload,
 }
 
 /// What to run.
@@ -189,6 +192,7 @@ async fn all(
             }
             Scenario::Steady => Box::pin(scenarios::steady(setup, report)).await?,
             Scenario::Idle => Box::pin(scenarios::idle(setup, report)).await?,
+            Scenario::Overload => Box::pin(overload::overload(setup, report)).await?,
         }
     }
     for case in [

@@ -1,0 +1,167 @@
+//! How many registrations may be under way at once, learned from how long they take.
+//!
+//! A queue that stands makes everybody late and nobody faster. So: while registrations take little longer than they did when
+//! there was no queue, the bound is wide, and a burst passes; once they take longer over a whole window, it is brought down
+//! to what would be done in time (by Little's law: the number under way is in proportion to the time), and then opens again
+//! step by step. The time without a queue is the least of the last minutes, so a slow disk is not taken for a queue.
+
+use std::time::Duration;
+
+use crate::{limits, time_source::Moment};
+
+/// Over which registrations are averaged: longer than a sync of a slow disk, shorter than what a person notices.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// The least time is that of one to two of these.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// What is no queue: the scheduling of a busy machine, a merge of the store.
+const SLACK: Duration = Duration::from_millis(10);
+
+/// Above it they are late whatever the time without a queue was.
+const TARGET_MAX: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Pace {
+    max: usize,
+    began: Moment,
+    sum: Duration,
+    count: u32,
+    /// The most that were under way in this window.
+    peak: usize,
+    /// The least mean of a window, in this span and in the one before.
+    least: [Option<Duration>; 2],
+    remembers_since: Moment,
+}
+
+impl Pace {
+    pub(super) const fn new(now: Moment) -> Self {
+        Self {
+            max: limits::REGISTRATIONS_IN_FLIGHT_MAX,
+            began: now,
+            sum: Duration::ZERO,
+            count: 0,
+            peak: 0,
+            least: [None; 2],
+            remembers_since: now,
+        }
+    }
+
+    /// Takes note of one that is done, with how many were under way; returns the new bound at the end of a window.
+    pub(super) fn note(&mut self, now: Moment, took: Duration, under_way: usize) -> Option<usize> {
+        self.sum += took;
+        self.count += 1;
+        self.peak = self.peak.max(under_way);
+        if now.since(self.began) < WINDOW {
+            return None;
+        }
+        let mean = self.sum / self.count;
+        self.remember(now, mean);
+        let windows = now.since(self.began).as_millis() / WINDOW.as_millis();
+        let windows = usize::try_from(windows).unwrap_or(usize::MAX);
+        self.max = self.next(mean, windows).clamp(
+            limits::REGISTRATIONS_IN_FLIGHT_MIN,
+            limits::REGISTRATIONS_IN_FLIGHT_MAX,
+        );
+        (self.began, self.sum, self.count, self.peak) = (now, Duration::ZERO, 0, 0);
+        Some(self.max)
+    }
+
+    /// Returns the bound after so many windows; an idle service lets many pass without noticing.
+    fn next(&self, mean: Duration, windows: usize) -> usize {
+        let target = self.target();
+        // With so few under way there is no queue that could be brought down.
+        if mean <= target || self.peak < limits::REGISTRATIONS_IN_FLIGHT_MIN {
+            let step = (self.max / 16).max(8);
+            return self.max.saturating_add(step.saturating_mul(windows));
+        }
+        let in_time = target.as_secs_f64() / mean.as_secs_f64();
+        (self.peak.min(self.max) as f64 * in_time) as usize
+    }
+
+    /// How long a registration may take on average.
+    fn target(&self) -> Duration {
+        let least = self.least.iter().flatten().min().copied();
+        (least.unwrap_or_default() * 2 + SLACK).min(TARGET_MAX)
+    }
+
+    fn remember(&mut self, now: Moment, mean: Duration) {
+        if now.since(self.remembers_since) > MEMORY {
+            let [this, _] = self.least;
+            self.least = [None, this];
+            self.remembers_since = now;
+        }
+        let [this, _] = &mut self.least;
+        *this = Some(this.map_or(mean, |least| least.min(mean)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{model::time::Millis, time_source::TimeSource};
+
+    const MOST: usize = limits::REGISTRATIONS_IN_FLIGHT_MAX;
+    const LEAST: usize = limits::REGISTRATIONS_IN_FLIGHT_MIN;
+
+    /// A service that does so many a second and is offered as many as it lets in, for so long.
+    async fn overloaded(
+        pace: &mut Pace,
+        time: &TimeSource,
+        rate: usize,
+        span: Duration,
+    ) -> Duration {
+        let (mut bound, mut took) = (pace.max, Duration::ZERO);
+        let until = time.moment().after(span);
+        while time.moment() < until {
+            took =
+                Duration::from_secs_f64(bound as f64 / rate as f64).max(Duration::from_millis(5));
+            time.sleep(WINDOW / 10).await;
+            for _ in 0..rate / 100 {
+                bound = pace.note(time.moment(), took, bound).unwrap_or(bound);
+            }
+        }
+        took
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_is_brought_down_within_two_windows_and_stays_down() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let mut pace = Pace::new(time.moment());
+        for _ in 0..100 {
+            time.sleep(WINDOW / 10).await;
+            pace.note(time.moment(), Duration::from_millis(5), 10);
+        }
+        assert_eq!(pace.max, MOST, "at rest everything passes");
+        let took = overloaded(&mut pace, &time, 10_000, WINDOW * 3).await;
+        assert!(took <= Duration::from_millis(25), "{took:?}");
+        for _ in 0..60 {
+            let took = overloaded(&mut pace, &time, 10_000, Duration::from_secs(5)).await;
+            assert!(took <= Duration::from_millis(60), "{took:?}");
+        }
+        // It is used as far as it goes.
+        assert!(pace.max >= 50, "{}", pace.max);
+        for _ in 0..1000 {
+            time.sleep(WINDOW / 10).await;
+            pace.note(time.moment(), Duration::from_millis(5), 10);
+        }
+        assert_eq!(pace.max, MOST, "and it is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_disk_is_no_queue_and_a_service_that_does_not_get_on_takes_the_least() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let mut pace = Pace::new(time.moment());
+        for _ in 0..10_000 {
+            time.sleep(WINDOW / 10).await;
+            pace.note(time.moment(), Duration::from_millis(400), 1000);
+        }
+        assert_eq!(pace.max, MOST);
+        for _ in 0..10_000 {
+            time.sleep(WINDOW / 10).await;
+            pace.note(time.moment(), Duration::from_secs(5), 1000);
+        }
+        assert_eq!(pace.max, LEAST);
+    }
+}
