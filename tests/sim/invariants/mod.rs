@@ -234,18 +234,26 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
         .filter(unfinished)
         .map(|row| row.id)
         .collect();
-    open.extend(contents.live().map(|entry| entry.key.id).filter(|id| {
+    let registered = || {
+        let stories = history.stories.values();
+        stories.filter_map(|story| story.registered.as_ref())
+    };
+    // What a writer that died, by a slow clock, has written behind the hands, and nobody was told of: the sweep takes it.
+    let known: BTreeSet<TaskId> = registered().map(|task| task.id).collect();
+    let left: BTreeSet<Key> = contents
+        .behind_erased()
+        .map(|(_, key)| key)
+        .filter(|key| !known.contains(&key.id))
+        .collect();
+    let live = contents.live().filter(|entry| !left.contains(&entry.key));
+    open.extend(live.map(|entry| entry.key.id).filter(|id| {
         // Its last look may come later; that is waited for elsewhere.
         contents
             .rows
             .get(id)
             .is_none_or(|row| !row.state.is_terminal())
     }));
-    let registered = history
-        .stories
-        .values()
-        .filter_map(|story| story.registered.as_ref());
-    let lost = registered.filter(|task| {
+    let lost = registered().filter(|task| {
         let tracked = task.tracked;
         tracked && !contents.rows.contains_key(&task.id)
     });
