@@ -2,7 +2,7 @@
 //!
 //! A queue that stands makes everybody late and nobody faster. So: while registrations take little longer than they did when
 //! there was no queue, the bound is wide, and a burst passes; once they take longer over a whole window, it is brought down
-//! to what would be done in time (by Little's law: the number under way is in proportion to the time), and then opens again
+//! to where there would be none (by Little's law: the number under way is in proportion to the time), and then opens again
 //! step by step. The time without a queue is the least of the last minutes, so a slow disk is not taken for a queue.
 
 use std::time::Duration;
@@ -76,14 +76,19 @@ impl Pace {
             let step = (self.max / 16).max(8);
             return self.max.saturating_add(step.saturating_mul(windows));
         }
-        let in_time = target.as_secs_f64() / mean.as_secs_f64();
+        // To no queue at all: else the least time would be forgotten while it goes on, and the target creep up.
+        let in_time = self.least().as_secs_f64() / mean.as_secs_f64();
         (self.peak.min(self.max) as f64 * in_time) as usize
     }
 
     /// How long a registration may take on average.
     fn target(&self) -> Duration {
+        (self.least() * 2 + SLACK).min(TARGET_MAX)
+    }
+
+    fn least(&self) -> Duration {
         let least = self.least.iter().flatten().min().copied();
-        (least.unwrap_or_default() * 2 + SLACK).min(TARGET_MAX)
+        least.unwrap_or_default()
     }
 
     fn remember(&mut self, now: Moment, mean: Duration) {
