@@ -72,8 +72,9 @@ pub const FILES_RESERVED: u64 = 1024;
 /// Registrations under way at a node: at 40,000 a second the last waits a tenth of a second.
 pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;
 
-/// Registrations that may be under way at a node however slow it is: fewer would not fill a group of the store.
-pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 64;
+/// Registrations that may be under way at a node however slow it is: fewer would not fill groups of the store, and a client
+/// with so many connections is not refused.
+pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 256;
 
 /// Tasks that are being registered at a node at most: at 150,000 a second the last waits a third of a second.
 pub const REGISTERING_TASKS_MAX: usize = 50_000;
