@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench overload demo
+.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench bench-full overload demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -45,10 +45,27 @@ fault: ## three nodes on three servers of each kind, every fault alone, then tog
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check bans licenses sources
 
+BENCHED := target/release/tickwheel-bench
+
 bench: ## the load scenarios, on a fresh Cassandra and Kafka; BENCH="--scenario fire" chooses
 	$(STACK) fetch
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
-	$(STACK) run --measure -- target/release/tickwheel-bench run --json target/bench.jsonl $(BENCH)
+	mkdir -p target/bench
+	$(BENCHED) embedded --tasks 20000 --pending 200000 --seconds 5 --missed 20000 --data-dir target/bench \
+		--json target/bench/embedded.jsonl --charts target/bench/charts
+	$(STACK) run --measure -- $(BENCHED) run --json target/bench.jsonl $(BENCH)
+
+bench-full: ## every load scenario at full size, hours on a quiet machine; figures and charts in target/bench
+	$(STACK) fetch
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	mkdir -p target/bench
+	$(BENCHED) embedded --scenario register,burst,mixed,cancel_heavy,recover,catch_up,idle --tasks 1000000 --missed 1000000 \
+		--rounds 3 --seconds 60 --data-dir target/bench --json target/bench/embedded.jsonl --charts target/bench/charts
+	$(BENCHED) embedded --scenario steady --rate 1000,5000,10000 --pending 1000000,10000000 --seconds 60 \
+		--data-dir target/bench --json target/bench/steady.jsonl --charts target/bench/charts
+	$(BENCHED) embedded --scenario soak --minutes 60 --data-dir target/bench --json target/bench/soak.jsonl \
+		--charts target/bench/charts
+	$(STACK) run --measure -- $(BENCHED) run --tasks 150000 --rounds 3 --seconds 60 --json target/bench/cluster.jsonl $(BENCH)
 
 overload: ## ten times the registrations that the embedded service sustains, for a minute; on a quiet machine
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins

@@ -2,6 +2,7 @@
 //!
 //! `tickwheel-bench list` says what there is; `README.md` beside this says how to read the figures.
 
+mod chart;
 mod embedded;
 mod generator;
 mod observer;
@@ -9,6 +10,7 @@ mod raw;
 mod report;
 mod scenarios;
 mod servers;
+mod simulate;
 mod tasks;
 
 use std::{
@@ -43,6 +45,8 @@ enum Command {
     Run(Run),
     /// Run scenarios on the embedded store and queue: the real program, over HTTP, and nothing else.
     Embedded(embedded::Options),
+    /// Say what a cluster of scanners would reach when neither store nor broker is the limit: a model.
+    SimulateCluster(simulate::Options),
     /// Say which scenarios there are.
     List,
 }
@@ -87,6 +91,7 @@ fn main() -> ExitCode {
         Command::List => list(),
         Command::Run(run) => start(run),
         Command::Embedded(options) => embedded::run(options),
+        Command::SimulateCluster(options) => simulate::run(&options),
     };
     match done {
         Ok(code) => code,

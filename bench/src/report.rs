@@ -9,6 +9,8 @@ use std::{
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::chart::Chart;
+
 /// What became of the tasks of a measurement. Anything lost or early fails the run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Check {
@@ -77,7 +79,15 @@ pub(crate) enum Line {
         #[serde(flatten)]
         costs: Costs,
     },
-    /// A setting that was found by trying, or a figure that has no table.
+    /// One figure.
+    Figure {
+        case: String,
+        value: f64,
+        unit: &'static str,
+    },
+    /// What is drawn, point by point.
+    Chart(Chart),
+    /// A setting that was found by trying, or something that is no figure.
     Note { text: String },
 }
 
@@ -99,6 +109,14 @@ impl Report {
 
     pub(crate) fn note(&mut self, text: String) {
         self.add(Line::Note { text });
+    }
+
+    pub(crate) fn figure(&mut self, case: String, value: f64, unit: &'static str) {
+        self.add(Line::Figure { case, value, unit });
+    }
+
+    pub(crate) fn chart(&mut self, chart: Chart) {
+        self.add(Line::Chart(chart));
     }
 
     pub(crate) fn costs(&mut self, case: String, costs: Costs) {
@@ -185,9 +203,12 @@ impl Report {
             Line::Rate { check, .. } | Line::Times { check, .. } => {
                 check.lost == 0 && check.early == 0
             }
-            Line::Rates { .. } | Line::Ratio { .. } | Line::Costs { .. } | Line::Note { .. } => {
-                true
-            }
+            Line::Rates { .. }
+            | Line::Ratio { .. }
+            | Line::Costs { .. }
+            | Line::Figure { .. }
+            | Line::Chart(_)
+            | Line::Note { .. } => true,
         })
     }
 
@@ -213,6 +234,7 @@ impl Report {
         }
         self.print_ratios(&mut out)?;
         self.print_times(&mut out)?;
+        self.print_figures(&mut out)?;
         self.print_costs(&mut out)?;
         self.print_checks(&mut out)
     }
@@ -275,6 +297,20 @@ impl Report {
         Ok(())
     }
 
+    fn print_figures(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
+        let mut head = Some("\nfigures");
+        for line in &self.lines {
+            let Line::Figure { case, value, unit } = line else {
+                continue;
+            };
+            if let Some(head) = head.take() {
+                writeln!(out, "{head}")?;
+            }
+            writeln!(out, "{case:<60} {value:>12.2} {unit}")?;
+        }
+        Ok(())
+    }
+
     fn print_costs(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let mut head = Some("\ncosts: CPU, memory in MiB, load");
         for line in &self.lines {
@@ -325,6 +361,15 @@ impl Report {
         Ok(())
     }
 
+    /// Draws every chart into a folder.
+    pub(crate) fn write_charts(&self, folder: &Path) -> anyhow::Result<()> {
+        std::fs::create_dir_all(folder)?;
+        self.lines.iter().try_for_each(|line| match line {
+            Line::Chart(chart) => chart.write(folder),
+            _ => Ok(()),
+        })
+    }
+
     /// Writes every line as JSON.
     pub(crate) fn write_json(&self, path: &Path) -> anyhow::Result<()> {
         let mut file = BufWriter::new(File::create(path)?);
@@ -354,7 +399,8 @@ fn text(line: &Line) -> Option<String> {
         } => Some(format!("{case}: p50 {p50:.1} p99 {p99:.1} ms {check:?}")),
         Line::Note { text } => Some(text.clone()),
         Line::Costs { case, costs } => Some(format!("{case}: {costs:?}")),
-        Line::Rates { .. } | Line::Ratio { .. } => None,
+        Line::Figure { case, value, unit } => Some(format!("{case}: {value:.2} {unit}")),
+        Line::Rates { .. } | Line::Ratio { .. } | Line::Chart(_) => None,
     }
 }
 

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use tickwheel::model::{ids::TaskId, time::Millis};
 use uuid::Uuid;
 
+use super::timeline::Timeline;
 use crate::{generator, report::Check};
 
 /// A task that was acknowledged.
@@ -29,6 +30,11 @@ pub(super) struct Verdict {
     pub(super) check: Check,
     /// Of every task, in microseconds.
     pub(super) lateness: Histogram<u64>,
+    /// Lateness by the second in which a task was due, and by the one in which it came.
+    pub(super) by_due: Timeline,
+    pub(super) by_arrival: Timeline,
+    /// When the last task came for the first time, in microseconds of the wall clock.
+    pub(super) last_us: i64,
 }
 
 /// Compares. Only tasks that are due from `counted` on are in the histogram; all are checked.
@@ -45,6 +51,8 @@ pub(super) fn verdict(
         ..Check::default()
     };
     let mut strangers = 0;
+    let (mut by_due, mut by_arrival) = (Timeline::default(), Timeline::default());
+    let mut last_us = 0;
     let mut arrivals = arrivals.into_iter().peekable();
     for task in registered {
         while arrivals.next_if(|arrival| arrival.id < task.id).is_some() {
@@ -55,6 +63,11 @@ pub(super) fn verdict(
             times += 1;
             let late_us = arrival.seen_us - task.due.0 * 1000;
             check.early += u64::from(late_us < 0);
+            if times == 1 {
+                by_due.note(task.due, late_us);
+                by_arrival.note(Millis(arrival.seen_us.div_euclid(1000)), late_us);
+                last_us = arrival.seen_us.max(last_us);
+            }
             if times == 1 && task.due >= counted {
                 lateness.saturating_record(u64::try_from(late_us).unwrap_or(0));
             }
@@ -65,7 +78,13 @@ pub(super) fn verdict(
     strangers += arrivals.count() as u64;
     // A pending task that came out long before its time, or worse.
     check.early += strangers;
-    Ok(Verdict { check, lateness })
+    Ok(Verdict {
+        check,
+        lateness,
+        by_due,
+        by_arrival,
+        last_us,
+    })
 }
 
 /// Makes sure that an acknowledged id carries the start that was asked for: nobody else's answer, nothing moved.

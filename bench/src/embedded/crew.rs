@@ -1,6 +1,7 @@
 //! The workers: some poll, some settle, as those of the SDK do: nobody who could take tasks waits for a settle.
 
 use std::{
+    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -8,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::Context as _;
 use tickwheel::time_source::{Moment, TimeSource};
 use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
@@ -26,6 +28,8 @@ const TASKS_MAX: usize = 1000;
 const BATCHES_MAX: usize = 4;
 /// How long a poll waits; also how long after the last task one looks for duplicates.
 const POLL_WAIT: &str = "1s";
+/// Before a broken connection is opened again.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the workers saw.
 #[derive(Debug, Default)]
@@ -36,15 +40,62 @@ pub(super) struct Seen {
     pub(super) settled: u64,
     pub(super) polls: u64,
     pub(super) settles: u64,
+    /// Tasks that came in an attempt that was not their first.
+    pub(super) again: Vec<u128>,
+    /// Reports that were not taken, of a crew that goes on.
+    pub(super) refused: u64,
+}
+
+/// What a crew is to do.
+#[derive(Debug, Clone)]
+pub(super) struct Shift {
+    pub(super) callback: &'static str,
+    /// It may go home when so many tasks are done and there is nothing more; whoever learns better may change it.
+    pub(super) expected: Arc<AtomicU64>,
+    pub(super) give_up: Duration,
+    /// Goes on when connections break, on new ones, as workers do whose service is restarted.
+    pub(super) goes_on: bool,
+    /// How many have been taken so far.
+    pub(super) taken: Arc<AtomicU64>,
+}
+
+impl Shift {
+    pub(super) fn new(expected: u64, give_up: Duration) -> Self {
+        Self {
+            callback: wire::CALLBACK,
+            expected: Arc::new(AtomicU64::new(expected)),
+            give_up,
+            goes_on: false,
+            taken: Arc::default(),
+        }
+    }
 }
 
 /// What the workers share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
-    taken: AtomicU64,
+    shift: Shift,
+    address: SocketAddr,
+    time: TimeSource,
+    until: Moment,
     settled: AtomicU64,
     settles: AtomicU64,
+    refused: AtomicU64,
     last_settled_us: AtomicI64,
+}
+
+impl Shared {
+    /// Tells whether everything is done that was expected.
+    ///
+    /// Of a crew that goes on only what was settled counts: a task may have been handed out twice, it is settled once.
+    fn is_done(&self) -> bool {
+        let done = if self.shift.goes_on {
+            self.settled.load(Ordering::Relaxed)
+        } else {
+            self.shift.taken.load(Ordering::Relaxed)
+        };
+        done >= self.shift.expected.load(Ordering::Relaxed)
+    }
 }
 
 /// Polls and settles until `expected` tasks were taken and there is nothing more, or until `give_up`.
@@ -53,89 +104,146 @@ pub(super) async fn work(
     expected: u64,
     give_up: Duration,
 ) -> anyhow::Result<Seen> {
-    let shared = Arc::new(Shared::default());
-    let until = service.time.moment().after(give_up);
+    let shift = Shift::new(expected, give_up);
+    work_shift(service.address, service.time.clone(), shift).await
+}
+
+/// Polls and settles as a shift says.
+pub(super) async fn work_shift(
+    address: SocketAddr,
+    time: TimeSource,
+    shift: Shift,
+) -> anyhow::Result<Seen> {
+    let shared = Arc::new(Shared {
+        until: time.moment().after(shift.give_up),
+        shift,
+        address,
+        time,
+        settled: AtomicU64::new(0),
+        settles: AtomicU64::new(0),
+        refused: AtomicU64::new(0),
+        last_settled_us: AtomicI64::new(0),
+    });
     let (mut pollers, mut settlers) = (JoinSet::new(), JoinSet::new());
     let mut queues = Vec::new();
     for number in 0..SETTLERS {
         let (sender, receiver) = channel(BATCHES_MAX);
-        let connection = service.connect().await?;
-        let (shared, time) = (Arc::clone(&shared), service.time.clone());
-        settlers.spawn(settle(number, connection, receiver, shared, time));
+        settlers.spawn(settle(number, receiver, Line::new(&shared)));
         queues.push(sender);
     }
     for (number, queue) in queues.into_iter().cycle().take(POLLERS).enumerate() {
-        let poller = Poller {
-            number,
-            connection: service.connect().await?,
-            queue,
-            shared: Arc::clone(&shared),
-            time: service.time.clone(),
-        };
-        pollers.spawn(poller.run(expected, until));
+        pollers.spawn(poll(number, queue, Line::new(&shared)));
     }
     let mut seen = Seen::default();
     while let Some(ended) = pollers.join_next().await {
-        let (arrivals, polls) = ended??;
-        seen.arrivals.extend(arrivals);
-        seen.polls += polls;
+        let polled = ended??;
+        seen.arrivals.extend(polled.arrivals);
+        seen.again.extend(polled.again);
+        seen.polls += polled.polls;
     }
     while let Some(ended) = settlers.join_next().await {
         ended??;
     }
     seen.settled = shared.settled.load(Ordering::Relaxed);
     seen.settles = shared.settles.load(Ordering::Relaxed);
+    seen.refused = shared.refused.load(Ordering::Relaxed);
     seen.last_settled_us = shared.last_settled_us.load(Ordering::Relaxed);
     Ok(seen)
 }
 
-struct Poller {
-    number: usize,
-    connection: Connection,
-    queue: Sender<Vec<wire::Attempt>>,
+/// A connection that is opened when it is needed, and opened again, if the shift goes on, when it breaks.
+struct Line {
+    connection: Option<Connection>,
     shared: Arc<Shared>,
-    time: TimeSource,
 }
 
-impl Poller {
-    async fn run(mut self, expected: u64, until: Moment) -> anyhow::Result<(Vec<Arrival>, u64)> {
-        let (mut arrivals, mut polls) = (Vec::new(), 0);
-        let body = wire::poll(self.number, TASKS_MAX, POLL_WAIT);
+impl Line {
+    fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            connection: None,
+            shared: Arc::clone(shared),
+        }
+    }
+
+    /// Posts until there is an answer; none when the time is up. Returns when it had arrived, and what it says.
+    async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Option<(i64, Vec<u8>)>> {
         loop {
-            let answer = self.connection.post("/v1/worker/poll", body.as_bytes());
-            let answer = answer.await?;
-            // Before anything is read of it: lateness ends here.
-            let seen_us = self.time.stamp();
-            polls += 1;
-            let attempts: Vec<wire::Attempt> =
-                wire::attempts(answer).collect::<anyhow::Result<_>>()?;
-            if attempts.is_empty() {
-                let all = self.shared.taken.load(Ordering::Relaxed) >= expected;
-                if all || self.time.moment() >= until {
-                    return Ok((arrivals, polls));
+            match self.try_post(path, body).await {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(error) if !self.shared.shift.goes_on => return Err(error),
+                Err(_) if self.shared.time.moment() >= self.shared.until => return Ok(None),
+                Err(_) => {
+                    self.connection = None;
+                    self.shared.time.sleep(RECONNECT_PAUSE).await;
                 }
-                continue;
             }
-            let count = attempts.len() as u64;
-            self.shared.taken.fetch_add(count, Ordering::Relaxed);
-            arrivals.extend(attempts.iter().map(|attempt| Arrival {
+        }
+    }
+
+    async fn try_post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<(i64, Vec<u8>)> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Connection::open(self.shared.address).await?,
+        };
+        let answer = connection.post(path, body).await?;
+        // Before anything is done with it: lateness ends here.
+        let seen_us = self.shared.time.stamp();
+        let answer = answer.to_vec();
+        self.connection = Some(connection);
+        Ok((seen_us, answer))
+    }
+}
+
+/// What a poller saw.
+#[derive(Debug, Default)]
+struct Polled {
+    arrivals: Vec<Arrival>,
+    again: Vec<u128>,
+    polls: u64,
+}
+
+async fn poll(
+    number: usize,
+    queue: Sender<Vec<wire::Attempt>>,
+    mut line: Line,
+) -> anyhow::Result<Polled> {
+    let (shared, mut polled) = (Arc::clone(&line.shared), Polled::default());
+    let body = wire::poll_for(shared.shift.callback, number, TASKS_MAX, POLL_WAIT);
+    loop {
+        let answer = line.post("/v1/worker/poll", body.as_bytes()).await?;
+        let Some((seen_us, answer)) = answer else {
+            return Ok(polled);
+        };
+        polled.polls += 1;
+        let attempts: Vec<wire::Attempt> =
+            wire::attempts(&answer).collect::<anyhow::Result<_>>()?;
+        if attempts.is_empty() {
+            if shared.is_done() || shared.time.moment() >= shared.until {
+                return Ok(polled);
+            }
+            continue;
+        }
+        let count = attempts.len() as u64;
+        shared.shift.taken.fetch_add(count, Ordering::Relaxed);
+        let again = attempts.iter().filter(|attempt| attempt.number > 1);
+        polled.again.extend(again.map(|attempt| attempt.id));
+        polled
+            .arrivals
+            .extend(attempts.iter().map(|attempt| Arrival {
                 id: attempt.id,
                 seen_us,
             }));
-            self.queue.send(attempts).await?;
-        }
+        queue.send(attempts).await?;
     }
 }
 
 /// Settles what has gathered, in one call.
 async fn settle(
     number: usize,
-    mut connection: Connection,
     mut queue: Receiver<Vec<wire::Attempt>>,
-    shared: Arc<Shared>,
-    time: TimeSource,
+    mut line: Line,
 ) -> anyhow::Result<()> {
-    let mut body = String::new();
+    let (shared, mut body) = (Arc::clone(&line.shared), String::new());
     while let Some(mut attempts) = queue.recv().await {
         while attempts.len() < TASKS_MAX
             && let Ok(more) = queue.try_recv()
@@ -144,13 +252,18 @@ async fn settle(
         }
         for attempts in attempts.chunks(TASKS_MAX) {
             wire::settle(&mut body, number, attempts);
-            let answer = connection.post("/v1/worker/settle", body.as_bytes());
-            wire::all_settled(answer.await?, attempts.len())?;
+            let answer = line.post("/v1/worker/settle", body.as_bytes()).await?;
+            let (settled_us, answer) = answer.context("not settled in time")?;
+            if !shared.shift.goes_on {
+                wire::all_settled(&answer, attempts.len())?;
+            }
             shared
                 .last_settled_us
-                .fetch_max(time.stamp(), Ordering::Relaxed);
-            let count = attempts.len() as u64;
+                .fetch_max(settled_us, Ordering::Relaxed);
+            let count = wire::settled(&answer) as u64;
+            let refused = attempts.len() as u64 - count;
             shared.settled.fetch_add(count, Ordering::Relaxed);
+            shared.refused.fetch_add(refused, Ordering::Relaxed);
             shared.settles.fetch_add(1, Ordering::Relaxed);
         }
     }

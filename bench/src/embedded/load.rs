@@ -1,6 +1,7 @@
 //! Registers tasks: flat out over some connections, or at a rate by a schedule that waits for nobody.
 
 use std::{
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -20,9 +21,12 @@ use super::{
     check::{Registered, ensure_start},
     http::Connection,
     service::Service,
-    wire,
+    wire::{self, Form},
 };
 use crate::generator::{histogram, micros};
+
+const ONE: &str = "/v1/tasks";
+const MANY: &str = "/v1/tasks:batchCreate";
 
 /// What to register, and how.
 #[derive(Debug, Clone, Copy)]
@@ -50,11 +54,29 @@ pub(super) struct Loaded {
 pub(super) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
 impl<F: Fn(u64) -> Millis + Send + Copy + 'static> Due for F {}
 
+/// Is told of every task as soon as it is acknowledged.
+pub(super) trait Told:
+    Fn(Registered) -> anyhow::Result<()> + Send + Clone + 'static
+{
+}
+impl<F: Fn(Registered) -> anyhow::Result<()> + Send + Clone + 'static> Told for F {}
+
 /// Registers; the first failed request ends it.
 pub(super) async fn register(
     service: &Service,
     plan: Plan,
     due: impl Due,
+) -> anyhow::Result<Loaded> {
+    register_as(service, plan, None, due, |_| Ok(())).await
+}
+
+/// Registers tasks of a form of their own, and tells of each.
+pub(super) async fn register_as(
+    service: &Service,
+    plan: Plan,
+    form: Option<Form>,
+    due: impl Due,
+    told: impl Told,
 ) -> anyhow::Result<Loaded> {
     let next = Arc::new(AtomicU64::new(0));
     let mut senders = JoinSet::new();
@@ -62,8 +84,17 @@ pub(super) async fn register(
     let begun = service.time.moment();
     for connection in connections {
         let (time, next) = (service.time.clone(), Arc::clone(&next));
-        senders.spawn(send(connection, time, plan, begun, next, due));
+        let sender = Sender {
+            connection,
+            time,
+            plan,
+            form,
+            begun,
+            next,
+        };
+        senders.spawn(sender.run(due, told.clone()));
     }
+    drop(told);
     let mut loaded = Loaded {
         registered: Vec::new(),
         latency: histogram()?,
@@ -79,48 +110,61 @@ pub(super) async fn register(
 }
 
 /// One connection: takes the next request as soon as it is free, and waits for that one's time.
-async fn send(
-    mut connection: Connection,
+struct Sender {
+    connection: Connection,
     time: TimeSource,
     plan: Plan,
+    form: Option<Form>,
     begun: Moment,
     next: Arc<AtomicU64>,
-    due: impl Due,
-) -> anyhow::Result<(Vec<Registered>, Histogram<u64>)> {
-    let mut registered = Vec::new();
-    let mut latency = histogram()?;
-    loop {
-        let request = next.fetch_add(1, Ordering::Relaxed);
-        let first = request * plan.batch;
-        let indexes = first..plan.tasks.min(first + plan.batch);
-        if indexes.is_empty() {
-            return Ok((registered, latency));
-        }
-        let (path, body) = if plan.batch == 1 {
-            ("/v1/tasks", wire::task(due(first)))
-        } else {
-            (
-                "/v1/tasks:batchCreate",
-                wire::batch(indexes.clone().map(due)),
-            )
-        };
-        let mut from = time.moment();
-        if let Some(interval) = plan.interval {
-            from = begun.after(interval.mul_f64(request as f64));
-            time.sleep_until(from).await;
-        }
-        let answer = connection.post(path, body.as_bytes()).await?;
-        let count = indexes.end - indexes.start;
-        latency.saturating_record_n(micros(time.moment().since(from)), count);
-        let mut answered = 0;
-        for (index, id) in indexes.zip(wire::ids(answer)) {
-            let (id, due) = (id?, due(index));
-            ensure_start(id, due)?;
-            answered += 1;
-            if index % plan.keep_every == 0 {
-                registered.push(Registered { id, due });
+}
+
+impl Sender {
+    async fn run(
+        mut self,
+        due: impl Due,
+        told: impl Told,
+    ) -> anyhow::Result<(Vec<Registered>, Histogram<u64>)> {
+        let (plan, mut registered, mut latency) = (self.plan, Vec::new(), histogram()?);
+        loop {
+            let request = self.next.fetch_add(1, Ordering::Relaxed);
+            let first = request * plan.batch;
+            let indexes = first..plan.tasks.min(first + plan.batch);
+            if indexes.is_empty() {
+                return Ok((registered, latency));
             }
+            let (path, body) = self.request(indexes.clone(), due);
+            let mut from = self.time.moment();
+            if let Some(interval) = plan.interval {
+                from = self.begun.after(interval.mul_f64(request as f64));
+                self.time.sleep_until(from).await;
+            }
+            let answer = self.connection.post(path, body.as_bytes()).await?;
+            let count = indexes.end - indexes.start;
+            latency.saturating_record_n(micros(self.time.moment().since(from)), count);
+            let mut answered = 0;
+            for (index, id) in indexes.zip(wire::ids(answer)) {
+                let (id, due) = (id?, due(index));
+                ensure_start(id, due)?;
+                answered += 1;
+                told(Registered { id, due })?;
+                if index % plan.keep_every == 0 {
+                    registered.push(Registered { id, due });
+                }
+            }
+            ensure!(answered == count, "{answered} of {count} were registered");
         }
-        ensure!(answered == count, "{answered} of {count} were registered");
+    }
+
+    /// Returns path and body of the request that registers these.
+    fn request(&self, indexes: Range<u64>, due: impl Due) -> (&'static str, String) {
+        let first = due(indexes.start);
+        let starts = indexes.map(due);
+        match (self.plan.batch, self.form) {
+            (1, None) => (ONE, wire::task(first)),
+            (1, Some(form)) => (ONE, wire::task_of(form, first)),
+            (_, None) => (MANY, wire::batch(starts)),
+            (_, Some(form)) => (MANY, wire::batch_of(form, starts)),
+        }
     }
 }

@@ -12,6 +12,7 @@ mod meter;
 mod overload;
 mod scenarios;
 mod service;
+mod timeline;
 mod wire;
 
 use std::{
@@ -32,16 +33,26 @@ use crate::report::Report;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Scenario {
-    /// Registration: one task a request over 64 connections, 100 a request, and an empty request beside them.
+    /// Registration: one task a request over 64 connections, 100 a request; beside them an empty request, and the raw store.
     Register,
-    /// Tracked tasks that are due in the same second are claimed and settled.
+    /// Tracked tasks that are due in the same second are claimed and settled, beside the raw store.
     Burst,
-    /// Lateness at a rate, with nothing else and with much pending; memory, disk, a kill.
+    /// Lateness at rates, with nothing else and with much pending; memory, disk, a kill.
     Steady,
+    /// At a rate, with three in ten cancelled just before they are due.
+    Mixed,
+    /// Ninety-nine in a hundred are cancelled; a stream beside them, with and without.
+    CancelHeavy,
+    /// Killed within a burst: time until all of it is handed out.
+    Recover,
+    /// An hour is missed: time until what was due in it is handed out, and new tasks meanwhile.
+    CatchUp,
     /// What a service costs that has nothing to do.
     Idle,
-    /// Ten times the registrations that it sustains.
+    /// Ten times the registrations that it sustains. Only when named.
     Overload,
+    /// Half load for --minutes: memory, disk and lateness, flat or not. Only when named.
+    Soak,
 }
 
 /// What to run.
@@ -50,7 +61,7 @@ pub(crate) struct Options {
     /// Where directories for data are made; they are removed at the end.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Scenarios to run; all when none is named.
+    /// Scenarios to run; all but `soak` when none is named.
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Tasks of `burst`, and of `register` one by one; in batches it registers five times as many.
@@ -59,16 +70,28 @@ pub(crate) struct Options {
     /// Connections that register one task a request.
     #[arg(long, default_value_t = 64)]
     connections: usize,
-    /// Tasks that are pending in the second half of `steady`, due in a month; 0 leaves it out.
-    #[arg(long, default_value_t = 1_000_000)]
-    pending: u64,
-    /// Tasks a second of `steady`.
-    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(1..))]
-    rate: u64,
-    /// Length of a measurement of `steady` and `idle`.
+    /// Tasks that are pending in the later parts of `steady`, due in a month; 0 leaves those out.
+    #[arg(long, default_value = "1000000", num_args = 1.., value_delimiter = ',')]
+    pending: Vec<u64>,
+    /// Tasks a second of `steady`; the last one is that of `mixed` and of the stream of `cancel_heavy`, too.
+    #[arg(long, default_value = "5000", num_args = 1.., value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
+    rate: Vec<u64>,
+    /// Length of a measurement of `steady`, `mixed`, `idle`, and of the parts of `cancel_heavy`.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// How often `register` and `burst` are repeated.
+    /// Tasks that were due in the hour that `catch_up` misses.
+    #[arg(long, default_value_t = 100_000)]
+    missed: u64,
+    /// New tasks a second while `catch_up` catches up.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    near_rate: u64,
+    /// Length of `soak`.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
+    minutes: u64,
+    /// Tasks a second of `soak`; half of what is reached flat out when not given.
+    #[arg(long)]
+    soak_rate: Option<u64>,
+    /// How often `register`, `burst` and `cancel_heavy` are repeated.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
     /// The program under test; the one beside this one when not given.
@@ -77,6 +100,9 @@ pub(crate) struct Options {
     /// Write every figure to a file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Draw every chart into a folder, as SVG.
+    #[arg(long, value_name = "DIR")]
+    charts: Option<PathBuf>,
 }
 
 /// What scenarios work with.
@@ -84,9 +110,16 @@ pub(crate) struct Options {
 struct Setup {
     tasks: u64,
     connections: usize,
-    pending: u64,
+    /// Least first.
+    pendings: Vec<u64>,
+    rates: Vec<u64>,
+    /// The last of them.
     rate: u64,
     seconds: u64,
+    missed: u64,
+    near_rate: u64,
+    minutes: u64,
+    soak_rate: Option<u64>,
     program: PathBuf,
     root: PathBuf,
     time: TimeSource,
@@ -94,11 +127,15 @@ struct Setup {
 }
 
 impl Setup {
+    /// Returns a directory that nothing has used.
+    fn fresh(&self) -> PathBuf {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        self.root.join(number.to_string())
+    }
+
     /// Starts a service on a fresh directory.
     async fn start(&self) -> anyhow::Result<Service> {
-        let number = self.started.fetch_add(1, Ordering::Relaxed);
-        let directory = self.root.join(number.to_string());
-        Ok(Service::start(&self.program, &directory, &self.time)
+        Ok(Service::start(&self.program, &self.fresh(), &self.time)
             .await?
             .0)
     }
@@ -133,19 +170,27 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         None => std::env::current_exe()?.with_file_name("tickwheel"),
     };
     let name = format!("tickwheel-bench-{:08x}", time.random() & 0xffff_ffff);
+    let mut pendings = options.pending;
+    pendings.sort_unstable();
     let setup = Setup {
         tasks: options.tasks,
         connections: options.connections.max(1),
-        pending: options.pending,
-        rate: options.rate,
+        pendings,
+        rate: options.rate.last().copied().unwrap_or(1),
+        rates: options.rate,
         seconds: options.seconds,
+        missed: options.missed,
+        near_rate: options.near_rate,
+        minutes: options.minutes,
+        soak_rate: options.soak_rate,
         program,
         root: options.data_dir.join(name),
         time,
         started: AtomicU32::new(0),
     };
     let chosen = if options.scenarios.is_empty() {
-        Scenario::value_variants().to_vec()
+        let all = Scenario::value_variants().iter().copied();
+        all.filter(|scenario| *scenario != Scenario::Soak).collect()
     } else {
         options.scenarios
     };
@@ -157,6 +202,9 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     };
     if setup.root.exists() {
         scenarios::remove(&setup.root)?;
+    }
+    if let Some(folder) = &options.charts {
+        report.write_charts(folder)?;
     }
     crate::finish(&report, options.json.as_deref(), ran)
 }
@@ -179,30 +227,41 @@ async fn all(
 ) -> anyhow::Result<()> {
     report.note(format!("load average {} before the first", load_average()));
     for scenario in chosen {
-        match scenario {
-            Scenario::Register => {
-                for round in 1..=rounds {
-                    Box::pin(scenarios::register(setup, round, report)).await?;
-                }
-            }
-            Scenario::Burst => {
-                for round in 1..=rounds {
-                    Box::pin(scenarios::burst(setup, round, report)).await?;
-                }
-            }
-            Scenario::Steady => Box::pin(scenarios::steady(setup, report)).await?,
-            Scenario::Idle => Box::pin(scenarios::idle(setup, report)).await?,
-            Scenario::Overload => Box::pin(overload::overload(setup, report)).await?,
+        for round in 1..=scenario.rounds(rounds) {
+            Box::pin(scenario.round(setup, round, report)).await?;
         }
     }
-    for case in [
-        scenarios::FLOOR,
-        scenarios::SINGLE,
-        scenarios::BATCHED,
-        scenarios::BURST,
-        scenarios::FILL,
-    ] {
-        report.summarize(case);
-    }
+    scenarios::summarize(report);
     Ok(())
+}
+
+impl Scenario {
+    /// Returns how often it is run: distributions need no repetition.
+    const fn rounds(self, asked: u32) -> u32 {
+        match self {
+            Self::Register | Self::Burst | Self::CancelHeavy => asked,
+            Self::Steady
+            | Self::Mixed
+            | Self::Recover
+            | Self::CatchUp
+            | Self::Idle
+            | Self::Overload
+            | Self::Soak => 1,
+        }
+    }
+
+    async fn round(self, setup: &Setup, round: u32, report: &mut Report) -> anyhow::Result<()> {
+        match self {
+            Self::Register => scenarios::register(setup, round, report).await,
+            Self::Burst => scenarios::burst(setup, round, report).await,
+            Self::Steady => scenarios::steady(setup, report).await,
+            Self::Mixed => scenarios::mixed(setup, report).await,
+            Self::CancelHeavy => scenarios::cancel_heavy(setup, round, report).await,
+            Self::Recover => scenarios::recover(setup, report).await,
+            Self::CatchUp => scenarios::catch_up(setup, report).await,
+            Self::Idle => scenarios::idle(setup, report).await,
+            Self::Overload => overload::overload(setup, report).await,
+            Self::Soak => scenarios::soak(setup, report).await,
+        }
+    }
 }

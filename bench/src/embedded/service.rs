@@ -1,6 +1,7 @@
 //! The real program as a child on a directory of its own, and what the system says it costs.
 
 use std::{
+    ffi::OsString,
     fs,
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -9,7 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tickwheel::time_source::TimeSource;
+use tickwheel::time_source::{Moment, TimeSource};
 
 use super::http::Connection;
 
@@ -26,6 +27,33 @@ pub(super) struct Usage {
     pub(super) peak_mib: u64,
 }
 
+/// Looks at a process and its files from outside, also while somebody else drives the service.
+#[derive(Debug, Clone)]
+pub(super) struct Probe {
+    process: String,
+    data: PathBuf,
+}
+
+impl Probe {
+    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+        usage(&self.process)
+    }
+
+    /// Returns what the files of the store and the queue take.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        bytes_below(&self.data)
+    }
+
+    /// Returns what the process has caused to be written to the disk so far.
+    pub(super) fn written_bytes(&self) -> anyhow::Result<u64> {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.process))?;
+        let line = io
+            .lines()
+            .find_map(|line| line.strip_prefix("write_bytes: "));
+        Ok(line.context("a field of io")?.parse()?)
+    }
+}
+
 /// A running service; killed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Service {
@@ -34,6 +62,8 @@ pub(super) struct Service {
     pub(super) time: TimeSource,
     directory: PathBuf,
     program: PathBuf,
+    /// What it is told beside where its data lies.
+    extra: Vec<OsString>,
 }
 
 impl Service {
@@ -43,42 +73,43 @@ impl Service {
         directory: &Path,
         time: &TimeSource,
     ) -> anyhow::Result<(Self, Duration)> {
+        Self::start_with(program, directory, time, Vec::new()).await
+    }
+
+    /// Starts it with further options.
+    pub(super) async fn start_with(
+        program: &Path,
+        directory: &Path,
+        time: &TimeSource,
+        extra: Vec<OsString>,
+    ) -> anyhow::Result<(Self, Duration)> {
         fs::create_dir_all(directory)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(directory.join("bench.log"))?;
         let begun = time.moment();
-        let child = Command::new(program)
-            .args(["serve", "--store", "embedded", "--log", "warn"])
-            .arg("--data-dir")
-            .arg(directory.join("data"))
-            .args(["--listen", &address.to_string()])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("cannot start {}", program.display()))?;
         let mut service = Self {
-            child,
+            child: spawn(program, directory, address, &extra)?,
             address,
             time: time.clone(),
             directory: directory.to_owned(),
             program: program.to_owned(),
+            extra,
         };
-        while !service.is_ready().await {
-            let waited = time.moment().since(begun);
-            if let Some(status) = service.child.try_wait()? {
-                bail!("the service ended with {status}: {}", service.log());
-            }
-            if waited > START_LIMIT {
-                bail!("the service was not ready in time: {}", service.log());
-            }
-            time.sleep(Duration::from_millis(5)).await;
-        }
+        service.wait_ready(begun).await?;
         let took = time.moment().since(begun);
         Ok((service, took))
+    }
+
+    async fn wait_ready(&mut self, begun: Moment) -> anyhow::Result<()> {
+        while !self.is_ready().await {
+            if let Some(status) = self.child.try_wait()? {
+                bail!("the service ended with {status}: {}", self.log());
+            }
+            if self.time.moment().since(begun) > START_LIMIT {
+                bail!("the service was not ready in time: {}", self.log());
+            }
+            self.time.sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
     }
 
     async fn is_ready(&self) -> bool {
@@ -105,23 +136,66 @@ impl Service {
         fs::read_to_string(self.directory.join("bench.log")).unwrap_or_default()
     }
 
+    pub(super) fn probe(&self) -> Probe {
+        Probe {
+            process: self.child.id().to_string(),
+            data: self.directory.join("data"),
+        }
+    }
+
     pub(super) fn usage(&self) -> anyhow::Result<Usage> {
-        usage(&self.child.id().to_string())
+        self.probe().usage()
     }
 
     /// Returns what the files of the store and the queue take.
     pub(super) fn disk_bytes(&self) -> u64 {
-        bytes_below(&self.directory.join("data"))
+        self.probe().disk_bytes()
     }
 
     /// Kills the process where it stands and starts it anew on what it left; returns how long it took to be ready.
     pub(super) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
+        self.kill()?;
+        let took = self.start_again().await?;
+        Ok((self, took))
+    }
+
+    /// Kills the process where it stands.
+    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
-        let (program, directory) = (self.program.clone(), self.directory.clone());
-        let time = self.time.clone();
-        Self::start(&program, &directory, &time).await
+        Ok(())
     }
+
+    /// Starts a killed service on what it left, at the same address; returns how long it took to be ready.
+    pub(super) async fn start_again(&mut self) -> anyhow::Result<Duration> {
+        let begun = self.time.moment();
+        self.child = spawn(&self.program, &self.directory, self.address, &self.extra)?;
+        self.wait_ready(begun).await?;
+        Ok(self.time.moment().since(begun))
+    }
+}
+
+fn spawn(
+    program: &Path,
+    directory: &Path,
+    address: SocketAddr,
+    extra: &[OsString],
+) -> anyhow::Result<Child> {
+    let log = fs::File::options()
+        .create(true)
+        .append(true)
+        .open(directory.join("bench.log"))?;
+    Command::new(program)
+        .args(["serve", "--store", "embedded", "--log", "warn"])
+        .arg("--data-dir")
+        .arg(directory.join("data"))
+        .args(["--listen", &address.to_string()])
+        .args(extra)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))
 }
 
 impl Drop for Service {

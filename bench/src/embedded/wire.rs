@@ -18,31 +18,55 @@ pub(super) struct Attempt {
     pub(super) number: u32,
 }
 
+/// What sets the tasks of a measurement apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Form {
+    pub(super) callback: &'static str,
+    /// How long an attempt lives that is not heard of.
+    pub(super) heartbeat_timeout: &'static str,
+}
+
+impl Form {
+    pub(super) const USUAL: Self = Self {
+        callback: CALLBACK,
+        // Longer than any measurement: a worker that is slow under load is not one that died.
+        heartbeat_timeout: "10m",
+    };
+}
+
 /// Appends a task.
-fn push_task(body: &mut String, start: Millis) {
+fn push_task(body: &mut String, form: Form, start: Millis) {
+    let (callback, timeout) = (form.callback, form.heartbeat_timeout);
     let start = rfc3339(start);
-    // Longer than any measurement: a worker that is slow under load is not one that died.
     body.push_str(&format!(
-        r#"{{"callback":"{CALLBACK}","start_time":"{start}","heartbeat_timeout":"10m","payload":{PAYLOAD}}}"#
+        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","payload":{PAYLOAD}}}"#
     ));
 }
 
 /// Returns the body of one registration.
 pub(super) fn task(start: Millis) -> String {
+    task_of(Form::USUAL, start)
+}
+
+pub(super) fn task_of(form: Form, start: Millis) -> String {
     let mut body = String::with_capacity(256);
-    push_task(&mut body, start);
+    push_task(&mut body, form, start);
     body
 }
 
 /// Returns the body of a registration of many.
 pub(super) fn batch(starts: impl Iterator<Item = Millis>) -> String {
+    batch_of(Form::USUAL, starts)
+}
+
+pub(super) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
     let mut body = String::with_capacity(32 * 1024);
     body.push_str(r#"{"tasks":["#);
     for (index, start) in starts.enumerate() {
         if index > 0 {
             body.push(',');
         }
-        push_task(&mut body, start);
+        push_task(&mut body, form, start);
     }
     body.push_str("]}");
     body
@@ -50,8 +74,13 @@ pub(super) fn batch(starts: impl Iterator<Item = Millis>) -> String {
 
 /// Returns the body of a poll.
 pub(super) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
+    poll_for(CALLBACK, worker, tasks_max, wait)
+}
+
+/// Returns the body of a poll for the tasks of a callback.
+pub(super) fn poll_for(callback: &str, worker: usize, tasks_max: usize, wait: &str) -> String {
     format!(
-        r#"{{"worker":"bench-{worker}","callbacks":["{CALLBACK}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
+        r#"{{"worker":"bench-{worker}","callbacks":["{callback}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
     )
 }
 
@@ -91,9 +120,14 @@ pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Att
     })
 }
 
+/// Returns how many reports of a settle were taken.
+pub(super) fn settled(answer: &[u8]) -> usize {
+    memmem::find_iter(answer, br#""status":"ok""#).count()
+}
+
 /// Makes sure that every report of a settle was taken.
 pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
-    let ok = memmem::find_iter(answer, br#""status":"ok""#).count();
+    let ok = settled(answer);
     ensure!(
         ok == wanted,
         "{ok} of {wanted} were settled: {}",
@@ -104,8 +138,17 @@ pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
 
 /// Returns the state of a task in an answer to a read.
 pub(super) fn state(answer: &[u8]) -> &str {
-    const NAME: &[u8] = br#""state":""#;
-    let at = memmem::find(answer, NAME).map_or(answer.len(), |at| at + NAME.len());
+    text(answer, br#""state":""#)
+}
+
+/// Returns who won, of the answer to a cancel.
+pub(super) fn outcome(answer: &[u8]) -> &str {
+    text(answer, br#""outcome":""#)
+}
+
+/// Returns the first text behind a name.
+fn text<'a>(answer: &'a [u8], name: &[u8]) -> &'a str {
+    let at = memmem::find(answer, name).map_or(answer.len(), |at| at + name.len());
     let rest = answer.get(at..).unwrap_or_default();
     let text = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
     std::str::from_utf8(text).unwrap_or_default()

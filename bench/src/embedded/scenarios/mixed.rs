@@ -1,0 +1,118 @@
+//! Everything at once at a rate: tasks are registered and fire, and three in ten are cancelled just before they are due.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::sync::mpsc::channel;
+
+use super::{
+    PATIENCE, STEADY_LEAD, WARM_UP,
+    cancel::{self, CONNECTIONS},
+    read_back, stream,
+};
+use crate::{
+    chart::Chart,
+    embedded::{
+        Setup,
+        check::Registered,
+        crew::{self, Shift},
+        load,
+        meter::Meter,
+    },
+    report::{Check, Report},
+};
+
+const CASE: &str = "mixed";
+/// Of ten tasks so many are cancelled.
+const CANCELLED_OF_TEN: u128 = 3;
+
+/// Tells whether a task is to be cancelled: by its random bits, so that neighbours differ.
+fn is_chosen(task: &Registered) -> bool {
+    task.id % 10 < CANCELLED_OF_TEN
+}
+
+/// Registers, fires and cancels at a rate.
+pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> anyhow::Result<()> {
+    let service = setup.start().await?;
+    let (rate, span) = (setup.rate, WARM_UP + Duration::from_secs(setup.seconds));
+    let tasks = rate * span.as_secs();
+    let first = service.time.now().after(STEADY_LEAD);
+    let due = move |index: u64| first.after(Duration::from_millis(index * 1000 / rate));
+    let (mut queues, mut receivers) = (Vec::new(), Vec::new());
+    for _ in 0..CONNECTIONS {
+        // Room for all that is chosen: what registers never waits for what cancels.
+        let (sender, receiver) = channel(tasks as usize);
+        queues.push(sender);
+        receivers.push(receiver);
+    }
+    let told = move |task: Registered| {
+        if is_chosen(&task) {
+            let queue = (task.id / 10) as usize % CONNECTIONS;
+            let queue = queues.get(queue).context("a connection")?;
+            queue.try_send(task).context("a cancel found no room")?;
+        }
+        Ok(())
+    };
+    let shift = Shift::new(tasks, span + STEADY_LEAD + PATIENCE);
+    let expected = std::sync::Arc::clone(&shift.expected);
+    let meter = Meter::start(&service)?;
+    let (loaded, cancelled, seen) = tokio::join!(
+        load::register_as(&service, stream(rate, tasks), None, due, told),
+        async {
+            let cancelled = cancel::before_due(&service, receivers).await?;
+            let rest = tasks - cancelled.cancelled.len() as u64;
+            expected.store(rest, std::sync::atomic::Ordering::Relaxed);
+            anyhow::Ok(cancelled)
+        },
+        crew::work_shift(service.address, service.time.clone(), shift)
+    );
+    let (loaded, cancelled, seen) = (loaded?, cancelled?, seen?);
+    let used = meter.stop(&service, tasks)?;
+    let gone: Vec<Registered> = loaded
+        .registered
+        .iter()
+        .copied()
+        .filter(|task| cancelled.cancelled.contains(&task.id))
+        .collect();
+    read_back(&service, &gone, "cancelled").await?;
+    let case = format!("{CASE}, {rate}/s");
+    let verdict = cancel::judge(
+        &case,
+        loaded.registered,
+        seen.arrivals,
+        &cancelled.cancelled,
+        first.after(WARM_UP),
+        report,
+    )?;
+    report.figure(
+        format!("{case}: cancels that came too late"),
+        cancelled.not as f64,
+        "tasks",
+    );
+    report.times(
+        format!("{case}: registration"),
+        &loaded.latency,
+        Check::default(),
+    );
+    report.times(
+        format!("{case}: cancel"),
+        &cancelled.latency,
+        Check::default(),
+    );
+    report.times(
+        format!("{case}: due to worker"),
+        &verdict.lateness,
+        verdict.check,
+    );
+    used.report(&case, report);
+    report.chart(Chart::percentiles(
+        CASE,
+        &format!("Mixed, {rate}/s, three in ten cancelled just before they are due"),
+        &[
+            ("due to worker", &verdict.lateness),
+            ("cancel", &cancelled.latency),
+            ("registration", &loaded.latency),
+        ],
+    ));
+    setup.end(service, report)
+}

@@ -1,0 +1,93 @@
+//! Registration: one by one and in batches of 100, beside an empty request and the raw store, in the same round.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::{BATCH_CONNECTIONS, PATIENCE, drain, raw};
+use crate::{
+    embedded::{
+        Setup,
+        load::{self, Plan},
+        meter::Meter,
+        service::Service,
+    },
+    generator::{histogram, micros},
+    report::{Check, Report},
+};
+
+pub(super) const FLOOR: &str = "GET /livez, as many connections";
+pub(super) const SINGLE: &str = "registered, one a request";
+pub(super) const BATCHED: &str = "registered, 100 a request";
+
+/// Registration one by one and in batches of 100, beside the least that a request can cost.
+pub(in crate::embedded) async fn register(
+    setup: &Setup,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let service = setup.start().await?;
+    floor(setup, &service, round, report).await?;
+    raw::insert(setup, round, report).await?;
+    for (case, batch, tasks, connections) in [
+        (SINGLE, 1, setup.tasks, setup.connections),
+        (BATCHED, 100, setup.tasks * 5, BATCH_CONNECTIONS),
+    ] {
+        // Due when the last has long been registered, even at a fifth of the aim.
+        let lead = Duration::from_secs(5 + tasks / (8_000 * batch.min(4)));
+        let first = service.time.now().after(lead);
+        let due = move |index: u64| first.after(Duration::from_millis(index % 3000));
+        let plan = Plan {
+            tasks,
+            batch,
+            connections,
+            interval: None,
+            keep_every: 1,
+        };
+        let meter = Meter::start(&service)?;
+        let loaded = load::register(&service, plan, due).await?;
+        let used = meter.stop(&service, tasks)?;
+        ensure!(service.time.now() < first, "not registered in time");
+        let (rate, latency) = (tasks as f64 / loaded.took.as_secs_f64(), loaded.latency);
+        let (verdict, _) = drain(&service, loaded.registered, lead + PATIENCE).await?;
+        report.rate(case, round, rate, verdict.check);
+        report.times(format!("{case}: request"), &latency, Check::default());
+        used.report(case, report);
+    }
+    setup.end(service, report)
+}
+
+/// What a request costs that does nothing: client, kernel, HTTP.
+async fn floor(
+    setup: &Setup,
+    service: &Service,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let mut callers = tokio::task::JoinSet::new();
+    let each = setup.tasks / setup.connections as u64;
+    let connections = service.connections(setup.connections).await?;
+    let (meter, begun) = (Meter::start(service)?, service.time.moment());
+    let mut latency = histogram()?;
+    for mut connection in connections {
+        let time = service.time.clone();
+        callers.spawn(async move {
+            let mut latency = histogram()?;
+            for _ in 0..each {
+                let begun = time.moment();
+                connection.get("/livez").await?;
+                latency.saturating_record(micros(time.moment().since(begun)));
+            }
+            anyhow::Ok(latency)
+        });
+    }
+    while let Some(ended) = callers.join_next().await {
+        latency.add(ended??)?;
+    }
+    let sent = each * setup.connections as u64;
+    let rate = sent as f64 / service.time.moment().since(begun).as_secs_f64();
+    report.rate(FLOOR, round, rate, Check::default());
+    report.times(format!("{FLOOR}: request"), &latency, Check::default());
+    meter.stop(service, sent)?.report(FLOOR, report);
+    Ok(())
+}
