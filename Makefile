@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench demo
+.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench bench-peers demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -49,6 +49,11 @@ bench: ## the load scenarios, on a fresh Cassandra and Kafka; BENCH="--scenario 
 	$(STACK) fetch
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
 	$(STACK) run --measure -- target/release/tickwheel-bench run --json target/bench.jsonl $(BENCH)
+
+bench-peers: ## the service beside what a user would pick instead; PEERS="--peer redis" chooses
+	bench/peers/setup
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	target/release/tickwheel-bench peers --data-dir target/peers-data --json target/peers.jsonl $(PEERS)
 
 stack: ## real Cassandra and Kafka for hand work; prints their addresses
 	$(STACK) up

@@ -5,6 +5,7 @@
 mod embedded;
 mod generator;
 mod observer;
+mod peers;
 mod raw;
 mod report;
 mod scenarios;
@@ -43,6 +44,8 @@ enum Command {
     Run(Run),
     /// Run scenarios on the embedded store and queue: the real program, over HTTP, and nothing else.
     Embedded(embedded::Options),
+    /// Run the embedded service and what a user would pick instead, by turns.
+    Peers(peers::Options),
     /// Say which scenarios there are.
     List,
 }
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Command::List => list(),
         Command::Run(run) => start(run),
         Command::Embedded(options) => embedded::run(options),
+        Command::Peers(options) => peers::run(options),
     };
     match done {
         Ok(code) => code,
@@ -103,6 +107,8 @@ fn list() -> anyhow::Result<ExitCode> {
     describe::<Scenario>(&mut out)?;
     writeln!(out, "\nembedded:")?;
     describe::<embedded::Scenario>(&mut out)?;
+    writeln!(out, "\npeers:")?;
+    describe::<peers::Scenario>(&mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 

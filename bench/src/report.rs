@@ -9,6 +9,8 @@ use std::{
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::peers::{setting::Setting, table};
+
 /// What became of the tasks of a measurement. Anything lost or early fails the run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(crate) struct Check {
@@ -77,6 +79,10 @@ pub(crate) enum Line {
         #[serde(flatten)]
         costs: Costs,
     },
+    /// A peer that is compared, and what it promises.
+    PeerSetting(Setting),
+    /// One measurement of a peer.
+    Peer(table::Figure),
     /// A setting that was found by trying, or a figure that has no table.
     Note { text: String },
 }
@@ -103,6 +109,14 @@ impl Report {
 
     pub(crate) fn costs(&mut self, case: String, costs: Costs) {
         self.add(Line::Costs { case, costs });
+    }
+
+    pub(crate) fn peer_setting(&mut self, setting: Setting) {
+        self.add(Line::PeerSetting(setting));
+    }
+
+    pub(crate) fn peer(&mut self, figure: table::Figure) {
+        self.add(Line::Peer(figure));
     }
 
     /// Adds a distribution that was recorded in microseconds.
@@ -185,15 +199,23 @@ impl Report {
             Line::Rate { check, .. } | Line::Times { check, .. } => {
                 check.lost == 0 && check.early == 0
             }
-            Line::Rates { .. } | Line::Ratio { .. } | Line::Costs { .. } | Line::Note { .. } => {
-                true
-            }
+            Line::Peer(figure) => figure.is_sound(),
+            Line::Rates { .. }
+            | Line::Ratio { .. }
+            | Line::Costs { .. }
+            | Line::PeerSetting(_)
+            | Line::Note { .. } => true,
         })
     }
 
     /// Prints the summary.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
+        if let Some(comparison) = self.comparison() {
+            comparison.print(&mut out)?;
+            self.print_costs(&mut out)?;
+            return self.print_checks(&mut out);
+        }
         writeln!(
             out,
             "\n{:<34} {:>9} {:>9} {:>9}",
@@ -215,6 +237,19 @@ impl Report {
         self.print_times(&mut out)?;
         self.print_costs(&mut out)?;
         self.print_checks(&mut out)
+    }
+
+    /// What was measured of peers, if anything was.
+    fn comparison(&self) -> Option<table::Comparison<'_>> {
+        let mut comparison = table::Comparison::default();
+        for line in &self.lines {
+            match line {
+                Line::PeerSetting(setting) => comparison.settings.push(setting),
+                Line::Peer(figure) => comparison.figures.push(figure),
+                _ => {}
+            }
+        }
+        (!comparison.settings.is_empty()).then_some(comparison)
     }
 
     fn print_ratios(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
@@ -311,7 +346,10 @@ impl Report {
     fn print_checks(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
         for line in &self.lines {
-            if let Line::Rate { check, .. } | Line::Times { check, .. } = line {
+            if let Line::Rate { check, .. }
+            | Line::Times { check, .. }
+            | Line::Peer(table::Figure { check, .. }) = line
+            {
                 tasks += check.tasks;
                 lost += check.lost;
                 early += check.early;
@@ -354,7 +392,8 @@ fn text(line: &Line) -> Option<String> {
         } => Some(format!("{case}: p50 {p50:.1} p99 {p99:.1} ms {check:?}")),
         Line::Note { text } => Some(text.clone()),
         Line::Costs { case, costs } => Some(format!("{case}: {costs:?}")),
-        Line::Rates { .. } | Line::Ratio { .. } => None,
+        Line::Peer(figure) => Some(figure.to_string()),
+        Line::Rates { .. } | Line::Ratio { .. } | Line::PeerSetting(_) => None,
     }
 }
 

@@ -20,14 +20,14 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
@@ -38,7 +38,7 @@ impl Connection {
     }
 
     /// Reads a path; returns the body of the answer, which must be a success.
-    pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
         self.request.clear();
         let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
         self.request.extend_from_slice(head.as_bytes());
@@ -46,7 +46,7 @@ impl Connection {
     }
 
     /// Posts JSON; returns the body of the answer, which must be a success.
-    pub(super) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
         self.request.clear();
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",

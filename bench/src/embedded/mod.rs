@@ -4,14 +4,14 @@
 //! before it is sent, and lateness counts from the due time. Service and client share the machine; what the client costs
 //! is in the result.
 
-mod check;
+pub(crate) mod check;
 mod crew;
-mod http;
+pub(crate) mod http;
 mod load;
 mod meter;
 mod scenarios;
-mod service;
-mod wire;
+pub(crate) mod service;
+pub(crate) mod wire;
 
 use std::{
     path::PathBuf,
@@ -158,7 +158,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     crate::finish(&report, options.json.as_deref(), ran)
 }
 
-async fn told_to_stop() -> anyhow::Result<()> {
+pub(crate) async fn told_to_stop() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {

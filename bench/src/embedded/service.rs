@@ -20,25 +20,25 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a process has cost so far.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usage {
-    pub(super) cpu_seconds: f64,
-    pub(super) resident_mib: u64,
-    pub(super) peak_mib: u64,
+pub(crate) struct Usage {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) resident_mib: u64,
+    pub(crate) peak_mib: u64,
 }
 
 /// A running service; killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(crate) struct Service {
     child: Child,
-    pub(super) address: SocketAddr,
-    pub(super) time: TimeSource,
+    pub(crate) address: SocketAddr,
+    pub(crate) time: TimeSource,
     directory: PathBuf,
     program: PathBuf,
 }
 
 impl Service {
     /// Starts `tickwheel serve` on a directory and waits until it is ready; returns how long that took.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         program: &Path,
         directory: &Path,
         time: &TimeSource,
@@ -88,11 +88,11 @@ impl Service {
         }
     }
 
-    pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         Connection::open(self.address).await
     }
 
-    pub(super) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
+    pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
         let mut open = Vec::with_capacity(count);
         for _ in 0..count {
             open.push(self.connect().await?);
@@ -101,21 +101,25 @@ impl Service {
     }
 
     /// What it wrote to its log: warnings and errors only.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.join("bench.log")).unwrap_or_default()
     }
 
-    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         usage(&self.child.id().to_string())
     }
 
     /// Returns what the files of the store and the queue take.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         bytes_below(&self.directory.join("data"))
     }
 
     /// Kills the process where it stands and starts it anew on what it left; returns how long it took to be ready.
-    pub(super) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
+    pub(crate) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
         self.child.kill()?;
         self.child.wait()?;
         let (program, directory) = (self.program.clone(), self.directory.clone());
@@ -133,12 +137,12 @@ impl Drop for Service {
 }
 
 /// Returns what this process has cost.
-pub(super) fn own_usage() -> anyhow::Result<Usage> {
+pub(crate) fn own_usage() -> anyhow::Result<Usage> {
     usage("self")
 }
 
 /// Returns the load of the machine over the last minute.
-pub(super) fn load_average() -> String {
+pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
 }
@@ -169,7 +173,7 @@ fn usage(process: &str) -> anyhow::Result<Usage> {
 }
 
 /// Sums what is allocated, not what is addressed: journals are made with their full length.
-fn bytes_below(directory: &Path) -> u64 {
+pub(crate) fn bytes_below(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;

@@ -6,16 +6,16 @@ use tickwheel::{model::time::Millis, queue::message::rfc3339};
 use uuid::Uuid;
 
 /// The callback of every task; tasks that are pending have it too, so that one that came out early would be seen.
-pub(super) const CALLBACK: &str = "bench";
+pub(crate) const CALLBACK: &str = "bench";
 
 /// About a hundred bytes.
 const PAYLOAD: &str = r#"{"user":4711,"template":"password-reset","language":"en","note":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
 
 /// An attempt that was handed out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
-    pub(super) id: u128,
-    pub(super) number: u32,
+pub(crate) struct Attempt {
+    pub(crate) id: u128,
+    pub(crate) number: u32,
 }
 
 /// Appends a task.
@@ -49,14 +49,14 @@ pub(super) fn batch(starts: impl Iterator<Item = Millis>) -> String {
 }
 
 /// Returns the body of a poll.
-pub(super) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
+pub(crate) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
     format!(
         r#"{{"worker":"bench-{worker}","callbacks":["{CALLBACK}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
     )
 }
 
 /// Writes the body of a settle; all succeeded.
-pub(super) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
+pub(crate) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
     body.clear();
     body.push_str(&format!(r#"{{"worker":"bench-{worker}","tasks":["#));
     for (index, attempt) in attempts.iter().enumerate() {
@@ -70,13 +70,13 @@ pub(super) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
 }
 
 /// Returns the ids of an answer to registrations.
-pub(super) fn ids(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u128>> + '_ {
+pub(crate) fn ids(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u128>> + '_ {
     const NAME: &[u8] = br#""id":""#;
     memmem::find_iter(answer, NAME).map(|at| id_at(answer, at + NAME.len()))
 }
 
 /// Returns the attempts of an answer to a poll.
-pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Attempt>> + '_ {
+pub(crate) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Attempt>> + '_ {
     const NAME: &[u8] = br#"{"id":""#;
     const NUMBER: &[u8] = br#"","attempt":"#;
     memmem::find_iter(answer, NAME).map(|at| {
@@ -92,7 +92,7 @@ pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Att
 }
 
 /// Makes sure that every report of a settle was taken.
-pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
+pub(crate) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
     let ok = memmem::find_iter(answer, br#""status":"ok""#).count();
     ensure!(
         ok == wanted,
