@@ -47,7 +47,7 @@ async function register(request, batched) {
 
 function idOf(body) {
   if (body.length !== BODY_BYTES) throw new Error(`a body of ${body.length} bytes`);
-  return BigInt(body.slice(7, 27));
+  return BigInt(body.slice(8, 28));
 }
 
 function consume(socket) {

@@ -28,7 +28,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
  */
 abstract class Adapter {
     static final int BODY_BYTES = 256;
-    private static final byte[] HEAD = "{\"id\":\"".getBytes(StandardCharsets.US_ASCII);
+    private static final byte[] HEAD = "{\"job\":\"".getBytes(StandardCharsets.US_ASCII);
     private static final int DIGITS = 20;
 
     record Task(long due, long id, byte[] body) {}

@@ -7,14 +7,14 @@ pub(super) const BYTES: usize = 256;
 /// Digits of an id.
 const DIGITS: usize = 20;
 /// How a body begins.
-pub(super) const HEAD: &[u8] = br#"{"id":""#;
+pub(super) const HEAD: &[u8] = br#"{"job":""#;
 
 /// Returns the body of a task.
 pub(super) fn of(id: u64) -> String {
     const FRAME: usize = HEAD.len() + DIGITS + r#"","note":""}"#.len();
     let (digits, note) = (DIGITS, BYTES - FRAME);
     format!(
-        r#"{{"id":"{id:0digits$}","note":"{:x<note$}"}}"#,
+        r#"{{"job":"{id:0digits$}","note":"{:x<note$}"}}"#,
         "due-mail "
     )
 }

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anyhow::ensure;
 use hdrhistogram::Histogram;
 use tickwheel::{
     model::time::Millis,
@@ -20,6 +21,9 @@ use crate::{
     embedded::check::{Arrival, Registered},
     generator::{histogram, micros},
 };
+
+/// How long after its due time a task may come at all, before it is said that the peer cannot hold that many.
+const LONGEST: Duration = Duration::from_secs(120);
 
 /// What to register, and how.
 #[derive(Debug, Clone, Copy)]
@@ -159,19 +163,32 @@ pub(super) struct Seen {
     pub(super) settled: Settled,
 }
 
-/// Takes and acknowledges until `expected` tasks were taken and there is nothing more, or until `give_up`.
+/// How long is waited for tasks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wait {
+    pub(super) tasks: u64,
+    /// The last one is due then, from now on.
+    pub(super) due: Duration,
+    /// What has not come when for so long nothing came is lost.
+    pub(super) quiet: Duration,
+}
+
+/// Takes and acknowledges until all tasks were taken and there is nothing more, or nothing comes any more. A peer that
+/// still delivers long after the last one was due is an error.
 pub(super) async fn work(
     consumers: Vec<Box<dyn Consumer>>,
     time: &TimeSource,
-    expected: u64,
-    give_up: Duration,
+    wait: Wait,
 ) -> anyhow::Result<Seen> {
-    let taken = Arc::new(AtomicU64::new(0));
-    let until = time.moment().after(give_up);
+    let progress = Arc::new(Progress {
+        wait,
+        begun: time.moment(),
+        taken: AtomicU64::new(0),
+        last_us: AtomicU64::new(0),
+    });
     let mut running = JoinSet::new();
     for consumer in consumers {
-        let (time, taken) = (time.clone(), Arc::clone(&taken));
-        running.spawn(take(consumer, time, taken, expected, until));
+        running.spawn(take(consumer, time.clone(), Arc::clone(&progress)));
     }
     let mut seen = Seen::default();
     while let Some(ended) = running.join_next().await {
@@ -182,20 +199,45 @@ pub(super) async fn work(
     Ok(seen)
 }
 
+/// How far all consumers are.
+struct Progress {
+    wait: Wait,
+    begun: Moment,
+    taken: AtomicU64,
+    /// When the last ones came, from the beginning.
+    last_us: AtomicU64,
+}
+
+impl Progress {
+    /// Counts what has come; tells whether to go on.
+    fn goes_on(&self, count: u64, now: Moment) -> anyhow::Result<bool> {
+        let Wait { tasks, due, quiet } = self.wait;
+        let passed = now.since(self.begun);
+        let taken = self.taken.fetch_add(count, Ordering::Relaxed) + count;
+        if count > 0 {
+            self.last_us.fetch_max(micros(passed), Ordering::Relaxed);
+            ensure!(
+                passed < due + LONGEST,
+                "only {taken} of {tasks} had come {LONGEST:?} after they were due"
+            );
+            return Ok(true);
+        }
+        let last = Duration::from_micros(self.last_us.load(Ordering::Relaxed));
+        Ok(taken < tasks && passed < due.max(last) + quiet)
+    }
+}
+
 async fn take(
     mut consumer: Box<dyn Consumer>,
     time: TimeSource,
-    taken: Arc<AtomicU64>,
-    expected: u64,
-    until: Moment,
+    progress: Arc<Progress>,
 ) -> anyhow::Result<Seen> {
     let mut arrivals = Vec::new();
     loop {
         let before = arrivals.len();
         consumer.take(&mut arrivals).await?;
         let count = (arrivals.len() - before) as u64;
-        let all = taken.fetch_add(count, Ordering::Relaxed) + count >= expected;
-        if count == 0 && (all || time.moment() >= until) {
+        if !progress.goes_on(count, time.moment())? {
             let settled = consumer.end().await?;
             return Ok(Seen { arrivals, settled });
         }

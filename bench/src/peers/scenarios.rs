@@ -10,7 +10,7 @@ use tickwheel::{
 
 use super::{
     Manner, Peer, Scenario, Setup, disk_bytes, load,
-    load::{Loaded, Plan, Seen},
+    load::{Loaded, Plan, Seen, Wait},
     process,
     process::Usage,
     setting::Setting,
@@ -24,14 +24,18 @@ use crate::{
     report::{Check, Costs, Report},
 };
 
-/// Tasks that go before, so that both sides are warm and the pace is known; checked like the others.
+/// Tasks that go before, so that both sides are warm; checked like the others.
 const WARM_TASKS: u64 = 2000;
+/// The part of the tasks that goes before, too, so that the pace is known.
+const PACE_PART: u64 = 10;
+/// Singly or in batches, a registration is measured no longer than about this.
+const REGISTER_SECONDS: f64 = 12.0;
 /// They are due so soon.
 const WARM_LEAD: Duration = Duration::from_secs(2);
 /// Between the end of a registration and its first due time, beside what the pace says.
 const LEAD: Duration = Duration::from_secs(3);
 /// How long is waited for tasks that do not come.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Tasks of a chunk at a rate.
 const STEADY_CHUNK: usize = 25;
 /// Producers at a rate: a stall of a second holds up as many chunks.
@@ -121,22 +125,33 @@ impl Run<'_> {
         Ok(loaded)
     }
 
-    /// Registers a few; returns when the first of `tasks` may be due that are registered from now on.
-    async fn warm(&mut self, tasks: u64, manner: Manner) -> anyhow::Result<Millis> {
-        let plan = self.plan(WARM_TASKS.min(tasks), manner);
-        let first = self.time.now().after(WARM_LEAD);
-        let warmed = self.load(plan, move |_| first).await?;
-        let wanted = Duration::from_secs_f64(1.5 * tasks as f64 / warmed.per_second());
-        Ok(self.time.now().after(LEAD + wanted))
+    /// Registers some that go before; returns how many a second were registered once it was warm.
+    async fn warm(&mut self, manner: Manner) -> anyhow::Result<f64> {
+        let mut pace = 0.0;
+        for tasks in [WARM_TASKS, self.setup.tasks / PACE_PART] {
+            let plan = self.plan(tasks, manner);
+            let first = self.time.now().after(WARM_LEAD);
+            pace = self.load(plan, move |_| first).await?.per_second();
+        }
+        Ok(pace)
+    }
+
+    /// Returns when the first of some tasks may be due that are registered from now on.
+    fn due_behind(&self, tasks: u64, pace: f64) -> Millis {
+        let wanted = Duration::from_secs_f64(1.5 * tasks as f64 / pace);
+        self.time.now().after(LEAD + wanted)
     }
 
     /// Takes everything that was registered and checks every task.
     async fn drain(&mut self, counted: Millis) -> anyhow::Result<(Verdict, Seen)> {
         let consumers = self.peer.consumers().await?;
-        let expected = self.registered.len() as u64;
         let last = self.registered.iter().map(|task| task.due).max();
-        let give_up = last.map_or(Duration::ZERO, |last| self.time.now().until(last)) + PATIENCE;
-        let mut seen = load::work(consumers, self.time, expected, give_up).await?;
+        let wait = Wait {
+            tasks: self.registered.len() as u64,
+            due: last.map_or(Duration::ZERO, |last| self.time.now().until(last)),
+            quiet: PATIENCE,
+        };
+        let mut seen = load::work(consumers, self.time, wait).await?;
         let (settled, taken) = (seen.settled.count, seen.arrivals.len());
         ensure!(
             settled == taken as u64,
@@ -157,8 +172,13 @@ impl Run<'_> {
             Manner::Singly => "registered, singly",
             Manner::Batched => "registered, in batches",
         };
-        let tasks = self.setup.tasks;
-        let first = self.warm(tasks, manner).await?;
+        let pace = self.warm(manner).await?;
+        let tasks = self
+            .setup
+            .tasks
+            .min((pace * REGISTER_SECONDS) as u64)
+            .max(1);
+        let first = self.due_behind(tasks, pace);
         let plan = self.plan(tasks, manner);
         let due = move |index: u64| first.after(Duration::from_millis(index % 1000));
         let meter = Meter::start(&*self.peer, self.time)?;
@@ -186,8 +206,8 @@ impl Run<'_> {
     async fn burst(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let (tasks, manner) = (self.setup.tasks, self.best_manner());
         let second = Duration::from_secs(1);
-        let first = self.warm(tasks, manner).await?;
-        let first = first.ceil_to_grid(Millis(0), second);
+        let pace = self.warm(manner).await?;
+        let first = self.due_behind(tasks, pace).ceil_to_grid(Millis(0), second);
         let plan = self.plan(tasks, manner);
         // Where whole seconds are rounded up, that spreads them over the same second.
         let spread = u64::from(self.setting.step < second) * 1000;
@@ -225,10 +245,14 @@ impl Run<'_> {
         let meter = Meter::start(&*self.peer, self.time)?;
         let first = self.time.now().after(STEADY_LEAD);
         let due = move |index: u64| first.after(Duration::from_millis(index * 1000 / rate));
-        let give_up = STEADY_LEAD + span + PATIENCE;
+        let wait = Wait {
+            tasks: plan.tasks,
+            due: STEADY_LEAD + span,
+            quiet: PATIENCE,
+        };
         let (loaded, seen) = tokio::join!(
             load::register(producers, self.time, plan, due),
-            load::work(consumers, self.time, plan.tasks, give_up)
+            load::work(consumers, self.time, wait)
         );
         let (loaded, seen) = (loaded?, seen?);
         let used = meter.stop(&*self.peer, plan.tasks)?;
@@ -279,7 +303,12 @@ impl Run<'_> {
     async fn check_pending(&mut self, tasks: u64) -> anyhow::Result<Check> {
         let known = self.peer.pending().await?;
         let consumers = self.peer.consumers().await?;
-        let seen = load::work(consumers, self.time, 1, Duration::from_secs(1)).await?;
+        let wait = Wait {
+            tasks: 1,
+            due: Duration::ZERO,
+            quiet: Duration::from_secs(1),
+        };
+        let seen = load::work(consumers, self.time, wait).await?;
         Ok(Check {
             tasks,
             lost: known.map_or(0, |known| tasks.saturating_sub(known)),
