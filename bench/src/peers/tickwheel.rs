@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
-use ::tickwheel::{queue::message::rfc3339, time_source::TimeSource};
+use ::tickwheel::{
+    model::{ids::TaskId, time::Millis},
+    queue::message::rfc3339,
+    time_source::TimeSource,
+};
 use anyhow::{Context as _, ensure};
 use async_trait::async_trait;
 use memchr::memmem;
@@ -11,17 +15,13 @@ use tokio::{
     sync::mpsc::{Receiver, Sender, channel},
     task::JoinHandle,
 };
+use uuid::Uuid;
 
 use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task, body,
     setting::{Kind, MILLISECOND, Setting},
 };
-use crate::embedded::{
-    check::{Arrival, ensure_start},
-    http::Connection,
-    service::Service,
-    wire,
-};
+use crate::embedded::{check::Arrival, http::Connection, service::Service, wire};
 
 pub(super) const SETTINGS: [Setting; 1] = [Setting {
     kind: Kind::Tickwheel,
@@ -134,7 +134,7 @@ impl Producer for Registrar {
                 let request = self.request.as_bytes();
                 let answer = self.connection.post("/v1/tasks", request).await?;
                 let id = wire::ids(answer).next().context("an id")??;
-                ensure_start(id, task.due)?;
+                task.due = held(id, task.due)?;
             }
             return Ok(());
         }
@@ -152,10 +152,18 @@ impl Producer for Registrar {
         let (count, wanted) = (ids.len(), tasks.len());
         ensure!(count == wanted, "{count} of {wanted} were registered");
         for (id, task) in ids.into_iter().zip(tasks) {
-            ensure_start(id, task.due)?;
+            task.due = held(id, task.due)?;
         }
         Ok(())
     }
+}
+
+/// Returns when a task is due by its id: when it was asked for, or when it was registered if that was later.
+fn held(id: u128, due: Millis) -> anyhow::Result<Millis> {
+    let start = TaskId::from_uuid(Uuid::from_u128(id)).map(TaskId::first_start);
+    let start = start.context("an id without a start")?;
+    ensure!(start >= due, "asked for {due}, the id says {start}");
+    Ok(start)
 }
 
 /// Polls, and has another connection settle: nobody who could take tasks waits for a settle.
