@@ -4,7 +4,7 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 
-.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench bench-full overload demo
+.PHONY: check test prove fuzz sim sim-replay fault audit stack stack-down bench bench-full bench-peers overload demo
 
 check: ## format, lint, docs, tidy: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -70,6 +70,11 @@ bench-full: ## every load scenario at full size, hours on a quiet machine; figur
 overload: ## ten times the registrations that the embedded service sustains, for a minute; on a quiet machine
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
 	target/release/tickwheel-bench embedded --data-dir target --scenario overload --seconds 60
+
+bench-peers: ## the service beside what a user would pick instead; PEERS="--peer redis" chooses
+	bench/peers/setup
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	target/release/tickwheel-bench peers --data-dir target/peers-data --json target/peers.jsonl $(PEERS)
 
 stack: ## real Cassandra and Kafka for hand work; prints their addresses
 	$(STACK) up

@@ -6,6 +6,7 @@ mod chart;
 mod embedded;
 mod generator;
 mod observer;
+mod peers;
 mod raw;
 mod report;
 mod scenarios;
@@ -47,6 +48,8 @@ enum Command {
     Embedded(embedded::Options),
     /// Say what a cluster of scanners would reach when neither store nor broker is the limit: a model.
     SimulateCluster(simulate::Options),
+    /// Run the embedded service and what a user would pick instead, by turns.
+    Peers(peers::Options),
     /// Say which scenarios there are.
     List,
 }
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Run(run) => start(run),
         Command::Embedded(options) => embedded::run(options),
         Command::SimulateCluster(options) => simulate::run(&options),
+        Command::Peers(options) => peers::run(options),
     };
     match done {
         Ok(code) => code,
@@ -108,6 +112,8 @@ fn list() -> anyhow::Result<ExitCode> {
     describe::<Scenario>(&mut out)?;
     writeln!(out, "\nembedded:")?;
     describe::<embedded::Scenario>(&mut out)?;
+    writeln!(out, "\npeers:")?;
+    describe::<peers::Scenario>(&mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,10 @@ use std::{
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::chart::Chart;
+use crate::{
+    chart::Chart,
+    peers::{setting::Setting, table},
+};
 
 /// What became of the tasks of a measurement. Anything lost or early fails the run.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -87,6 +90,10 @@ pub(crate) enum Line {
     },
     /// What is drawn, point by point.
     Chart(Chart),
+    /// A peer that is compared, and what it promises.
+    PeerSetting(Setting),
+    /// One measurement of a peer.
+    Peer(table::Figure),
     /// A setting that was found by trying, or something that is no figure.
     Note { text: String },
 }
@@ -121,6 +128,14 @@ impl Report {
 
     pub(crate) fn costs(&mut self, case: String, costs: Costs) {
         self.add(Line::Costs { case, costs });
+    }
+
+    pub(crate) fn peer_setting(&mut self, setting: Setting) {
+        self.add(Line::PeerSetting(setting));
+    }
+
+    pub(crate) fn peer(&mut self, figure: table::Figure) {
+        self.add(Line::Peer(figure));
     }
 
     /// Adds a distribution that was recorded in microseconds.
@@ -203,11 +218,13 @@ impl Report {
             Line::Rate { check, .. } | Line::Times { check, .. } => {
                 check.lost == 0 && check.early == 0
             }
+            Line::Peer(figure) => figure.is_sound(),
             Line::Rates { .. }
             | Line::Ratio { .. }
             | Line::Costs { .. }
             | Line::Figure { .. }
             | Line::Chart(_)
+            | Line::PeerSetting(_)
             | Line::Note { .. } => true,
         })
     }
@@ -215,6 +232,11 @@ impl Report {
     /// Prints the summary.
     pub(crate) fn print(&self) -> anyhow::Result<()> {
         let mut out = std::io::stdout().lock();
+        if let Some(comparison) = self.comparison() {
+            comparison.print(&mut out)?;
+            self.print_costs(&mut out)?;
+            return self.print_checks(&mut out);
+        }
         writeln!(
             out,
             "\n{:<34} {:>9} {:>9} {:>9}",
@@ -237,6 +259,19 @@ impl Report {
         self.print_figures(&mut out)?;
         self.print_costs(&mut out)?;
         self.print_checks(&mut out)
+    }
+
+    /// What was measured of peers, if anything was.
+    fn comparison(&self) -> Option<table::Comparison<'_>> {
+        let mut comparison = table::Comparison::default();
+        for line in &self.lines {
+            match line {
+                Line::PeerSetting(setting) => comparison.settings.push(setting),
+                Line::Peer(figure) => comparison.figures.push(figure),
+                _ => {}
+            }
+        }
+        (!comparison.settings.is_empty()).then_some(comparison)
     }
 
     fn print_ratios(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
@@ -347,7 +382,10 @@ impl Report {
     fn print_checks(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
         for line in &self.lines {
-            if let Line::Rate { check, .. } | Line::Times { check, .. } = line {
+            if let Line::Rate { check, .. }
+            | Line::Times { check, .. }
+            | Line::Peer(table::Figure { check, .. }) = line
+            {
                 tasks += check.tasks;
                 lost += check.lost;
                 early += check.early;
@@ -400,7 +438,8 @@ fn text(line: &Line) -> Option<String> {
         Line::Note { text } => Some(text.clone()),
         Line::Costs { case, costs } => Some(format!("{case}: {costs:?}")),
         Line::Figure { case, value, unit } => Some(format!("{case}: {value:.2} {unit}")),
-        Line::Rates { .. } | Line::Ratio { .. } | Line::Chart(_) => None,
+        Line::Rates { .. } | Line::Ratio { .. } | Line::Chart(_) | Line::PeerSetting(_) => None,
+        Line::Peer(figure) => Some(figure.to_string()),
     }
 }
 

@@ -11,34 +11,34 @@ use crate::{generator, report::Check};
 
 /// A task that was acknowledged.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Registered {
-    pub(super) id: u128,
-    pub(super) due: Millis,
+pub(crate) struct Registered {
+    pub(crate) id: u128,
+    pub(crate) due: Millis,
 }
 
 /// A task that was handed out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Arrival {
-    pub(super) id: u128,
+pub(crate) struct Arrival {
+    pub(crate) id: u128,
     /// When the answer had arrived, in microseconds of the wall clock that the service reads, too.
-    pub(super) seen_us: i64,
+    pub(crate) seen_us: i64,
 }
 
 /// What became of the tasks.
 #[derive(Debug)]
-pub(super) struct Verdict {
-    pub(super) check: Check,
+pub(crate) struct Verdict {
+    pub(crate) check: Check,
     /// Of every task, in microseconds.
-    pub(super) lateness: Histogram<u64>,
+    pub(crate) lateness: Histogram<u64>,
     /// Lateness by the second in which a task was due, and by the one in which it came.
-    pub(super) by_due: Timeline,
-    pub(super) by_arrival: Timeline,
+    pub(crate) by_due: Timeline,
+    pub(crate) by_arrival: Timeline,
     /// When the last task came for the first time, in microseconds of the wall clock.
-    pub(super) last_us: i64,
+    pub(crate) last_us: i64,
 }
 
 /// Compares. Only tasks that are due from `counted` on are in the histogram; all are checked.
-pub(super) fn verdict(
+pub(crate) fn verdict(
     mut registered: Vec<Registered>,
     mut arrivals: Vec<Arrival>,
     counted: Millis,
@@ -88,7 +88,7 @@ pub(super) fn verdict(
 }
 
 /// Makes sure that an acknowledged id carries the start that was asked for: nobody else's answer, nothing moved.
-pub(super) fn ensure_start(id: u128, due: Millis) -> anyhow::Result<()> {
+pub(crate) fn ensure_start(id: u128, due: Millis) -> anyhow::Result<()> {
     let start = TaskId::from_uuid(Uuid::from_u128(id)).map(TaskId::first_start);
     ensure!(
         start == Some(due),

@@ -20,22 +20,22 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// An answer, whatever it says.
 #[derive(Debug)]
-pub(super) struct Answer<'a> {
-    pub(super) status: u16,
-    pub(super) has_retry_after: bool,
-    pub(super) body: &'a [u8],
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) has_retry_after: bool,
+    pub(crate) body: &'a [u8],
 }
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
 impl Connection {
-    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
@@ -46,7 +46,7 @@ impl Connection {
     }
 
     /// Reads a path; returns the body of the answer, which must be a success.
-    pub(super) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
         self.request.clear();
         let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
         self.request.extend_from_slice(head.as_bytes());
@@ -54,7 +54,7 @@ impl Connection {
     }
 
     /// Posts JSON; returns the body of the answer, which must be a success.
-    pub(super) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
+    pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
         self.write_post(path, body);
         self.exchange()
             .await
@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// Posts JSON that may be refused.
-    pub(super) async fn offer(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Answer<'_>> {
+    pub(crate) async fn offer(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Answer<'_>> {
         self.write_post(path, body);
         self.answered()
             .await

@@ -4,16 +4,16 @@
 //! before it is sent, and lateness counts from the due time. Service and client share the machine; what the client costs
 //! is in the result.
 
-mod check;
+pub(crate) mod check;
 mod crew;
-mod http;
+pub(crate) mod http;
 mod load;
 mod meter;
 mod overload;
 mod scenarios;
-mod service;
+pub(crate) mod service;
 mod timeline;
-mod wire;
+pub(crate) mod wire;
 
 use std::{
     path::PathBuf,
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     /// Where directories for data are made; they are removed at the end.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Scenarios to run; all but `soak` when none is named.
+    /// Scenarios to run; all but `soak` and `overload` when none is named.
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Tasks of `burst`, and of `register` one by one; in batches it registers five times as many.
@@ -190,7 +190,8 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     };
     let chosen = if options.scenarios.is_empty() {
         let all = Scenario::value_variants().iter().copied();
-        all.filter(|scenario| *scenario != Scenario::Soak).collect()
+        all.filter(|scenario| !matches!(scenario, Scenario::Soak | Scenario::Overload))
+            .collect()
     } else {
         options.scenarios
     };
@@ -209,7 +210,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     crate::finish(&report, options.json.as_deref(), ran)
 }
 
-async fn told_to_stop() -> anyhow::Result<()> {
+pub(crate) async fn told_to_stop() -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     tokio::select! {

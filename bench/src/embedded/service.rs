@@ -21,31 +21,31 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// What a process has cost so far.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Usage {
-    pub(super) cpu_seconds: f64,
-    pub(super) resident_mib: u64,
-    pub(super) peak_mib: u64,
+pub(crate) struct Usage {
+    pub(crate) cpu_seconds: f64,
+    pub(crate) resident_mib: u64,
+    pub(crate) peak_mib: u64,
 }
 
 /// Looks at a process and its files from outside, also while somebody else drives the service.
 #[derive(Debug, Clone)]
-pub(super) struct Probe {
+pub(crate) struct Probe {
     process: String,
     data: PathBuf,
 }
 
 impl Probe {
-    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         usage(&self.process)
     }
 
     /// Returns what the files of the store and the queue take.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         bytes_below(&self.data)
     }
 
     /// Returns what the process has caused to be written to the disk so far.
-    pub(super) fn written_bytes(&self) -> anyhow::Result<u64> {
+    pub(crate) fn written_bytes(&self) -> anyhow::Result<u64> {
         let io = fs::read_to_string(format!("/proc/{}/io", self.process))?;
         let line = io
             .lines()
@@ -56,10 +56,10 @@ impl Probe {
 
 /// A running service; killed when it is dropped.
 #[derive(Debug)]
-pub(super) struct Service {
+pub(crate) struct Service {
     child: Child,
-    pub(super) address: SocketAddr,
-    pub(super) time: TimeSource,
+    pub(crate) address: SocketAddr,
+    pub(crate) time: TimeSource,
     directory: PathBuf,
     program: PathBuf,
     /// What it is told beside where its data lies.
@@ -68,7 +68,7 @@ pub(super) struct Service {
 
 impl Service {
     /// Starts `tickwheel serve` on a directory and waits until it is ready; returns how long that took.
-    pub(super) async fn start(
+    pub(crate) async fn start(
         program: &Path,
         directory: &Path,
         time: &TimeSource,
@@ -77,7 +77,7 @@ impl Service {
     }
 
     /// Starts it with further options.
-    pub(super) async fn start_with(
+    pub(crate) async fn start_with(
         program: &Path,
         directory: &Path,
         time: &TimeSource,
@@ -119,11 +119,11 @@ impl Service {
         }
     }
 
-    pub(super) async fn connect(&self) -> anyhow::Result<Connection> {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
         Connection::open(self.address).await
     }
 
-    pub(super) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
+    pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
         let mut open = Vec::with_capacity(count);
         for _ in 0..count {
             open.push(self.connect().await?);
@@ -132,42 +132,46 @@ impl Service {
     }
 
     /// What it wrote to its log: warnings and errors only.
-    pub(super) fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.join("bench.log")).unwrap_or_default()
     }
 
-    pub(super) fn probe(&self) -> Probe {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn probe(&self) -> Probe {
         Probe {
             process: self.child.id().to_string(),
             data: self.directory.join("data"),
         }
     }
 
-    pub(super) fn usage(&self) -> anyhow::Result<Usage> {
+    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
         self.probe().usage()
     }
 
     /// Returns what the files of the store and the queue take.
-    pub(super) fn disk_bytes(&self) -> u64 {
+    pub(crate) fn disk_bytes(&self) -> u64 {
         self.probe().disk_bytes()
     }
 
     /// Kills the process where it stands and starts it anew on what it left; returns how long it took to be ready.
-    pub(super) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
+    pub(crate) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
         self.kill()?;
         let took = self.start_again().await?;
         Ok((self, took))
     }
 
     /// Kills the process where it stands.
-    pub(super) fn kill(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
     /// Starts a killed service on what it left, at the same address; returns how long it took to be ready.
-    pub(super) async fn start_again(&mut self) -> anyhow::Result<Duration> {
+    pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
         let begun = self.time.moment();
         self.child = spawn(&self.program, &self.directory, self.address, &self.extra)?;
         self.wait_ready(begun).await?;
@@ -207,12 +211,12 @@ impl Drop for Service {
 }
 
 /// Returns what this process has cost.
-pub(super) fn own_usage() -> anyhow::Result<Usage> {
+pub(crate) fn own_usage() -> anyhow::Result<Usage> {
     usage("self")
 }
 
 /// Returns the load of the machine over the last minute.
-pub(super) fn load_average() -> String {
+pub(crate) fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
 }
@@ -243,7 +247,7 @@ fn usage(process: &str) -> anyhow::Result<Usage> {
 }
 
 /// Sums what is allocated, not what is addressed: journals are made with their full length.
-fn bytes_below(directory: &Path) -> u64 {
+pub(crate) fn bytes_below(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(directory) else {
         return 0;

@@ -12,30 +12,30 @@ use crate::{
 
 /// What a stretch of time has seen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Stretch {
+pub(crate) struct Stretch {
     /// Its beginning, in seconds from the beginning of the measurement.
-    pub(super) from: i64,
-    pub(super) p50_ms: f64,
-    pub(super) p99_ms: f64,
-    pub(super) max_ms: f64,
+    pub(crate) from: i64,
+    pub(crate) p50_ms: f64,
+    pub(crate) p99_ms: f64,
+    pub(crate) max_ms: f64,
 }
 
 /// The lateness of every task, in four bytes each.
 #[derive(Debug, Default)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     seconds: BTreeMap<i64, Vec<u32>>,
 }
 
 impl Timeline {
     /// Notes the lateness of a task under the second of `at`: when it was due, or when it came.
-    pub(super) fn note(&mut self, at: Millis, late_us: i64) {
+    pub(crate) fn note(&mut self, at: Millis, late_us: i64) {
         let late_us = u32::try_from(late_us.max(0)).unwrap_or(u32::MAX);
         let second = at.0.div_euclid(1000);
         self.seconds.entry(second).or_default().push(late_us);
     }
 
     /// Returns stretches of so many seconds; empty ones are left out.
-    pub(super) fn stretches(&self, seconds: i64) -> Vec<Stretch> {
+    pub(crate) fn stretches(&self, seconds: i64) -> Vec<Stretch> {
         let Some(first) = self.seconds.keys().next().copied() else {
             return Vec::new();
         };
@@ -62,7 +62,7 @@ impl Timeline {
     }
 
     /// Returns the lateness of what is noted under the whole seconds of a stretch of time.
-    pub(super) fn between(&self, from: Millis, to: Millis) -> anyhow::Result<Histogram<u64>> {
+    pub(crate) fn between(&self, from: Millis, to: Millis) -> anyhow::Result<Histogram<u64>> {
         let mut lateness = histogram()?;
         // The second in which it begins belongs to what was before.
         let seconds = from.0.div_euclid(1000) + 1..to.0.div_euclid(1000);
@@ -75,7 +75,7 @@ impl Timeline {
     }
 
     /// Returns the chart of p50, p99 and greatest lateness by stretches.
-    pub(super) fn chart(&self, name: &str, title: &str, seconds: i64) -> Chart {
+    pub(crate) fn chart(&self, name: &str, title: &str, seconds: i64) -> Chart {
         let stretches = self.stretches(seconds);
         let curve = |name: &str, of: fn(&Stretch) -> f64| Curve {
             name: name.to_owned(),

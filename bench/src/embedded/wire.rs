@@ -6,28 +6,28 @@ use tickwheel::{model::time::Millis, queue::message::rfc3339};
 use uuid::Uuid;
 
 /// The callback of every task; tasks that are pending have it too, so that one that came out early would be seen.
-pub(super) const CALLBACK: &str = "bench";
+pub(crate) const CALLBACK: &str = "bench";
 
 /// About a hundred bytes.
 const PAYLOAD: &str = r#"{"user":4711,"template":"password-reset","language":"en","note":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
 
 /// An attempt that was handed out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Attempt {
-    pub(super) id: u128,
-    pub(super) number: u32,
+pub(crate) struct Attempt {
+    pub(crate) id: u128,
+    pub(crate) number: u32,
 }
 
 /// What sets the tasks of a measurement apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
-    pub(super) callback: &'static str,
+pub(crate) struct Form {
+    pub(crate) callback: &'static str,
     /// How long an attempt lives that is not heard of.
-    pub(super) heartbeat_timeout: &'static str,
+    pub(crate) heartbeat_timeout: &'static str,
 }
 
 impl Form {
-    pub(super) const USUAL: Self = Self {
+    pub(crate) const USUAL: Self = Self {
         callback: CALLBACK,
         // Longer than any measurement: a worker that is slow under load is not one that died.
         heartbeat_timeout: "10m",
@@ -44,22 +44,22 @@ fn push_task(body: &mut String, form: Form, start: Millis) {
 }
 
 /// Returns the body of one registration.
-pub(super) fn task(start: Millis) -> String {
+pub(crate) fn task(start: Millis) -> String {
     task_of(Form::USUAL, start)
 }
 
-pub(super) fn task_of(form: Form, start: Millis) -> String {
+pub(crate) fn task_of(form: Form, start: Millis) -> String {
     let mut body = String::with_capacity(256);
     push_task(&mut body, form, start);
     body
 }
 
 /// Returns the body of a registration of many.
-pub(super) fn batch(starts: impl Iterator<Item = Millis>) -> String {
+pub(crate) fn batch(starts: impl Iterator<Item = Millis>) -> String {
     batch_of(Form::USUAL, starts)
 }
 
-pub(super) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
+pub(crate) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
     let mut body = String::with_capacity(32 * 1024);
     body.push_str(r#"{"tasks":["#);
     for (index, start) in starts.enumerate() {
@@ -73,19 +73,19 @@ pub(super) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> Stri
 }
 
 /// Returns the body of a poll.
-pub(super) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
+pub(crate) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
     poll_for(CALLBACK, worker, tasks_max, wait)
 }
 
 /// Returns the body of a poll for the tasks of a callback.
-pub(super) fn poll_for(callback: &str, worker: usize, tasks_max: usize, wait: &str) -> String {
+pub(crate) fn poll_for(callback: &str, worker: usize, tasks_max: usize, wait: &str) -> String {
     format!(
         r#"{{"worker":"bench-{worker}","callbacks":["{callback}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
     )
 }
 
 /// Writes the body of a settle; all succeeded.
-pub(super) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
+pub(crate) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
     body.clear();
     body.push_str(&format!(r#"{{"worker":"bench-{worker}","tasks":["#));
     for (index, attempt) in attempts.iter().enumerate() {
@@ -99,13 +99,13 @@ pub(super) fn settle(body: &mut String, worker: usize, attempts: &[Attempt]) {
 }
 
 /// Returns the ids of an answer to registrations.
-pub(super) fn ids(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u128>> + '_ {
+pub(crate) fn ids(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u128>> + '_ {
     const NAME: &[u8] = br#""id":""#;
     memmem::find_iter(answer, NAME).map(|at| id_at(answer, at + NAME.len()))
 }
 
 /// Returns the attempts of an answer to a poll.
-pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Attempt>> + '_ {
+pub(crate) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Attempt>> + '_ {
     const NAME: &[u8] = br#"{"id":""#;
     const NUMBER: &[u8] = br#"","attempt":"#;
     memmem::find_iter(answer, NAME).map(|at| {
@@ -121,12 +121,12 @@ pub(super) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Att
 }
 
 /// Returns how many reports of a settle were taken.
-pub(super) fn settled(answer: &[u8]) -> usize {
+pub(crate) fn settled(answer: &[u8]) -> usize {
     memmem::find_iter(answer, br#""status":"ok""#).count()
 }
 
 /// Makes sure that every report of a settle was taken.
-pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
+pub(crate) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
     let ok = settled(answer);
     ensure!(
         ok == wanted,
@@ -137,12 +137,12 @@ pub(super) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
 }
 
 /// Returns the state of a task in an answer to a read.
-pub(super) fn state(answer: &[u8]) -> &str {
+pub(crate) fn state(answer: &[u8]) -> &str {
     text(answer, br#""state":""#)
 }
 
 /// Returns who won, of the answer to a cancel.
-pub(super) fn outcome(answer: &[u8]) -> &str {
+pub(crate) fn outcome(answer: &[u8]) -> &str {
     text(answer, br#""outcome":""#)
 }
 

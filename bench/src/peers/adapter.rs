@@ -1,0 +1,204 @@
+//! Peers whose client is not written in Rust: a small program of `bench/peers/` registers and consumes for the harness,
+//! and is spoken to in frames on a Unix socket, many tasks at once. What is said is described in `Adapter.java`.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, bail, ensure};
+use async_trait::async_trait;
+use tickwheel::time_source::TimeSource;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+};
+
+use super::{
+    Consumer, Lanes, Manner, Place, Producer, Settled, Task, body,
+    process::{Process, find},
+};
+use crate::embedded::check::Arrival;
+
+/// Largest frame: far more than an adapter sends at once.
+const FRAME_BYTES_MAX: usize = 16 << 20;
+/// Bytes of an arrival: id, received, settled.
+const ARRIVAL_BYTES: usize = 24;
+
+/// It is given so many tasks at once, and registers them singly over 64 connections or places of its own.
+pub(super) const LANES: Lanes = Lanes {
+    producers: 4,
+    chunk: 256,
+};
+
+/// A running adapter.
+#[derive(Debug)]
+pub(super) struct Adapter {
+    process: Process,
+    socket: PathBuf,
+}
+
+impl Adapter {
+    /// Starts one; the socket is its last argument.
+    pub(super) async fn start(
+        command: &mut Command,
+        directory: &Path,
+        time: &TimeSource,
+    ) -> anyhow::Result<Self> {
+        let socket = directory.join("adapter.socket");
+        let mut process = Process::start("adapter", command.arg(&socket), directory)?;
+        process
+            .ready(time, || async {
+                UnixStream::connect(&socket).await.is_ok()
+            })
+            .await?;
+        Ok(Self { process, socket })
+    }
+
+    /// Starts one that is written in Java.
+    pub(super) async fn java(class: &str, server: &str, place: &Place) -> anyhow::Result<Self> {
+        let mut command = java(place)?;
+        command.args(["-Xmx512m", class, server]);
+        Self::start(&mut command, &place.directory, &place.time).await
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) async fn producer(&self) -> anyhow::Result<Box<dyn Producer>> {
+        Ok(Box::new(self.connect().await?))
+    }
+
+    /// Returns the one consumer: there are many in the adapter.
+    pub(super) async fn consumers(&self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
+        let mut connection = self.connect().await?;
+        connection.send(b"C").await?;
+        Ok(vec![Box::new(Told {
+            connection,
+            settled: Settled::default(),
+        })])
+    }
+
+    pub(super) async fn pending(&self) -> anyhow::Result<Option<u64>> {
+        let mut connection = self.connect().await?;
+        connection.send(b"P").await?;
+        let answer = connection.receive().await?;
+        let count = i64::from_le_bytes(answer.as_slice().try_into()?);
+        // Less than 0: it cannot be known.
+        Ok(u64::try_from(count).ok())
+    }
+
+    async fn connect(&self) -> anyhow::Result<Connection> {
+        Ok(Connection {
+            stream: UnixStream::connect(&self.socket).await?,
+            request: Vec::new(),
+        })
+    }
+}
+
+/// Returns a command that runs a class of what `setup` has fetched and compiled.
+pub(super) fn java(place: &Place) -> anyhow::Result<Command> {
+    let program = find("java", "apt-get install openjdk-17-jdk-headless")?;
+    let directory = fetched(place, "java")?;
+    let mut path = directory.join("classes").into_os_string();
+    path.push(":");
+    path.push(directory.join("lib").join("*"));
+    let mut command = Command::new(program);
+    let home = place.directory.display();
+    command
+        .arg("-cp")
+        .arg(path)
+        .args([format!("-Duser.home={home}"), "-XX:+UseG1GC".to_owned()])
+        .current_dir(&place.directory);
+    Ok(command)
+}
+
+/// Returns where `setup` has put something.
+pub(super) fn fetched(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
+    let directory = place.peers_dir.join(name);
+    let found = directory.canonicalize();
+    found.with_context(|| {
+        let place = directory.display();
+        format!("there is no {place}: run bench/peers/setup {name}")
+    })
+}
+
+struct Connection {
+    stream: UnixStream,
+    request: Vec<u8>,
+}
+
+impl Connection {
+    async fn send(&mut self, frame: &[u8]) -> anyhow::Result<()> {
+        let length = u32::try_from(frame.len())?.to_le_bytes();
+        self.stream.write_all(&[&length, frame].concat()).await?;
+        Ok(())
+    }
+
+    /// Returns an answer without its first byte; one that says what went wrong is an error.
+    async fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
+        let length = self.stream.read_u32_le().await? as usize;
+        ensure!(
+            (1..=FRAME_BYTES_MAX).contains(&length),
+            "a frame of {length} bytes"
+        );
+        let mut frame = vec![0; length];
+        self.stream.read_exact(&mut frame).await?;
+        let text = frame.split_off(1);
+        if frame != [0] {
+            bail!("the adapter failed: {}", String::from_utf8_lossy(&text));
+        }
+        Ok(text)
+    }
+}
+
+#[async_trait]
+impl Producer for Connection {
+    async fn register(&mut self, tasks: &mut [Task], manner: Manner) -> anyhow::Result<()> {
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        request.push(match manner {
+            Manner::Singly => b'S',
+            Manner::Batched => b'B',
+        });
+        request.extend_from_slice(&u32::try_from(tasks.len())?.to_le_bytes());
+        for task in tasks {
+            request.extend_from_slice(&task.due.0.to_le_bytes());
+            request.extend_from_slice(&task.id.to_le_bytes());
+            request.extend_from_slice(body::of(task.id).as_bytes());
+        }
+        self.send(&request).await?;
+        self.request = request;
+        self.receive().await?;
+        Ok(())
+    }
+}
+
+/// Is told what has come, at least once a second.
+struct Told {
+    connection: Connection,
+    settled: Settled,
+}
+
+#[async_trait]
+impl Consumer for Told {
+    async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()> {
+        let answer = self.connection.receive().await?;
+        for item in answer.chunks(ARRIVAL_BYTES) {
+            let mut numbers = item.chunks_exact(8).map(|bytes| {
+                let bytes = bytes.try_into().unwrap_or_default();
+                i64::from_le_bytes(bytes)
+            });
+            let mut next = || numbers.next().context("a cut arrival");
+            let (id, seen_us, last_us) = (u128::try_from(next()?)?, next()?, next()?);
+            arrivals.push(Arrival { id, seen_us });
+            self.settled.add(Settled { count: 1, last_us });
+        }
+        Ok(())
+    }
+
+    async fn end(self: Box<Self>) -> anyhow::Result<Settled> {
+        Ok(self.settled)
+    }
+}

@@ -1,0 +1,309 @@
+//! What a user would pick instead: timers and delayed jobs of other systems, behind one trait, driven by one generator.
+//!
+//! Promises: every peer runs as a program of its own on the loopback, on a fresh directory, with settings that are named;
+//! the same tasks with the same bodies go in and are checked when they come out (lost, early, twice); what is compared
+//! takes turns. A peer that is not installed or fails is a line of the result, and the others go on. Nothing is fetched
+//! or installed here: `bench/peers/setup` does that.
+
+mod adapter;
+mod beanstalkd;
+mod body;
+mod bullmq;
+mod load;
+mod nats;
+mod postgres;
+mod process;
+mod redis;
+mod resp;
+mod rocketmq;
+mod scenarios;
+pub(crate) mod setting;
+pub(crate) mod table;
+mod tickwheel;
+mod wire;
+
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use ::tickwheel::{model::time::Millis, time_source::TimeSource};
+use anyhow::bail;
+use async_trait::async_trait;
+use clap::{Args, ValueEnum};
+
+use self::setting::{Kind, Setting};
+use crate::{
+    embedded::{
+        check::Arrival,
+        service::{bytes_below, load_average},
+        told_to_stop,
+    },
+    report::Report,
+};
+
+/// A scenario that every peer goes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum Scenario {
+    /// Registration: singly over 64 connections, then in batches where the peer has them.
+    Register,
+    /// Tasks that are due within one second are delivered and acknowledged.
+    Burst,
+    /// Lateness at a rate, registered ahead.
+    Steady,
+    /// Memory and disk of tasks that are due in a day.
+    Pending,
+}
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Where directories for data are made; they are removed at the end.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+    /// Peers to run; all when none is named.
+    #[arg(long = "peer", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    peers: Vec<Kind>,
+    /// Scenarios to run; all when none is named.
+    #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
+    scenarios: Vec<Scenario>,
+    /// Tasks of `register`, `burst` and `pending`.
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    tasks: u64,
+    /// Tasks a second of `steady`.
+    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(100..))]
+    rate: u64,
+    /// Length of `steady`.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// Rounds in which the peers take turns.
+    #[arg(long, default_value_t = 1)]
+    rounds: u32,
+    /// Where `bench/peers/setup` has put what no package has.
+    #[arg(long, value_name = "DIR", default_value = "target/peers")]
+    peers_dir: PathBuf,
+    /// The program under test; the one beside this one when not given.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// Write every figure to a file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// A task on its way in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task {
+    pub(super) id: u64,
+    /// A producer whose server holds whole seconds only sets it to what was asked for.
+    pub(super) due: Millis,
+}
+
+/// How tasks are registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// Each by a request of its own that is answered before the connection is used again.
+    Singly,
+    /// As many at once as the peer takes.
+    Batched,
+}
+
+/// How the generator drives producers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lanes {
+    pub(super) producers: usize,
+    /// Tasks that a producer is given at once.
+    pub(super) chunk: usize,
+}
+
+/// A running peer; what belongs to it ends when it is dropped.
+#[async_trait]
+pub(super) trait Peer: Send {
+    /// How it is driven. An adapter is given many tasks at once, and registers them singly over as many connections.
+    fn lanes(&self, manner: Manner) -> Lanes {
+        match manner {
+            Manner::Singly => Lanes {
+                producers: 64,
+                chunk: 1,
+            },
+            Manner::Batched => Lanes {
+                producers: 8,
+                chunk: 100,
+            },
+        }
+    }
+
+    async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>>;
+
+    /// Returns everybody who takes tasks, as many as suit the peer.
+    async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>>;
+
+    /// Returns how many tasks it says are pending; none when it cannot say.
+    async fn pending(&mut self) -> anyhow::Result<Option<u64>>;
+
+    /// The processes that keep and fire tasks.
+    fn servers(&self) -> Vec<u32>;
+
+    /// Processes that are clients of it: their time counts as the harness's.
+    fn adapters(&self) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// Where its tasks lie.
+    fn directory(&self) -> PathBuf;
+}
+
+/// Registers tasks.
+#[async_trait]
+pub(super) trait Producer: Send {
+    /// Returns when all are acknowledged. A due time that the server cannot hold is set to the one that was asked for.
+    async fn register(&mut self, tasks: &mut [Task], manner: Manner) -> anyhow::Result<()>;
+}
+
+/// Takes due tasks and acknowledges them.
+#[async_trait]
+pub(super) trait Consumer: Send {
+    /// Adds tasks that have come, with the time at which they had; returns after about a second at the latest.
+    async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()>;
+
+    /// Ends it; what was taken is acknowledged now.
+    async fn end(self: Box<Self>) -> anyhow::Result<Settled>;
+}
+
+/// What was acknowledged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Settled {
+    pub(super) count: u64,
+    /// When the last one was, in microseconds of the wall clock.
+    pub(super) last_us: i64,
+}
+
+impl Settled {
+    pub(super) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.last_us = self.last_us.max(other.last_us);
+    }
+}
+
+/// What a peer needs to start.
+#[derive(Debug, Clone)]
+pub(super) struct Place {
+    pub(super) directory: PathBuf,
+    pub(super) time: TimeSource,
+    peers_dir: PathBuf,
+    program: PathBuf,
+}
+
+/// What scenarios work with.
+#[derive(Debug)]
+struct Setup {
+    tasks: u64,
+    rate: u64,
+    seconds: u64,
+    root: PathBuf,
+    place: Place,
+    started: AtomicU32,
+}
+
+impl Setup {
+    /// Starts a peer on a fresh directory.
+    async fn start(&self, setting: &Setting) -> anyhow::Result<Box<dyn Peer>> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let directory = self.root.join(number.to_string());
+        std::fs::create_dir_all(&directory)?;
+        let place = Place {
+            directory,
+            ..self.place.clone()
+        };
+        setting.start(place).await
+    }
+
+    /// Ends a peer and removes what it left.
+    fn end(&self, peer: Box<dyn Peer>) -> anyhow::Result<()> {
+        drop(peer);
+        Ok(std::fs::remove_dir_all(&self.root)?)
+    }
+}
+
+fn disk_bytes(peer: &dyn Peer) -> u64 {
+    bytes_below(&peer.directory())
+}
+
+/// Runs the scenarios; the exit code is 1 when a task was lost or early, or a peer failed.
+pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
+    // One thread: what it leaves of two cores is the peer's.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(Box::pin(measure(options)))
+}
+
+async fn measure(options: Options) -> anyhow::Result<ExitCode> {
+    let time = TimeSource::real();
+    let program = match options.program {
+        Some(program) => program,
+        None => std::env::current_exe()?.with_file_name("tickwheel"),
+    };
+    std::fs::create_dir_all(&options.data_dir)?;
+    let name = format!("tickwheel-peers-{:08x}", time.random() & 0xffff_ffff);
+    let root = options.data_dir.canonicalize()?.join(name);
+    let setup = Setup {
+        tasks: options.tasks,
+        rate: options.rate,
+        seconds: options.seconds,
+        root: root.clone(),
+        place: Place {
+            directory: root,
+            time,
+            peers_dir: options.peers_dir,
+            program,
+        },
+        started: AtomicU32::new(0),
+    };
+    let settings = setting::chosen(&options.peers);
+    let scenarios = if options.scenarios.is_empty() {
+        Scenario::value_variants().to_vec()
+    } else {
+        options.scenarios
+    };
+    let mut report = Report::default();
+    // Whoever is told to stop takes the peers down, too, and removes their data.
+    let ran = tokio::select! {
+        ran = all(&setup, &settings, &scenarios, options.rounds, &mut report) => ran,
+        stopped = told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
+    };
+    if setup.root.exists() {
+        std::fs::remove_dir_all(&setup.root)?;
+    }
+    crate::finish(&report, options.json.as_deref(), ran)
+}
+
+async fn all(
+    setup: &Setup,
+    settings: &[Setting],
+    scenarios: &[Scenario],
+    rounds: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    report.note(format!("load average {} before the first", load_average()));
+    for setting in settings {
+        report.peer_setting(*setting);
+    }
+    for scenario in scenarios {
+        for round in 1..=rounds {
+            for setting in settings {
+                let ran = Box::pin(scenarios::run(setup, *scenario, setting, round, report)).await;
+                if let Err(error) = ran {
+                    let case = scenario.to_possible_value();
+                    let case = case.map_or_else(String::new, |value| value.get_name().to_owned());
+                    report.peer(table::Figure::failed(&case, setting, round, &error));
+                }
+                if setup.root.exists() {
+                    std::fs::remove_dir_all(&setup.root)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! db-scheduler on PostgreSQL, as users of a relational store have it: rows with a due time, polled ten times a second.
+//! The server is the package's, on a directory of its own; its superuser must not run it, so that root becomes `postgres`.
+
+use std::{
+    fs,
+    os::unix::{fs::chown, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, ensure};
+use async_trait::async_trait;
+use rustix::process::{Signal, geteuid};
+
+use super::{
+    Consumer, Lanes, Manner, Peer, Place, Producer,
+    adapter::{self, Adapter},
+    process::{Process, free_address},
+    setting::{Kind, MILLISECOND, Setting},
+};
+
+pub(super) const SETTINGS: [Setting; 1] = [Setting {
+    kind: Kind::Postgres,
+    name: "postgres, db-scheduler",
+    variant: "on",
+    delivery: "at least once",
+    synced: "yes",
+    resolution: "1 ms, polled every 100 ms",
+    batches: "256 a statement",
+    step: MILLISECOND,
+    grid: MILLISECOND,
+}];
+
+/// Where Debian puts the programs of each version.
+const PROGRAMS: &str = "/usr/lib/postgresql";
+
+struct Postgres {
+    // In the order in which they end.
+    adapter: Adapter,
+    server: Process,
+    directory: PathBuf,
+}
+
+pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<impl Peer + use<>> {
+    let programs = programs().with_context(|| {
+        format!("there is nothing below {PROGRAMS}: apt-get install postgresql")
+    })?;
+    let directory = place.directory.join("data");
+    fs::create_dir(&directory)?;
+    let user = user()?;
+    if let Some((user, group)) = user {
+        chown(&directory, Some(user), Some(group))?;
+    }
+    let command = |name: &str| {
+        let mut command = Command::new(programs.join(name));
+        if let Some((user, group)) = user {
+            command.uid(user).gid(group);
+        }
+        command.arg("-D").arg(&directory).current_dir(&directory);
+        command
+    };
+    let made = command("initdb")
+        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"])
+        .stdin(Stdio::null())
+        .output()?;
+    let complaint = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "initdb failed: {complaint}");
+    let address = free_address()?;
+    let port = address.port().to_string();
+    let mut server = command("postgres");
+    for (name, value) in [
+        ("listen_addresses", "127.0.0.1"),
+        ("port", port.as_str()),
+        ("unix_socket_directories", ""),
+        ("max_connections", "100"),
+        ("shared_buffers", "256MB"),
+        ("max_wal_size", "2GB"),
+        ("fsync", "on"),
+        ("synchronous_commit", setting.variant),
+    ] {
+        server.args(["-c", &format!("{name}={value}")]);
+    }
+    // An immediate shutdown: the server ends its own children, which are in groups of their own.
+    let server = Process::start("postgres", &mut server, &place.directory)?;
+    let mut server = server.stopped_by(Signal::QUIT);
+    server.listens(&place.time, address).await?;
+    let adapter = Adapter::java("DbScheduler", &address.to_string(), &place).await?;
+    Ok(Postgres {
+        adapter,
+        server,
+        directory,
+    })
+}
+
+/// Returns where the newest version's programs lie.
+fn programs() -> Option<PathBuf> {
+    let versions = fs::read_dir(PROGRAMS).ok()?.flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
+    let newest = versions
+        .map(|version| version.path())
+        .max_by_key(|path| number(path))?;
+    let programs = newest.join("bin");
+    programs.join("initdb").is_file().then_some(programs)
+}
+
+/// Returns whom root has to become.
+fn user() -> anyhow::Result<Option<(u32, u32)>> {
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let users = fs::read_to_string("/etc/passwd")?;
+    let line = users
+        .lines()
+        .find_map(|line| line.strip_prefix("postgres:"));
+    let mut fields = line
+        .context("there is no user postgres: apt-get install postgresql")?
+        .split(':')
+        .skip(1);
+    let mut next = || anyhow::Ok(fields.next().context("a cut line")?.parse::<u32>()?);
+    Ok(Some((next()?, next()?)))
+}
+
+#[async_trait]
+impl Peer for Postgres {
+    fn lanes(&self, _: Manner) -> Lanes {
+        adapter::LANES
+    }
+
+    async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
+        self.adapter.producer().await
+    }
+
+    async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
+        self.adapter.consumers().await
+    }
+
+    async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
+        self.adapter.pending().await
+    }
+
+    fn servers(&self) -> Vec<u32> {
+        vec![self.server.id()]
+    }
+
+    fn adapters(&self) -> Vec<u32> {
+        vec![self.adapter.id()]
+    }
+
+    /// Tables and indexes; the segments of the log are used again.
+    fn directory(&self) -> PathBuf {
+        self.directory.join("base")
+    }
+}

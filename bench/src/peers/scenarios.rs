@@ -1,0 +1,358 @@
+//! The scenarios: what is registered, when it is due, what is measured. The same for every peer.
+
+use std::time::Duration;
+
+use anyhow::ensure;
+use tickwheel::{
+    model::time::Millis,
+    time_source::{Moment, TimeSource},
+};
+
+use super::{
+    Manner, Peer, Scenario, Setup, disk_bytes, load,
+    load::{Loaded, Plan, Seen, Wait},
+    process,
+    process::Usage,
+    setting::Setting,
+    table::{Figure, Value},
+};
+use crate::{
+    embedded::{
+        check::{Registered, Verdict, verdict},
+        service::{load_average, own_usage},
+    },
+    report::{Check, Costs, Report},
+};
+
+/// Tasks that go before, so that both sides are warm; checked like the others.
+const WARM_TASKS: u64 = 2000;
+/// The part of the tasks that goes before, too, so that the pace is known.
+const PACE_PART: u64 = 10;
+/// Singly or in batches, a registration is measured no longer than about this.
+const REGISTER_SECONDS: f64 = 12.0;
+/// They are due so soon.
+const WARM_LEAD: Duration = Duration::from_secs(2);
+/// Between the end of a registration and its first due time, beside what the pace says.
+const LEAD: Duration = Duration::from_secs(3);
+/// How long is waited for tasks that do not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Tasks of a chunk at a rate.
+const STEADY_CHUNK: usize = 25;
+/// Producers at a rate: a stall of a second holds up as many chunks.
+const STEADY_PRODUCERS: usize = 32;
+/// Tasks at a rate are registered so long before they are due.
+const STEADY_LEAD: Duration = Duration::from_secs(6);
+/// What is due in the first seconds is checked and not measured.
+const WARM_UP: Duration = Duration::from_secs(4);
+/// Before memory and disk are read: what a load has left behind is written and collected.
+const CALM: Duration = Duration::from_secs(4);
+/// What is pending is due after so long, spread over half a day: RocketMQ holds three days.
+const PENDING_LEAD: Duration = Duration::from_secs(24 * 3600);
+const HALF_DAY_MS: u64 = 12 * 3600 * 1000;
+
+/// Measures a peer on a fresh directory.
+pub(super) async fn run(
+    setup: &Setup,
+    scenario: Scenario,
+    setting: &Setting,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let peer = setup.start(setting).await?;
+    let mut run = Run {
+        setup,
+        setting,
+        round,
+        time: &setup.place.time,
+        peer,
+        next_id: 0,
+        registered: Vec::new(),
+    };
+    match scenario {
+        Scenario::Register => {
+            run.register(Manner::Singly, report).await?;
+            if setting.has_batches() {
+                run.register(Manner::Batched, report).await?;
+            }
+        }
+        Scenario::Burst => run.burst(report).await?,
+        Scenario::Steady => run.steady(report).await?,
+        Scenario::Pending => run.pending(report).await?,
+    }
+    setup.end(run.peer)
+}
+
+/// A peer that is being measured.
+struct Run<'a> {
+    setup: &'a Setup,
+    setting: &'a Setting,
+    round: u32,
+    time: &'a TimeSource,
+    peer: Box<dyn Peer>,
+    next_id: u64,
+    /// What was registered and has not come out yet.
+    registered: Vec<Registered>,
+}
+
+impl Run<'_> {
+    /// How much is registered when it does not matter how.
+    fn best_manner(&self) -> Manner {
+        if self.setting.has_batches() {
+            Manner::Batched
+        } else {
+            Manner::Singly
+        }
+    }
+
+    fn plan(&mut self, tasks: u64, manner: Manner) -> Plan {
+        let first_id = self.next_id;
+        self.next_id += tasks;
+        Plan {
+            tasks,
+            first_id,
+            manner,
+            lanes: self.peer.lanes(manner),
+            grid: self.setting.grid,
+            interval: None,
+        }
+    }
+
+    /// Registers; what came of it is checked by the next drain.
+    async fn load(&mut self, plan: Plan, due: impl load::Due) -> anyhow::Result<Loaded> {
+        let producers = load::producers(&mut *self.peer, plan.lanes.producers).await?;
+        let loaded = load::register(producers, self.time, plan, due).await?;
+        self.registered.extend_from_slice(&loaded.registered);
+        Ok(loaded)
+    }
+
+    /// Registers some that go before; returns how many a second were registered once it was warm.
+    async fn warm(&mut self, manner: Manner) -> anyhow::Result<f64> {
+        let mut pace = 0.0;
+        for tasks in [WARM_TASKS, self.setup.tasks / PACE_PART] {
+            let plan = self.plan(tasks, manner);
+            let first = self.time.now().after(WARM_LEAD);
+            pace = self.load(plan, move |_| first).await?.per_second();
+        }
+        Ok(pace)
+    }
+
+    /// Returns when the first of some tasks may be due that are registered from now on.
+    fn due_behind(&self, tasks: u64, pace: f64) -> Millis {
+        let wanted = Duration::from_secs_f64(1.5 * tasks as f64 / pace);
+        self.time.now().after(LEAD + wanted)
+    }
+
+    /// Takes everything that was registered and checks every task.
+    async fn drain(&mut self, counted: Millis) -> anyhow::Result<(Verdict, Seen)> {
+        let consumers = self.peer.consumers().await?;
+        let last = self.registered.iter().map(|task| task.due).max();
+        let wait = Wait {
+            tasks: self.registered.len() as u64,
+            due: last.map_or(Duration::ZERO, |last| self.time.now().until(last)),
+            quiet: PATIENCE,
+        };
+        let mut seen = load::work(consumers, self.time, wait).await?;
+        let (settled, taken) = (seen.settled.count, seen.arrivals.len());
+        ensure!(
+            settled == taken as u64,
+            "{settled} of {taken} were acknowledged"
+        );
+        let registered = std::mem::take(&mut self.registered);
+        let verdict = verdict(registered, std::mem::take(&mut seen.arrivals), counted)?;
+        Ok((verdict, seen))
+    }
+
+    fn report(&self, case: &str, value: Value, check: Check, report: &mut Report) {
+        let figure = Figure::new(case, self.setting, self.round, value);
+        report.peer(figure.checked(check));
+    }
+
+    async fn register(&mut self, manner: Manner, report: &mut Report) -> anyhow::Result<()> {
+        let case = match manner {
+            Manner::Singly => "registered, singly",
+            Manner::Batched => "registered, in batches",
+        };
+        let pace = self.warm(manner).await?;
+        let tasks = self
+            .setup
+            .tasks
+            .min((pace * REGISTER_SECONDS) as u64)
+            .max(1);
+        let first = self.due_behind(tasks, pace);
+        let plan = self.plan(tasks, manner);
+        let due = move |index: u64| first.after(Duration::from_millis(index % 1000));
+        let meter = Meter::start(&*self.peer, self.time)?;
+        let loaded = self.load(plan, due).await?;
+        let used = meter.stop(&*self.peer, tasks)?;
+        let rate = loaded.per_second();
+        if loaded.behind > 0 {
+            let (name, behind) = (self.setting.name, loaded.behind);
+            report.note(format!(
+                "{case}, {name}: {behind} were due before they were acknowledged"
+            ));
+        }
+        let (verdict, _) = self.drain(Millis(0)).await?;
+        self.report(
+            case,
+            Value::Rate { per_second: rate },
+            verdict.check,
+            report,
+        );
+        report.costs(format!("{case}, {}", self.setting.name), used);
+        Ok(())
+    }
+
+    /// Many tasks that are due in the same second: from that second to the last acknowledgement.
+    async fn burst(&mut self, report: &mut Report) -> anyhow::Result<()> {
+        let (tasks, manner) = (self.setup.tasks, self.best_manner());
+        let second = Duration::from_secs(1);
+        let pace = self.warm(manner).await?;
+        let first = self.due_behind(tasks, pace).ceil_to_grid(Millis(0), second);
+        let plan = self.plan(tasks, manner);
+        // Where whole seconds are rounded up, that spreads them over the same second.
+        let spread = u64::from(self.setting.step < second) * 1000;
+        let due = move |index: u64| {
+            let offset = index.checked_rem(spread).unwrap_or(0);
+            first.after(Duration::from_millis(offset))
+        };
+        self.load(plan, due).await?;
+        ensure!(self.time.now() < first, "not registered in time");
+        let meter = Meter::start(&*self.peer, self.time)?;
+        let (verdict, seen) = self.drain(first).await?;
+        let used = meter.stop(&*self.peer, tasks)?;
+        let took_us = (seen.settled.last_us - first.0 * 1000).max(1);
+        let per_second = tasks as f64 * 1e6 / took_us as f64;
+        self.report(
+            "burst, delivered and acknowledged",
+            Value::Rate { per_second },
+            verdict.check,
+            report,
+        );
+        report.costs(format!("burst, {}", self.setting.name), used);
+        Ok(())
+    }
+
+    /// Lateness at a rate.
+    async fn steady(&mut self, report: &mut Report) -> anyhow::Result<()> {
+        let (rate, manner) = (self.setup.rate, self.best_manner());
+        let span = WARM_UP + Duration::from_secs(self.setup.seconds);
+        let mut plan = self.plan(rate * span.as_secs(), manner);
+        plan.lanes.chunk = STEADY_CHUNK;
+        plan.lanes.producers = plan.lanes.producers.min(STEADY_PRODUCERS);
+        plan.interval = Some(Duration::from_secs(STEADY_CHUNK as u64).div_f64(rate as f64));
+        let producers = load::producers(&mut *self.peer, plan.lanes.producers).await?;
+        let consumers = self.peer.consumers().await?;
+        let meter = Meter::start(&*self.peer, self.time)?;
+        let first = self.time.now().after(STEADY_LEAD);
+        let due = move |index: u64| first.after(Duration::from_millis(index * 1000 / rate));
+        let wait = Wait {
+            tasks: plan.tasks,
+            due: STEADY_LEAD + span,
+            quiet: PATIENCE,
+        };
+        let (loaded, seen) = tokio::join!(
+            load::register(producers, self.time, plan, due),
+            load::work(consumers, self.time, wait)
+        );
+        let (loaded, seen) = (loaded?, seen?);
+        let used = meter.stop(&*self.peer, plan.tasks)?;
+        let name = self.setting.name;
+        if loaded.behind > 0 {
+            let behind = loaded.behind;
+            report.note(format!(
+                "steady, {name}: {behind} were due before they were acknowledged"
+            ));
+        }
+        let verdict = verdict(loaded.registered, seen.arrivals, first.after(WARM_UP))?;
+        let case = format!("steady, {rate}/s");
+        let value = Value::lateness(&verdict.lateness);
+        self.report(&case, value, verdict.check, report);
+        report.costs(format!("{case}, {name}"), used);
+        Ok(())
+    }
+
+    /// What tasks cost that wait.
+    async fn pending(&mut self, report: &mut Report) -> anyhow::Result<()> {
+        let (tasks, manner) = (self.setup.tasks, self.best_manner());
+        let first = self.time.now().after(PENDING_LEAD);
+        let due = move |index: u64| first.after(Duration::from_millis(index * 7919 % HALF_DAY_MS));
+        // Grown to its working size, and warm.
+        let plan = self.plan(WARM_TASKS, manner);
+        self.load(plan, due).await?;
+        self.time.sleep(CALM).await;
+        let before = process::usage(&self.peer.servers())?;
+        let disk_before = disk_bytes(&*self.peer);
+        let plan = self.plan(tasks, manner);
+        self.load(plan, due).await?;
+        self.time.sleep(CALM).await;
+        let after = process::usage(&self.peer.servers())?;
+        let disk = disk_bytes(&*self.peer).saturating_sub(disk_before);
+        let all = tasks + WARM_TASKS;
+        let check = self.check_pending(all).await?;
+        let grown = after.memory_bytes.saturating_sub(before.memory_bytes);
+        let value = Value::Pending {
+            memory_bytes: grown as f64 / tasks as f64,
+            disk_bytes: disk as f64 / tasks as f64,
+            process_mib: after.memory_bytes as f64 / f64::from(1 << 20),
+        };
+        self.report("pending, each", value, check, report);
+        Ok(())
+    }
+
+    /// What comes out now is early; what the peer does not know of is lost.
+    async fn check_pending(&mut self, tasks: u64) -> anyhow::Result<Check> {
+        let known = self.peer.pending().await?;
+        let consumers = self.peer.consumers().await?;
+        let wait = Wait {
+            tasks: 1,
+            due: Duration::ZERO,
+            quiet: Duration::from_secs(1),
+        };
+        let seen = load::work(consumers, self.time, wait).await?;
+        Ok(Check {
+            tasks,
+            lost: known.map_or(0, |known| tasks.saturating_sub(known)),
+            early: seen.arrivals.len() as u64,
+            duplicates: 0,
+        })
+    }
+}
+
+/// A measurement under way: time on the processors of the peer, and of the harness with its adapters.
+struct Meter<'a> {
+    time: &'a TimeSource,
+    begun: Moment,
+    servers: Usage,
+    clients_seconds: f64,
+}
+
+impl<'a> Meter<'a> {
+    fn start(peer: &dyn Peer, time: &'a TimeSource) -> anyhow::Result<Self> {
+        Ok(Self {
+            time,
+            begun: time.moment(),
+            servers: process::usage(&peer.servers())?,
+            clients_seconds: clients_seconds(peer)?,
+        })
+    }
+
+    /// Ends it; `items` is what the costs are divided by.
+    fn stop(self, peer: &dyn Peer, items: u64) -> anyhow::Result<Costs> {
+        let servers = process::usage(&peer.servers())?;
+        let resident_mib = servers.memory_bytes >> 20;
+        Ok(Costs {
+            items,
+            wall_seconds: self.time.moment().since(self.begun).as_secs_f64(),
+            service_cpu_seconds: servers.cpu_seconds - self.servers.cpu_seconds,
+            client_cpu_seconds: clients_seconds(peer)? - self.clients_seconds,
+            resident_mib,
+            peak_mib: resident_mib.max(self.servers.memory_bytes >> 20),
+            load: load_average(),
+        })
+    }
+}
+
+fn clients_seconds(peer: &dyn Peer) -> anyhow::Result<f64> {
+    let adapters = process::usage(&peer.adapters())?;
+    Ok(own_usage()?.cpu_seconds + adapters.cpu_seconds)
+}
