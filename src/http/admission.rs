@@ -274,7 +274,7 @@ mod tests {
         };
         let least = limits::REGISTRATIONS_IN_FLIGHT_MIN;
         for _ in 0..2 {
-            let slow = some(least + 1);
+            let slow = some(least);
             admission.time.sleep(Duration::from_secs(5)).await;
             drop(slow);
         }
