@@ -102,8 +102,9 @@ impl Finder {
         }
     }
 
-    /// Where the entry of a near task lies in a wheel that is closed further than the time says: the clock was set back, and
-    /// what is due by the new time is held in memory until then, with its durable record behind what is closed.
+    /// Where the entry of a near task lies in a wheel that is closed far beyond its start: a clock was set back, or one that is
+    /// ahead has closed it, and what is due is held in memory, with its durable record behind what is closed. The time of
+    /// the node that is asked says nothing: it may be the one that is ahead.
     async fn dues_behind_the_hand(&self, id: TaskId) -> Result<Vec<Millis>, Fault> {
         // An id that somebody made up may name any wheel.
         if id.wheel().get() >= self.ctx.shape().wheels() {
@@ -111,7 +112,7 @@ impl Finder {
         }
         let clock = self.ctx.store.clock(id.wheel(), Freshness::Quorum);
         let opened = clock.await?.opened;
-        if opened <= self.ctx.opened_by_now().plus(BACKUP_TICKS) {
+        if opened <= self.ctx.tick().tick_of(id.first_start()) {
             return Ok(Vec::new());
         }
         let (tick, grid) = (self.ctx.tick(), Grid::of(id, self.ctx.shape()));

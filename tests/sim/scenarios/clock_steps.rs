@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use tickwheel::{
     flow::{
         api::{NewTask, VisibleState},
-        service::Service,
+        service::{Service, View},
     },
     model::{ids::TaskId, state::Outcome},
 };
@@ -145,4 +145,35 @@ async fn an_attempt_that_died_is_found_by_the_clock_as_it_is_then() {
         again.iter().all(|after| (3580..3640).contains(after)),
         "{again:?}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_behind_slots_that_a_fast_clock_has_closed_is_found_by_every_node() {
+    let world = World::new(4, 10_000);
+    let (first, right) = (world.node(1), world.node(2));
+    world.pass(10 * SECOND).await;
+    // It closes slots half a minute ahead, and dies.
+    first.time.set_wall_error_ms(30_000);
+    world.pass(5 * SECOND).await;
+    first.crash();
+    world.pass(10 * SECOND).await;
+    let fast = world.node(3);
+    fast.time.set_wall_error_ms(45_000);
+    world.pass(SECOND).await;
+    let mut unknown = Vec::new();
+    for round in 0..40 {
+        let start = world.time.now().after(SECOND / 50);
+        let mut task = callback(start);
+        // The grid of its looks is as fine as this.
+        task.spec.claim_timeout = 5 * SECOND;
+        let id = register(&right.service(), vec![task]).await[0].id;
+        world.pass(SECOND / 2).await;
+        for (who, node) in [("fast", &fast), ("right", &right)] {
+            let found = node.service().get(id, View::Basic).await.unwrap();
+            if found.is_none() {
+                unknown.push((round, who));
+            }
+        }
+    }
+    assert_eq!(unknown, []);
 }

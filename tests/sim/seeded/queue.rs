@@ -88,8 +88,10 @@ struct ProcesssConsumer {
 impl Consumer for ProcesssConsumer {
     async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
         self.process.time.running().await;
-        if self.received.is_empty() {
-            self.received = self.inner.receive(max, wait).await?;
+        // Who wants none waits, whatever is in hand: else it would ask again in the same instant, for ever.
+        if self.received.is_empty() || max == 0 {
+            let more = self.inner.receive(max, wait).await?;
+            self.received.extend(more);
         }
         self.process.travel(Duration::ZERO).await;
         self.process.time.running().await;
