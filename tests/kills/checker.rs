@@ -7,9 +7,10 @@ use tickwheel::time_source::Moment;
 
 use super::history::{Execution, History, Registered};
 
-/// What a task that is due may wait while the server is up: without a recovery it would wait for a look or a lease, which
-/// are five seconds and more. A first execution is counted; one that follows a claim whose answer was lost is not.
-const WAIT_UP_MAX: Duration = Duration::from_secs(3);
+/// What a task that is due may wait while one life of the server lasts: without a recovery it would wait for a look or a
+/// lease, which are five seconds and more; a life that ends before it has handed everything out leaves it to the next. A
+/// first execution is counted; one that follows a claim whose answer was lost is not.
+const WAIT_UP_MAX: Duration = Duration::from_millis(4500);
 
 /// Returns every broken promise in words; `ends` has what each task reads at the end.
 pub(super) fn broken(history: &History, ends: &HashMap<String, Value>) -> Vec<String> {
@@ -106,24 +107,24 @@ fn moved_early(task: &Registered, executions: &[Execution]) -> Option<String> {
     ))
 }
 
-/// For each task whose first claim reached a worker: how long it was due and the server was up, until then.
+/// For each task whose first claim reached a worker: how long it was due while one life lasted, at most, until then.
 fn waits_up(history: &History) -> impl Iterator<Item = (&String, Duration)> {
     history.executions.iter().filter_map(|(id, executions)| {
         let first = executions.iter().find(|run| run.attempt == 1)?;
         let task = history.registered.get(id)?;
         let late = first.began_wall.since(first.start);
         let due = first.began.before(late).max(task.at);
-        Some((id, time_up(history, due, first.began)))
+        Some((id, longest_up(history, due, first.began)))
     })
 }
 
-fn time_up(history: &History, from: Moment, to: Moment) -> Duration {
+fn longest_up(history: &History, from: Moment, to: Moment) -> Duration {
     let within = history.lives.iter().filter_map(|life| {
         let ready = life.ready?;
         let end = life.killed.map_or(to, |killed| killed.min(to));
         Some(end.since(ready.max(from)))
     });
-    within.sum()
+    within.max().unwrap_or_default()
 }
 
 /// How long after a life was ready each task was handed out that fell due while nothing ran.
