@@ -1,13 +1,12 @@
 //! BullMQ on Redis: delayed jobs of Node, with a worker that takes many at once.
 
-use std::{path::PathBuf, process::Command};
-
-use async_trait::async_trait;
+use std::process::Command;
 
 use super::{
-    Consumer, Lanes, Manner, Peer, Place, Producer,
-    adapter::{self, Adapter, fetched},
-    process::{Process, find},
+    Place,
+    adapted::Adapted,
+    adapter::{Adapter, fetched},
+    process::find,
     resp,
     setting::{Kind, MILLISECOND, Setting},
 };
@@ -33,14 +32,7 @@ pub(super) const SETTINGS: [Setting; 2] = [
     },
 ];
 
-struct BullMq {
-    // In the order in which they end.
-    adapter: Adapter,
-    redis: Process,
-    directory: PathBuf,
-}
-
-pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<impl Peer + use<>> {
+pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Adapted> {
     let program = find("node", "apt-get install nodejs npm")?;
     let fetched = fetched(&place, "bullmq")?;
     let started = resp::server(setting.variant, &place.directory, &place.time);
@@ -51,40 +43,9 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
         .arg(fetched.join("adapter.mjs"))
         .arg(address.port().to_string());
     let adapter = Adapter::start(&mut command, &place.directory, &place.time).await?;
-    Ok(BullMq {
+    Ok(Adapted {
         adapter,
-        redis,
+        servers: vec![redis],
         directory: place.directory.join("data"),
     })
-}
-
-#[async_trait]
-impl Peer for BullMq {
-    fn lanes(&self, _: Manner) -> Lanes {
-        adapter::LANES
-    }
-
-    async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
-        self.adapter.producer().await
-    }
-
-    async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
-        self.adapter.consumers().await
-    }
-
-    async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
-        self.adapter.pending().await
-    }
-
-    fn servers(&self) -> Vec<u32> {
-        vec![self.redis.id()]
-    }
-
-    fn adapters(&self) -> Vec<u32> {
-        vec![self.adapter.id()]
-    }
-
-    fn directory(&self) -> PathBuf {
-        self.directory.clone()
-    }
 }

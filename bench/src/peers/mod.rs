@@ -5,6 +5,7 @@
 //! takes turns. A peer that is not installed or fails is a line of the result, and the others go on. Nothing is fetched
 //! or installed here: `bench/peers/setup` does that.
 
+mod adapted;
 mod adapter;
 mod beanstalkd;
 mod body;

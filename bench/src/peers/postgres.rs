@@ -9,12 +9,12 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use async_trait::async_trait;
 use rustix::process::{Signal, geteuid};
 
 use super::{
-    Consumer, Lanes, Manner, Peer, Place, Producer,
-    adapter::{self, Adapter},
+    Place,
+    adapted::Adapted,
+    adapter::Adapter,
     process::{Process, free_address},
     setting::{Kind, MILLISECOND, Setting},
 };
@@ -34,14 +34,7 @@ pub(super) const SETTINGS: [Setting; 1] = [Setting {
 /// Where Debian puts the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 
-struct Postgres {
-    // In the order in which they end.
-    adapter: Adapter,
-    server: Process,
-    directory: PathBuf,
-}
-
-pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<impl Peer + use<>> {
+pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Adapted> {
     let programs = programs().with_context(|| {
         format!("there is nothing below {PROGRAMS}: apt-get install postgresql")
     })?;
@@ -85,10 +78,11 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     let mut server = server.stopped_by(Signal::QUIT);
     server.listens(&place.time, address).await?;
     let adapter = Adapter::java("DbScheduler", &address.to_string(), &place).await?;
-    Ok(Postgres {
+    Ok(Adapted {
         adapter,
-        server,
-        directory,
+        servers: vec![server],
+        // Tables and indexes; the segments of the log are used again.
+        directory: directory.join("base"),
     })
 }
 
@@ -118,36 +112,4 @@ fn user() -> anyhow::Result<Option<(u32, u32)>> {
         .skip(1);
     let mut next = || anyhow::Ok(fields.next().context("a cut line")?.parse::<u32>()?);
     Ok(Some((next()?, next()?)))
-}
-
-#[async_trait]
-impl Peer for Postgres {
-    fn lanes(&self, _: Manner) -> Lanes {
-        adapter::LANES
-    }
-
-    async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
-        self.adapter.producer().await
-    }
-
-    async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
-        self.adapter.consumers().await
-    }
-
-    async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
-        self.adapter.pending().await
-    }
-
-    fn servers(&self) -> Vec<u32> {
-        vec![self.server.id()]
-    }
-
-    fn adapters(&self) -> Vec<u32> {
-        vec![self.adapter.id()]
-    }
-
-    /// Tables and indexes; the segments of the log are used again.
-    fn directory(&self) -> PathBuf {
-        self.directory.join("base")
-    }
 }

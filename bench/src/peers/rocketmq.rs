@@ -1,13 +1,13 @@
 //! RocketMQ 5: timer messages, held by a broker in a wheel on disk; a name server beside it.
 
-use std::{fs, net::TcpListener, path::PathBuf, time::Duration};
+use std::{fs, net::TcpListener, time::Duration};
 
 use anyhow::{Context as _, bail};
-use async_trait::async_trait;
 
 use super::{
-    Consumer, Lanes, Manner, Peer, Place, Producer,
-    adapter::{self, Adapter, java},
+    Place,
+    adapted::Adapted,
+    adapter::{Adapter, java},
     process::{Process, free_address},
     setting::{Kind, Setting},
 };
@@ -42,15 +42,7 @@ pub(super) const SETTINGS: [Setting; 3] = [
     },
 ];
 
-struct RocketMq {
-    // In the order in which they end.
-    adapter: Adapter,
-    broker: Process,
-    names: Process,
-    directory: PathBuf,
-}
-
-pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<impl Peer + use<>> {
+pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Adapted> {
     let (time, directory) = (&place.time, &place.directory);
     let data = directory.join("data");
     fs::create_dir(&data)?;
@@ -86,10 +78,9 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     let mut broker = Process::start("broker", &mut command, directory)?;
     broker.listens(time, ([127, 0, 0, 1], port).into()).await?;
     let adapter = Adapter::java("RocketMq", &names_at.to_string(), &place).await?;
-    Ok(RocketMq {
+    Ok(Adapted {
         adapter,
-        broker,
-        names,
+        servers: vec![broker, names],
         directory: data,
     })
 }
@@ -105,35 +96,4 @@ fn brokers_address() -> anyhow::Result<u16> {
         }
     }
     bail!("there are no free ports");
-}
-
-#[async_trait]
-impl Peer for RocketMq {
-    fn lanes(&self, _: Manner) -> Lanes {
-        adapter::LANES
-    }
-
-    async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
-        self.adapter.producer().await
-    }
-
-    async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
-        self.adapter.consumers().await
-    }
-
-    async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
-        self.adapter.pending().await
-    }
-
-    fn servers(&self) -> Vec<u32> {
-        vec![self.broker.id(), self.names.id()]
-    }
-
-    fn adapters(&self) -> Vec<u32> {
-        vec![self.adapter.id()]
-    }
-
-    fn directory(&self) -> PathBuf {
-        self.directory.clone()
-    }
 }
