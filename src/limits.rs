@@ -212,10 +212,10 @@ pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
 pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
-pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 200_000;
+pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
 
 /// Bytes of one topic that the embedded queue holds in memory.
-pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Bytes of all topics that the embedded queue holds in memory: beyond it, each has its least.
 pub const EMBEDDED_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;

@@ -22,7 +22,6 @@ use fjall::{
 use super::{
     directory::{refused, sync_directory},
     journal::{self, Overlong},
-    niceness,
 };
 use crate::{failpoint, model::clock::ClockRow, store::Error};
 
@@ -46,10 +45,6 @@ const WHEEL_BLOCK_BYTES: u32 = 16 * 1024;
 
 /// Journals on disk before what pins the oldest is written out: bounds the disk beside the data, and the time to open.
 const JOURNALS_BYTES: u64 = 192 * MIB;
-
-/// Threads of the database that merge. One of them only writes buffers out, and turns in a circle while all others merge and
-/// more is to be merged; with two that is most of the time, a core of it. With one the pool can wait for itself (fjall#323).
-const WORKERS: usize = 3;
 
 /// Sealed buffers of a keyspace with which nothing more is written: at four fjall itself blocks, for ever if whoever
 /// writes them out has died (fjall#257).
@@ -211,14 +206,11 @@ enum Failed {
 }
 
 fn attempt(path: &Path) -> Result<Open, Failed> {
-    // fjall asserts some of what it expects to find, and starts its threads.
-    let opened = niceness::stepped_back(|| {
-        quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path))).ok())
-    });
-    opened
-        .flatten()
-        .ok_or(Failed::Panicked)?
-        .map_err(Failed::Fjall)
+    // fjall asserts some of what it expects to find.
+    let opened = quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path))));
+    opened.map_or(Err(Failed::Panicked), |opened| {
+        opened.map_err(Failed::Fjall)
+    })
 }
 
 thread_local! {
@@ -247,8 +239,7 @@ fn quietly<T>(act: impl FnOnce() -> T) -> T {
 fn keyspaces(path: &Path) -> Result<Open, Cause> {
     let builder = Database::builder(path)
         .cache_size(CACHE_BYTES)
-        .max_journaling_size(JOURNALS_BYTES)
-        .worker_threads(WORKERS);
+        .max_journaling_size(JOURNALS_BYTES);
     #[cfg(debug_assertions)]
     let builder = super::merging::watched(builder);
     let database = builder.open()?;

@@ -37,7 +37,6 @@ pub mod journal;
 pub mod key;
 #[cfg(debug_assertions)]
 mod merging;
-mod niceness;
 mod pen;
 mod read;
 mod shared;

@@ -33,8 +33,8 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// As above for deletions, which are done a little at a time behind everything else, and which nobody waits for but the eraser.
 const ERASED_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How often space and database are looked at, and a little is swept: often, so that it is little.
-const UPKEEP_INTERVAL: Duration = Duration::from_millis(100);
+/// How often space and database are looked at.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A request, and its share of the queue.
 type Queued = (Act, Option<OwnedSemaphorePermit>);

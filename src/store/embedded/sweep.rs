@@ -22,12 +22,11 @@ use crate::{
     store::Error,
 };
 
-/// Steps in which everything is read once: with ten a second, two hours.
-const STEPS_PER_PASS: usize = 72_000;
+/// Steps in which everything is read once: with one a second, two hours.
+const STEPS_PER_PASS: usize = 7200;
 
-/// Rows of a step, at least and at most: nothing on an idle service, and about a millisecond of the writer, which a claim
-/// may be waiting for.
-const STEP_ROWS: (usize, usize) = (5, 500);
+/// Rows of a step, at least and at most: nothing on an idle service, and some ten milliseconds of the writer.
+const STEP_ROWS: (usize, usize) = (50, 5000);
 
 /// Bytes after which a step ends: contents are read whole.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
@@ -206,8 +205,8 @@ mod tests {
         }
         group.commit(false).unwrap();
         let mut sweep = Sweep::default();
-        // Some sixty steps go through everything once, an hour of each wheel at a time.
-        for _ in 0..70 * (LOOK_BACK.as_secs() / WINDOW.as_secs() + 1) {
+        // Some ten steps go through everything once, an hour of each wheel at a time.
+        for _ in 0..12 * (LOOK_BACK.as_secs() / WINDOW.as_secs() + 1) {
             let mut group = Group::new(&open, now);
             sweep.step(&open, &mut group, &shape, now).unwrap();
             group.commit(false).unwrap();

@@ -19,8 +19,8 @@ use crate::{store::Error, time_source::Moment};
 /// Rows of a group: at this size a sync is a small part of its cost.
 pub(super) const GROUP_ROWS_MAX: usize = 4096;
 
-/// Rows deleted between two groups: half a millisecond of a caller's wait.
-const ERASE_ROWS_MAX: usize = 200;
+/// Rows deleted between two groups: a few milliseconds of a caller's wait.
+const ERASE_ROWS_MAX: usize = 1000;
 
 /// A commit that takes longer is counted as a stall.
 const STALL: Duration = Duration::from_millis(100);
