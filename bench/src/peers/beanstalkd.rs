@@ -144,10 +144,7 @@ impl Putter {
 #[async_trait]
 impl Producer for Putter {
     async fn register(&mut self, tasks: &mut [Task], manner: Manner) -> anyhow::Result<()> {
-        let at_once = match manner {
-            Manner::Singly => 1,
-            Manner::Batched => tasks.len().max(1),
-        };
+        let at_once = manner.at_once(tasks.len());
         for part in tasks.chunks_mut(at_once) {
             self.request.clear();
             for task in &mut *part {

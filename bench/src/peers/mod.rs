@@ -110,6 +110,16 @@ pub(super) enum Manner {
     Batched,
 }
 
+impl Manner {
+    /// Returns how many of so many tasks go before an answer is waited for; at least one.
+    fn at_once(self, tasks: usize) -> usize {
+        match self {
+            Self::Singly => 1,
+            Self::Batched => tasks.max(1),
+        }
+    }
+}
+
 /// How the generator drives producers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes {

@@ -197,10 +197,7 @@ impl Client {
 #[async_trait]
 impl Producer for Client {
     async fn register(&mut self, tasks: &mut [Task], manner: Manner) -> anyhow::Result<()> {
-        let at_once = match manner {
-            Manner::Singly => 1,
-            Manner::Batched => tasks.len().max(1),
-        };
+        let at_once = manner.at_once(tasks.len());
         for part in tasks.chunks(at_once) {
             self.request.clear();
             for task in part {

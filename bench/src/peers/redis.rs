@@ -132,10 +132,7 @@ struct Adder {
 #[async_trait]
 impl Producer for Adder {
     async fn register(&mut self, tasks: &mut [Task], manner: Manner) -> anyhow::Result<()> {
-        let at_once = match manner {
-            Manner::Singly => 1,
-            Manner::Batched => tasks.len().max(1),
-        };
+        let at_once = manner.at_once(tasks.len());
         for part in tasks.chunks(at_once) {
             self.request.clear();
             for task in part {
