@@ -56,6 +56,10 @@ pub const CONTENT_TYPE_CHARS_MAX: usize = 256;
 /// Longest text of a request that an error message repeats.
 pub const QUOTED_CHARS_MAX: usize = 200;
 
+/// A slot that is closed sooner than this is not written into any more: a write and the look at the clock behind it take
+/// milliseconds, and clocks of nodes differ by as much. What is due there is near: it costs memory for this much longer.
+pub const CLOSING_MARGIN: Duration = Duration::from_millis(150);
+
 /// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
 /// balancers, so that it is they who close first.
 pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
@@ -253,6 +257,9 @@ pub const REPLACEMENTS_MAX: usize = 10;
 
 /// Times a record whose topic is missing or silent is put again further on before it is parked.
 pub const SPILLS_MAX: u32 = 10;
+
+/// Longest wait of a record that was put further on, for the next try: its topic may be there again.
+pub const SPILL_WAIT_MAX: Duration = Duration::from_secs(320);
 
 /// Ticks erased by one step.
 pub const ERASE_TICKS_MAX: usize = 256;

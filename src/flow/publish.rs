@@ -187,25 +187,37 @@ impl Publisher {
         }
     }
 
-    /// Puts entries further on, the longer the oftener it was done, their true start kept.
-    async fn spill(&self, spills: Vec<Held>, done: &mut Vec<Number>, again: &mut Vec<Held>) {
+    /// Where an entry is put further on, its true start kept: the later the oftener that was done and the longer it fails. A
+    /// write that failed may come up later all the same, so it is repeated as it was: each new place may be one more copy.
+    fn further_on(&self, held: &Held) -> Entry {
+        let open = |copy: &Entry| self.ctx.tick().tick_of(copy.key.due) > self.ctx.opened_soon();
+        if let Some(copy) = held.copy.as_deref().filter(|copy| open(copy)) {
+            return copy.clone();
+        }
+        let moment = self.ctx.time.moment();
+        let failing = held.failing_since.map(|since| moment.since(since));
+        let wait = Duration::from_secs(5) * (1 << held.entry.spills.min(6));
+        let wait = wait.max(failing.unwrap_or_default().min(limits::SPILL_WAIT_MAX));
+        Entry {
+            key: Key {
+                due: self.ctx.now().after(wait),
+                ..held.entry.key
+            },
+            spills: held.entry.spills + 1,
+            written: self.ctx.time.stamp(),
+            ..held.entry.clone()
+        }
+    }
+
+    /// Puts entries further on.
+    async fn spill(&self, mut spills: Vec<Held>, done: &mut Vec<Number>, again: &mut Vec<Held>) {
         if spills.is_empty() {
             return;
         }
-        let copies = spills.iter().map(|held| {
-            let wait = Duration::from_secs(5) * (1 << held.entry.spills.min(6));
-            let due = self.ctx.now().after(wait);
-            Entry {
-                key: Key {
-                    due,
-                    ..held.entry.key
-                },
-                spills: held.entry.spills + 1,
-                written: self.ctx.time.stamp(),
-                ..held.entry.clone()
-            }
-        });
-        let copies: Vec<Entry> = copies.collect();
+        let copies: Vec<Entry> = spills.iter().map(|held| self.further_on(held)).collect();
+        for (held, copy) in spills.iter_mut().zip(&copies) {
+            held.copy = Some(Box::new(copy.clone()));
+        }
         let placed = if flaw::is(Flaw::SpillNotWritten) {
             copies.into_iter().map(Ok).collect()
         } else {

@@ -134,6 +134,7 @@ impl Reader {
                         number,
                         entry,
                         failing_since: None,
+                        copy: None,
                     },
                 );
             }
