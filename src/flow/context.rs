@@ -99,9 +99,16 @@ impl Context {
 
     /// The last tick that a healthy owner has opened by now.
     pub(super) fn opened_by_now(&self) -> Tick {
-        self.tick()
-            .last_ended(self.now())
-            .plus(self.rules.look_ahead)
+        self.opened_by(self.now())
+    }
+
+    /// The last tick that a healthy owner has opened by the time that a write that begins now has surely ended.
+    pub(super) fn opened_soon(&self) -> Tick {
+        self.opened_by(self.now().after(limits::CLOSING_MARGIN))
+    }
+
+    fn opened_by(&self, at: Millis) -> Tick {
+        self.tick().last_ended(at).plus(self.rules.look_ahead)
     }
 }
 

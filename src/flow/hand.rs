@@ -69,6 +69,13 @@ impl Hands {
         Tick(known).max(self.ctx.opened_by_now())
     }
 
+    /// Guesses up to where slots are closed or about to be. Who writes into one that is about to be closed finds out too late
+    /// that it was, does not know whether it was read before, and writes a second copy that may go out as well.
+    #[must_use]
+    pub fn closing(&self, wheel: WheelNumber) -> Tick {
+        self.guess(wheel).max(self.ctx.opened_soon())
+    }
+
     /// Reads the hand; the read starts after the call.
     ///
     /// # Errors

@@ -84,7 +84,7 @@ impl Registrar {
             if results.get(index).is_some_and(Option::is_some) {
                 continue;
             }
-            let opened = self.hands.guess(task.id.wheel());
+            let opened = self.hands.closing(task.id.wheel());
             if self.ctx.tick().tick_of(task.start) > opened {
                 far.push((index, self.due_entry(task)));
             } else {
