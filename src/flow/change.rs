@@ -4,9 +4,7 @@
 //! final: no claim can be applied after it, whatever is in the queue. A reschedule writes the new entry first, then the row;
 //! a crash in between, or a lost race, leaves an entry whose claim is refused.
 //!
-//! `kafka` tasks have no row: a cancel overwrites the entry and then looks at the clock, and is certain only if the slot is
-//! still open. In the instant in which a slot closes between the two looks, the task is kept (a copy goes further on) rather
-//! than lost: it may then be published twice.
+//! `kafka` tasks have no row until they are cancelled ([`super::withdraw`]).
 
 use std::sync::Arc;
 
@@ -14,7 +12,7 @@ use super::{
     api::{CancelOutcome, Fault, RescheduleOutcome, TaskView},
     context::Context,
     end,
-    find::{Finder, Registered, unwritten_view, view_of_row},
+    find::{Finder, Registered, is_told_by, unwritten_view, view_of_row},
     hand::Hands,
     near::{Near, NearTask},
     place::{Placed, Placer},
@@ -22,6 +20,7 @@ use super::{
     send::Sending,
     service::View,
     swap::{Moved, Mover},
+    withdraw::Withdrawer,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -47,6 +46,7 @@ pub struct Changer {
     near: Near,
     mover: Mover,
     finder: Finder,
+    withdrawer: Withdrawer,
 }
 
 /// What is known of the task that is to be changed.
@@ -59,7 +59,7 @@ struct Subject {
 impl Changer {
     /// Changes through these.
     #[must_use]
-    pub const fn new(
+    pub fn new(
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
@@ -67,6 +67,12 @@ impl Changer {
         mover: Mover,
         finder: Finder,
     ) -> Self {
+        let withdrawer = Withdrawer::new(
+            Arc::clone(&ctx),
+            hands.clone(),
+            placer.clone(),
+            mover.clone(),
+        );
         Self {
             ctx,
             hands,
@@ -74,24 +80,28 @@ impl Changer {
             near,
             mover,
             finder,
+            withdrawer,
         }
     }
 
     async fn subject(&self, id: TaskId) -> Result<Option<Subject>, Fault> {
-        if let Some(row) = self.mover.rows(&[id]).await?.into_iter().next().flatten() {
+        let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
+        let subject = |row, spec, entry| Some(Subject { row, spec, entry });
+        if let Some(row) = row
+            .as_ref()
+            .filter(|row| row.detail.spec.target.is_tracked())
+        {
             let spec = Arc::clone(&row.detail.spec);
-            return Ok(Some(Subject {
-                row: Some(row),
-                spec,
-                entry: None,
-            }));
+            return Ok(subject(Some(row.clone()), spec, None));
         }
-        let found = self.finder.registered(id).await?;
-        Ok(found.map(|Registered { spec, entry }| Subject {
-            row: None,
-            spec,
-            entry: Some(entry),
-        }))
+        match (row, self.finder.registered(id).await?) {
+            (row, Some(Registered { spec, entry })) => Ok(subject(row, spec, Some(entry))),
+            (Some(row), None) if row.state == State::Cancelled => {
+                let spec = Arc::clone(&row.detail.spec);
+                Ok(subject(Some(row), spec, None))
+            }
+            (_, None) => Ok(None),
+        }
     }
 
     /// Cancels; none when there is no such task.
@@ -103,7 +113,9 @@ impl Changer {
             return Ok(None);
         };
         match subject.entry {
-            Some(entry) if !subject.spec.target.is_tracked() => self.cancel_published(entry).await,
+            Some(entry) if !subject.spec.target.is_tracked() => {
+                self.cancel_published(&entry, subject.row.as_ref()).await
+            }
             entry => {
                 self.cancel_tracked(id, subject.row, &subject.spec, entry)
                     .await
@@ -183,50 +195,18 @@ impl Changer {
         }
     }
 
-    async fn cancel_published(&self, entry: Entry) -> Result<(CancelOutcome, TaskView), Fault> {
-        let outcome = match entry.kind {
-            Kind::Done {
-                reason: DoneReason::Cancelled,
-                ..
-            } => CancelOutcome::AlreadyCancelled,
-            Kind::Done { .. } | Kind::Look { .. } => CancelOutcome::TooLate,
-            Kind::Due { .. } => self.withdraw_published(&entry).await?,
-        };
+    async fn cancel_published(
+        &self,
+        entry: &Entry,
+        row: Option<&TaskRow>,
+    ) -> Result<(CancelOutcome, TaskView), Fault> {
+        let outcome = self.withdrawer.cancel(entry, row).await?;
         let id = entry.key.id;
         let view = self.finder.get(id, View::Basic).await?;
         Ok((
             outcome,
             view.unwrap_or_else(|| unwritten_view(id, &entry.spec, entry.start)),
         ))
-    }
-
-    async fn withdraw_published(&self, entry: &Entry) -> Result<CancelOutcome, Fault> {
-        // The backup of a near task may be published from memory at any moment, a copy further on where it lay before.
-        let (wheel, tick) = (entry.key.wheel(), self.ctx.tick().tick_of(entry.key.due));
-        if entry.is_moved() || tick <= self.hands.opened(wheel).await? {
-            return Ok(CancelOutcome::TooLate);
-        }
-        let mark = entry.marked_done(DoneReason::Cancelled, self.ctx.now(), self.ctx.time.stamp());
-        match self.placer.write(&[mark]).await.into_iter().next() {
-            Some(Ok(Placed::Open)) => Ok(CancelOutcome::Cancelled),
-            Some(Ok(Placed::Closed(_))) | None => {
-                self.keep(entry).await?;
-                Ok(CancelOutcome::TooLate)
-            }
-            Some(Err(fault)) => Err(fault),
-        }
-    }
-
-    /// Its slot closed while its entry was being overwritten: nobody knows whether it was read before.
-    async fn keep(&self, entry: &Entry) -> Result<(), Fault> {
-        let copy = Entry {
-            written: self.ctx.time.stamp(),
-            ..entry.clone()
-        };
-        for placed in self.placer.place(vec![copy]).await {
-            placed?;
-        }
-        Ok(())
     }
 
     /// Moves the start; none when there is no such task.
@@ -244,7 +224,7 @@ impl Changer {
             let Some(subject) = self.subject(id).await? else {
                 return Ok(None);
             };
-            let view = match &subject.row {
+            let view = match subject.row.as_ref().filter(|row| is_told_by(row)) {
                 Some(row) => view_of_row(row.clone(), None, self.ctx.now()),
                 None => match self.finder.get(id, View::Basic).await? {
                     Some(view) => view,
@@ -332,7 +312,7 @@ impl Changer {
         start: Millis,
         spec: &Arc<Spec>,
     ) -> Result<Option<Entry>, Fault> {
-        let mut opened = self.hands.guess(id.wheel());
+        let mut opened = self.hands.closing(id.wheel());
         if self.ctx.tick().tick_of(start) > opened {
             let stamp = self.ctx.time.stamp();
             let entry = Entry::due(id, generation, attempt, start, Arc::clone(spec), stamp)

@@ -59,7 +59,7 @@ impl Finder {
     /// When the store cannot be read.
     pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
         let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
-        let found = match row {
+        let found = match row.filter(is_told_by) {
             Some(row) => self.of_row(row).await?,
             None => match self.registered(id).await? {
                 Some(found) => Some(self.of_entry(found).await?),
@@ -230,6 +230,12 @@ fn is_withdrawn(entry: &Entry) -> bool {
         } => entry.spec.target.is_tracked(),
         Kind::Done { .. } | Kind::Due { .. } | Kind::Look { .. } => false,
     }
+}
+
+/// Tells whether a task's row says how it stands: one that nobody claims has a row only to tell that it was cancelled, or that
+/// a cancel came too late.
+pub(super) fn is_told_by(row: &TaskRow) -> bool {
+    row.detail.spec.target.is_tracked() || row.state == State::Cancelled
 }
 
 /// A terminal task is shown for as long as it asked to be.

@@ -52,6 +52,7 @@ pub mod swap;
 mod term;
 pub mod topics;
 mod wall;
+mod withdraw;
 
 /// Target of the events in a task's life, below the default level: a line for each task is for trying things out.
 pub const TASK_EVENTS: &str = "tickwheel::task";

@@ -215,6 +215,20 @@ impl Entry {
         }
     }
 
+    /// Returns the due entry that this was before it was marked, to be written now.
+    #[must_use]
+    pub fn due_again(&self, written: i64) -> Self {
+        let expected_attempt = u32::try_from(self.key.code.0 / 2).unwrap_or(0);
+        Self {
+            kind: Kind::Due {
+                expected_attempt,
+                first: true,
+            },
+            written: written.max(self.written + 1),
+            ..self.clone()
+        }
+    }
+
     /// Returns the entry further on, behind everything that is closed: a look at the next point of its grid, a due entry a
     /// tick or a few later (spread by `chance`), its true start kept.
     #[must_use]

@@ -60,6 +60,8 @@ pub enum Event {
     },
     /// Someone cancels.
     Cancel,
+    /// Someone cancelled a task that nobody claims, and came too late: it is published whatever happens.
+    Kept,
     /// Someone moves the start.
     Reschedule {
         /// The new start.

@@ -254,6 +254,8 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             abandoned(base, heartbeat, now)?
         }
         (_, Event::Abandoned { .. }) => return Err(Refusal::Stale),
+        (State::New | State::Retrying, Event::Kept) => ended(base, State::Succeeded, now),
+        (State::Claimed, Event::Kept) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
@@ -266,9 +268,11 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
 const fn after_the_end(state: State, event: &Event) -> Refusal {
     match event {
         Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
-        Event::Cancel | Event::Reschedule { .. } | Event::Expire | Event::Abandoned { .. } => {
-            Refusal::Ended { state }
-        }
+        Event::Cancel
+        | Event::Kept
+        | Event::Reschedule { .. }
+        | Event::Expire
+        | Event::Abandoned { .. } => Refusal::Ended { state },
     }
 }
 

@@ -36,7 +36,7 @@ fn retry_of(after: Option<Duration>) -> Outcome {
 /// A step of a history: what happens, how much later, and a number for whatever the event needs.
 fn step() -> impl Strategy<Value = (u8, i64, u32)> {
     let later = prop_oneof![0..2000i64, 0..120_000i64, 0..100_000_000i64];
-    (0..12u8, later, any::<u32>())
+    (0..13u8, later, any::<u32>())
 }
 
 /// The event of a step: mostly one that could apply, sometimes one of the past or of nowhere.
@@ -70,6 +70,7 @@ fn event_of((kind, _, number): (u8, i64, u32), row: Option<&TaskRow>, now: Milli
             start: now.after(after),
         },
         10 => Event::Expire,
+        11 => Event::Kept,
         _ => Event::Abandoned {
             attempt: off(attempt),
             heartbeat: beat,

@@ -128,6 +128,7 @@ fn table(attempt: u32) -> Vec<(Event, Millis, [Answer; 3])> {
             [Stale, Stale, Stale],
         ),
         (Event::Cancel, NOW, [To(Cancelled), To(Claimed), Ended]),
+        (Event::Kept, NOW, [To(Succeeded), Stale, Ended]),
         (Event::Reschedule { start }, NOW, [To(New), Running, Ended]),
         (Event::Expire, NOW, [To(Expired), Running, Ended]),
         (Event::Expire, before, [Stale, Running, Ended]),

@@ -19,7 +19,6 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                     told.answered
                 ));
             }
-            continue;
         }
         for run in story.runs.iter().filter(|run| run.began > told.answered) {
             let (attempt, began) = (run.attempt, run.began);

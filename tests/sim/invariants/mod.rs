@@ -251,7 +251,8 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
         contents
             .rows
             .get(id)
-            .is_none_or(|row| !row.state.is_terminal())
+            // A record whose cancel came too late has an end in its row before it has gone out.
+            .is_none_or(|row| !row.state.is_terminal() || !row.detail.spec.target.is_tracked())
     }));
     let lost = registered().filter(|task| {
         let tracked = task.tracked;

@@ -23,7 +23,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         let Some(row) = ended.contents.rows.get(id) else {
             continue;
         };
-        if row.state == State::Succeeded {
+        if row.state == State::Succeeded && row.detail.spec.target.is_tracked() {
             let stored = &row.detail.result;
             let run = story.runs.iter().find(|run| run.attempt == row.attempt);
             let made = run.and_then(|run| run.outcome.clone());

@@ -1,6 +1,12 @@
 //! Cancel and reschedule against firing: whatever the moment, the answer says who won.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use tickwheel::{
     flow::{
@@ -8,6 +14,7 @@ use tickwheel::{
         service::View,
     },
     model::{state::Outcome, time::Millis},
+    store::faulty::Fate,
 };
 
 use crate::world::{World, callback, published, record, register, succeeds};
@@ -89,6 +96,53 @@ async fn a_cancelled_record_never_goes_out_and_a_late_cancel_says_so() {
             assert_eq!(again, CancelOutcome::AlreadyCancelled);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
+    let mut outcomes = std::collections::BTreeSet::new();
+    for (before, again) in [(3500, 300), (3500, 2000), (3001, 10), (3001, 4000)] {
+        for (at, fate) in (0..10).flat_map(|at| [(at, Fate::StopBefore), (at, Fate::StopAfter)]) {
+            let world = World::new(1, 1000);
+            world.queue.create_topic("users", None);
+            let node = world.node(1);
+            world.pass(3 * SECOND).await;
+            let start = world.time.now().after(10 * SECOND);
+            let id = register(&node.service(), vec![record(start)]).await[0].id;
+            world.time.sleep_until_wall(Millis(start.0 - before)).await;
+            // Nothing but the call is done by the node that dies.
+            let armed = Arc::new(AtomicBool::new(false));
+            let (count, seen) = (AtomicUsize::new(0), Arc::clone(&armed));
+            let dying = world.node_with(
+                2,
+                Arc::new(move |_, _| {
+                    let dies = seen.load(SeqCst) && count.fetch_add(1, SeqCst) == at;
+                    if dies { fate } else { Fate::Go }
+                }),
+            );
+            let service = dying.service();
+            armed.store(true, SeqCst);
+            // It may never return.
+            let first = tokio::spawn(async move { service.cancel(id).await });
+            world.pass(Duration::from_millis(again)).await;
+            let told = first.is_finished().then_some(first);
+            let (outcome, _) = node.service().cancel(id).await.unwrap().unwrap();
+            world.pass(20 * SECOND).await;
+            let out = world.queue.records("users").len();
+            let cancelled = matches!(
+                outcome,
+                CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled
+            );
+            let what = format!("{outcome:?}, {out} records, {fate:?} at {at}, {before}, {again}");
+            assert_eq!(out == 0, cancelled, "{what}");
+            if let Some(told) = told {
+                let (told, _) = told.await.unwrap().unwrap().unwrap();
+                assert_eq!(told == CancelOutcome::TooLate, out > 0, "{told:?}: {what}");
+            }
+            outcomes.insert(format!("{outcome:?}"));
+        }
+    }
+    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
 }
 
 #[tokio::test(start_paused = true)]
