@@ -60,6 +60,13 @@ pub const QUOTED_CHARS_MAX: usize = 200;
 /// milliseconds, and clocks of nodes differ by as much. What is due there is near: it costs memory for this much longer.
 pub const CLOSING_MARGIN: Duration = Duration::from_millis(150);
 
+/// A wheel that is behind by less is not late: its hand moves once a tick, and a take-over takes some seconds.
+pub const BEHIND_MIN: Duration = Duration::from_secs(5);
+
+/// What is registered while its wheel catches up, and due sooner than this, is held in memory beside its entry. A wheel that
+/// missed hours has caught up by then.
+pub const BEHIND_HELD_MAX: Duration = Duration::from_secs(600);
+
 /// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
 /// balancers, so that it is they who close first.
 pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);

@@ -286,7 +286,7 @@ impl Changer {
         let now = self.ctx.now();
         match self.mover.apply(id, row, true, decide).await? {
             Moved::To(row) => {
-                if near {
+                if near || self.hands.will_be_late(id.wheel(), start) {
                     self.hold(id, generation, attempt, start, spec, None);
                 }
                 Ok(Some((

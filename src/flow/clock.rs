@@ -92,7 +92,7 @@ impl Clock {
             Some(row) => row,
             None => self.read().await?,
         };
-        self.hands.learn(self.wheel, row.opened);
+        self.hands.learn(self.wheel, &row);
         if row.owner != self.ctx.me {
             self.end("lost");
         }
@@ -161,7 +161,7 @@ impl Clock {
 
     /// Takes a row that is known to be in the store.
     fn adopt(&mut self, row: ClockRow, sent: Moment, reason: Reason) {
-        self.hands.learn(self.wheel, row.opened);
+        self.hands.learn(self.wheel, &row);
         let result = reason_name(reason);
         metrics::counter!("tickwheel_ticks_total", "result" => result).increment(1);
         if row.owner != self.ctx.me {
@@ -199,7 +199,7 @@ impl Clock {
 
     /// Takes notice that another row than ours is in the store.
     fn lose(&mut self, current: &ClockRow) {
-        self.hands.learn(self.wheel, current.opened);
+        self.hands.learn(self.wheel, current);
         metrics::counter!("tickwheel_ticks_total", "result" => "lost").increment(1);
         self.end("lost");
     }

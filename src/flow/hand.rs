@@ -12,7 +12,12 @@ use tokio::sync::oneshot;
 
 use super::{api::Fault, context::Context};
 use crate::{
-    model::{time::Tick, wheel::WheelNumber},
+    limits,
+    model::{
+        clock::ClockRow,
+        time::{Millis, Tick},
+        wheel::WheelNumber,
+    },
     store::Freshness,
 };
 
@@ -28,6 +33,8 @@ struct Waiting {
 struct Hand {
     /// The highest value seen: a lower bound, since the hand never goes back.
     known: AtomicI64,
+    /// The latest due time that is known to be fired; as `known` is.
+    fired: AtomicI64,
     waiting: Mutex<Waiting>,
 }
 
@@ -47,16 +54,18 @@ impl Hands {
             .all_wheels()
             .map(|_| Hand {
                 known: AtomicI64::new(i64::MIN),
+                fired: AtomicI64::new(i64::MIN),
                 waiting: Mutex::default(),
             })
             .collect();
         Self { ctx, hands }
     }
 
-    /// Takes notice of a value that was read elsewhere.
-    pub fn learn(&self, wheel: WheelNumber, opened: Tick) {
+    /// Takes notice of a row that was read or written elsewhere.
+    pub fn learn(&self, wheel: WheelNumber, row: &ClockRow) {
         if let Some(hand) = self.hand(wheel) {
-            hand.known.fetch_max(opened.0, Ordering::Relaxed);
+            hand.known.fetch_max(row.opened.0, Ordering::Relaxed);
+            hand.fired.fetch_max(row.fired.due.0, Ordering::Relaxed);
         }
     }
 
@@ -74,6 +83,21 @@ impl Hands {
     #[must_use]
     pub fn closing(&self, wheel: WheelNumber) -> Tick {
         self.guess(wheel).max(self.ctx.opened_soon())
+    }
+
+    /// Guesses whether what is due at `start` would wait behind what its wheel is late with: the later a wheel is, the longer it
+    /// takes to catch up. Asked behind a read of the hand, which is when it is known.
+    #[must_use]
+    pub fn will_be_late(&self, wheel: WheelNumber, start: Millis) -> bool {
+        let Some(hand) = self.hand(wheel) else {
+            return false;
+        };
+        let (now, fired) = (self.ctx.now(), hand.fired.load(Ordering::Relaxed));
+        if fired == i64::MIN {
+            return false;
+        }
+        let behind = now.since(Millis(fired));
+        behind >= limits::BEHIND_MIN && start < now.after(behind.min(limits::BEHIND_HELD_MAX))
     }
 
     /// Reads the hand; the read starts after the call.
@@ -116,10 +140,10 @@ impl Hands {
                 std::mem::take(&mut waiting.waiters)
             };
             let read = self.ctx.store.clock(wheel, Freshness::Quorum).await;
-            let opened = read.map(|row| row.opened).map_err(Fault::from);
-            if let Ok(opened) = opened {
-                hand.known.fetch_max(opened.0, Ordering::Relaxed);
+            if let Ok(row) = &read {
+                self.learn(wheel, row);
             }
+            let opened = read.map(|row| row.opened).map_err(Fault::from);
             for waiter in waiters {
                 // A waiter that has gone away needs no answer.
                 drop(waiter.send(opened.clone()));

@@ -160,7 +160,7 @@ impl Recovery {
             Some(fired) => fired,
             None => {
                 let row = underway.clock(wheel, Freshness::Serial).await?;
-                self.hands.learn(wheel, row.opened);
+                self.hands.learn(wheel, &row);
                 *place.fired.insert(row.fired)
             }
         };

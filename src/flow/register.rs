@@ -94,15 +94,9 @@ impl Registrar {
         if !far.is_empty() {
             let entries: Vec<Entry> = far.iter().map(|(_, entry)| entry.clone()).collect();
             for ((index, entry), placed) in far.into_iter().zip(self.placer.write(&entries).await) {
-                match placed {
-                    Ok(Placed::Open) => {}
-                    Ok(Placed::Closed(opened)) => {
-                        // It may or may not be seen where it is: from now on it is near, and the copy is a duplicate.
-                        match self.withdraw(&entry).await {
-                            Ok(()) => near.push((index, opened)),
-                            Err(fault) => set(&mut results, index, fault),
-                        }
-                    }
+                match self.follow_up(&entry, placed).await {
+                    Ok(None) => {}
+                    Ok(Some(opened)) => near.push((index, opened)),
                     Err(fault) => set(&mut results, index, fault),
                 }
             }
@@ -113,6 +107,34 @@ impl Registrar {
             .zip(results)
             .map(|(task, fault)| self.answer(&task, fault))
             .collect()
+    }
+
+    /// Sees to an entry that was written: returns up to where its wheel is closed if the task is near from now on.
+    async fn follow_up(
+        &self,
+        entry: &Entry,
+        placed: Result<Placed, Fault>,
+    ) -> Result<Option<Tick>, Fault> {
+        let wheel = entry.key.wheel();
+        match placed? {
+            // It may or may not be seen where it is: the copy is a duplicate.
+            Placed::Closed(opened) => {
+                self.withdraw(entry).await?;
+                Ok(Some(opened))
+            }
+            Placed::Open if !self.hands.will_be_late(wheel, entry.start) => Ok(None),
+            // Its entry stands. What the wheel publishes later is refused by the claim.
+            Placed::Open if entry.spec.target.is_tracked() => {
+                self.hold(entry.key.id, entry.start, &entry.spec, None);
+                Ok(None)
+            }
+            // Nobody claims it: it must not be in two places. From now on it cannot be cancelled, so only if it is soon.
+            Placed::Open if entry.start < self.ctx.now().after(limits::BEHIND_MIN) => {
+                self.withdraw(entry).await?;
+                Ok(Some(self.hands.closing(wheel)))
+            }
+            Placed::Open => Ok(None),
+        }
     }
 
     fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {
@@ -190,7 +212,10 @@ impl Registrar {
                 continue;
             };
             match placed {
-                Ok(record) => self.hold(task, record),
+                Ok(record) => {
+                    let backup = (!task.spec.target.is_tracked()).then_some(record);
+                    self.hold(task.id, task.start, &task.spec, backup);
+                }
                 Err(fault) => set(results, index, fault),
             }
         }
@@ -201,17 +226,16 @@ impl Registrar {
         near_record(&self.ctx, task.id, 0, 0, task.start, &task.spec, opened)
     }
 
-    fn hold(&self, task: &Incoming, record: Entry) {
+    fn hold(&self, id: TaskId, start: Millis, spec: &Arc<Spec>, backup: Option<Entry>) {
         let sending = Sending {
-            id: task.id,
+            id,
             generation: 0,
             expected_attempt: 0,
-            start: task.start,
-            spec: Arc::clone(&task.spec),
+            start,
+            spec: Arc::clone(spec),
         };
-        let backup = (!task.spec.target.is_tracked()).then_some(record);
         if !self.near.hold(NearTask { sending, backup }) {
-            tracing::debug!(task = %task.id, "no room for a near task: left to its durable record");
+            tracing::debug!(task = %id, "no room for a near task: left to its durable record");
         }
     }
 

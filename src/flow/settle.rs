@@ -193,6 +193,7 @@ impl Settler {
                 .into_iter()
                 .next()
             {
+                Some(Ok(Placed::Open)) if self.hands.will_be_late(row.id.wheel(), row.next) => {}
                 Some(Ok(Placed::Open)) => return,
                 Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
                 // Nobody erases what its slot's reader has not seen.

@@ -3,13 +3,19 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    flow::{api::VisibleState, context::Settings, service::View},
+    flow::{
+        api::{RescheduleOutcome, VisibleState},
+        context::Settings,
+        service::View,
+    },
     model::{
         entry::{Key, KeyCode},
         ids::TaskId,
         time::Millis,
         wheel::WheelNumber,
     },
+    queue::memory::Published,
+    store::faulty::Fate,
 };
 
 use crate::world::{EPOCH, World, callback, published, record, register, succeeds};
@@ -171,6 +177,74 @@ async fn six_hours_without_any_node_are_caught_up_oldest_first() {
         assert!(fired.is_sorted(), "oldest first");
     }
     world.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_new_does_not_wait_for_a_wheel_that_catches_up() {
+    let world = World::new(1, 64);
+    world.queue.create_topic("users", None);
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    node.crash();
+    world.pass(SECOND * 6 * 3600).await;
+    // So that it takes minutes to catch up.
+    let slow = Arc::new(|_, _| Fate::Delay(SECOND / 200));
+    let node = world.node_with(2, slow);
+    let worker = world.worker(node.service(), succeeds(SECOND / 100));
+    world.pass(3 * SECOND).await;
+    let begin = world.time.now();
+    let tasks = vec![
+        callback(begin.after(SECOND)),
+        callback(begin.after(4 * SECOND)),
+        callback(begin.after(20 * SECOND)),
+        record(begin.after(SECOND)),
+        record(begin.after(4 * SECOND)),
+    ];
+    let tasks = register(&node.service(), tasks).await;
+    let later = callback(begin.after(5 * SECOND));
+    let moved = register(&node.service(), vec![later]).await[0].id;
+    let to = begin.after(10 * SECOND);
+    let (outcome, _) = node
+        .service()
+        .reschedule(moved, to, None)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(outcome, RescheduleOutcome::Rescheduled);
+    world.pass(25 * SECOND).await;
+    let fired = world.store.clock_row(WheelNumber::new(0).unwrap()).unwrap();
+    assert!(
+        fired.fired.due < begin.before(SECOND * 3600),
+        "it has caught up: this shows nothing"
+    );
+    let tracked = || tasks.iter().filter(|task| task.spec.target.is_tracked());
+    for task in tracked() {
+        let out = published(&world, task.id);
+        let late = out.first().map(|at| at.0 - task.start.0);
+        assert!(
+            late.is_some_and(|late| (0..=50).contains(&late)),
+            "{late:?}"
+        );
+    }
+    let records = world.queue.records("users");
+    let late = |(seconds, record): (i64, &Arc<Published>)| record.at.0 - begin.0 - seconds * 1000;
+    let late: Vec<i64> = [1, 4].into_iter().zip(&records).map(late).collect();
+    assert!(
+        late.len() == 2 && late.iter().all(|late| (0..=50).contains(late)),
+        "{late:?}"
+    );
+    let runs = world.executions_of(moved);
+    let late = runs[0].began.0 - to.0;
+    assert!((0..=100).contains(&late), "{late} ms late");
+    // The wheel comes to their entries in the end.
+    world.pass(600 * SECOND).await;
+    for task in tracked() {
+        assert_eq!(world.executions_of(task.id).len(), 1);
+    }
+    assert_eq!(world.executions_of(moved).len(), 1);
+    assert_eq!(world.queue.records("users").len(), 2);
+    world.check();
+    worker.abort();
 }
 
 #[tokio::test(start_paused = true)]
