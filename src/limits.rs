@@ -87,6 +87,12 @@ pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;
 /// with so many connections is not refused.
 pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 256;
 
+/// Refusals of registrations that a node answers in a second: a twentieth of a core.
+pub const REFUSALS_PER_SECOND: u32 = 5000;
+
+/// Longest wait for a refusal: what a client is told to wait before it comes again is as long.
+pub const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// Tasks that are being registered at a node at most: at 150,000 a second the last waits a third of a second.
 pub const REGISTERING_TASKS_MAX: usize = 50_000;
 

@@ -4,7 +4,7 @@
 //! ever, and the memory of the process has a ceiling. How much is taken on follows how fast it is done: fewer requests while
 //! those for one task take longer than without a queue ([`Pace`]), fewer tasks while batches take longer than they should
 //! (additive increase, multiplicative decrease, as in TCP). A request that cannot be let in is refused without a look at its
-//! body: that costs the least. Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks
+//! body, and in turn ([`Turns`]): that costs the least. Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks
 //! that run from being settled.
 
 use std::{
@@ -18,6 +18,7 @@ use std::{
 use super::{
     error::{Code, Error},
     pace::Pace,
+    turns::Turns,
 };
 use crate::{
     limits,
@@ -39,6 +40,7 @@ pub(super) struct Admission {
     pace: Arc<Mutex<Pace>>,
     tasks: Arc<Bound>,
     bodies: Arc<Bound>,
+    turns: Turns,
 }
 
 /// What a registration takes while it is under way.
@@ -72,6 +74,7 @@ impl Admission {
     pub(super) fn new(time: TimeSource) -> Self {
         Self {
             pace: Arc::new(Mutex::new(Pace::new(time.moment()))),
+            turns: Turns::new(time.clone()),
             time,
             registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
             tasks: Bound::of(limits::REGISTERING_TASKS_MAX),
@@ -90,6 +93,11 @@ impl Admission {
         } else {
             Err(self.too_many())
         }
+    }
+
+    /// Waits until a refusal may be answered.
+    pub(super) async fn refusal(&self) {
+        self.turns.wait().await;
     }
 
     fn too_many(&self) -> Error {

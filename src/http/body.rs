@@ -69,9 +69,16 @@ pub(super) async fn read_nothing(
     json::read(&text).map(|Nothing {}| ())
 }
 
+/// Refuses a request that cannot be let in, in turn.
+pub(super) async fn refuse(api: &Api, request: Request, bytes_max: usize, refused: Error) -> Error {
+    discard(api, request, bytes_max).await;
+    api.admission.refusal().await;
+    refused
+}
+
 /// Reads a body and keeps nothing of it, for an answer that does not depend on it: who is still sending when the connection
 /// is closed may never see the answer.
-pub(super) async fn discard(api: &Api, request: Request, bytes_max: usize) {
+async fn discard(api: &Api, request: Request, bytes_max: usize) {
     let mut left = bytes_max;
     let mut stream = request.into_body().into_data_stream();
     let reading = async {

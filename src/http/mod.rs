@@ -23,6 +23,7 @@ mod poll;
 mod serve;
 mod stats;
 mod tasks;
+mod turns;
 mod worker;
 
 use std::{fmt, sync::Arc};

@@ -64,8 +64,7 @@ pub(super) fn routes() -> Router<Api> {
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
     if let Err(refused) = api.admission.is_open() {
-        body::discard(&api, request, REQUEST_BYTES_MAX).await;
-        return Err(refused);
+        return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
     }
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
@@ -109,8 +108,7 @@ pub(super) async fn batch_create(
     }
 
     if let Err(refused) = api.admission.is_open() {
-        body::discard(&api, request, BATCH_REQUEST_BYTES_MAX).await;
-        return Err(refused);
+        return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
     }
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());

@@ -1,0 +1,76 @@
+//! Refusals take turns: so many a second, whatever comes.
+//!
+//! Saying no costs about half of a registration. A client that is refused and comes again at once would be refused as often as it
+//! can ask, and all of that is taken from those who were let in. A connection that waits for its answer asks for nothing,
+//! so the answer waits: not at all while few are refused, and never so long that a client takes the server for dead.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    limits,
+    time_source::{Moment, TimeSource},
+};
+
+/// Gives out turns.
+#[derive(Debug)]
+pub(super) struct Turns {
+    time: TimeSource,
+    next: Mutex<Moment>,
+}
+
+impl Turns {
+    pub(super) fn new(time: TimeSource) -> Self {
+        let next = Mutex::new(time.moment());
+        Self { time, next }
+    }
+
+    /// Waits for the next turn. Giving up the wait costs a turn and nothing else.
+    pub(super) async fn wait(&self) {
+        let wait = self.take(self.time.moment());
+        if !wait.is_zero() {
+            self.time.sleep(wait).await;
+        }
+    }
+
+    fn take(&self, now: Moment) -> Duration {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let turn = (*next).max(now).min(now.after(limits::REFUSAL_WAIT_MAX));
+        *next = turn.after(Duration::from_secs(1) / limits::REFUSALS_PER_SECOND);
+        turn.since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::time::Millis;
+
+    /// How long the last of so many waits that come at once.
+    async fn last_of(turns: &Arc<Turns>, count: u32) -> Duration {
+        let began = turns.time.moment();
+        let waits = (0..count).map(|_| turns.wait());
+        futures_util::future::join_all(waits).await;
+        turns.time.moment().since(began)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_are_told_at_once_and_many_at_a_rate_and_none_waits_for_long() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let turns = Arc::new(Turns::new(time.clone()));
+        assert_eq!(last_of(&turns, 1).await, Duration::ZERO);
+        time.sleep(Duration::from_secs(1)).await;
+        let some = limits::REFUSALS_PER_SECOND / 10;
+        let took = last_of(&turns, some).await.as_millis();
+        assert!((95..=105).contains(&took), "{took} ms");
+        let took = last_of(&turns, 20 * some).await;
+        assert!(
+            took <= limits::REFUSAL_WAIT_MAX + Duration::from_millis(2),
+            "{took:?}"
+        );
+    }
+}
