@@ -33,34 +33,34 @@ const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the workers saw.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
-    pub(super) arrivals: Vec<Arrival>,
+pub(crate) struct Seen {
+    pub(crate) arrivals: Vec<Arrival>,
     /// When the last settle was acknowledged, in microseconds of the wall clock.
-    pub(super) last_settled_us: i64,
-    pub(super) settled: u64,
-    pub(super) polls: u64,
-    pub(super) settles: u64,
+    pub(crate) last_settled_us: i64,
+    pub(crate) settled: u64,
+    pub(crate) polls: u64,
+    pub(crate) settles: u64,
     /// Tasks that came in an attempt that was not their first.
-    pub(super) again: Vec<u128>,
+    pub(crate) again: Vec<u128>,
     /// Reports that were not taken, of a crew that goes on.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
 }
 
 /// What a crew is to do.
 #[derive(Debug, Clone)]
-pub(super) struct Shift {
-    pub(super) callback: &'static str,
+pub(crate) struct Shift {
+    pub(crate) callback: &'static str,
     /// It may go home when so many tasks are done and there is nothing more; whoever learns better may change it.
-    pub(super) expected: Arc<AtomicU64>,
-    pub(super) give_up: Duration,
+    pub(crate) expected: Arc<AtomicU64>,
+    pub(crate) give_up: Duration,
     /// Goes on when connections break, on new ones, as workers do whose service is restarted.
-    pub(super) goes_on: bool,
+    pub(crate) goes_on: bool,
     /// How many have been taken so far.
-    pub(super) taken: Arc<AtomicU64>,
+    pub(crate) taken: Arc<AtomicU64>,
 }
 
 impl Shift {
-    pub(super) fn new(expected: u64, give_up: Duration) -> Self {
+    pub(crate) fn new(expected: u64, give_up: Duration) -> Self {
         Self {
             callback: wire::CALLBACK,
             expected: Arc::new(AtomicU64::new(expected)),
@@ -99,7 +99,7 @@ impl Shared {
 }
 
 /// Polls and settles until `expected` tasks were taken and there is nothing more, or until `give_up`.
-pub(super) async fn work(
+pub(crate) async fn work(
     service: &Service,
     expected: u64,
     give_up: Duration,
@@ -109,7 +109,7 @@ pub(super) async fn work(
 }
 
 /// Polls and settles as a shift says.
-pub(super) async fn work_shift(
+pub(crate) async fn work_shift(
     address: SocketAddr,
     time: TimeSource,
     shift: Shift,

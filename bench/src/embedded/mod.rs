@@ -5,7 +5,7 @@
 //! is in the result.
 
 pub(crate) mod check;
-mod crew;
+pub(crate) mod crew;
 pub(crate) mod http;
 mod load;
 mod meter;

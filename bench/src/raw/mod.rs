@@ -1,5 +1,7 @@
 //! The driver without the service: the same tables, the same statements, the same consistency.
 
+mod lives;
+
 use std::{collections::HashSet, ops::ControlFlow, sync::Arc};
 
 use anyhow::Context as _;
@@ -19,6 +21,8 @@ use tickwheel::{
     time_source::TimeSource,
 };
 use uuid::Uuid;
+
+use lives::Lives;
 
 use crate::{
     servers::{Servers, shape},
@@ -56,6 +60,9 @@ pub(crate) struct Raw {
     scan: PreparedStatement,
     ids_of_raw: PreparedStatement,
     ids_of_service: PreparedStatement,
+    lives: Lives,
+    /// As large as that of a task that was settled.
+    detail: Vec<u8>,
 }
 
 impl Raw {
@@ -90,6 +97,12 @@ impl Raw {
             scan,
             ids_of_raw: session.prepare(ids(&raw)).await?,
             ids_of_service: session.prepare(ids(ours)).await?,
+            lives: Lives::prepare(&session, &raw).await?,
+            detail: encode_spec(&tasks::spec(
+                tasks::target(tasks::Kind::Callback, "send_email"),
+                servers.time.now(),
+            ))
+            .to_vec(),
             shape: shape()?,
             time: servers.time.clone(),
             session,

@@ -1,0 +1,183 @@
+//! Whole lives with the service, over its public API: registered by hundreds, found by a service that starts behind their due
+//! time, published; and, when they are tracked, polled and settled by workers over HTTP. What it takes is the time of
+//! registration and that from the first arrival to the last end: taking over wheels is not in it.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context as _, anyhow};
+use tickwheel::{client::Client, model::time::Millis};
+
+use super::{Bench, WARM_UP};
+use crate::{
+    embedded::{
+        check::{self, verdict},
+        crew::{self, Shift},
+        http::Connection,
+        wire,
+    },
+    generator::{self, Load},
+    observer::{self, Observer, Registered},
+    report::{Check, Report},
+    servers::Server,
+    tasks::{self, Kind},
+};
+
+pub(super) const RECORDS: &str = "lives: kafka targets";
+pub(super) const TRACKED: &str = "lives: callback targets";
+
+const BATCH: u64 = 100;
+const BATCHES_IN_FLIGHT: usize = 8;
+/// From the beginning of registration to the due time: this, and what so many tasks take to register at least.
+const LEAD: Duration = Duration::from_secs(8);
+const REGISTERED_PER_SECOND: u64 = 15_000;
+/// Due times lie within this.
+const SPREAD_MS: u64 = 1000;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
+    for (kind, case) in [(Kind::Kafka, RECORDS), (Kind::Callback, TRACKED)] {
+        let (per_second, check) = measure(bench, kind, round, report).await?;
+        if round != WARM_UP {
+            report.rate(case, round, per_second, check);
+        }
+    }
+    Ok(())
+}
+
+async fn measure(
+    bench: &Bench,
+    kind: Kind,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<(f64, Check)> {
+    let time = &bench.servers.time;
+    let topic = format!("life{}", time.random());
+    let name = match kind {
+        Kind::Kafka => topic.clone(),
+        Kind::Callback => wire::CALLBACK.to_owned(),
+    };
+    if let Kind::Kafka = kind {
+        bench.servers.topics(std::slice::from_ref(&topic)).await?;
+    }
+    let server = bench.servers.serve().await?;
+    let due = time
+        .now()
+        .after(LEAD + Duration::from_secs(bench.tasks / REGISTERED_PER_SECOND));
+    let began = time.moment();
+    let registered = register(bench, &server, kind, &name, due).await?;
+    let registering = time.moment().since(began);
+    server.stop(time).await?;
+    time.sleep_until_wall(due.after(Duration::from_millis(SPREAD_MS)))
+        .await;
+    let (ending, check) = match kind {
+        Kind::Kafka => {
+            let observer = Observer::start(&bench.servers.kafka, &topic, time)?;
+            let server = bench.servers.serve().await?;
+            let verdict = observer::wait(time, &registered, &observer.arrivals, PATIENCE).await;
+            server.stop(time).await?;
+            let rate = verdict.per_second();
+            (bench.tasks as f64 / rate, verdict.check)
+        }
+        Kind::Callback => {
+            let server = bench.servers.serve().await?;
+            let (ending, check) = work(bench, &server, &registered).await?;
+            let writes = conditional_writes(&server).await?;
+            if round != WARM_UP {
+                let of =
+                    |what: &str| format!("{TRACKED}: conditional writes {what}, round {round}");
+                let per_task = writes.tasks / bench.tasks as f64;
+                report.figure(of("of tasks, a task"), per_task, "");
+                report.figure(of("of clocks, in all"), writes.clocks, "");
+            }
+            server.stop(time).await?;
+            (ending, check)
+        }
+    };
+    let took = registering.as_secs_f64() + ending;
+    Ok((bench.tasks as f64 / took, check))
+}
+
+async fn register(
+    bench: &Bench,
+    server: &Server,
+    kind: Kind,
+    name: &str,
+    due: Millis,
+) -> anyhow::Result<Registered> {
+    let client = Client::connect(&server.url)?;
+    let registered = Arc::new(Mutex::new(Registered::new()));
+    let load = Load::flat_out(bench.tasks / BATCH, BATCHES_IN_FLIGHT);
+    generator::send(&bench.servers.time, load, |index| {
+        let (client, registered) = (client.clone(), Arc::clone(&registered));
+        let due =
+            move |place: u64| due.after(Duration::from_millis((index * BATCH + place) % SPREAD_MS));
+        let tasks: anyhow::Result<Vec<_>> = (0..BATCH)
+            .map(|place| tasks::request(kind, name, due(place)))
+            .collect();
+        async move {
+            let answers = client.register_batch(tasks?).await?;
+            let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
+            for (place, answer) in (0..).zip(answers) {
+                let task = answer.map_err(|problem| anyhow!("refused: {problem:?}"))?;
+                registered.insert(task.id, due(place));
+            }
+            Ok(())
+        }
+    })
+    .await?;
+    let registered = Arc::into_inner(registered).context("a registration is under way")?;
+    Ok(registered
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Polls and settles everything; returns how long that took from the first arrival, in seconds.
+async fn work(
+    bench: &Bench,
+    server: &Server,
+    registered: &Registered,
+) -> anyhow::Result<(f64, Check)> {
+    let time = &bench.servers.time;
+    let shift = Shift::new(registered.len() as u64, PATIENCE);
+    let seen = crew::work_shift(address(server)?, time.clone(), shift).await?;
+    let first_us = seen.arrivals.iter().map(|arrival| arrival.seen_us).min();
+    let took = (seen.last_settled_us - first_us.unwrap_or_default()).max(1) as f64 / 1e6;
+    let registered = registered.iter().map(|(id, due)| check::Registered {
+        id: id.uuid().as_u128(),
+        due: *due,
+    });
+    let verdict = verdict(registered.collect(), seen.arrivals, Millis(0))?;
+    Ok((took, verdict.check))
+}
+
+fn address(server: &Server) -> anyhow::Result<SocketAddr> {
+    let address = server.url.strip_prefix("http://").context("no address")?;
+    Ok(address.parse()?)
+}
+
+/// Conditional statements that a server has made since its start; one may be of many tasks.
+struct Conditional {
+    tasks: f64,
+    clocks: f64,
+}
+
+async fn conditional_writes(server: &Server) -> anyhow::Result<Conditional> {
+    let mut connection = Connection::open(address(server)?).await?;
+    let metrics = String::from_utf8_lossy(connection.get("/metrics").await?).into_owned();
+    let count = |operation: &str| {
+        let name = "tickwheel_store_operation_duration_seconds_count";
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with(name) && line.contains(&format!("op=\"{operation}\"")));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+        value.with_context(|| format!("no count of {operation} in the metrics"))
+    };
+    Ok(Conditional {
+        tasks: count("swap_tasks")?,
+        clocks: count("swap_clock")?,
+    })
+}
