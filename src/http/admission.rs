@@ -4,8 +4,8 @@
 //! ever, and the memory of the process has a ceiling. How much is taken on follows how fast it is done: fewer requests while
 //! those for one task take longer than without a queue ([`Pace`]), fewer tasks while batches take longer than they should
 //! (additive increase, multiplicative decrease, as in TCP). A request that cannot be let in is refused without a look at its
-//! body, and in turn ([`Turns`]): that costs the least. Calls of workers share the bound of bytes only: a flood of registrations must not keep tasks
-//! that run from being settled.
+//! body, and in turn ([`Turns`]): that costs the least. Calls of workers share the bound of bytes only: a flood of registrations
+//! must not keep tasks that run from being settled.
 
 use std::{
     sync::{
