@@ -277,6 +277,9 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;
 
+/// End steps of one batch of cancels that are under way at once: each may hold a content, so this is its megabytes.
+pub const END_STEPS_IN_FLIGHT_MAX: usize = 16;
+
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);
 

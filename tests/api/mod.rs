@@ -1,5 +1,6 @@
 //! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
 
+mod cancel;
 mod list;
 mod poll;
 mod refused;
