@@ -91,6 +91,9 @@ pub(crate) struct Options {
     /// Tasks a second of `soak`; half of what is reached flat out when not given.
     #[arg(long)]
     soak_rate: Option<u64>,
+    /// Tasks that a request of `cancel_heavy` cancels; 1 is the call for a single task.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    cancel_batch: u64,
     /// How often `register`, `burst` and `cancel_heavy` are repeated.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
@@ -120,6 +123,7 @@ struct Setup {
     near_rate: u64,
     minutes: u64,
     soak_rate: Option<u64>,
+    cancel_batch: usize,
     program: PathBuf,
     root: PathBuf,
     time: TimeSource,
@@ -183,6 +187,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         near_rate: options.near_rate,
         minutes: options.minutes,
         soak_rate: options.soak_rate,
+        cancel_batch: usize::try_from(options.cancel_batch)?,
         program,
         root: options.data_dir.join(name),
         time,

@@ -62,7 +62,8 @@ pub(super) fn summarize(report: &mut Report) {
         raw::DRAIN,
         burst::BURST,
         steady::FILL,
-        cancel_heavy::CANCELS,
+        cancel_heavy::SINGLE,
+        cancel_heavy::BATCHED,
         catch_up::CAUGHT_UP,
     ] {
         report.summarize(case);
