@@ -7,6 +7,7 @@
 pub(crate) mod check;
 mod crew;
 pub(crate) mod http;
+mod http2;
 mod load;
 mod meter;
 mod overload;
@@ -33,7 +34,8 @@ use crate::report::Report;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Scenario {
-    /// Registration: one task a request over 64 connections, 100 a request; beside them an empty request, and the raw store.
+    /// Registration: one task a request over 64 connections, also over HTTP/2, 100 a request; beside them an empty request, and
+    /// the raw store.
     Register,
     /// Tracked tasks that are due in the same second are claimed and settled, beside the raw store.
     Burst,

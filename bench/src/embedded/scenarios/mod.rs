@@ -58,6 +58,7 @@ pub(super) fn summarize(report: &mut Report) {
         raw::ONE,
         raw::MANY,
         register::SINGLE,
+        register::SHARED,
         register::BATCHED,
         raw::DRAIN,
         burst::BURST,
