@@ -74,6 +74,46 @@ pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
 /// Longest time in which a request's body must have arrived.
 pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// Requests of one connection over HTTP/2 that are under way at once: more than a client's pool of connections over HTTP/1.1
+/// has, few enough that no one connection fills the node.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+
+/// Requests over HTTP/2 that are under way at a node, answers that are still being sent among them: as many as its
+/// connections over HTTP/1.1 could have.
+pub const HTTP2_REQUESTS_MAX: usize = HTTP_CONNECTIONS_MAX;
+
+/// Largest head of a request over HTTP/2, counted as the protocol counts: our callers send a few short headers, and a
+/// connection's requests may all be at their heads.
+pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
+
+/// Bytes of a request's body over HTTP/2 that may be on their way unread: 5 MB/s at a distance of 50 ms.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// The same over all requests of a connection: about what a connection over HTTP/1.1 may have read ahead.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+
+/// Largest frame over HTTP/2: the least that the protocol allows, so that a large body does not hold up small ones.
+pub const HTTP2_FRAME_BYTES_MAX: u32 = 16 * 1024;
+
+/// Bytes of an answer over HTTP/2 that are copied for sending while its reader is slow: a few frames.
+pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests over HTTP/2 that their sender has taken back before the node looked at them: beyond it the connection is
+/// closed, as it is a flood (CVE-2023-44487).
+pub const HTTP2_RESETS_PENDING_MAX: usize = 20;
+
+/// Requests of a connection over HTTP/2 that the node takes back because they break the protocol: beyond it it is closed.
+pub const HTTP2_ERRORS_MAX: usize = 128;
+
+/// How often a connection over HTTP/2 is asked whether its other end is there.
+pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Longest wait for the answer to that: a pause of a process, not a death.
+pub const HTTP2_PING_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How long an idle connection over HTTP/2 that was told to go may take to do so: requests that crossed with that count anew.
+pub const HTTP2_CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
+
 /// Connections that a node serves at once; further ones wait in the listener's backlog.
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
 
@@ -289,6 +329,9 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;
+
+/// End steps of one batch of cancels that are under way at once: each may hold a content, so this is its megabytes.
+pub const END_STEPS_IN_FLIGHT_MAX: usize = 16;
 
 /// Wait before a failed step of a stage is tried again.
 pub const STEP_PAUSE: Duration = Duration::from_millis(200);

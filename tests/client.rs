@@ -16,7 +16,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 use tickwheel::{
-    client::{Client, Error, Task, TaskState, secs},
+    client::{CancelOutcome, Client, Error, Task, TaskState, secs},
     model::ids::TaskId,
 };
 use tokio::net::TcpListener;
@@ -187,6 +187,25 @@ async fn a_batch_answers_one_by_one() {
     let results = client.register_batch(vec![reset(), reset()]).await.unwrap();
     assert_eq!(results[0].as_ref().unwrap().id, id());
     assert_eq!(results[1].as_ref().unwrap_err().detail, "d");
+}
+
+#[tokio::test]
+async fn a_batch_of_cancels_answers_one_by_one() {
+    let peer = Peer::start(|uri, body| {
+        assert_eq!(uri.path(), "/v1/tasks:batchCancel");
+        assert_eq!(body["ids"], json!([ID, ID]));
+        let error = json!({"type": "/p", "title": "X", "status": 404, "detail": "d", "code": "x", "retryable": false});
+        let done = json!({"outcome": "cancelled", "task": task("cancelled")});
+        Json(json!({"results": [done, {"error": error}]})).into_response()
+    });
+    let client = Client::connect(&peer.await.url()).unwrap();
+    let results = client.cancel_batch(&[id(), id()]).await.unwrap();
+    let first = results[0].as_ref().unwrap();
+    assert_eq!(
+        (first.outcome, first.task.state),
+        (CancelOutcome::Cancelled, TaskState::Cancelled)
+    );
+    assert_eq!(results[1].as_ref().unwrap_err().status, 404);
 }
 
 #[test]

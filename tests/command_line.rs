@@ -220,6 +220,47 @@ async fn what_is_exported_can_be_imported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_tasks_are_cancelled_and_the_one_that_is_none_is_named() {
+    let site = Site::start().await;
+    let lines = r#"{"callback":"a","delay":"3600s"}
+{"callback":"b","delay":"3600s"}"#;
+    let imported = run(&site.url, &["task", "import", "-"], lines).await;
+    assert!(imported.status.success(), "{}", err(&imported));
+    let listed = ["task", "list", "--to", "2h", "-o", "jsonl"];
+    let listed = json_lines(&out(&run(&site.url, &listed, "").await));
+    let ids: Vec<&str> = listed
+        .iter()
+        .filter_map(|task| task["id"].as_str())
+        .collect();
+    let stranger = "018bcfe5-6800-8000-8000-000000000001";
+    let cancel = ["task", "cancel", "-o", "jsonl", ids[0], stranger, ids[1]];
+    let cancelled = run(&site.url, &cancel, "").await;
+    assert_eq!(cancelled.status.code(), Some(3), "{}", err(&cancelled));
+    let answers = json_lines(&out(&cancelled));
+    let said: Vec<_> = answers
+        .iter()
+        .map(|answer| (&answer["id"], &answer["outcome"]))
+        .collect();
+    assert_eq!(
+        json!(said),
+        json!([[ids[0], "cancelled"], [ids[1], "cancelled"]])
+    );
+    assert!(
+        err(&cancelled).starts_with(&format!("{stranger}: not found:")),
+        "{}",
+        err(&cancelled)
+    );
+    let again = run(&site.url, &["task", "cancel", ids[1], ids[0]], "").await;
+    assert!(again.status.success(), "{}", err(&again));
+    assert_eq!(
+        out(&again).matches("already cancelled").count(),
+        2,
+        "{}",
+        out(&again)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_may_be_empty_and_a_wrong_one_is_refused() {
     let site = Site::start().await;
     let none = run(

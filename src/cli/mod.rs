@@ -4,6 +4,7 @@
 //! code ([`Exit`]).
 
 mod batch;
+mod cancel;
 mod command;
 mod config;
 mod dev;

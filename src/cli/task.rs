@@ -5,12 +5,12 @@ use std::{io::Write as _, time::Duration};
 use clap::{Args, Subcommand};
 
 use super::{
-    ClientArgs, Exit, Failure, Format, export, import, list, output, request::RegisterArgs,
+    ClientArgs, Exit, Failure, Format, cancel, export, import, list, output, request::RegisterArgs,
 };
 use crate::{
     client::{
-        CancelOutcome, Client, NewStart, RescheduleOutcome, RescheduleResponse, StartTime,
-        TaskResponse, TaskState, has_ended,
+        Client, NewStart, RescheduleOutcome, RescheduleResponse, StartTime, TaskResponse,
+        TaskState, has_ended,
     },
     http::dto::text::DurationText,
     model::ids::TaskId,
@@ -66,8 +66,12 @@ pub(super) enum Command {
     /// on meanwhile may be listed twice or not at all.
     #[command(after_help = LIST_EXAMPLES)]
     List(list::Command),
-    /// Cancel a task.
-    Cancel(TaskArgs),
+    /// Cancel one task or several.
+    ///
+    /// Of several each is answered, those that fail on standard error; the exit code is 0 when none failed and none was too
+    /// late, else that of the worst: it can be repeated.
+    #[command(after_help = cancel::EXAMPLES)]
+    Cancel(cancel::Command),
     /// Move the start of a task.
     Reschedule {
         #[command(flatten)]
@@ -144,7 +148,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::List(command) => list::run(command).await,
         Command::Import(command) => import::run(command).await,
         Command::Export(command) => export::run(command).await,
-        Command::Cancel(of) => cancel(of).await,
+        Command::Cancel(command) => cancel::run(command).await,
         Command::Reschedule { of, start } => {
             let answer = of.client()?.reschedule(of.id, start.new_start()?).await?;
             moved(of.client.print.output, &answer)
@@ -161,18 +165,6 @@ impl TaskArgs {
     fn client(&self) -> Result<Client, Failure> {
         Ok(Client::connect(&self.client.server)?)
     }
-}
-
-async fn cancel(of: TaskArgs) -> Result<Exit, Failure> {
-    let answer = of.client()?.cancel(of.id).await?;
-    let (outcome, exit) = match answer.outcome {
-        CancelOutcome::Cancelled => ("cancelled", Exit::Ok),
-        CancelOutcome::AlreadyCancelled => ("already cancelled", Exit::Ok),
-        CancelOutcome::CancelRequested => ("cancel requested: an attempt is running", Exit::Ok),
-        CancelOutcome::TooLate => ("too late", Exit::TooLate),
-    };
-    print(of.client.print.output, Some(outcome), &answer.task)?;
-    Ok(exit)
 }
 
 fn moved(format: Format, answer: &RescheduleResponse) -> Result<Exit, Failure> {

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reqwest::StatusCode;
+
 use crate::http::dto::problem::Problem;
 
 /// Why a call failed.
@@ -56,6 +58,28 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error that a problem is which was answered with this status.
+    pub(crate) fn of_problem(
+        status: StatusCode,
+        problem: Box<Problem>,
+        retry_after: Option<Duration>,
+    ) -> Self {
+        match status {
+            StatusCode::NOT_FOUND => Self::NotFound { problem },
+            _ if problem.retryable || status.is_server_error() => Self::Unavailable {
+                problem,
+                retry_after,
+            },
+            _ => Self::Refused { problem },
+        }
+    }
+
+    /// Returns the error that a problem is of one item of a batch.
+    pub(crate) fn of_item(problem: Problem) -> Self {
+        let status = StatusCode::from_u16(problem.status).unwrap_or_default();
+        Self::of_problem(status, Box::new(problem), None)
+    }
+
     /// Tells whether the same call may succeed later.
     #[must_use]
     pub const fn is_temporary(&self) -> bool {

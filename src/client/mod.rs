@@ -42,8 +42,8 @@ pub use crate::http::dto::{
 };
 use crate::{
     http::dto::{
-        task_request::{BatchCreateRequest, RescheduleRequest, TaskRequest},
-        task_response::BatchCreateResponse,
+        task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
+        task_response::{BatchCancelResponse, BatchCreateResponse},
         text::DurationText,
     },
     limits::WAIT_MAX,
@@ -230,6 +230,32 @@ impl Client {
     pub async fn cancel(&self, id: TaskId) -> Result<CancelResponse, Error> {
         let path = format!("/v1/tasks/{id}/cancel");
         self.call(Method::POST, &path, None, true).await
+    }
+
+    /// Cancels up to 1000 tasks with one call; one result per id, in order, each saying who won.
+    ///
+    /// # Errors
+    /// For the call as a whole. One bad or unknown id fails only itself.
+    pub async fn cancel_batch(
+        &self,
+        ids: &[TaskId],
+    ) -> Result<Vec<Result<CancelResponse, Problem>>, Error> {
+        let texts = ids.iter().map(ToString::to_string).collect();
+        let body = json(&BatchCancelRequest { ids: texts })?;
+        let path = "/v1/tasks:batchCancel";
+        let answer: BatchCancelResponse = self.call(Method::POST, path, Some(body), true).await?;
+        if answer.results.len() != ids.len() {
+            let got = answer.results.len();
+            return Err(not_ours(format!("{got} results for {} ids", ids.len())));
+        }
+        let results = answer.results.into_iter();
+        results
+            .map(|result| match (result.outcome, result.task, result.error) {
+                (Some(outcome), Some(task), None) => Ok(Ok(CancelResponse { outcome, task })),
+                (None, None, Some(problem)) => Ok(Err(problem)),
+                _ => Err(not_ours("a result without outcome and error".to_owned())),
+            })
+            .collect()
     }
 
     /// Moves the start of a task; the answer says who won.

@@ -185,14 +185,7 @@ fn refusal(
             _ => Error::Unexpected { server, reason },
         });
     };
-    Some(match status {
-        StatusCode::NOT_FOUND => Error::NotFound { problem },
-        _ if problem.retryable || status.is_server_error() => Error::Unavailable {
-            problem,
-            retry_after,
-        },
-        _ => Error::Refused { problem },
-    })
+    Some(Error::of_problem(status, problem, retry_after))
 }
 
 fn checked(server: &str) -> Result<String, Error> {

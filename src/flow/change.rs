@@ -1,18 +1,14 @@
-//! Cancel and reschedule by id, atomic against firing: the answer says who won.
+//! Reschedules by id, atomic against firing: the answer says who won. ([`super::cancel`] cancels.)
 //!
-//! Tracked tasks: the linearisation point is the conditional write of the task's row. A cancel that is applied there is
-//! final: no claim can be applied after it, whatever is in the queue. A reschedule writes the new entry first, then the row;
-//! a crash in between, or a lost race, leaves an entry whose claim is refused.
-//!
-//! `kafka` tasks have no row until they are cancelled ([`super::withdraw`]).
+//! Tracked tasks: the linearisation point is the conditional write of the task's row. The new entry is written first, then
+//! the row; a crash in between, or a lost race, leaves an entry whose claim is refused.
 
 use std::sync::Arc;
 
 use super::{
-    api::{CancelOutcome, Fault, RescheduleOutcome, TaskView},
+    api::{Fault, RescheduleOutcome, TaskView},
     context::Context,
-    end,
-    find::{Finder, Registered, is_told_by, unwritten_view, view_of_row},
+    find::{Finder, is_told_by, view_of_row},
     hand::Hands,
     near::{Near, NearTask},
     place::{Placed, Placer},
@@ -20,10 +16,8 @@ use super::{
     send::Sending,
     service::View,
     swap::{Moved, Mover},
-    withdraw::Withdrawer,
 };
 use crate::{
-    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry, Kind},
@@ -46,20 +40,12 @@ pub struct Changer {
     near: Near,
     mover: Mover,
     finder: Finder,
-    withdrawer: Withdrawer,
-}
-
-/// What is known of the task that is to be changed.
-struct Subject {
-    row: Option<TaskRow>,
-    spec: Arc<Spec>,
-    entry: Option<Entry>,
 }
 
 impl Changer {
     /// Changes through these.
     #[must_use]
-    pub fn new(
+    pub const fn new(
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
@@ -67,12 +53,6 @@ impl Changer {
         mover: Mover,
         finder: Finder,
     ) -> Self {
-        let withdrawer = Withdrawer::new(
-            Arc::clone(&ctx),
-            hands.clone(),
-            placer.clone(),
-            mover.clone(),
-        );
         Self {
             ctx,
             hands,
@@ -80,133 +60,7 @@ impl Changer {
             near,
             mover,
             finder,
-            withdrawer,
         }
-    }
-
-    async fn subject(&self, id: TaskId) -> Result<Option<Subject>, Fault> {
-        let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
-        let subject = |row, spec, entry| Some(Subject { row, spec, entry });
-        if let Some(row) = row
-            .as_ref()
-            .filter(|row| row.detail.spec.target.is_tracked())
-        {
-            let spec = Arc::clone(&row.detail.spec);
-            return Ok(subject(Some(row.clone()), spec, None));
-        }
-        match (row, self.finder.registered(id).await?) {
-            (row, Some(Registered { spec, entry })) => Ok(subject(row, spec, Some(entry))),
-            (Some(row), None) if row.state == State::Cancelled => {
-                let spec = Arc::clone(&row.detail.spec);
-                Ok(subject(Some(row), spec, None))
-            }
-            (_, None) => Ok(None),
-        }
-    }
-
-    /// Cancels; none when there is no such task.
-    ///
-    /// # Errors
-    /// When the store is away; repeating it is safe.
-    pub async fn cancel(&self, id: TaskId) -> Result<Option<(CancelOutcome, TaskView)>, Fault> {
-        let Some(subject) = self.subject(id).await? else {
-            return Ok(None);
-        };
-        match subject.entry {
-            Some(entry) if !subject.spec.target.is_tracked() => {
-                self.cancel_published(&entry, subject.row.as_ref()).await
-            }
-            entry => {
-                self.cancel_tracked(id, subject.row, &subject.spec, entry)
-                    .await
-            }
-        }
-        .map(Some)
-    }
-
-    async fn cancel_tracked(
-        &self,
-        id: TaskId,
-        row: Option<TaskRow>,
-        spec: &Arc<Spec>,
-        entry: Option<Entry>,
-    ) -> Result<(CancelOutcome, TaskView), Fault> {
-        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            state::next(id, row, spec, Event::Cancel, now, nonce)
-        };
-        if flaw::is(Flaw::CancelNotWritten) {
-            let view = unwritten_view(id, spec, id.first_start());
-            return Ok((CancelOutcome::Cancelled, view));
-        }
-        let moved = self.mover.apply(id, row, true, decide).await?;
-        let now = self.ctx.now();
-        match moved {
-            Moved::To(row) if row.state == State::Cancelled => {
-                if let Err(fault) = end::steps(&self.ctx, &row).await {
-                    tracing::debug!(task = %id, %fault, "end steps were left to the look");
-                }
-                self.mark_cancelled(&row, entry).await;
-                Ok((CancelOutcome::Cancelled, view_of_row(*row, None, now)))
-            }
-            Moved::To(row) => Ok((CancelOutcome::CancelRequested, view_of_row(*row, None, now))),
-            Moved::Refused(refusal, row) => {
-                let outcome = match refusal {
-                    Refusal::Running => CancelOutcome::CancelRequested,
-                    Refusal::Ended {
-                        state: State::Cancelled,
-                    } => CancelOutcome::AlreadyCancelled,
-                    Refusal::Ended { .. }
-                    | Refusal::Stale
-                    | Refusal::Held { .. }
-                    | Refusal::Early { .. } => CancelOutcome::TooLate,
-                };
-                let view = row.map_or_else(
-                    || unwritten_view(id, spec, id.first_start()),
-                    |row| view_of_row(*row, None, now),
-                );
-                Ok((outcome, view))
-            }
-        }
-    }
-
-    /// Spares the scanner a publication that nobody could claim; nothing depends on it.
-    async fn mark_cancelled(&self, row: &TaskRow, entry: Option<Entry>) {
-        let entry = entry.unwrap_or_else(|| {
-            let spec = Arc::clone(&row.detail.spec);
-            Entry::due(
-                row.id,
-                row.generation,
-                row.attempt,
-                row.next,
-                spec,
-                self.ctx.time.stamp(),
-            )
-        });
-        let ahead = self.ctx.tick().tick_of(entry.key.due) > self.hands.guess(row.id.wheel());
-        if ahead && matches!(entry.kind, Kind::Due { .. }) {
-            let now = self.ctx.now();
-            self.placer
-                .mark(vec![entry.marked_done(
-                    DoneReason::Cancelled,
-                    now,
-                    self.ctx.time.stamp(),
-                )])
-                .await;
-        }
-    }
-
-    async fn cancel_published(
-        &self,
-        entry: &Entry,
-        row: Option<&TaskRow>,
-    ) -> Result<(CancelOutcome, TaskView), Fault> {
-        let outcome = self.withdrawer.cancel(entry, row).await?;
-        let id = entry.key.id;
-        let view = self.finder.get(id, View::Basic).await?;
-        Ok((
-            outcome,
-            view.unwrap_or_else(|| unwritten_view(id, &entry.spec, entry.start)),
-        ))
     }
 
     /// Moves the start; none when there is no such task.
@@ -221,7 +75,8 @@ impl Changer {
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         let start = start.max(self.ctx.now());
         for _ in 0..limits::RACES_MAX {
-            let Some(subject) = self.subject(id).await? else {
+            let subject = self.finder.subjects(&[id]).await.pop();
+            let Some(subject) = subject.unwrap_or(Ok(None))? else {
                 return Ok(None);
             };
             let view = match subject.row.as_ref().filter(|row| is_told_by(row)) {

@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
+
 use super::{
     api::{Fault, TaskView, VisibleState},
     context::Context,
@@ -37,6 +39,24 @@ pub struct Registered {
     pub spec: Arc<Spec>,
     /// The entry that was found.
     pub entry: Entry,
+}
+
+/// What is known of a task that is to be changed.
+#[derive(Debug)]
+pub(super) struct Subject {
+    pub(super) row: Option<TaskRow>,
+    pub(super) spec: Arc<Spec>,
+    pub(super) entry: Option<Entry>,
+}
+
+impl Subject {
+    fn of_row(row: TaskRow) -> Self {
+        Self {
+            spec: Arc::clone(&row.detail.spec),
+            row: Some(row),
+            entry: None,
+        }
+    }
 }
 
 /// The finder.
@@ -72,12 +92,62 @@ impl Finder {
         }
     }
 
+    /// Tells what is known of tasks that are to be changed, by one read of rows and one of entries for most of them. None where
+    /// there is no such task.
+    pub(super) async fn subjects(&self, ids: &[TaskId]) -> Vec<Result<Option<Subject>, Fault>> {
+        let rows = match self.mover.rows(ids).await {
+            Ok(rows) => rows,
+            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
+        };
+        let is_tracked = |row: &TaskRow| row.detail.spec.target.is_tracked();
+        let unread = ids.iter().zip(&rows);
+        let unread = unread.filter(|(_, row)| !row.as_ref().is_some_and(is_tracked));
+        let unread: Vec<TaskId> = unread.map(|(id, _)| *id).collect();
+        let mut found = self.registered_all(&unread).await.into_iter();
+        let subject = |row: Option<TaskRow>| match row {
+            Some(row) if is_tracked(&row) => Ok(Some(Subject::of_row(row))),
+            row => match (row, found.next().unwrap_or(Ok(None))?) {
+                (row, Some(Registered { spec, entry })) => Ok(Some(Subject {
+                    row,
+                    spec,
+                    entry: Some(entry),
+                })),
+                (Some(row), None) if row.state == State::Cancelled => {
+                    Ok(Some(Subject::of_row(row)))
+                }
+                (_, None) => Ok(None),
+            },
+        };
+        rows.into_iter().map(subject).collect()
+    }
+
     /// Finds what the registration of a task without row left.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn registered(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
-        for dues in self.likely_dues(id) {
+        let found = self.registered_all(&[id]).await.pop();
+        found.unwrap_or(Ok(None))
+    }
+
+    /// Finds what the registrations of tasks left: those that lie at their starts, as most do, by one read.
+    async fn registered_all(&self, ids: &[TaskId]) -> Vec<Result<Option<Registered>, Fault>> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        let starts: Vec<(TaskId, Millis)> = ids.iter().map(|id| (*id, id.first_start())).collect();
+        let at_start = self.ctx.store.entries_at(&starts).await;
+        let finds = ids.iter().zip(at_start).map(|(id, entries)| async move {
+            match self.registered_among(entries?).await? {
+                Some(found) => Ok(Some(found)),
+                None => self.registered_elsewhere(*id).await,
+            }
+        });
+        join_all(finds).await
+    }
+
+    async fn registered_elsewhere(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
+        for dues in self.later_dues(id) {
             let found = self.registered_at(id, &dues).await?;
             if found.is_some() {
                 return Ok(found);
@@ -95,7 +165,11 @@ impl Finder {
         if dues.is_empty() {
             return Ok(None);
         }
-        let entries = self.ctx.store.find_entries(id, dues).await?;
+        self.registered_among(self.ctx.store.find_entries(id, dues).await?)
+            .await
+    }
+
+    async fn registered_among(&self, entries: Vec<Entry>) -> Result<Option<Registered>, Fault> {
         match entries.into_iter().rev().find(|entry| !is_withdrawn(entry)) {
             Some(entry) => Ok(Some(self.follow(entry).await?)),
             None => Ok(None),
@@ -123,9 +197,9 @@ impl Finder {
         Ok(backups.chain(looks.take(NEAR_POINTS + 1)).collect())
     }
 
-    /// Where an entry of the task may lie, the likeliest first: at its start; where a near one's look or backup lies; where
-    /// the looks lie of one that still waits for a worker.
-    fn likely_dues(&self, id: TaskId) -> [Vec<Millis>; 3] {
+    /// Where an entry of the task may lie that is not at its start, the likeliest first: where a near one's look or backup
+    /// lies; where the looks lie of one that still waits for a worker.
+    fn later_dues(&self, id: TaskId) -> [Vec<Millis>; 2] {
         let (start, tick, grid) = (
             id.first_start(),
             self.ctx.tick(),
@@ -140,7 +214,7 @@ impl Finder {
                 .take(NEAR_POINTS),
         );
         let later = grid.points_around(self.ctx.now());
-        [vec![start], near, later]
+        [near, later]
     }
 
     /// Follows the marks of a `kafka` task that was rescheduled, a few steps at most.

@@ -18,10 +18,11 @@
 //! - [`register`]: entry, then clock, then acknowledgement. [`place`] is that loop for every writer of entries.
 //! - [`clock`]: swap, then read; acknowledge, then move `fired`; delete, then move `erased`.
 //! - [`look`]: successor, then publication.
-//! - [`claim`], [`settle`], [`change`]: one conditional write is the decision ([`swap`]).
+//! - [`claim`], [`settle`], [`cancel`], [`change`]: one conditional write is the decision ([`swap`]).
 //! - [`poll`]: claim, then answer; an answer that is not taken is released.
 
 pub mod api;
+pub mod cancel;
 pub mod change;
 pub mod claim;
 pub mod claimed;

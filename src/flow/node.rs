@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock, context::Context,
-    find::Finder, hand::Hands, list::Lister, look::Looker, members::Members, near::Near,
-    place::Placer, poll::Poller, pulse::Pulse, recover::Recovery, register::Registrar,
+    cancel::Canceller, change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock,
+    context::Context, find::Finder, hand::Hands, list::Lister, look::Looker, members::Members,
+    near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery, register::Registrar,
     send::Sender, service::Service, settle::Settler, stages::Stages, stats::Statistician,
     swap::Mover,
 };
@@ -164,6 +164,7 @@ fn service(
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
+        canceller: Canceller::new(ctx(), hands(), placer(), mover.clone(), finder.clone()),
         changer: Changer::new(
             ctx(),
             hands(),

@@ -7,6 +7,7 @@ use super::{
         CancelOutcome, Check, ClaimAnswer, ClaimRequest, Fault, HeartbeatAnswer, HeartbeatRequest,
         NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView,
     },
+    cancel::{self, Canceller},
     change::{Changer, Condition},
     claim::Claimer,
     context::Context,
@@ -41,6 +42,7 @@ pub struct Service {
     pub(super) registrar: Registrar,
     pub(super) finder: Finder,
     pub(super) lister: Lister,
+    pub(super) canceller: Canceller,
     pub(super) changer: Changer,
     pub(super) claimer: Claimer,
     pub(super) settler: Settler,
@@ -123,7 +125,13 @@ impl Service {
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub async fn cancel(&self, id: TaskId) -> Result<Option<(CancelOutcome, TaskView)>, Fault> {
-        self.changer.cancel(id).await
+        let answer = self.canceller.cancel(&[id]).await.pop();
+        answer.unwrap_or(Ok(None))
+    }
+
+    /// Cancels many; one answer per id, in order, each as of [`Self::cancel`].
+    pub async fn cancel_all(&self, ids: &[TaskId]) -> Vec<cancel::Answer> {
+        self.canceller.cancel(ids).await
     }
 
     /// Moves the start; `condition` sees the task as it is and may refuse (`If-Match`); none when there is no such task.

@@ -10,7 +10,12 @@
 //! Crash points: a mark without a row is a cancel that nobody was told of; whoever meets it goes on from there. A row that
 //! keeps the task without its copy is met as such a mark as well, and the copy is put then.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use futures_util::future::join_all;
 
 use super::{
     api::{CancelOutcome, Fault},
@@ -22,7 +27,8 @@ use super::{
 use crate::model::{
     entry::{DoneReason, Entry, Kind},
     state::{self, Event, Refusal, State, TaskRow},
-    time::Millis,
+    time::{Millis, Tick},
+    wheel::WheelNumber,
 };
 
 /// Who cancels tasks that have no attempts.
@@ -34,11 +40,8 @@ pub(super) struct Withdrawer {
     mover: Mover,
 }
 
-/// Who has decided.
-enum Who {
-    This,
-    Another,
-}
+/// What is told: who won, and the row that says that the task is cancelled.
+type Told = (CancelOutcome, Option<TaskRow>);
 
 impl Withdrawer {
     pub(super) const fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, mover: Mover) -> Self {
@@ -50,50 +53,108 @@ impl Withdrawer {
         }
     }
 
-    /// Cancels the task that has this entry and this row.
-    ///
-    /// # Errors
-    /// When the store is away; repeating it is safe.
+    /// Cancels the tasks that have these entries and rows; one answer per task, in order. An error means that the store is
+    /// away; repeating it is safe.
     pub(super) async fn cancel(
         &self,
-        entry: &Entry,
-        row: Option<&TaskRow>,
-    ) -> Result<CancelOutcome, Fault> {
-        if row.is_some_and(|row| row.state == State::Cancelled) {
-            return Ok(CancelOutcome::AlreadyCancelled);
+        tasks: &[(Entry, Option<TaskRow>)],
+    ) -> Vec<Result<Told, Fault>> {
+        let opened = self.opened(tasks).await;
+        let known = tasks.iter().map(|task| self.known(task, &opened));
+        let mut answers: Vec<Option<Result<Told, Fault>>> = known.collect();
+        let open = tasks.iter().zip(&answers).enumerate();
+        let open = open.filter(|(_, (_, known))| known.is_none());
+        let open: Vec<(usize, &Entry)> = open.map(|(at, ((entry, _), _))| (at, entry)).collect();
+        if !open.is_empty() {
+            let entries: Vec<&Entry> = open.iter().map(|(_, entry)| *entry).collect();
+            for ((at, _), told) in open.iter().zip(self.withdraw(&entries).await) {
+                if let Some(answer) = answers.get_mut(*at) {
+                    *answer = Some(told);
+                }
+            }
         }
-        let first = match entry.kind {
-            Kind::Due { .. } => true,
+        let told = |answer: Option<_>| answer.unwrap_or(Ok((CancelOutcome::TooLate, None)));
+        answers.into_iter().map(told).collect()
+    }
+
+    /// Reads the hands of those wheels on which it depends whether a cancel comes too late.
+    async fn opened(
+        &self,
+        tasks: &[(Entry, Option<TaskRow>)],
+    ) -> BTreeMap<WheelNumber, Result<Tick, Fault>> {
+        let asked = tasks.iter().filter(|(entry, row)| {
+            !is_cancelled(row.as_ref()) && is_first(entry) && !entry.is_moved()
+        });
+        let wheels: BTreeSet<WheelNumber> = asked.map(|(entry, _)| entry.key.wheel()).collect();
+        let read = |wheel| async move { (wheel, self.hands.opened(wheel).await) };
+        join_all(wheels.into_iter().map(read))
+            .await
+            .into_iter()
+            .collect()
+    }
+
+    /// Answers what is plain from entry, row and hand.
+    fn known(
+        &self,
+        (entry, row): &(Entry, Option<TaskRow>),
+        opened: &BTreeMap<WheelNumber, Result<Tick, Fault>>,
+    ) -> Option<Result<Told, Fault>> {
+        const TOO_LATE: Told = (CancelOutcome::TooLate, None);
+        if is_cancelled(row.as_ref()) {
+            return Some(Ok((CancelOutcome::AlreadyCancelled, row.clone())));
+        }
+        match entry.kind {
+            Kind::Due { .. } => {}
             Kind::Done {
                 reason: DoneReason::Cancelled,
                 ..
-            } => false,
-            Kind::Done { .. } | Kind::Look { .. } => return Ok(CancelOutcome::TooLate),
-        };
-        // The backup of a near task may be published from memory at any moment, a copy further on where it lay before.
-        let (wheel, tick) = (entry.key.wheel(), self.ctx.tick().tick_of(entry.key.due));
-        if first && (entry.is_moved() || tick <= self.hands.opened(wheel).await?) {
-            return Ok(CancelOutcome::TooLate);
+            } => return None,
+            Kind::Done { .. } | Kind::Look { .. } => return Some(Ok(TOO_LATE)),
         }
-        // A mark that is found may lie on too few replicas yet, so it is written again.
-        let mark = entry.marked_done(DoneReason::Cancelled, self.ctx.now(), self.ctx.time.stamp());
-        let event = match self.placer.write(&[mark]).await.into_iter().next() {
-            Some(Ok(Placed::Open)) => Event::Cancel,
-            Some(Ok(Placed::Closed(_))) | None => Event::Kept,
-            Some(Err(fault)) => return Err(fault),
-        };
-        match self.decide(entry, event).await? {
-            (State::Cancelled, Who::This) => Ok(CancelOutcome::Cancelled),
-            (State::Cancelled, Who::Another) => Ok(CancelOutcome::AlreadyCancelled),
-            _ => {
-                self.keep(entry).await?;
-                Ok(CancelOutcome::TooLate)
-            }
+        // The backup of a near task may be published from memory at any moment, a copy further on where it lay before.
+        if entry.is_moved() {
+            return Some(Ok(TOO_LATE));
+        }
+        match opened.get(&entry.key.wheel()) {
+            Some(Ok(opened)) if self.ctx.tick().tick_of(entry.key.due) > *opened => None,
+            Some(Err(fault)) => Some(Err(fault.clone())),
+            Some(Ok(_)) | None => Some(Ok(TOO_LATE)),
         }
     }
 
-    /// Writes the row unless there is one; returns the state that it is in, and who put it there.
-    async fn decide(&self, entry: &Entry, event: Event) -> Result<(State, Who), Fault> {
+    /// Marks entries, writes the rows that say what came of it, and puts those tasks further on that are kept.
+    async fn withdraw(&self, entries: &[&Entry]) -> Vec<Result<Told, Fault>> {
+        // A mark that is found may lie on too few replicas yet, so it is written again.
+        let (now, cancelled) = (self.ctx.now(), DoneReason::Cancelled);
+        let mark = |entry: &&Entry| entry.marked_done(cancelled, now, self.ctx.time.stamp());
+        let marks: Vec<Entry> = entries.iter().map(mark).collect();
+        let mut written = self.placer.write(&marks).await.into_iter();
+        let decisions = entries.iter().map(|entry| {
+            let event = match written.next() {
+                Some(Ok(Placed::Open)) => Ok(Event::Cancel),
+                Some(Ok(Placed::Closed(_))) | None => Ok(Event::Kept),
+                Some(Err(fault)) => Err(fault),
+            };
+            async move { self.decide(entry, event?).await }
+        });
+        let decided = join_all(decisions).await;
+        let is_kept =
+            |decided: &Result<Told, Fault>| matches!(decided, Ok((CancelOutcome::TooLate, _)));
+        let kept = entries.iter().zip(&decided);
+        let kept = kept.filter(|(_, decided)| is_kept(decided));
+        let mut kept = self.keep(kept.map(|(entry, _)| *entry)).await.into_iter();
+        let told = |decided: Result<Told, Fault>| match decided {
+            Ok((CancelOutcome::TooLate, _)) => match kept.next() {
+                Some(Err(fault)) => Err(fault),
+                Some(Ok(_)) | None => decided,
+            },
+            Ok(_) | Err(_) => decided,
+        };
+        decided.into_iter().map(told).collect()
+    }
+
+    /// Writes the row unless there is one; tells what it says, and whether it was this that wrote it.
+    async fn decide(&self, entry: &Entry, event: Event) -> Result<Told, Fault> {
         let (id, spec) = (entry.key.id, &entry.spec);
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let mut made = state::next(id, row, spec, event.clone(), now, nonce)?;
@@ -102,20 +163,61 @@ impl Withdrawer {
             Ok(made)
         };
         match self.mover.apply(id, None, true, decide).await? {
-            Moved::To(row) => Ok((row.state, Who::This)),
-            Moved::Refused(Refusal::Ended { state }, _) => Ok((state, Who::Another)),
+            Moved::To(row) if row.state == State::Cancelled => {
+                Ok((CancelOutcome::Cancelled, Some(*row)))
+            }
+            Moved::Refused(
+                Refusal::Ended {
+                    state: State::Cancelled,
+                },
+                row,
+            ) => Ok((CancelOutcome::AlreadyCancelled, row.map(|row| *row))),
+            Moved::To(_) | Moved::Refused(Refusal::Ended { .. }, _) => {
+                Ok((CancelOutcome::TooLate, None))
+            }
             Moved::Refused(refusal, _) => Err(Fault::Unknown {
                 reason: format!("task {id} has a row that no such task has: {refusal:?}"),
             }),
         }
     }
 
-    /// Puts the task further on. Its first place is marked as moved by that, so whoever cancels it next finds it decided.
-    async fn keep(&self, entry: &Entry) -> Result<(), Fault> {
-        let copy = entry.due_again(self.ctx.time.stamp());
-        for placed in self.placer.place(vec![copy]).await {
-            placed?;
+    /// Puts tasks further on, then marks their first places as moved: until then whoever cancels them next does so again.
+    async fn keep(&self, entries: impl Iterator<Item = &Entry>) -> Vec<Result<(), Fault>> {
+        let entries: Vec<&Entry> = entries.collect();
+        if entries.is_empty() {
+            return Vec::new();
         }
-        Ok(())
+        let copies = entries.iter().map(|entry| {
+            let (opened, chance) = (
+                self.hands.closing(entry.key.wheel()),
+                self.ctx.time.random(),
+            );
+            let copy = entry.due_again(self.ctx.time.stamp());
+            copy.moved_behind(opened, self.ctx.shape(), chance)
+        });
+        let placed = self.placer.place(copies.collect()).await;
+        let marks = entries.iter().zip(&placed).filter_map(|(entry, placed)| {
+            let to = placed.as_ref().ok()?.key.due;
+            let moved = DoneReason::Moved { to };
+            Some(entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp()))
+        });
+        let marks: Vec<Entry> = marks.collect();
+        let mut marked = self.placer.write(&marks).await.into_iter();
+        placed
+            .into_iter()
+            .map(|placed| {
+                placed?;
+                marked.next().map_or(Ok(()), |marked| marked.map(drop))
+            })
+            .collect()
     }
+}
+
+fn is_cancelled(row: Option<&TaskRow>) -> bool {
+    row.is_some_and(|row| row.state == State::Cancelled)
+}
+
+/// Tells whether nobody has withdrawn the entry yet.
+const fn is_first(entry: &Entry) -> bool {
+    matches!(entry.kind, Kind::Due { .. })
 }

@@ -33,6 +33,7 @@ use super::{
         tasks::batch_create,
         tasks::read,
         tasks::cancel,
+        tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
         poll::poll,

@@ -23,6 +23,7 @@ mod poll;
 mod serve;
 mod stats;
 mod tasks;
+mod traffic;
 mod turns;
 mod worker;
 

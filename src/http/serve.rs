@@ -1,22 +1,36 @@
 //! The server: accepts connections, bounds them in number and time, and stops without cutting anyone off.
+//!
+//! One port speaks HTTP/1.1 and HTTP/2 without TLS to those who begin with it. A connection over HTTP/2 brings many requests,
+//! so these are bounded on their own.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use axum::Router;
-use hyper::server::conn::http1;
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    http::Version,
+    response::{IntoResponse as _, Response},
+};
+use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
 };
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tower::ServiceExt as _;
 
-use super::files;
+use super::{
+    error::{Code, Error},
+    files,
+    traffic::{Answer, Open, Traffic},
+};
 use crate::{
-    limits::{HTTP_ACCEPT_PAUSE, HTTP_DRAIN_MAX, HTTP_HEAD_WAIT_MAX},
+    limits::{self, HTTP_ACCEPT_PAUSE, HTTP_DRAIN_MAX},
     time_source::TimeSource,
 };
 
@@ -26,6 +40,7 @@ use crate::{
 /// nothing would hold connections for ever.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let time = TimeSource::real();
+    let front = Front::new(router, time.clone());
     let connections = TaskTracker::new();
     let room = Arc::new(Semaphore::new(files::connections_max()));
     let abandoned = CancellationToken::new();
@@ -36,7 +51,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
         };
         match accepted {
             Ok((stream, permit)) => {
-                let serving = serve_connection(stream, router.clone(), shutdown.clone());
+                let serving = serve_connection(stream, front.clone(), shutdown.clone());
                 let abandoned = abandoned.clone();
                 connections.spawn(async move {
                     tokio::select! {
@@ -83,17 +98,94 @@ async fn accept(
     Ok((stream, permit))
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, shutdown: CancellationToken) {
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HTTP_HEAD_WAIT_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+/// What every connection is served with.
+#[derive(Clone)]
+struct Front {
+    router: Router,
+    protocols: Arc<auto::Builder<TokioExecutor>>,
+    /// Requests over HTTP/2, of all connections.
+    requests: Arc<Semaphore>,
+    time: TimeSource,
+}
+
+impl Front {
+    fn new(router: Router, time: TimeSource) -> Self {
+        let mut protocols = auto::Builder::new(TokioExecutor::new());
+        protocols
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits::HTTP_HEAD_WAIT_MAX);
+        protocols
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits::HTTP2_STREAMS_MAX)
+            .max_header_list_size(limits::HTTP2_HEAD_BYTES_MAX)
+            .initial_stream_window_size(limits::HTTP2_STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(limits::HTTP2_CONNECTION_WINDOW_BYTES)
+            .max_frame_size(limits::HTTP2_FRAME_BYTES_MAX)
+            .max_send_buf_size(limits::HTTP2_SEND_BYTES_MAX)
+            .max_pending_accept_reset_streams(limits::HTTP2_RESETS_PENDING_MAX)
+            .max_local_error_reset_streams(limits::HTTP2_ERRORS_MAX)
+            .keep_alive_interval(limits::HTTP2_PING_INTERVAL)
+            .keep_alive_timeout(limits::HTTP2_PING_WAIT_MAX);
+        Self {
+            router,
+            protocols: Arc::new(protocols),
+            requests: Arc::new(Semaphore::new(limits::HTTP2_REQUESTS_MAX)),
+            time,
+        }
+    }
+
+    /// Answers a request; one over HTTP/2 only if there is room, since a connection brings more than one.
+    async fn answer(self, request: Request, open: Open) -> Result<Response<Answer>, Infallible> {
+        let share =
+            (request.version() == Version::HTTP_2).then(|| self.requests.try_acquire_owned());
+        let (answered, share) = match share.transpose() {
+            Ok(share) => (self.router.oneshot(request).await?, share),
+            Err(_) => (too_many().into_response(), None),
+        };
+        Ok(answered.map(|body| Answer { body, open, share }))
+    }
+}
+
+fn too_many() -> Error {
+    let detail = format!(
+        "{} requests over HTTP/2 are under way at this node: it takes on no more; this one had no effect",
+        limits::HTTP2_REQUESTS_MAX
+    );
+    Error {
+        retry_after: Some(Duration::from_secs(1)),
+        ..Error::new(Code::TooManyRequests, detail)
+    }
+}
+
+/// Serves a connection over HTTP/1.1, or over HTTP/2 if it begins with its preface, until it ends, the node stops, or nothing
+/// has been under way on it for as long as a head may take.
+async fn serve_connection(stream: TcpStream, front: Front, shutdown: CancellationToken) {
+    let traffic = Traffic::new(front.time.clone());
+    let protocols = Arc::clone(&front.protocols);
+    let service = service_fn(|request: Request<Incoming>| {
+        let open = traffic.begin();
+        front.clone().answer(request.map(Body::new), open)
+    });
+    let connection = protocols.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.as_mut().await
+        }
+        () = traffic.quiet(limits::HTTP_HEAD_WAIT_MAX) => {
+            if !traffic.has_served() {
+                tracing::debug!("closed a connection without a request");
+                return;
+            }
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = traffic.quiet(limits::HTTP2_CLOSE_WAIT_MAX) => Ok(()),
+            }
         }
     };
     if let Err(error) = ended {

@@ -20,10 +20,10 @@ use super::{
         new_task::{Context, new_start, new_task},
         problem::Problem,
         shorten,
-        task_request::{BatchCreateRequest, RescheduleRequest, TaskRequest},
+        task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
         task_response::{
-            BatchCreateResponse, BatchCreateResult, CancelResponse, RescheduleResponse,
-            TaskResponse,
+            BatchCancelResponse, BatchCancelResult, BatchCreateResponse, BatchCreateResult,
+            CancelResponse, RescheduleResponse, TaskResponse,
         },
         task_view::{reschedule_outcome, task_response},
         text::DurationText,
@@ -37,7 +37,7 @@ use super::{
 use crate::{
     flow::{
         api::{Fault, NewTask, TaskView},
-        service,
+        cancel as flow_cancel, service,
     },
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
     model::{ids::TaskId, time::Millis},
@@ -48,6 +48,7 @@ pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/tasks", get(list::list).post(create))
         .route("/v1/tasks:batchCreate", post(batch_create))
+        .route("/v1/tasks:batchCancel", post(batch_cancel))
         .route("/v1/tasks/{id}", get(read))
         .route("/v1/tasks/{id}/cancel", post(cancel))
         .route("/v1/tasks/{id}/reschedule", post(reschedule))
@@ -211,6 +212,56 @@ pub(super) async fn cancel(
     Ok(tagged(&task, &answer))
 }
 
+/// Cancels up to 1000 tasks. One bad id fails only itself; each answer says who won: the cancel, or the firing.
+#[utoipa::path(post, path = "/v1/tasks:batchCancel", tag = "tasks", operation_id = "batchCancelTasks",
+    request_body = BatchCancelRequest,
+    responses(
+        (status = 200, description = "One result per id, in order", body = BatchCancelResponse),
+        (status = "default", description = "Nothing cancelled", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn batch_cancel(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        ids: json::Items<'a>,
+    }
+
+    headers::refuse_if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    let results = batch
+        .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
+        .await;
+    Ok(super::json(&BatchCancelResponse { results }))
+}
+
+impl From<flow_cancel::Answer> for BatchCancelResult {
+    fn from(answer: flow_cancel::Answer) -> Self {
+        match answer {
+            Ok(Some((outcome, task))) => Self {
+                outcome: Some(outcome.into()),
+                task: Some(task_response(&task, View::Basic)),
+                error: None,
+            },
+            Ok(None) => Error::task_not_found().into(),
+            Err(fault) => Error::from(fault).into(),
+        }
+    }
+}
+
+impl From<Error> for BatchCancelResult {
+    fn from(error: Error) -> Self {
+        Self {
+            error: Some(error.problem()),
+            ..Self::default()
+        }
+    }
+}
+
 /// Moves the start of a task that is not running. The answer says who won.
 #[utoipa::path(post, path = "/v1/tasks/{id}/reschedule", tag = "tasks", operation_id = "rescheduleTask",
     params(
@@ -289,10 +340,13 @@ fn context(api: &Api, headers: &HeaderMap) -> Context {
 }
 
 fn path_id(id: Result<Path<String>, PathRejection>) -> Result<TaskId, Error> {
-    let text = id.map_or_else(|_| String::new(), |Path(text)| text);
+    task_id(&id.map_or_else(|_| String::new(), |Path(text)| text))
+}
+
+fn task_id(text: &str) -> Result<TaskId, Error> {
     text.parse()
         .map_err(|error: crate::model::ids::NotATaskId| {
-            let detail = format!("`{}`: {error}", shorten(&text));
+            let detail = format!("`{}`: {error}", shorten(text));
             Error::new(Code::InvalidTaskId, detail)
         })
 }

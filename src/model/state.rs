@@ -387,7 +387,8 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
     if counts && row.tries >= row.detail.spec.max_attempts {
         return ended(row, State::Dead, now);
     }
-    let next = now.after(wait);
+    // A clock that was ahead may have let it begin before its start; the next attempt is not to.
+    let next = now.after(wait).max(row.detail.start);
     TaskRow {
         state: State::Retrying,
         tries: if counts {

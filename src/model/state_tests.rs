@@ -188,6 +188,17 @@ fn a_stored_number_is_a_state_for_ever() {
 }
 
 #[test]
+fn what_a_clock_that_was_ahead_has_begun_is_not_tried_again_before_its_start() {
+    let spec = Arc::new(spec());
+    let claimed = row(State::Claimed, &spec);
+    let start = claimed.detail.start;
+    let early = start.before(SECOND * 3600);
+    let settle = settle_of(claimed.attempt, retry());
+    let settled = apply(Some(&claimed), settle, early).unwrap();
+    assert_eq!(settled.row.next, start);
+}
+
+#[test]
 fn a_task_that_always_fails_is_dead_after_its_attempts() {
     let mut row: Option<TaskRow> = None;
     let mut now = START;

@@ -21,7 +21,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use crate::{
-    limits::RANGE_READS_IN_FLIGHT_MAX,
+    limits::{RANGE_READS_IN_FLIGHT_MAX, STORE_READS_IN_FLIGHT_MAX},
     model::{
         clock::{ClockRow, Position},
         entry::{Entry, Key},
@@ -198,6 +198,20 @@ pub trait WheelStore: Send + Sync {
     }
     /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
+    /// Reads the entries that tasks have at one due time each, as [`WheelStore::find_entries`] does for one of them.
+    ///
+    /// As it stands each is a read of its own: all that a store can do whose slots lie apart.
+    async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
+        let mut found = Vec::with_capacity(places.len());
+        for places in places.chunks(STORE_READS_IN_FLIGHT_MAX) {
+            let find = |(id, due): &(TaskId, Millis)| {
+                let (id, due) = (*id, *due);
+                async move { self.find_entries(id, &[due]).await }
+            };
+            found.extend(join_all(places.iter().map(find)).await);
+        }
+        found
+    }
     /// Tells whether it removes by itself what is written behind the `erased` hand.
     fn removes_leftovers(&self) -> bool {
         false

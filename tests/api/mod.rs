@@ -1,5 +1,7 @@
 //! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
 
+mod cancel;
+mod http2;
 mod list;
 mod poll;
 mod refused;

@@ -172,6 +172,7 @@ async fn headers_that_must_not_be_ignored_are_refused() {
         ("/v1/tasks".to_owned(), "idempotency-key"),
         ("/v1/tasks:batchCreate".to_owned(), "idempotency-key"),
         (format!("/v1/tasks/{}/cancel", task_id()), "if-match"),
+        ("/v1/tasks:batchCancel".to_owned(), "if-match"),
     ] {
         let mut request = request(Method::POST, &path, "{}");
         request
@@ -217,11 +218,12 @@ async fn a_batch_has_a_limit_and_a_shape() {
     let items = vec!["0"; 1001].join(",");
     for (path, field) in [
         ("/v1/tasks:batchCreate", "tasks"),
+        ("/v1/tasks:batchCancel", "ids"),
         ("/v1/worker/claim", "messages"),
         ("/v1/worker/heartbeat", "tasks"),
         ("/v1/worker/settle", "tasks"),
     ] {
-        let worker = if field == "tasks" && path.starts_with("/v1/tasks") {
+        let worker = if path.starts_with("/v1/tasks") {
             ""
         } else {
             r#""worker":"w","#

@@ -14,7 +14,7 @@ use super::Site;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Registers a task that is due at once, and returns its message from the queue.
-async fn due(site: &Site, body: &str) -> TaskMessage {
+pub(super) async fn due(site: &Site, body: &str) -> TaskMessage {
     let subscribed = site
         .post(
             "/v1/worker/subscribe",
@@ -30,7 +30,7 @@ async fn due(site: &Site, body: &str) -> TaskMessage {
     TaskMessage::decode(delivery.value).unwrap()
 }
 
-async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Value {
+pub(super) async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Value {
     let item = json!({
         "id": message.id.to_string(), "generation": message.generation,
         "expected_attempt": message.expected_attempt, "message": STANDARD.encode(message.outgoing().unwrap().encode()),

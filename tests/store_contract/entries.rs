@@ -23,6 +23,7 @@ pub(super) async fn check(stores: &Stores) {
     a_range_is_read_over_many_ticks_in_key_order(stores).await;
     many_entries_of_many_slots_in_one_call_are_all_written(stores).await;
     entries_of_a_task_are_found_at_the_instants_asked_for(stores).await;
+    entries_of_many_tasks_are_found_each_at_its_place(stores).await;
 }
 
 async fn put(stores: &Stores, entries: &[Entry]) {
@@ -230,4 +231,30 @@ async fn entries_of_a_task_are_found_at_the_instants_asked_for(stores: &Stores) 
     let found = stores.other.find_entries(id, &dues).await.unwrap();
     assert_eq!(found, entries);
     assert_eq!(stores.one.find_entries(id, &[]).await.unwrap(), []);
+}
+
+async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
+    let tick = stores.tick();
+    let ids: Vec<_> = (0..40).map(|n| stores.task(n % 4, tick)).collect();
+    let entry = |place: usize| {
+        let id = ids[place];
+        Entry::due(id, 0, 0, id.first_start(), spec(), 1)
+    };
+    let entries: Vec<Entry> = (1..ids.len()).map(entry).collect();
+    put(stores, &entries).await;
+    for count in [0, 2, ids.len()] {
+        let places: Vec<_> = (0..count).rev().collect();
+        let asked = places.iter().map(|at| (ids[*at], ids[*at].first_start()));
+        let found = stores.other.entries_at(&asked.collect::<Vec<_>>()).await;
+        assert_eq!(found.len(), count);
+        for (place, found) in places.into_iter().zip(found) {
+            // The first was not written.
+            let wanted: Vec<Entry> = if place == 0 {
+                vec![]
+            } else {
+                vec![entry(place)]
+            };
+            assert_eq!(found.unwrap(), wanted);
+        }
+    }
 }

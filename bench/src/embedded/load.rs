@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use super::{
     check::{Registered, ensure_start},
     http::Connection,
+    http2,
     service::Service,
     wire::{self, Form},
 };
@@ -78,14 +79,41 @@ pub(super) async fn register_as(
     due: impl Due,
     told: impl Told,
 ) -> anyhow::Result<Loaded> {
+    let connections = service.connections(plan.connections).await?;
+    let callers = connections.into_iter().map(Caller::Http1).collect();
+    register_by(service, callers, plan, form, due, told).await
+}
+
+/// Registers over HTTP/2, each connection shared by as many callers as the plan has connections for each of these.
+pub(super) async fn register_over_http2(
+    service: &Service,
+    connections: usize,
+    plan: Plan,
+    due: impl Due,
+) -> anyhow::Result<Loaded> {
+    let mut callers = Vec::with_capacity(plan.connections);
+    for _ in 0..connections {
+        let shared = service.callers(plan.connections / connections).await?;
+        callers.extend(shared.into_iter().map(Caller::Http2));
+    }
+    register_by(service, callers, plan, None, due, |_| Ok(())).await
+}
+
+async fn register_by(
+    service: &Service,
+    callers: Vec<Caller>,
+    plan: Plan,
+    form: Option<Form>,
+    due: impl Due,
+    told: impl Told,
+) -> anyhow::Result<Loaded> {
     let next = Arc::new(AtomicU64::new(0));
     let mut senders = JoinSet::new();
-    let connections = service.connections(plan.connections).await?;
     let begun = service.time.moment();
-    for connection in connections {
+    for caller in callers {
         let (time, next) = (service.time.clone(), Arc::clone(&next));
         let sender = Sender {
-            connection,
+            caller,
             time,
             plan,
             form,
@@ -109,9 +137,24 @@ pub(super) async fn register_as(
     Ok(loaded)
 }
 
-/// One connection: takes the next request as soon as it is free, and waits for that one's time.
+/// Who sends requests one after the other.
+enum Caller {
+    Http1(Connection),
+    Http2(http2::Caller),
+}
+
+impl Caller {
+    async fn post(&mut self, path: &str, body: String) -> anyhow::Result<&[u8]> {
+        match self {
+            Self::Http1(connection) => connection.post(path, body.as_bytes()).await,
+            Self::Http2(caller) => caller.post(path, body).await,
+        }
+    }
+}
+
+/// One caller: takes the next request as soon as it is free, and waits for that one's time.
 struct Sender {
-    connection: Connection,
+    caller: Caller,
     time: TimeSource,
     plan: Plan,
     form: Option<Form>,
@@ -139,7 +182,7 @@ impl Sender {
                 from = self.begun.after(interval.mul_f64(request as f64));
                 self.time.sleep_until(from).await;
             }
-            let answer = self.connection.post(path, body.as_bytes()).await?;
+            let answer = self.caller.post(path, body).await?;
             let count = indexes.end - indexes.start;
             latency.saturating_record_n(micros(self.time.moment().since(from)), count);
             let mut answered = 0;

@@ -7,6 +7,7 @@
 pub(crate) mod check;
 pub(crate) mod crew;
 pub(crate) mod http;
+mod http2;
 mod load;
 mod meter;
 mod overload;
@@ -33,7 +34,8 @@ use crate::report::Report;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Scenario {
-    /// Registration: one task a request over 64 connections, 100 a request; beside them an empty request, and the raw store.
+    /// Registration: one task a request over 64 connections, also over HTTP/2, 100 a request; beside them an empty request, and
+    /// the raw store.
     Register,
     /// Tracked tasks that are due in the same second are claimed and settled, beside the raw store.
     Burst,
@@ -91,6 +93,9 @@ pub(crate) struct Options {
     /// Tasks a second of `soak`; half of what is reached flat out when not given.
     #[arg(long)]
     soak_rate: Option<u64>,
+    /// Tasks that a request of `cancel_heavy` cancels; 1 is the call for a single task.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    cancel_batch: u64,
     /// How often `register`, `burst` and `cancel_heavy` are repeated.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
@@ -120,6 +125,7 @@ struct Setup {
     near_rate: u64,
     minutes: u64,
     soak_rate: Option<u64>,
+    cancel_batch: usize,
     program: PathBuf,
     root: PathBuf,
     time: TimeSource,
@@ -183,6 +189,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         near_rate: options.near_rate,
         minutes: options.minutes,
         soak_rate: options.soak_rate,
+        cancel_batch: usize::try_from(options.cancel_batch)?,
         program,
         root: options.data_dir.join(name),
         time,

@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use tickwheel::time_source::{Moment, TimeSource};
 
-use super::http::Connection;
+use super::{http::Connection, http2};
 
 /// Longest time to open the store and become ready.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -129,6 +129,11 @@ impl Service {
             open.push(self.connect().await?);
         }
         Ok(open)
+    }
+
+    /// Opens a connection over HTTP/2 that so many share.
+    pub(crate) async fn callers(&self, count: usize) -> anyhow::Result<Vec<http2::Caller>> {
+        http2::Caller::open(self.address, count).await
     }
 
     /// What it wrote to its log: warnings and errors only.

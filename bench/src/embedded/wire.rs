@@ -131,7 +131,7 @@ pub(crate) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
     ensure!(
         ok == wanted,
         "{ok} of {wanted} were settled: {}",
-        String::from_utf8_lossy(answer.get(..500.min(answer.len())).unwrap_or_default())
+        beginning(answer)
     );
     Ok(())
 }
@@ -146,9 +146,36 @@ pub(crate) fn outcome(answer: &[u8]) -> &str {
     text(answer, br#""outcome":""#)
 }
 
+/// Writes the body of a cancel of many.
+pub(crate) fn cancels(ids: &[u128]) -> String {
+    let mut body = String::with_capacity(16 + 39 * ids.len());
+    body.push_str(r#"{"ids":["#);
+    for (index, id) in ids.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        body.push_str(&format!(r#"{comma}"{}""#, Uuid::from_u128(*id)));
+    }
+    body.push_str("]}");
+    body
+}
+
+/// Returns who won, of each of a cancel of many; one that was not taken is left out.
+pub(crate) fn outcomes(answer: &[u8]) -> impl Iterator<Item = &str> + '_ {
+    const NAME: &[u8] = br#""outcome":""#;
+    memmem::find_iter(answer, NAME).map(|at| text_at(answer, at + NAME.len()))
+}
+
+/// Returns the beginning of an answer, to be shown.
+pub(crate) fn beginning(answer: &[u8]) -> String {
+    String::from_utf8_lossy(answer.get(..500.min(answer.len())).unwrap_or_default()).into_owned()
+}
+
 /// Returns the first text behind a name.
 fn text<'a>(answer: &'a [u8], name: &[u8]) -> &'a str {
     let at = memmem::find(answer, name).map_or(answer.len(), |at| at + name.len());
+    text_at(answer, at)
+}
+
+fn text_at(answer: &[u8], at: usize) -> &str {
     let rest = answer.get(at..).unwrap_or_default();
     let text = rest.split(|byte| *byte == b'"').next().unwrap_or_default();
     std::str::from_utf8(text).unwrap_or_default()
@@ -185,5 +212,17 @@ mod tests {
     fn a_state_is_found_in_an_answer() {
         assert_eq!(state(br#"{"id":"x","state":"succeeded"}"#), "succeeded");
         assert_eq!(state(b"{}"), "");
+    }
+
+    #[test]
+    fn outcomes_are_found_in_their_order() {
+        let answer = br#"{"results":[{"outcome":"cancelled","task":{}},{"error":{}},{"outcome":"too_late"}]}"#;
+        let found: Vec<&str> = outcomes(answer).collect();
+        assert_eq!(found, ["cancelled", "too_late"]);
+        let ids = [1_u128, 2].map(|id| Uuid::from_u128(id).to_string());
+        assert_eq!(
+            cancels(&[1, 2]),
+            format!(r#"{{"ids":["{}","{}"]}}"#, ids[0], ids[1])
+        );
     }
 }

@@ -55,6 +55,14 @@ pub fn read_item<T: DeserializeOwned>(item: &RawValue) -> Result<T, Error> {
     read(item.get())
 }
 
+/// Reads an item of a batch that is a text.
+///
+/// # Errors
+/// As [`read_item`].
+pub fn read_text_item(item: &RawValue) -> Result<String, Error> {
+    serde_json::from_str(item.get()).map_err(|error| explain(&error, None))
+}
+
 /// Makes sure that whoever reads this value can: bounded depth, text that is Unicode, numbers that a double can hold.
 ///
 /// # Errors

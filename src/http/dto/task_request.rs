@@ -161,6 +161,14 @@ pub struct BatchCreateRequest {
     pub tasks: Vec<TaskRequest>,
 }
 
+/// Tasks to cancel together; one bad id fails only itself.
+#[derive(Debug, Clone, Default, Serialize, ToSchema)]
+pub struct BatchCancelRequest {
+    /// The tasks' ids; at most 1000.
+    #[schema(max_items = 1000)]
+    pub ids: Vec<String>,
+}
+
 /// A new start for a task: exactly one of the two.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

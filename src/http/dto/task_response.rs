@@ -223,6 +223,27 @@ pub struct CancelResponse {
     pub task: TaskResponse,
 }
 
+/// The answer to a cancel of many: one result per id, in order.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct BatchCancelResponse {
+    /// The results.
+    pub results: Vec<BatchCancelResult>,
+}
+
+/// What became of one cancel of a batch: either who won and the task, or the error.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+pub struct BatchCancelResult {
+    /// Who won.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<CancelOutcome>,
+    /// The task after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskResponse>,
+    /// Why it was not cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
 /// Who won between a reschedule and the firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

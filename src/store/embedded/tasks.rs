@@ -27,7 +27,7 @@ use crate::{
 const HEARTBEAT_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Reads of more rows than this are done where they hold nobody up: each may wait for a merge that is being finished.
-const INLINE_READS_MAX: usize = 16;
+pub(super) const INLINE_READS_MAX: usize = 16;
 
 /// Rows of the node list vanish after this.
 const NODE_TTL: Duration = Duration::from_secs(30);

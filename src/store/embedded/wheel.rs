@@ -9,8 +9,10 @@ use fjall::Slice;
 use super::{
     Store,
     act::{Act, EraseRange, Newest, Write},
-    database::{Space, fault},
-    key, read, value,
+    database::{Open, Space, fault},
+    key, read,
+    tasks::INLINE_READS_MAX,
+    value,
 };
 use crate::{
     model::{
@@ -177,6 +179,20 @@ impl WheelStore for Store {
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
         read::find(&*self.shared.open()?, id, dues)
+    }
+
+    async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
+        let find_all = |open: &Open, places: &[(TaskId, Millis)]| -> Vec<_> {
+            let find = |(id, due): &(TaskId, Millis)| read::find(open, *id, &[*due]);
+            places.iter().map(find).collect()
+        };
+        let found = if places.len() <= INLINE_READS_MAX {
+            self.shared.open().map(|open| find_all(&open, places))
+        } else {
+            let owned = places.to_vec();
+            self.read(move |open| Ok(find_all(open, &owned))).await
+        };
+        found.unwrap_or_else(|error| vec![Err(error); places.len()])
     }
 
     fn removes_leftovers(&self) -> bool {

@@ -168,15 +168,18 @@ impl<V: Value> Row<V> {
 
     /// The newest version among those that some of these replicas hold.
     pub(super) fn held_by(&self, replicas: Set) -> Option<&Version<V>> {
-        if !self.holders.and(replicas).is_empty() {
+        let first = !self.holders.and(replicas).is_empty();
+        if first && self.older.is_empty() {
             return Some(&self.newest);
         }
         let held = self
             .older
             .iter()
             .filter(|(_, holders)| !holders.and(replicas).is_empty());
+        // Of two of the same time a deletion wins, else what lives longer: whoever reads decides as a replica does.
         held.map(|(version, _)| version)
-            .max_by_key(|version| version.written)
+            .chain(first.then_some(&self.newest))
+            .max_by_key(|version| (version.written, version.value.is_none(), version.expires))
     }
 
     /// Whether these replicas do not all hold the same.

@@ -1,7 +1,5 @@
 //! Cancels: at their times by a schedule, or as fast as answers come; every answer is kept, so that it can be held against
 //! what was handed out.
-//!
-//! There is no call that cancels many: each is a request of its own.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -31,6 +29,9 @@ use crate::{
 
 /// Connections that cancel.
 pub(super) const CONNECTIONS: usize = 64;
+/// Connections that cancel many a request.
+const CONNECTIONS_OF_MANY: usize = 16;
+const MANY: &str = "/v1/tasks:batchCancel";
 
 /// What was answered.
 #[derive(Debug)]
@@ -53,11 +54,32 @@ impl Cancelled {
         })
     }
 
+    /// Cancels many tasks with one call and keeps what was answered.
+    async fn many(&mut self, connection: &mut Connection, ids: &[u128]) -> anyhow::Result<()> {
+        let answer = connection.post(MANY, wire::cancels(ids).as_bytes()).await?;
+        let mut answered = 0;
+        for (id, outcome) in ids.iter().zip(wire::outcomes(answer)) {
+            self.take(*id, outcome)?;
+            answered += 1;
+        }
+        ensure!(
+            answered == ids.len(),
+            "{answered} of {} cancels were answered: {}",
+            ids.len(),
+            wire::beginning(answer)
+        );
+        Ok(())
+    }
+
     /// Cancels a task and keeps what was answered.
     async fn one(&mut self, connection: &mut Connection, id: u128) -> anyhow::Result<()> {
         let path = format!("/v1/tasks/{}/cancel", Uuid::from_u128(id));
         let answer = connection.post(&path, b"").await?;
-        match wire::outcome(answer) {
+        self.take(id, wire::outcome(answer))
+    }
+
+    fn take(&mut self, id: u128, outcome: &str) -> anyhow::Result<()> {
+        match outcome {
             "cancelled" => ensure!(self.cancelled.insert(id), "cancelled twice"),
             "too_late" | "cancel_requested" => self.not += 1,
             other => bail!("a cancel was answered `{other}`"),
@@ -101,15 +123,21 @@ pub(super) async fn before_due(
     gather(callers).await
 }
 
-/// Cancels all of these: at a rate by a schedule, or as fast as answers come.
+/// Cancels all of these, so many a request: at a rate of tasks by a schedule, or as fast as answers come.
 pub(super) async fn all(
     service: &Service,
     tasks: Vec<u128>,
+    batch: usize,
     rate: Option<f64>,
 ) -> anyhow::Result<Cancelled> {
     let (tasks, next) = (Arc::new(tasks), Arc::new(AtomicU64::new(0)));
     let mut callers = JoinSet::new();
-    let connections = service.connections(CONNECTIONS).await?;
+    let connections = if batch == 1 {
+        CONNECTIONS
+    } else {
+        CONNECTIONS_OF_MANY
+    };
+    let connections = service.connections(connections).await?;
     let begun = service.time.moment();
     for mut connection in connections {
         let (tasks, next) = (Arc::clone(&tasks), Arc::clone(&next));
@@ -117,18 +145,25 @@ pub(super) async fn all(
         callers.spawn(async move {
             let mut cancelled = Cancelled::nothing()?;
             loop {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(id) = tasks.get(index as usize) else {
+                let index = next.fetch_add(batch as u64, Ordering::Relaxed);
+                let rest = tasks.get(index as usize..).unwrap_or_default();
+                let ids = rest.get(..batch).unwrap_or(rest);
+                if ids.is_empty() {
                     return anyhow::Ok(cancelled);
-                };
+                }
                 let mut from = time.moment();
                 if let Some(rate) = rate {
                     from = begun.after(Duration::from_secs_f64(index as f64 / rate));
                     time.sleep_until(from).await;
                 }
-                cancelled.one(&mut connection, *id).await?;
+                match (ids, batch) {
+                    ([id], 1) => cancelled.one(&mut connection, *id).await?,
+                    _ => cancelled.many(&mut connection, ids).await?,
+                }
                 let took = micros(time.moment().since(from));
-                cancelled.latency.saturating_record(took);
+                cancelled
+                    .latency
+                    .saturating_record_n(took, ids.len() as u64);
             }
         });
     }

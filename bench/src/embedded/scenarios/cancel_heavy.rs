@@ -25,7 +25,8 @@ use crate::{
     report::{Check, Report},
 };
 
-pub(super) const CANCELS: &str = "cancels, one a request";
+pub(super) const SINGLE: &str = "cancels, one a request";
+pub(super) const BATCHED: &str = "cancels, many a request";
 const CASE: &str = "cancel_heavy";
 /// One of so many tasks is not cancelled.
 const KEPT_OF: usize = 100;
@@ -75,8 +76,15 @@ pub(in crate::embedded) async fn cancel_heavy(
     meter.stop(&service, setup.tasks)?.report(CASE, report);
     let done = cancels.cancelled.len();
     let rate = done as f64 / cancels.took.as_secs_f64();
-    report.rate(CANCELS, round, rate, Check::default());
-    tell(CANCELS, &cancels, report);
+    let case = if setup.cancel_batch == 1 {
+        SINGLE
+    } else {
+        BATCHED
+    };
+    report.rate(case, round, rate, Check::default());
+    let batch = setup.cancel_batch;
+    report.figure(format!("{case}: of a request"), batch as f64, "tasks");
+    tell(case, &cancels, report);
     book.cancelled.extend(cancels.cancelled);
     let half = Run {
         tasks: (rate / 2.0 * span.as_secs_f64()) as u64,
@@ -142,7 +150,7 @@ async fn part(
         load::register(service, stream(rate, tasks), due),
         async {
             service.time.sleep_until_wall(from).await;
-            cancel::all(service, chosen, run.rate).await
+            cancel::all(service, chosen, setup.cancel_batch, run.rate).await
         },
         crew::work(service, tasks, span + STEADY_LEAD + PATIENCE)
     );

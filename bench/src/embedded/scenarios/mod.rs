@@ -58,11 +58,13 @@ pub(super) fn summarize(report: &mut Report) {
         raw::ONE,
         raw::MANY,
         register::SINGLE,
+        register::SHARED,
         register::BATCHED,
         raw::DRAIN,
         burst::BURST,
         steady::FILL,
-        cancel_heavy::CANCELS,
+        cancel_heavy::SINGLE,
+        cancel_heavy::BATCHED,
         catch_up::CAUGHT_UP,
     ] {
         report.summarize(case);

@@ -1,4 +1,4 @@
-//! Registration: one by one and in batches of 100, beside an empty request and the raw store, in the same round.
+//! Registration: one by one, over HTTP/2 too, and in batches of 100, beside an empty request and the raw store, in the same round.
 
 use std::time::Duration;
 
@@ -18,7 +18,11 @@ use crate::{
 
 pub(super) const FLOOR: &str = "GET /livez, as many connections";
 pub(super) const SINGLE: &str = "registered, one a request";
+pub(super) const SHARED: &str = "registered, one a request over HTTP/2";
 pub(super) const BATCHED: &str = "registered, 100 a request";
+
+/// Connections over HTTP/2, each of which carries its part of as many requests at once as there are connections over HTTP/1.1.
+const SHARED_CONNECTIONS: usize = 4;
 
 /// Registration one by one and in batches of 100, beside the least that a request can cost.
 pub(in crate::embedded) async fn register(
@@ -29,8 +33,10 @@ pub(in crate::embedded) async fn register(
     let service = setup.start().await?;
     floor(setup, &service, round, report).await?;
     raw::insert(setup, round, report).await?;
+    let shared = SHARED_CONNECTIONS.min(setup.connections);
     for (case, batch, tasks, connections) in [
         (SINGLE, 1, setup.tasks, setup.connections),
+        (SHARED, 1, setup.tasks, setup.connections / shared * shared),
         (BATCHED, 100, setup.tasks * 5, BATCH_CONNECTIONS),
     ] {
         // Due when the last has long been registered, even at a fifth of the aim.
@@ -45,7 +51,11 @@ pub(in crate::embedded) async fn register(
             keep_every: 1,
         };
         let meter = Meter::start(&service)?;
-        let loaded = load::register(&service, plan, due).await?;
+        let loaded = if case == SHARED {
+            load::register_over_http2(&service, shared, plan, due).await?
+        } else {
+            load::register(&service, plan, due).await?
+        };
         let used = meter.stop(&service, tasks)?;
         ensure!(service.time.now() < first, "not registered in time");
         let (rate, latency) = (tasks as f64 / loaded.took.as_secs_f64(), loaded.latency);

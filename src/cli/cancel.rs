@@ -1,0 +1,74 @@
+//! `tickwheel task cancel`: one task or many; each is answered, the exit code is that of the worst.
+
+use std::io::Write as _;
+
+use clap::Args;
+
+use super::{ClientArgs, Exit, Failure, output};
+use crate::{
+    client::{CancelOutcome, CancelResponse, Client, Error},
+    limits::BATCH_ITEMS_MAX,
+    model::ids::TaskId,
+};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  tickwheel task cancel 0198c2a4-7c51-8003-a1b2-c3d4e5f60718
+  tickwheel task list --callback send_email -o jsonl | jq -r .id | xargs tickwheel task cancel";
+
+/// Which tasks.
+#[derive(Debug, Args)]
+pub(super) struct Command {
+    /// Their ids, as printed by `task register`.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<TaskId>,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    let Command { ids, client: of } = command;
+    let client = Client::connect(&of.server)?;
+    if let [id] = ids.as_slice() {
+        return told(&of, &client.cancel(*id).await?);
+    }
+    let mut worst = Exit::Ok;
+    for ids in ids.chunks(BATCH_ITEMS_MAX) {
+        for (id, answer) in ids.iter().zip(client.cancel_batch(ids).await?) {
+            let exit = match answer {
+                Ok(answer) => told(&of, &answer)?,
+                Err(problem) => {
+                    let Failure { exit, text } = Error::of_item(problem).into();
+                    writeln!(std::io::stderr(), "{id}: {text}")?;
+                    exit
+                }
+            };
+            worst = worse(worst, exit);
+        }
+    }
+    Ok(worst)
+}
+
+/// A fault before an answer, and what may be done again last.
+fn worse(one: Exit, other: Exit) -> Exit {
+    let rank = |exit: Exit| match exit {
+        Exit::Ok => 0,
+        Exit::TooLate => 1,
+        Exit::NotFound => 2,
+        Exit::Usage => 3,
+        Exit::Failed => 4,
+        Exit::Unavailable => 5,
+    };
+    if rank(other) > rank(one) { other } else { one }
+}
+
+fn told(of: &ClientArgs, answer: &CancelResponse) -> Result<Exit, Failure> {
+    let (outcome, exit) = match answer.outcome {
+        CancelOutcome::Cancelled => ("cancelled", Exit::Ok),
+        CancelOutcome::AlreadyCancelled => ("already cancelled", Exit::Ok),
+        CancelOutcome::CancelRequested => ("cancel requested: an attempt is running", Exit::Ok),
+        CancelOutcome::TooLate => ("too late", Exit::TooLate),
+    };
+    let mut out = std::io::stdout().lock();
+    output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
+    Ok(exit)
+}

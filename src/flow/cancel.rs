@@ -1,0 +1,255 @@
+//! Cancels by id, one or many, atomic against firing: the answers say who won.
+//!
+//! Tracked tasks: the linearisation point is the conditional write of the task's row. A cancel that is applied there is
+//! final: no claim can be applied after it, whatever is in the queue.
+//!
+//! `kafka` tasks have no row until they are cancelled ([`super::withdraw`]).
+//!
+//! One is a batch of one. What a batch saves is trips: its rows are read together, its entries too, its conditional writes
+//! go to the mover at once, which groups them, and its marks are one write. Each task goes its own way through that: the
+//! fault of one is not that of another.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::{
+    future::join_all,
+    stream::{self, StreamExt as _},
+};
+
+use super::{
+    api::{CancelOutcome, Fault, TaskView},
+    context::Context,
+    end,
+    find::{Finder, Subject, unwritten_view, view_of_row},
+    hand::Hands,
+    place::Placer,
+    service::View,
+    swap::{Moved, Mover},
+    withdraw::Withdrawer,
+};
+use crate::{
+    flaw::{self, Flaw},
+    limits,
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::Millis,
+    },
+};
+
+/// What a cancel is answered: who won, and the task after it; none when there is no such task. An error means that the store
+/// is away; repeating it is safe.
+pub type Answer = Result<Option<(CancelOutcome, TaskView)>, Fault>;
+
+/// Who cancels.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    ctx: Arc<Context>,
+    hands: Hands,
+    placer: Placer,
+    mover: Mover,
+    finder: Finder,
+    withdrawer: Withdrawer,
+}
+
+/// A tracked task that this cancel has ended: its row, and its entry where that is known.
+type Ended = (TaskRow, Option<Entry>);
+
+impl Canceller {
+    /// Cancels through these.
+    #[must_use]
+    pub fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        mover: Mover,
+        finder: Finder,
+    ) -> Self {
+        let withdrawer = Withdrawer::new(
+            Arc::clone(&ctx),
+            hands.clone(),
+            placer.clone(),
+            mover.clone(),
+        );
+        Self {
+            ctx,
+            hands,
+            placer,
+            mover,
+            finder,
+            withdrawer,
+        }
+    }
+
+    /// Cancels; one answer per id, in order. An id that comes again is answered as if it had been cancelled a second time.
+    pub async fn cancel(&self, ids: &[TaskId]) -> Vec<Answer> {
+        let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(ids.len());
+        let mut once = Vec::with_capacity(ids.len());
+        for id in ids {
+            places.entry(*id).or_insert_with(|| {
+                once.push(*id);
+                once.len() - 1
+            });
+        }
+        let mut answers = self.cancel_distinct(&once).await;
+        if once.len() == ids.len() {
+            return answers;
+        }
+        let answer = |id| {
+            let place = places.get(id).and_then(|place| answers.get_mut(*place));
+            place.map_or(Ok(None), |answer| {
+                let first = answer.clone();
+                if let Ok(Some((outcome @ CancelOutcome::Cancelled, _))) = answer {
+                    *outcome = CancelOutcome::AlreadyCancelled;
+                }
+                first
+            })
+        };
+        ids.iter().map(answer).collect()
+    }
+
+    async fn cancel_distinct(&self, ids: &[TaskId]) -> Vec<Answer> {
+        let (mut tracked, mut published) = (Vec::new(), Vec::new());
+        let mut answers = Vec::with_capacity(ids.len());
+        for (place, (id, subject)) in ids.iter().zip(self.finder.subjects(ids).await).enumerate() {
+            answers.push(subject.map(|subject| {
+                match subject? {
+                    Subject {
+                        row,
+                        spec,
+                        entry: Some(entry),
+                    } if !spec.target.is_tracked() => published.push((place, (entry, row))),
+                    subject => tracked.push((place, (*id, subject))),
+                }
+                None
+            }));
+        }
+        let (tracked_places, tracked): (Vec<usize>, Vec<_>) = tracked.into_iter().unzip();
+        let (published_places, published): (Vec<usize>, Vec<_>) = published.into_iter().unzip();
+        let (tracked, published) = tokio::join!(
+            self.cancel_tracked(tracked),
+            self.cancel_published(&published)
+        );
+        let places = tracked_places.into_iter().chain(published_places);
+        for (place, answer) in places.zip(tracked.into_iter().chain(published)) {
+            if let Some(at) = answers.get_mut(place) {
+                *at = answer.map(Some);
+            }
+        }
+        answers
+    }
+
+    async fn cancel_tracked(
+        &self,
+        tasks: Vec<(TaskId, Subject)>,
+    ) -> Vec<Result<(CancelOutcome, TaskView), Fault>> {
+        let moves = tasks.into_iter().map(|(id, subject)| self.end(id, subject));
+        let mut answers = Vec::with_capacity(moves.len());
+        let mut ended = Vec::with_capacity(moves.len());
+        for moved in join_all(moves).await {
+            answers.push(moved.map(|(outcome, view, its)| {
+                ended.extend(its);
+                (outcome, view)
+            }));
+        }
+        // Each may have a content in hand.
+        stream::iter(&ended)
+            .for_each_concurrent(limits::END_STEPS_IN_FLIGHT_MAX, |(row, _)| async move {
+                if let Err(fault) = end::steps(&self.ctx, row).await {
+                    tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+                }
+            })
+            .await;
+        // Spares the scanner publications that nobody could claim; nothing depends on it.
+        let marks = ended.into_iter().filter_map(|ended| self.mark(ended));
+        self.placer.mark(marks.collect()).await;
+        answers
+    }
+
+    /// Writes the row of a cancelled task.
+    async fn end(
+        &self,
+        id: TaskId,
+        subject: Subject,
+    ) -> Result<(CancelOutcome, TaskView, Option<Ended>), Fault> {
+        let Subject { row, spec, entry } = subject;
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, &spec, Event::Cancel, now, nonce)
+        };
+        if flaw::is(Flaw::CancelNotWritten) {
+            let view = unwritten_view(id, &spec, id.first_start());
+            return Ok((CancelOutcome::Cancelled, view, None));
+        }
+        let moved = self.mover.apply(id, row, true, decide).await?;
+        let now = self.ctx.now();
+        match moved {
+            Moved::To(row) if row.state == State::Cancelled => {
+                let view = view_of_row((*row).clone(), None, now);
+                Ok((CancelOutcome::Cancelled, view, Some((*row, entry))))
+            }
+            Moved::To(row) => {
+                let view = view_of_row(*row, None, now);
+                Ok((CancelOutcome::CancelRequested, view, None))
+            }
+            Moved::Refused(refusal, row) => {
+                let outcome = match refusal {
+                    Refusal::Running => CancelOutcome::CancelRequested,
+                    Refusal::Ended {
+                        state: State::Cancelled,
+                    } => CancelOutcome::AlreadyCancelled,
+                    Refusal::Ended { .. }
+                    | Refusal::Stale
+                    | Refusal::Held { .. }
+                    | Refusal::Early { .. } => CancelOutcome::TooLate,
+                };
+                let view = row.map_or_else(
+                    || unwritten_view(id, &spec, id.first_start()),
+                    |row| view_of_row(*row, None, now),
+                );
+                Ok((outcome, view, None))
+            }
+        }
+    }
+
+    /// Returns the mark of a task whose entry is still ahead.
+    fn mark(&self, (row, entry): Ended) -> Option<Entry> {
+        let entry = entry.unwrap_or_else(|| {
+            let spec = Arc::clone(&row.detail.spec);
+            Entry::due(
+                row.id,
+                row.generation,
+                row.attempt,
+                row.next,
+                spec,
+                self.ctx.time.stamp(),
+            )
+        });
+        let ahead = self.ctx.tick().tick_of(entry.key.due) > self.hands.guess(row.id.wheel());
+        let is_due = matches!(entry.kind, Kind::Due { .. });
+        (ahead && is_due).then(|| {
+            let now = self.ctx.now();
+            entry.marked_done(DoneReason::Cancelled, now, self.ctx.time.stamp())
+        })
+    }
+
+    async fn cancel_published(
+        &self,
+        tasks: &[(Entry, Option<TaskRow>)],
+    ) -> Vec<Result<(CancelOutcome, TaskView), Fault>> {
+        let told = self.withdrawer.cancel(tasks).await;
+        let views = tasks.iter().zip(told).map(|((entry, _), told)| async move {
+            let id = entry.key.id;
+            let view = match told? {
+                (outcome, Some(row)) => {
+                    return Ok((outcome, view_of_row(row, None, self.ctx.now())));
+                }
+                (outcome, None) => (outcome, self.finder.get(id, View::Basic).await?),
+            };
+            let (outcome, view) = view;
+            let view = view.unwrap_or_else(|| unwritten_view(id, &entry.spec, entry.start));
+            Ok((outcome, view))
+        });
+        join_all(views).await
+    }
+}

@@ -1,0 +1,159 @@
+//! What is under way on a connection, so that one on which nothing is can be closed.
+//!
+//! A connection over HTTP/1.1 is bounded by the time in which a head must arrive, but only once it is known to be one; over
+//! HTTP/2 nobody closes what is idle, and a head may come in pieces for ever. So requests are counted here, whatever they come
+//! by: each from its head to the last byte of its answer.
+
+use std::{
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::time_source::{Moment, TimeSource};
+
+/// The traffic of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Traffic {
+    time: TimeSource,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    open: usize,
+    served: bool,
+    /// Since when nothing has been under way, if nothing is.
+    quiet_since: Moment,
+}
+
+impl Traffic {
+    /// Nothing is under way.
+    pub(super) fn new(time: TimeSource) -> Self {
+        let state = State {
+            open: 0,
+            served: false,
+            quiet_since: time.moment(),
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            time,
+        }
+    }
+
+    /// Counts a request until what is returned is dropped.
+    pub(super) fn begin(&self) -> Open {
+        self.change(|state| {
+            state.open += 1;
+            state.served = true;
+        });
+        Open(self.clone())
+    }
+
+    /// Tells whether there has been a request.
+    pub(super) fn has_served(&self) -> bool {
+        self.change(|state| state.served)
+    }
+
+    /// Waits until nothing has been under way for so long, from now on.
+    pub(super) async fn quiet(&self, span: Duration) {
+        let from = self.time.moment();
+        loop {
+            let now = self.time.moment();
+            let since = self.change(|state| {
+                if state.open > 0 {
+                    now
+                } else {
+                    state.quiet_since
+                }
+            });
+            let end = since.max(from).after(span);
+            if end <= now {
+                return;
+            }
+            self.time.sleep_until(end).await;
+        }
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct Open(Traffic);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let now = self.0.time.moment();
+        self.0.change(|state| {
+            state.open -= 1;
+            state.quiet_since = now;
+        });
+    }
+}
+
+/// The body of an answer, with what is held until it is sent or given up.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) body: Body,
+    #[allow(dead_code, reason = "held, not read")]
+    pub(super) open: Open,
+    #[allow(dead_code, reason = "held, not read")]
+    pub(super) share: Option<OwnedSemaphorePermit>,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::time::Millis;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_quiet_when_its_last_request_has_been_over_for_long() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let traffic = Traffic::new(time.clone());
+        let begun = time.moment();
+        let passed = || time.moment().since(begun);
+        traffic.quiet(5 * SECOND).await;
+        assert_eq!((passed(), traffic.has_served()), (5 * SECOND, false));
+        let (one, other) = (traffic.begin(), traffic.begin());
+        let requests = async {
+            time.sleep(7 * SECOND).await;
+            drop(one);
+            time.sleep(3 * SECOND).await;
+            drop(other);
+        };
+        tokio::join!(traffic.quiet(5 * SECOND), requests);
+        assert_eq!((passed(), traffic.has_served()), (20 * SECOND, true));
+        traffic.quiet(2 * SECOND).await;
+        assert_eq!(passed(), 22 * SECOND, "counted from the call");
+    }
+}
