@@ -237,19 +237,11 @@ async fn several_tasks_are_cancelled_and_the_one_that_is_none_is_named() {
     let cancelled = run(&site.url, &cancel, "").await;
     assert_eq!(cancelled.status.code(), Some(3), "{}", err(&cancelled));
     let answers = json_lines(&out(&cancelled));
-    let said: Vec<_> = answers
-        .iter()
-        .map(|answer| (&answer["id"], &answer["outcome"]))
-        .collect();
-    assert_eq!(
-        json!(said),
-        json!([[ids[0], "cancelled"], [ids[1], "cancelled"]])
-    );
-    assert!(
-        err(&cancelled).starts_with(&format!("{stranger}: not found:")),
-        "{}",
-        err(&cancelled)
-    );
+    let said = answers.iter().map(|one| (&one["id"], &one["outcome"]));
+    let said = json!(said.collect::<Vec<_>>());
+    assert_eq!(said, json!([[ids[0], "cancelled"], [ids[1], "cancelled"]]));
+    let named = format!("{stranger}: not found:");
+    assert!(err(&cancelled).starts_with(&named), "{}", err(&cancelled));
     let again = run(&site.url, &["task", "cancel", ids[1], ids[0]], "").await;
     assert!(again.status.success(), "{}", err(&again));
     assert_eq!(

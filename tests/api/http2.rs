@@ -13,13 +13,13 @@ use tickwheel::{
         HTTP_BODY_WAIT_MAX, HTTP_HEAD_WAIT_MAX, HTTP2_CLOSE_WAIT_MAX, HTTP2_HEAD_BYTES_MAX,
         HTTP2_PING_INTERVAL, HTTP2_PING_WAIT_MAX, HTTP2_STREAMS_MAX,
     },
+    time_source::Moment,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     sync::mpsc,
     task::JoinHandle,
-    time::Instant,
 };
 
 use super::{Site, request};
@@ -44,9 +44,10 @@ impl Served {
         let address = listener.local_addr().unwrap();
         let server = serve(listener, site.router.clone(), site.shutdown.clone());
         // A paused clock leaps to the next timer, also while something is on the wire: so there is always a near one.
-        tokio::spawn(async {
+        let time = site.node.time.clone();
+        tokio::spawn(async move {
             loop {
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                time.sleep(Duration::from_millis(5)).await;
             }
         });
         Self {
@@ -54,6 +55,10 @@ impl Served {
             site,
             address,
         }
+    }
+
+    fn now(&self) -> Moment {
+        self.site.node.time.moment()
     }
 
     async fn client(&self) -> (Client, JoinHandle<()>) {
@@ -101,8 +106,8 @@ impl Client {
 }
 
 /// A body that is sent piece by piece.
-fn pieces() -> (mpsc::UnboundedSender<&'static str>, Body) {
-    let (sender, receiver) = mpsc::unbounded_channel::<&'static str>();
+fn pieces() -> (mpsc::Sender<&'static str>, Body) {
+    let (sender, receiver) = mpsc::channel::<&'static str>(8);
     let pieces = stream::unfold(receiver, async |mut receiver| {
         let piece = receiver.recv().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), receiver))
@@ -111,12 +116,12 @@ fn pieces() -> (mpsc::UnboundedSender<&'static str>, Body) {
 }
 
 /// Reads until the other end closes the connection; returns what came and how long it took.
-async fn read_to_end(stream: &mut TcpStream) -> (Vec<u8>, Duration) {
-    let begun = Instant::now();
+async fn read_to_end(served: &Served, stream: &mut TcpStream) -> (Vec<u8>, Duration) {
+    let begun = served.now();
     let mut read = Vec::new();
     // Reset or closed: gone.
     drop(stream.read_to_end(&mut read).await);
-    (read, begun.elapsed())
+    (read, served.now().since(begun))
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,9 +165,9 @@ async fn calls_are_those_of_http1_and_many_share_a_connection() {
 async fn bodies_are_bounded_one_by_one() {
     let served = Served::start().await;
     let (client, _) = served.client().await;
-    let begun = Instant::now();
+    let begun = served.now();
     let (slow, body) = pieces();
-    slow.send("{").unwrap();
+    slow.send("{").await.unwrap();
     let never = {
         let client = client.clone();
         tokio::spawn(async move { client.post("/v1/tasks", body).await })
@@ -174,7 +179,7 @@ async fn bodies_are_bounded_one_by_one() {
     assert_eq!(status, 201, "one that hangs holds up no other");
     let (status, problem) = never.await.unwrap();
     assert_eq!((status, &problem["code"]), (408, &json!("request_timeout")));
-    assert!(begun.elapsed() >= HTTP_BODY_WAIT_MAX);
+    assert!(served.now().since(begun) >= HTTP_BODY_WAIT_MAX);
     drop(slow);
     served.stop().await;
 }
@@ -186,7 +191,7 @@ async fn a_connection_that_does_not_get_to_a_request_is_closed() {
     for beginning in [b"".as_slice(), b"P", half, &PREFACE[..23], b"POST / HT"] {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(beginning).await.unwrap();
-        let (answer, took) = read_to_end(&mut stream).await;
+        let (answer, took) = read_to_end(&served, &mut stream).await;
         assert_eq!(answer, b"", "{beginning:?}");
         let bounds = HTTP_HEAD_WAIT_MAX - SECOND..HTTP_HEAD_WAIT_MAX + SECOND;
         assert!(bounds.contains(&took), "{beginning:?}: {took:?}");
@@ -195,7 +200,7 @@ async fn a_connection_that_does_not_get_to_a_request_is_closed() {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();
     stream.write_all(&NO_SETTINGS).await.unwrap();
-    let (_, took) = read_to_end(&mut stream).await;
+    let (_, took) = read_to_end(&served, &mut stream).await;
     assert!(
         took <= HTTP2_PING_INTERVAL + HTTP2_PING_WAIT_MAX + SECOND,
         "{took:?}"
@@ -211,14 +216,14 @@ async fn an_idle_connection_is_told_to_go_and_one_that_waits_for_an_answer_is_no
         .post("/v1/tasks", r#"{"callback":"work","delay":"1h"}"#)
         .await;
     let path = format!("/v1/tasks/{}?wait=60s", task["id"].as_str().unwrap());
-    let (begun, mut last) = (Instant::now(), Instant::now());
+    let (begun, mut last) = (served.now(), served.now());
     for _ in 0..3 {
         assert_eq!(client.get(&path).await.0, 200);
-        last = Instant::now();
+        last = served.now();
     }
-    assert!(begun.elapsed() >= 180 * SECOND);
+    assert!(served.now().since(begun) >= 180 * SECOND);
     ended.await.unwrap();
-    let idle = last.elapsed();
+    let idle = served.now().since(last);
     let most = HTTP_HEAD_WAIT_MAX + HTTP2_CLOSE_WAIT_MAX + SECOND;
     assert!(
         idle >= HTTP_HEAD_WAIT_MAX - SECOND && idle <= most,
@@ -237,7 +242,7 @@ async fn a_server_that_stops_finishes_the_requests_of_a_connection() {
     let path = format!("/v1/tasks/{}?wait=60s", task["id"].as_str().unwrap());
     let poll = r#"{"worker":"w","callbacks":["other"],"max_tasks":1,"wait":"60s"}"#;
     let (slow, body) = pieces();
-    slow.send(r#"{"callback":"work","#).unwrap();
+    slow.send(r#"{"callback":"work","#).await.unwrap();
     let of = |client: &Client| client.clone();
     let (reader, poller, writer) = (of(&client), of(&client), of(&client));
     let waits = tokio::spawn(async move { reader.get(&path).await });
@@ -247,7 +252,7 @@ async fn a_server_that_stops_finishes_the_requests_of_a_connection() {
     served.site.world.pass(SECOND).await;
     served.site.node.node.leave();
     served.site.shutdown.cancel();
-    slow.send(r#""delay":"1h"}"#).unwrap();
+    slow.send(r#""delay":"1h"}"#).await.unwrap();
     drop(slow);
     assert_eq!(waits.await.unwrap().0, 200);
     let (status, answer) = polls.await.unwrap();
@@ -312,7 +317,8 @@ async fn floods_end_their_connection_only() {
         };
         let reads = async { drop(reading.read_to_end(&mut answer).await) };
         let both = async { tokio::join!(flooding, reads) };
-        tokio::time::timeout(20 * SECOND, both).await.unwrap();
+        let both = served.site.node.time.within(20 * SECOND, both);
+        assert!(both.await.is_some(), "it is cut off");
         assert!(took_leave(&answer), "{answer:?}");
         assert_eq!(client.get("/livez").await.0, 200);
     }

@@ -109,6 +109,7 @@ fn samples() -> Vec<Vec<u8>> {
         format!("POST /v1/tasks\n{REQUEST}"),
         format!("POST /v1/tasks\n{RECORD}"),
         format!("POST /v1/tasks:batchCreate\n{{\"tasks\":[{REQUEST},{RECORD}]}}"),
+        format!("POST /v1/tasks:batchCancel\n{{\"ids\":[\"{id}\",\"x\",1]}}"),
         format!("GET /v1/tasks/{id}?view=FULL&wait=1s\n"),
         format!("POST /v1/tasks/{id}/cancel\n{{}}"),
         format!("POST /v1/tasks/{id}/reschedule\n{{\"delay\":\"5s\"}}"),

@@ -1,4 +1,5 @@
-//! Registration: one by one, over HTTP/2 too, and in batches of 100, beside an empty request and the raw store, in the same round.
+//! Registration: one by one, over HTTP/2 too, and in batches of 100, beside an empty request and the raw store, in the same
+//! round.
 
 use std::time::Duration;
 
