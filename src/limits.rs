@@ -78,7 +78,7 @@ pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// has, few enough that no one connection fills the node.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
 
-/// Requests over HTTP/2 that are under way at a node, answers that are still being sent among them: as many as its
+/// Requests over HTTP/2 that are under way at a node, answers that wait for room to be sent among them: as many as its
 /// connections over HTTP/1.1 could have.
 pub const HTTP2_REQUESTS_MAX: usize = HTTP_CONNECTIONS_MAX;
 
@@ -111,8 +111,9 @@ pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Longest wait for the answer to that: a pause of a process, not a death.
 pub const HTTP2_PING_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// How long an idle connection over HTTP/2 that was told to go may take to do so: requests that crossed with that count anew.
-pub const HTTP2_CLOSE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long an idle connection over HTTP/2 that was told to go may take to do so: its other end may still be reading, and
+/// requests that crossed with that count anew.
+pub const HTTP2_CLOSE_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
 
 /// Connections that a node serves at once; further ones wait in the listener's backlog.
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;

@@ -160,12 +160,12 @@ fn too_many() -> Error {
 }
 
 /// Serves a connection over HTTP/1.1, or over HTTP/2 if it begins with its preface, until it ends, the node stops, or nothing
-/// has been under way on it for as long as a head may take.
+/// has been under way on it for as long as a head may take; answers that are on their way then have as long again.
 async fn serve_connection(stream: TcpStream, front: Front, shutdown: CancellationToken) {
     let traffic = Traffic::new(front.time.clone());
     let protocols = Arc::clone(&front.protocols);
     let service = service_fn(|request: Request<Incoming>| {
-        let open = traffic.begin();
+        let open = traffic.begin(request.version());
         front.clone().answer(request.map(Body::new), open)
     });
     let connection = protocols.serve_connection(TokioIo::new(stream), service);

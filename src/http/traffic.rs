@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use axum::body::{Body, Bytes};
+use axum::{
+    body::{Body, Bytes},
+    http::Version,
+};
 use hyper::body::{Frame, SizeHint};
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -28,6 +31,7 @@ pub(super) struct Traffic {
 struct State {
     open: usize,
     served: bool,
+    http1: bool,
     /// Since when nothing has been under way, if nothing is.
     quiet_since: Moment,
 }
@@ -38,6 +42,7 @@ impl Traffic {
         let state = State {
             open: 0,
             served: false,
+            http1: false,
             quiet_since: time.moment(),
         };
         Self {
@@ -47,10 +52,11 @@ impl Traffic {
     }
 
     /// Counts a request until what is returned is dropped.
-    pub(super) fn begin(&self) -> Open {
+    pub(super) fn begin(&self, version: Version) -> Open {
         self.change(|state| {
             state.open += 1;
             state.served = true;
+            state.http1 |= version != Version::HTTP_2;
         });
         Open(self.clone())
     }
@@ -60,18 +66,23 @@ impl Traffic {
         self.change(|state| state.served)
     }
 
-    /// Waits until nothing has been under way for so long, from now on.
+    /// Waits until nothing has been under way for so long, from now on. Once there was a request over HTTP/1.1 for ever: its
+    /// library knows better, as it also sees answers that are handed to it and not sent yet.
     pub(super) async fn quiet(&self, span: Duration) {
         let from = self.time.moment();
         loop {
             let now = self.time.moment();
-            let since = self.change(|state| {
-                if state.open > 0 {
+            let (since, http1) = self.change(|state| {
+                let since = if state.open > 0 {
                     now
                 } else {
                     state.quiet_since
-                }
+                };
+                (since, state.http1)
             });
+            if http1 {
+                std::future::pending::<()>().await;
+            }
             let end = since.max(from).after(span);
             if end <= now {
                 return;
@@ -144,7 +155,10 @@ mod tests {
         let passed = || time.moment().since(begun);
         traffic.quiet(5 * SECOND).await;
         assert_eq!((passed(), traffic.has_served()), (5 * SECOND, false));
-        let (one, other) = (traffic.begin(), traffic.begin());
+        let (one, other) = (
+            traffic.begin(Version::HTTP_2),
+            traffic.begin(Version::HTTP_2),
+        );
         let requests = async {
             time.sleep(7 * SECOND).await;
             drop(one);
@@ -155,5 +169,8 @@ mod tests {
         assert_eq!((passed(), traffic.has_served()), (20 * SECOND, true));
         traffic.quiet(2 * SECOND).await;
         assert_eq!(passed(), 22 * SECOND, "counted from the call");
+        let quiet = traffic.quiet(5 * SECOND);
+        drop(traffic.begin(Version::HTTP_11));
+        assert!(time.within(60 * SECOND, quiet).await.is_none());
     }
 }
