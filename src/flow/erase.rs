@@ -17,6 +17,7 @@ use super::{
     api::Fault,
     context::{Context, Stepped},
     term::{Term, TickNotes},
+    withdraw::Withdrawer,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -29,12 +30,17 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Eraser {
     ctx: Arc<Context>,
+    withdrawer: Withdrawer,
     term: Arc<Term>,
 }
 
 impl Eraser {
-    pub(super) const fn new(ctx: Arc<Context>, term: Arc<Term>) -> Self {
-        Self { ctx, term }
+    pub(super) const fn new(ctx: Arc<Context>, withdrawer: Withdrawer, term: Arc<Term>) -> Self {
+        Self {
+            ctx,
+            withdrawer,
+            term,
+        }
     }
 
     /// Erases some ticks.
@@ -66,6 +72,7 @@ impl Eraser {
                 self.read_through(at).await?
             };
             bodies.extend(&notes.bodies);
+            bodies.extend(self.withdrawer.without_content(&notes.withdrawn).await?);
             erasures.extend(notes.newest_written.map(|newest_written| Erasure {
                 tick: at,
                 newest_written,

@@ -9,7 +9,7 @@ use super::{
     context::Context, find::Finder, hand::Hands, list::Lister, look::Looker, members::Members,
     near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery, register::Registrar,
     send::Sender, service::Service, settle::Settler, stages::Stages, stats::Statistician,
-    swap::Mover,
+    swap::Mover, withdraw::Withdrawer,
 };
 
 /// A running node.
@@ -55,11 +55,18 @@ impl Node {
             (recovery, underway)
         });
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
+        let withdrawer = Withdrawer::new(
+            Arc::clone(&ctx),
+            hands.clone(),
+            placer.clone(),
+            mover.clone(),
+        );
         let stages = Stages::new(
             Arc::clone(&ctx),
             placer.clone(),
             sender,
             looker,
+            withdrawer,
             rest.clone(),
         );
         let node = Self {

@@ -85,7 +85,7 @@ impl Registrar {
                 continue;
             }
             let opened = self.hands.closing(task.id.wheel());
-            if self.ctx.tick().tick_of(task.start) > opened {
+            if self.ctx.tick().tick_of(task.start) > opened && !self.goes_around(task) {
                 far.push((index, self.due_entry(task)));
             } else {
                 near.push((index, opened));
@@ -128,13 +128,16 @@ impl Registrar {
                 self.hold(entry.key.id, entry.start, &entry.spec, None);
                 Ok(None)
             }
-            // Nobody claims it: it must not be in two places. From now on it cannot be cancelled, so only if it is soon.
-            Placed::Open if entry.start < self.ctx.now().after(limits::BEHIND_MIN) => {
-                self.withdraw(entry).await?;
-                Ok(Some(self.hands.closing(wheel)))
-            }
             Placed::Open => Ok(None),
         }
+    }
+
+    /// Tells whether a record goes around its wheel, which is late. Nobody claims a record, so it must not be in two places; and it
+    /// cannot be cancelled then, so only one that is due at once does.
+    fn goes_around(&self, task: &Incoming) -> bool {
+        !task.spec.target.is_tracked()
+            && task.start < self.ctx.now().after(limits::BEHIND_MIN)
+            && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
     fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {

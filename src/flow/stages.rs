@@ -6,7 +6,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     context::Context, erase::Eraser, look::Looker, place::Placer, publish::Publisher, read::Reader,
-    send::Sender, term::Term,
+    send::Sender, term::Term, withdraw::Withdrawer,
 };
 
 /// What the stages of every term are made of.
@@ -16,17 +16,19 @@ pub struct Stages {
     placer: Placer,
     sender: Sender,
     looker: Looker,
+    withdrawer: Withdrawer,
     tasks: TaskTracker,
 }
 
 impl Stages {
     /// Makes stages of these, and lets `tasks` own them.
     #[must_use]
-    pub const fn new(
+    pub(super) const fn new(
         ctx: Arc<Context>,
         placer: Placer,
         sender: Sender,
         looker: Looker,
+        withdrawer: Withdrawer,
         tasks: TaskTracker,
     ) -> Self {
         Self {
@@ -34,6 +36,7 @@ impl Stages {
             placer,
             sender,
             looker,
+            withdrawer,
             tasks,
         }
     }
@@ -48,7 +51,11 @@ impl Stages {
             self.looker.clone(),
             Arc::clone(term),
         );
-        let eraser = Eraser::new(Arc::clone(&self.ctx), Arc::clone(term));
+        let eraser = Eraser::new(
+            Arc::clone(&self.ctx),
+            self.withdrawer.clone(),
+            Arc::clone(term),
+        );
         self.watch(term, "read", reader.run());
         self.watch(term, "publish", publisher.run());
         self.watch(term, "erase", eraser.run());

@@ -52,6 +52,8 @@ pub(super) struct TickNotes {
     pub(super) newest_written: Option<i64>,
     /// `kafka` tasks whose content is kept apart.
     pub(super) bodies: Vec<TaskId>,
+    /// Such tasks whose entries were marked as cancelled: whether they are is told elsewhere.
+    pub(super) withdrawn: Vec<Entry>,
 }
 
 impl TickNotes {
@@ -61,16 +63,19 @@ impl TickNotes {
         self.unreadable |= row.entry.is_err();
         self.newest_written = self.newest_written.max(Some(row.written));
         let Ok(entry) = &row.entry else { return };
-        let moved = matches!(
-            entry.kind,
-            Kind::Done {
-                reason: DoneReason::Moved { .. },
-                ..
+        if !entry.takes_content_along() {
+            return;
+        }
+        let reason = match entry.kind {
+            Kind::Done { reason, .. } => Some(reason),
+            Kind::Due { .. } | Kind::Look { .. } => None,
+        };
+        match reason {
+            Some(DoneReason::Moved { .. }) if !flaw::is(Flaw::BodyDeletedWithOldPlace) => {}
+            Some(DoneReason::Cancelled) => self.withdrawn.push(entry.clone()),
+            Some(DoneReason::Moved { .. } | DoneReason::Published) | None => {
+                self.bodies.push(entry.key.id);
             }
-        );
-        let moved = moved && !flaw::is(Flaw::BodyDeletedWithOldPlace);
-        if entry.takes_content_along() && !moved {
-            self.bodies.push(entry.key.id);
         }
     }
 }

@@ -8,7 +8,8 @@
 //! puts the copy further on, and each obeys the row it finds.
 //!
 //! Crash points: a mark without a row is a cancel that nobody was told of; whoever meets it goes on from there. A row that
-//! keeps the task without its copy is met as such a mark as well, and the copy is put then.
+//! keeps the task without its copy is met as such a mark as well, and the copy is put then: by who cancels it next, or, if its
+//! content is kept apart, by who erases the mark and would delete that.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,6 +27,7 @@ use super::{
 };
 use crate::model::{
     entry::{DoneReason, Entry, Kind},
+    ids::TaskId,
     state::{self, Event, Refusal, State, TaskRow},
     time::{Millis, Tick},
     wheel::WheelNumber,
@@ -128,11 +130,17 @@ impl Withdrawer {
         let (now, cancelled) = (self.ctx.now(), DoneReason::Cancelled);
         let mark = |entry: &&Entry| entry.marked_done(cancelled, now, self.ctx.time.stamp());
         let marks: Vec<Entry> = entries.iter().map(mark).collect();
+        let began = self.ctx.time.moment();
         let mut written = self.placer.write(&marks).await.into_iter();
+        // Whoever erases a mark that nobody has decided on deletes the content with it.
+        let in_time = self.ctx.time.moment().since(began) < self.ctx.settings.erase_delay / 2;
         let decisions = entries.iter().map(|entry| {
             let event = match written.next() {
                 Some(Ok(Placed::Open)) => Ok(Event::Cancel),
-                Some(Ok(Placed::Closed(_))) | None => Ok(Event::Kept),
+                Some(Ok(Placed::Closed(_))) | None if in_time => Ok(Event::Kept),
+                Some(Ok(Placed::Closed(_))) | None => Err(Fault::Unknown {
+                    reason: "the store took too long to tell who won".to_owned(),
+                }),
                 Some(Err(fault)) => Err(fault),
             };
             async move { self.decide(entry, event?).await }
@@ -181,6 +189,31 @@ impl Withdrawer {
         }
     }
 
+    /// Returns the tasks among those with these marks, all behind `fired`, whose contents are needed no more. What is kept needs its
+    /// content still; and if whoever decided that has not come to put it further on, it is put now.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(super) async fn without_content(&self, marks: &[Entry]) -> Result<Vec<TaskId>, Fault> {
+        let ids: Vec<TaskId> = marks.iter().map(|mark| mark.key.id).collect();
+        let rows = self.mover.rows(&ids).await?;
+        let (kept, ended): (Vec<_>, Vec<_>) = marks.iter().zip(rows).partition(|(_, row)| {
+            row.as_ref()
+                .is_some_and(|row| row.state != State::Cancelled)
+        });
+        for (mark, _) in kept {
+            let store = &self.ctx.store;
+            let found = store.find_entries(mark.key.id, &[mark.key.due]).await?;
+            let undecided = |entry: &&Entry| entry.key == mark.key && !is_moved_on(entry);
+            if let Some(entry) = found.iter().find(undecided) {
+                for kept in self.keep(std::iter::once(entry)).await {
+                    kept?;
+                }
+            }
+        }
+        Ok(ended.into_iter().map(|(mark, _)| mark.key.id).collect())
+    }
+
     /// Puts tasks further on, then marks their first places as moved: until then whoever cancels them next does so again.
     async fn keep(&self, entries: impl Iterator<Item = &Entry>) -> Vec<Result<(), Fault>> {
         let entries: Vec<&Entry> = entries.collect();
@@ -211,6 +244,16 @@ impl Withdrawer {
             })
             .collect()
     }
+}
+
+const fn is_moved_on(entry: &Entry) -> bool {
+    matches!(
+        entry.kind,
+        Kind::Done {
+            reason: DoneReason::Moved { .. },
+            ..
+        }
+    )
 }
 
 fn is_cancelled(row: Option<&TaskRow>) -> bool {

@@ -43,6 +43,8 @@ struct Site {
     pending: Vec<String>,
     due: Vec<String>,
     settled: HashMap<String, u64>,
+    /// Settles that were answered with an error: they may have been made, and are repeated as every worker repeats them.
+    unsettled: Vec<Value>,
 }
 
 fn words(body: &Value) -> &str {
@@ -59,6 +61,7 @@ impl Site {
             pending: Vec::new(),
             due: Vec::new(),
             settled: HashMap::new(),
+            unsettled: Vec::new(),
         }
     }
 
@@ -146,16 +149,23 @@ impl Site {
             return 0;
         }
         let tasks = polled.body["tasks"].as_array().expect("tasks");
+        let settles = tasks.iter().map(
+            |task| json!({"id": task["id"], "attempt": task["attempt"], "outcome": "succeeded"}),
+        );
+        self.unsettled.extend(settles);
         let mut done = 0;
-        for task in tasks {
-            let item =
-                json!({"id": task["id"], "attempt": task["attempt"], "outcome": "succeeded"});
+        for item in std::mem::take(&mut self.unsettled) {
             let settle = json!({"worker": "w", "tasks": [item]});
             let answer = self.call("/v1/worker/settle", Some(&settle)).await;
-            if answer.body["results"][0]["status"] == "ok" {
-                let id = task["id"].as_str().expect("an id").to_owned();
-                *self.settled.entry(id).or_default() += 1;
-                done += 1;
+            match answer.body["results"][0]["status"].as_str() {
+                Some("ok") => {
+                    let id = item["id"].as_str().expect("an id").to_owned();
+                    *self.settled.entry(id).or_default() += 1;
+                    done += 1;
+                }
+                // Another attempt has it.
+                Some("lost") => {}
+                Some(_) | None => self.unsettled.push(item),
             }
         }
         done
@@ -166,13 +176,13 @@ impl Site {
         let until = self.time.moment().after(SOON);
         while !self.due.iter().all(|id| self.settled.contains_key(id)) {
             self.work().await;
-            let left = self.due.iter().filter(|id| !self.settled.contains_key(*id));
-            assert!(
-                self.time.moment() < until,
-                "{} wait: {}",
-                left.count(),
-                self.server.log()
-            );
+            if self.time.moment() >= until {
+                let mut left = self.due.iter();
+                let left = left.find(|id| !self.settled.contains_key(*id));
+                let path = format!("/v1/tasks/{}", left.expect("one is left"));
+                let read = self.call(&path, None).await;
+                panic!("{} waits: {}", read.body, self.server.log());
+            }
         }
     }
 

@@ -10,10 +10,10 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, RescheduleOutcome, VisibleState},
+        api::{CancelOutcome, NewTask, RescheduleOutcome, VisibleState},
         service::View,
     },
-    model::{state::Outcome, time::Millis},
+    model::{state::Outcome, task::Body, time::Millis},
     store::faulty::Fate,
 };
 
@@ -108,7 +108,7 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
             let node = world.node(1);
             world.pass(3 * SECOND).await;
             let start = world.time.now().after(10 * SECOND);
-            let id = register(&node.service(), vec![record(start)]).await[0].id;
+            let id = register(&node.service(), vec![large_record(start)]).await[0].id;
             world.time.sleep_until_wall(Millis(start.0 - before)).await;
             // Nothing but the call is done by the node that dies.
             let armed = Arc::new(AtomicBool::new(false));
@@ -140,6 +140,10 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
                 assert_eq!(told == CancelOutcome::TooLate, out > 0, "{told:?}: {what}");
             }
             outcomes.insert(format!("{outcome:?}"));
+            // What has fired is erased after half a minute here, and nobody needs the content any more.
+            world.pass(60 * SECOND).await;
+            assert_eq!(world.store.body_ids(), [], "{what}");
+            assert!(world.store.all_parked().is_empty(), "{what}");
         }
     }
     assert_eq!(outcomes.len(), 3, "{outcomes:?}");
@@ -297,23 +301,25 @@ async fn a_cancel_of_a_running_task_is_told_to_its_worker_and_stops_its_retries(
     worker.abort();
 }
 
+/// A record whose content is kept apart.
+fn large_record(start: Millis) -> NewTask {
+    let mut task = record(start);
+    if let Body::Inline(content) = &mut task.spec.body {
+        content.payload = bytes::Bytes::from(vec![7; 5000]);
+    }
+    task
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_large_record_outlives_the_slots_that_it_has_left() {
     let world = World::new(1, 1000);
     world.queue.faults().missing("users", true);
     let node = world.node(1);
     world.pass(3 * SECOND).await;
-    let large = |start| {
-        let mut task = record(start);
-        if let tickwheel::model::task::Body::Inline(content) = &mut task.spec.body {
-            content.payload = bytes::Bytes::from(vec![7; 5000]);
-        }
-        task
-    };
     let (service, start) = (node.service(), world.time.now().after(10 * SECOND));
     // One is put further on again and again, because its topic is missing; one is rescheduled.
-    register(&service, vec![large(start)]).await;
-    let id = register(&service, vec![large(start)]).await[0].id;
+    register(&service, vec![large_record(start)]).await;
+    let id = register(&service, vec![large_record(start)]).await[0].id;
     let (outcome, _) = service
         .reschedule(id, start.after(100 * SECOND), None)
         .await
