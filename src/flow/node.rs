@@ -55,18 +55,12 @@ impl Node {
             (recovery, underway)
         });
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
-        let withdrawer = Withdrawer::new(
-            Arc::clone(&ctx),
-            hands.clone(),
-            placer.clone(),
-            mover.clone(),
-        );
         let stages = Stages::new(
             Arc::clone(&ctx),
             placer.clone(),
             sender,
             looker,
-            withdrawer,
+            withdrawer(&ctx, &hands, &placer, &mover),
             rest.clone(),
         );
         let node = Self {
@@ -147,6 +141,12 @@ impl Node {
             tracing::warn!(name, "did not end in time");
         }
     }
+}
+
+/// Who finishes what cancels have left.
+fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover) -> Withdrawer {
+    let (hands, placer, mover) = (hands.clone(), placer.clone(), mover.clone());
+    Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
 }
 
 /// What requests go to.

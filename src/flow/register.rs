@@ -132,8 +132,8 @@ impl Registrar {
         }
     }
 
-    /// Tells whether a record goes around its wheel, which is late. Nobody claims a record, so it must not be in two places; and it
-    /// cannot be cancelled then, so only one that is due at once does.
+    /// Tells whether a record goes around its wheel, which is late. Nobody claims a record, so it must not be in two places; and
+    /// it cannot be cancelled then, so only one that is due at once does.
     fn goes_around(&self, task: &Incoming) -> bool {
         !task.spec.target.is_tracked()
             && task.start < self.ctx.now().after(limits::BEHIND_MIN)

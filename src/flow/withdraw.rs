@@ -189,8 +189,8 @@ impl Withdrawer {
         }
     }
 
-    /// Returns the tasks among those with these marks, all behind `fired`, whose contents are needed no more. What is kept needs its
-    /// content still; and if whoever decided that has not come to put it further on, it is put now.
+    /// Returns the tasks among those with these marks, all behind `fired`, whose contents are needed no more. What is kept needs
+    /// its content still; and if whoever decided that has not come to put it further on, it is put now.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
