@@ -1,13 +1,11 @@
 //! How late tasks are at a fixed rate, while as many are registered: to the consumer's eye, and to the callback.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
-use anyhow::{Context as _, anyhow};
 use tickwheel::{
-    client::Client,
     model::{task::Priority, time::Millis},
     queue::message,
     time_source::TimeSource,
@@ -15,13 +13,13 @@ use tickwheel::{
 };
 use tokio::sync::oneshot;
 
-use super::Bench;
+use super::{Bench, batches::Batches};
 use crate::{
     generator::{self, Load, Outcome, histogram},
     observer::{self, Arrival, Arrivals, Observer, Registered, Verdict},
     report::{Check, Report},
     servers::Server,
-    tasks::{self, Kind},
+    tasks::Kind,
 };
 
 /// Tasks are registered so long before they are due: they pass through the wheel.
@@ -107,40 +105,20 @@ async fn register(
     rate: u64,
     seconds: u64,
 ) -> anyhow::Result<(Registered, Outcome)> {
-    let client = Client::connect(&server.url)?;
-    let registered = Arc::new(Mutex::new(Registered::new()));
     let seconds = seconds + WARM_UP.as_secs();
     let load = Load::at_rate(
         rate * seconds / BATCH,
         Duration::from_nanos(1_000_000_000 * BATCH / rate.max(1)),
     );
     let first_due = time.now().after(LEAD);
-    let outcome = generator::send(time, load, |index| {
-        let (client, registered) = (client.clone(), Arc::clone(&registered));
-        let due = move |place: u64| {
-            first_due.after(Duration::from_millis(
-                (index * BATCH + place) * 1000 / rate.max(1),
-            ))
-        };
-        let tasks: anyhow::Result<Vec<_>> = (0..BATCH)
-            .map(|place| tasks::request(kind, name, due(place)))
-            .collect();
-        async move {
-            let answers = client.register_batch(tasks?).await?;
-            let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
-            for (place, answer) in (0..).zip(answers) {
-                let task = answer.map_err(|problem| anyhow!("refused: {problem:?}"))?;
-                registered.insert(task.id, due(place));
-            }
-            Ok(())
-        }
-    })
-    .await?;
-    let registered = Arc::into_inner(registered).context("a registration is under way")?;
-    let registered = registered
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
-    Ok((registered, outcome))
+    let due =
+        move |number: u64| first_due.after(Duration::from_millis(number * 1000 / rate.max(1)));
+    let batches = Batches {
+        kind,
+        name,
+        size: BATCH,
+    };
+    batches.register(time, server, load, due).await
 }
 
 type Working = tokio::task::JoinHandle<Result<(), worker::Error>>;

@@ -2,16 +2,12 @@
 //! time, published; and, when they are tracked, polled and settled by workers over HTTP. What it takes is the time of
 //! registration and that from the first arrival to the last end: taking over wheels is not in it.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
-use anyhow::{Context as _, anyhow};
-use tickwheel::{client::Client, model::time::Millis};
+use anyhow::Context as _;
+use tickwheel::model::time::Millis;
 
-use super::{Bench, WARM_UP};
+use super::{Bench, WARM_UP, batches::Batches};
 use crate::{
     embedded::{
         check::{self, verdict},
@@ -19,11 +15,11 @@ use crate::{
         http::Connection,
         wire,
     },
-    generator::{self, Load},
+    generator::Load,
     observer::{self, Observer, Registered},
     report::{Check, Report},
     servers::Server,
-    tasks::{self, Kind},
+    tasks::Kind,
 };
 
 pub(super) const RECORDS: &str = "lives: kafka targets";
@@ -68,7 +64,14 @@ async fn measure(
         .now()
         .after(LEAD + Duration::from_secs(bench.tasks / REGISTERED_PER_SECOND));
     let began = time.moment();
-    let registered = register(bench, &server, kind, &name, due).await?;
+    let batches = Batches {
+        kind,
+        name: &name,
+        size: BATCH,
+    };
+    let load = Load::flat_out(bench.tasks / BATCH, BATCHES_IN_FLIGHT);
+    let spread = move |number: u64| due.after(Duration::from_millis(number % SPREAD_MS));
+    let (registered, _) = batches.register(time, &server, load, spread).await?;
     let registering = time.moment().since(began);
     server.stop(time).await?;
     time.sleep_until_wall(due.after(Duration::from_millis(SPREAD_MS)))
@@ -99,40 +102,6 @@ async fn measure(
     };
     let took = registering.as_secs_f64() + ending;
     Ok((bench.tasks as f64 / took, check))
-}
-
-async fn register(
-    bench: &Bench,
-    server: &Server,
-    kind: Kind,
-    name: &str,
-    due: Millis,
-) -> anyhow::Result<Registered> {
-    let client = Client::connect(&server.url)?;
-    let registered = Arc::new(Mutex::new(Registered::new()));
-    let load = Load::flat_out(bench.tasks / BATCH, BATCHES_IN_FLIGHT);
-    generator::send(&bench.servers.time, load, |index| {
-        let (client, registered) = (client.clone(), Arc::clone(&registered));
-        let due =
-            move |place: u64| due.after(Duration::from_millis((index * BATCH + place) % SPREAD_MS));
-        let tasks: anyhow::Result<Vec<_>> = (0..BATCH)
-            .map(|place| tasks::request(kind, name, due(place)))
-            .collect();
-        async move {
-            let answers = client.register_batch(tasks?).await?;
-            let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
-            for (place, answer) in (0..).zip(answers) {
-                let task = answer.map_err(|problem| anyhow!("refused: {problem:?}"))?;
-                registered.insert(task.id, due(place));
-            }
-            Ok(())
-        }
-    })
-    .await?;
-    let registered = Arc::into_inner(registered).context("a registration is under way")?;
-    Ok(registered
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner))
 }
 
 /// Polls and settles everything; returns how long that took from the first arrival, in seconds.

@@ -1,5 +1,6 @@
 //! The scenarios, which of them are compared, and the order in which they take turns.
 
+mod batches;
 mod fire;
 mod lateness;
 mod life;

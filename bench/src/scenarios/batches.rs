@@ -1,0 +1,61 @@
+//! Registers tasks over REST, so many a request.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, anyhow};
+use tickwheel::{client::Client, model::time::Millis, time_source::TimeSource};
+
+use crate::{
+    generator::{self, Load, Outcome},
+    observer::Registered,
+    servers::Server,
+    tasks::{self, Kind},
+};
+
+/// What is registered.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Batches<'a> {
+    pub(super) kind: Kind,
+    pub(super) name: &'a str,
+    /// Tasks of a request.
+    pub(super) size: u64,
+}
+
+impl Batches<'_> {
+    /// Sends the load's requests; a task is due when `due` says of its number. Fails when one is refused.
+    pub(super) async fn register(
+        self,
+        time: &TimeSource,
+        server: &Server,
+        load: Load,
+        due: impl Fn(u64) -> Millis + Copy + Send + 'static,
+    ) -> anyhow::Result<(Registered, Outcome)> {
+        let client = Client::connect(&server.url)?;
+        let registered = Arc::new(Mutex::new(Registered::new()));
+        let outcome = generator::send(time, load, |index| {
+            let (client, registered) = (client.clone(), Arc::clone(&registered));
+            let starts: Vec<Millis> = (0..self.size)
+                .map(|place| due(index * self.size + place))
+                .collect();
+            let tasks = starts
+                .iter()
+                .map(|start| tasks::request(self.kind, self.name, *start));
+            let tasks: anyhow::Result<Vec<_>> = tasks.collect();
+            async move {
+                let answers = client.register_batch(tasks?).await?;
+                let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
+                for (start, answer) in starts.into_iter().zip(answers) {
+                    let task = answer.map_err(|problem| anyhow!("refused: {problem:?}"))?;
+                    registered.insert(task.id, start);
+                }
+                Ok(())
+            }
+        })
+        .await?;
+        let registered = Arc::into_inner(registered).context("a registration is under way")?;
+        let registered = registered
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok((registered, outcome))
+    }
+}
