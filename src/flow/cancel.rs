@@ -3,7 +3,7 @@
 //! Tracked tasks: the linearisation point is the conditional write of the task's row. A cancel that is applied there is
 //! final: no claim can be applied after it, whatever is in the queue.
 //!
-//! `kafka` tasks have no row until they are cancelled ([`super::withdraw`]).
+//! `kafka` tasks have no row until they are cancelled (`withdraw.rs`).
 //!
 //! One is a batch of one. What a batch saves is trips: its rows are read together, its entries too, its conditional writes
 //! go to the mover at once, which groups them, and its marks are one write. Each task goes its own way through that: the
