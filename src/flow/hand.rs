@@ -86,7 +86,7 @@ impl Hands {
     }
 
     /// Guesses whether what is due at `start` would wait behind what its wheel is late with: the later a wheel is, the longer it
-    /// takes to catch up. Asked behind a read of the hand, which is when it is known.
+    /// takes to catch up. As old as the last look at the wheel's clock; wrong either way it costs time or memory, no task.
     #[must_use]
     pub fn will_be_late(&self, wheel: WheelNumber, start: Millis) -> bool {
         let Some(hand) = self.hand(wheel) else {
