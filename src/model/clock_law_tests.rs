@@ -40,7 +40,8 @@ fn instant() -> impl Strategy<Value = Millis> {
     prop_oneof![3 => NOW.0 - 40_000..NOW.0 + 40_000, 1 => 0..=Millis::MAX.0].prop_map(Millis)
 }
 
-/// Three hands in order within what is open; the last two as ticks behind the first.
+/// Two hands in order within what is open: up to three ticks behind it, and what is erased some ticks behind what has
+/// passed. A hand on the first id of a tick's last millisecond has not passed that tick.
 fn hands(opened: i64) -> impl Strategy<Value = (Position, Tick)> {
     (0..3000i64, 0..100i64, any::<bool>()).prop_map(move |(behind, further, inside)| {
         let due = Millis(opened * 1000 - behind);
@@ -48,7 +49,7 @@ fn hands(opened: i64) -> impl Strategy<Value = (Position, Tick)> {
             due,
             id: if inside { TaskId::FIRST } else { TaskId::LAST },
         };
-        (fired, Tick(due.0.div_euclid(1000) - further))
+        (fired, Tick(fired.last_passed(rules().shape.tick()).0 - further))
     })
 }
 
