@@ -90,54 +90,36 @@ impl Placer {
     }
 
     /// Writes entries until each is in an open slot, further on where it must be, and returns them as they were placed.
+    ///
+    /// The places on the way are marked as moved only when the last one counts: two who put one task further on at the same time may
+    /// write the same places, looks on their grid always do, and a mark before that would be all that is left of both
+    /// when the write behind it fails.
     pub async fn place(&self, entries: Vec<Entry>) -> Vec<Result<Entry, Fault>> {
         let mut results: Vec<Option<Result<Entry, Fault>>> = entries.iter().map(|_| None).collect();
         let mut open: Vec<(usize, Entry)> = entries.into_iter().enumerate().collect();
+        let mut left: Vec<(usize, Entry)> = Vec::new();
         for _ in 0..limits::REPLACEMENTS_MAX {
+            if open.is_empty() {
+                break;
+            }
             let batch: Vec<Entry> = open.iter().map(|(_, entry)| entry.clone()).collect();
-            let mut again = Vec::new();
-            let mut closed = Vec::new();
-            for ((index, entry), placed) in open.into_iter().zip(self.write(&batch).await) {
+            let placed = self.write(&batch).await;
+            for ((index, entry), placed) in std::mem::take(&mut open).into_iter().zip(placed) {
                 let settled = match placed {
-                    Ok(Placed::Open) => Ok(entry),
-                    Ok(Placed::Closed(_)) if flaw::is(Flaw::LateEntryNotMoved) => Ok(entry),
-                    Ok(Placed::Closed(opened)) => {
-                        let next =
-                            entry.moved_behind(opened, self.ctx.shape(), self.ctx.time.random());
-                        let reason = DoneReason::Moved { to: next.key.due };
-                        closed.push(entry.marked_done(
-                            reason,
-                            self.ctx.now(),
-                            self.ctx.time.stamp(),
-                        ));
-                        again.push((
-                            index,
-                            Entry {
-                                written: self.ctx.time.stamp(),
-                                ..next
-                            },
-                        ));
+                    Ok(Placed::Closed(opened)) if !flaw::is(Flaw::LateEntryNotMoved) => {
+                        open.push((index, self.further_on(&entry, opened)));
+                        left.push((index, entry));
                         continue;
                     }
+                    Ok(Placed::Open | Placed::Closed(_)) => Ok(entry),
                     Err(fault) => Err(fault),
                 };
                 if let Some(result) = results.get_mut(index) {
                     *result = Some(settled);
                 }
             }
-            if again.is_empty() {
-                break;
-            }
-            open = again;
-            // Marking the first copies is a kindness to the scanner, after the new ones are tried; mostly it may fail.
-            let marked = self.mark(closed).await;
-            for ((index, _), marked) in open.iter().zip(marked) {
-                if let (Err(fault), Some(result)) = (marked, results.get_mut(*index)) {
-                    *result = Some(Err(fault));
-                }
-            }
-            open.retain(|(index, _)| results.get(*index).is_some_and(Option::is_none));
         }
+        self.leave(left, &mut results).await;
         let late = || Fault::Unknown {
             reason: "the wheel's slots kept closing before an entry was written".to_owned(),
         };
@@ -145,6 +127,29 @@ impl Placer {
             .into_iter()
             .map(|result| result.unwrap_or_else(|| Err(late())))
             .collect()
+    }
+
+    /// The copy of an entry whose slot was closed up to `opened`.
+    fn further_on(&self, entry: &Entry, opened: Tick) -> Entry {
+        let next = entry.moved_behind(opened, self.ctx.shape(), self.ctx.time.random());
+        let written = self.ctx.time.stamp();
+        Entry { written, ..next }
+    }
+
+    /// Marks places that entries were found too late in, if they have found one in time: mostly a kindness to the scanner.
+    async fn leave(&self, left: Vec<(usize, Entry)>, results: &mut [Option<Result<Entry, Fault>>]) {
+        let now = self.ctx.now();
+        let mark = |(index, entry): (usize, Entry)| {
+            let to = results.get(index)?.as_ref()?.as_ref().ok()?.key.due;
+            let mark = entry.marked_done(DoneReason::Moved { to }, now, self.ctx.time.stamp());
+            Some((index, mark))
+        };
+        let (indices, marks): (Vec<usize>, Vec<Entry>) = left.into_iter().filter_map(mark).unzip();
+        for (index, marked) in indices.into_iter().zip(self.mark(marks).await) {
+            if let (Err(fault), Some(result)) = (marked, results.get_mut(index)) {
+                *result = Some(Err(fault));
+            }
+        }
     }
 
     /// Overwrites entries with marks, best effort: for most nothing depends on it. Returns of each whether that depended on it

@@ -49,7 +49,10 @@ fn hands(opened: i64) -> impl Strategy<Value = (Position, Tick)> {
             due,
             id: if inside { TaskId::FIRST } else { TaskId::LAST },
         };
-        (fired, Tick(fired.last_passed(rules().shape.tick()).0 - further))
+        (
+            fired,
+            Tick(fired.last_passed(rules().shape.tick()).0 - further),
+        )
     })
 }
 
