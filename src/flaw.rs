@@ -56,6 +56,8 @@ pub enum Flaw {
     OldPlaceNotMarked,
     /// A record that its topic does not take is passed, and not put further on.
     SpillNotWritten,
+    /// Once real: an entry that finds its slot closed is marked as moved before its copy further on is written.
+    MarkedBeforeCopied,
 }
 
 impl Flaw {

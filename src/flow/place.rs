@@ -20,7 +20,7 @@ use crate::{
     limits,
     model::{
         entry::{DoneReason, Entry},
-        time::Tick,
+        time::{Millis, Tick},
         wheel::WheelNumber,
     },
 };
@@ -107,7 +107,11 @@ impl Placer {
             for ((index, entry), placed) in std::mem::take(&mut open).into_iter().zip(placed) {
                 let settled = match placed {
                     Ok(Placed::Closed(opened)) if !flaw::is(Flaw::LateEntryNotMoved) => {
-                        open.push((index, self.further_on(&entry, opened)));
+                        let next = self.further_on(&entry, opened);
+                        if flaw::is(Flaw::MarkedBeforeCopied) {
+                            self.mark(vec![self.moved(&entry, next.key.due)]).await;
+                        }
+                        open.push((index, next));
                         left.push((index, entry));
                         continue;
                     }
@@ -136,13 +140,16 @@ impl Placer {
         Entry { written, ..next }
     }
 
+    fn moved(&self, entry: &Entry, to: Millis) -> Entry {
+        let reason = DoneReason::Moved { to };
+        entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp())
+    }
+
     /// Marks places that entries were found too late in, if they have found one in time: mostly a kindness to the scanner.
     async fn leave(&self, left: Vec<(usize, Entry)>, results: &mut [Option<Result<Entry, Fault>>]) {
-        let now = self.ctx.now();
         let mark = |(index, entry): (usize, Entry)| {
             let to = results.get(index)?.as_ref()?.as_ref().ok()?.key.due;
-            let mark = entry.marked_done(DoneReason::Moved { to }, now, self.ctx.time.stamp());
-            Some((index, mark))
+            Some((index, self.moved(&entry, to)))
         };
         let (indices, marks): (Vec<usize>, Vec<Entry>) = left.into_iter().filter_map(mark).unzip();
         for (index, marked) in indices.into_iter().zip(self.mark(marks).await) {

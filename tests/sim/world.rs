@@ -37,7 +37,7 @@ use tickwheel::{
     store::{
         ClockStore, Freshness, Store,
         embedded::{self, Mode},
-        faulty::{Call, Fate, Faulty},
+        faulty::{Call, Fate, Faulty, Hook},
         memory::MemoryStore,
     },
     time_source::TimeSource,
@@ -169,32 +169,37 @@ impl World {
                 fate
             }
         };
-        let store: Arc<dyn Store> = match &self.on_disk {
-            Some((store, _)) => Arc::clone(store) as _,
-            None => Arc::clone(&self.store) as _,
-        };
-        let store = Arc::new(Faulty::new(store, self.time.clone(), Arc::new(hook)));
-        let time = self.time.simulated_peer(number);
-        let context = Context {
-            me: NodeId(time.random_uuid()),
-            name: format!("node-{number}"),
-            address: String::new(),
-            store,
-            underway: None,
-            publisher: Arc::new(publisher.clone()),
-            subscriptions: self
-                .polled
-                .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
-            time: time.clone(),
-            rules: self.rules,
-            settings: self.settings,
-        };
+        let context = self.context(number, &publisher, Arc::new(hook));
+        let time = context.time.clone();
         Simulated {
             node: Node::start(context, Duration::from_secs(3)),
             operations,
             time,
             dead,
             publisher,
+        }
+    }
+
+    /// What a node is made of, whose calls of the store meet these fates.
+    pub(crate) fn context(&self, number: u64, publisher: &MemoryPublisher, hook: Hook) -> Context {
+        let store: Arc<dyn Store> = match &self.on_disk {
+            Some((store, _)) => Arc::clone(store) as _,
+            None => Arc::clone(&self.store) as _,
+        };
+        let time = self.time.simulated_peer(number);
+        Context {
+            me: NodeId(time.random_uuid()),
+            name: format!("node-{number}"),
+            address: String::new(),
+            store: Arc::new(Faulty::new(store, self.time.clone(), hook)),
+            underway: None,
+            publisher: Arc::new(publisher.clone()),
+            subscriptions: self
+                .polled
+                .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
+            time,
+            rules: self.rules,
+            settings: self.settings,
         }
     }
 

@@ -11,6 +11,7 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
+    flow::{hand::Hands, place::Placer},
     model::{
         entry::{Entry, Kind},
         ids::TaskId,
@@ -19,7 +20,10 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::{WheelStore, faulty::Fate},
+    store::{
+        WheelStore,
+        faulty::{Call, Fate},
+    },
 };
 
 use crate::world::{World, callback, record, register};
@@ -214,5 +218,47 @@ async fn a_record_is_put_further_on_when_its_old_place_is_marked() {
     assert!((1..=2).contains(&published), "{published}");
     flaw::switch(Some(Flaw::OldPlaceNotMarked));
     assert_eq!(published_after_marks_that_failed().await, 0);
+    flaw::switch(None);
+}
+
+/// The looks that are left of a task whose look was written in time, and once more as its slot closed, by one whose store
+/// takes so many writes and then no more.
+async fn looks_after_a_late_one(writes_taken: usize) -> usize {
+    let world = World::new(1, 64);
+    let _node = world.node(1);
+    world.pass(5 * SECOND).await;
+    let due = world.time.now().after(SECOND);
+    let id = TaskId::new(due, WheelNumber::new(0).unwrap(), 7);
+    let spec = Arc::new(callback(due).spec);
+    let look = |stamp| Entry::look(id, 0, due, None, due, Arc::clone(&spec), stamp);
+    let in_time = look(world.time.stamp());
+    for written in world.store.put_entries(&[in_time]).await {
+        written.unwrap();
+    }
+    let writes = AtomicUsize::new(0);
+    let hook = Arc::new(move |call: Call| match call.operation {
+        "put_entries" if writes.fetch_add(1, Ordering::SeqCst) >= writes_taken => Fate::Fail,
+        _ => Fate::Go,
+    });
+    let context = Arc::new(world.context(2, &world.queue.handle(), hook));
+    let late = Placer::new(Arc::clone(&context), Hands::new(Arc::clone(&context)));
+    for placed in late.place(vec![look(context.time.stamp())]).await {
+        placed.unwrap_err();
+    }
+    let is_left = |entry: &Entry| entry.key.id == id && matches!(entry.kind, Kind::Look { .. });
+    let entries = world.store.entries().into_iter();
+    entries
+        .filter_map(|(_, entry)| entry)
+        .filter(is_left)
+        .count()
+}
+
+/// Found by the seeded runs: two looks of one task were put further on over the same places, each marked them as moved, and
+/// then the write of the copy failed. No look was left of a task whose worker had died.
+#[tokio::test(start_paused = true)]
+async fn a_place_is_left_when_the_next_one_is_durable() {
+    assert_eq!(looks_after_a_late_one(1).await, 1);
+    flaw::switch(Some(Flaw::MarkedBeforeCopied));
+    assert_eq!(looks_after_a_late_one(2).await, 0);
     flaw::switch(None);
 }
