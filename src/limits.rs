@@ -309,6 +309,11 @@ pub const RACES_MAX: usize = 5;
 /// Times an entry is written further on because its slot was closed meanwhile; two is usual at a tick's edge.
 pub const REPLACEMENTS_MAX: usize = 10;
 
+/// Ticks by which an entry is written further on than it must be when slots keep closing on it, beginning with none and doubled
+/// each time: a store may be slower than ticks are. With the three among which backups spread it stays within what is
+/// searched for a near task by its id.
+pub const REPLACED_AHEAD_MAX: i64 = 8;
+
 /// Times a record whose topic is missing or silent is put again further on before it is parked.
 pub const SPILLS_MAX: u32 = 10;
 

@@ -34,6 +34,14 @@ pub enum Placed {
     Closed(Tick),
 }
 
+/// An entry on its way to an open slot.
+struct Way {
+    index: usize,
+    entry: Entry,
+    /// The place that it was found too late in.
+    left: Option<Entry>,
+}
+
 /// The writer of entries.
 #[derive(Debug, Clone)]
 pub struct Placer {
@@ -91,39 +99,56 @@ impl Placer {
 
     /// Writes entries until each is in an open slot, further on where it must be, and returns them as they were placed.
     ///
-    /// The places on the way are marked as moved only when the last one counts: two who put one task further on at the same time may
-    /// write the same places, looks on their grid always do, and a mark before that would be all that is left of both
-    /// when the write behind it fails.
+    /// A place is marked as moved only when the next one is durable: two who put one task further on at the same time may write
+    /// the same places, looks on their grid always do, and an earlier mark would be all that is left of both when the write
+    /// behind it fails. The oftener a slot was closed by the time an entry was durable, the further on the next one lies: a
+    /// store that is slower than ticks are would never be in time for the one behind.
     pub async fn place(&self, entries: Vec<Entry>) -> Vec<Result<Entry, Fault>> {
         let mut results: Vec<Option<Result<Entry, Fault>>> = entries.iter().map(|_| None).collect();
-        let mut open: Vec<(usize, Entry)> = entries.into_iter().enumerate().collect();
+        let first = |(index, entry)| Way {
+            index,
+            entry,
+            left: None,
+        };
+        let mut open: Vec<Way> = entries.into_iter().enumerate().map(first).collect();
         let mut left: Vec<(usize, Entry)> = Vec::new();
-        for _ in 0..limits::REPLACEMENTS_MAX {
-            if open.is_empty() {
-                break;
-            }
-            let batch: Vec<Entry> = open.iter().map(|(_, entry)| entry.clone()).collect();
-            let placed = self.write(&batch).await;
-            for ((index, entry), placed) in std::mem::take(&mut open).into_iter().zip(placed) {
-                let settled = match placed {
+        for hop in 0..limits::REPLACEMENTS_MAX {
+            let batch: Vec<Entry> = open.iter().map(|way| way.entry.clone()).collect();
+            let (placed, ()) =
+                tokio::join!(self.write(&batch), self.leave(&mut left, &mut results));
+            for (way, placed) in std::mem::take(&mut open).into_iter().zip(placed) {
+                let Way {
+                    index,
+                    entry,
+                    left: behind,
+                } = way;
+                let Some(result) = results.get_mut(index).filter(|result| result.is_none()) else {
+                    continue;
+                };
+                if let (Ok(_), Some(behind)) = (&placed, behind) {
+                    left.push((index, self.moved(&behind, entry.key.due)));
+                }
+                match placed {
                     Ok(Placed::Closed(opened)) if !flaw::is(Flaw::LateEntryNotMoved) => {
-                        let next = self.further_on(&entry, opened);
+                        let next = self.further_on(&entry, opened, hop);
                         if flaw::is(Flaw::MarkedBeforeCopied) {
                             self.mark(vec![self.moved(&entry, next.key.due)]).await;
                         }
-                        open.push((index, next));
-                        left.push((index, entry));
-                        continue;
+                        open.push(Way {
+                            index,
+                            entry: next,
+                            left: Some(entry),
+                        });
                     }
-                    Ok(Placed::Open | Placed::Closed(_)) => Ok(entry),
-                    Err(fault) => Err(fault),
-                };
-                if let Some(result) = results.get_mut(index) {
-                    *result = Some(settled);
+                    Ok(Placed::Open | Placed::Closed(_)) => *result = Some(Ok(entry)),
+                    Err(fault) => *result = Some(Err(fault)),
                 }
             }
+            if open.is_empty() {
+                break;
+            }
         }
-        self.leave(left, &mut results).await;
+        self.leave(&mut left, &mut results).await;
         let late = || Fault::Unknown {
             reason: "the wheel's slots kept closing before an entry was written".to_owned(),
         };
@@ -133,8 +158,10 @@ impl Placer {
             .collect()
     }
 
-    /// The copy of an entry whose slot was closed up to `opened`.
-    fn further_on(&self, entry: &Entry, opened: Tick) -> Entry {
+    /// The copy of an entry whose slot was closed up to `opened`, as so many before it.
+    fn further_on(&self, entry: &Entry, opened: Tick, hop: usize) -> Entry {
+        let ahead = ((1_i64 << hop.min(8)) - 1).min(limits::REPLACED_AHEAD_MAX);
+        let opened = opened.plus(ahead);
         let next = entry.moved_behind(opened, self.ctx.shape(), self.ctx.time.random());
         let written = self.ctx.time.stamp();
         Entry { written, ..next }
@@ -145,13 +172,13 @@ impl Placer {
         entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp())
     }
 
-    /// Marks places that entries were found too late in, if they have found one in time: mostly a kindness to the scanner.
-    async fn leave(&self, left: Vec<(usize, Entry)>, results: &mut [Option<Result<Entry, Fault>>]) {
-        let mark = |(index, entry): (usize, Entry)| {
-            let to = results.get(index)?.as_ref()?.as_ref().ok()?.key.due;
-            Some((index, self.moved(&entry, to)))
-        };
-        let (indices, marks): (Vec<usize>, Vec<Entry>) = left.into_iter().filter_map(mark).unzip();
+    /// Marks places that entries were found too late in: mostly a kindness to the scanner.
+    async fn leave(
+        &self,
+        left: &mut Vec<(usize, Entry)>,
+        results: &mut [Option<Result<Entry, Fault>>],
+    ) {
+        let (indices, marks): (Vec<usize>, Vec<Entry>) = left.drain(..).unzip();
         for (index, marked) in indices.into_iter().zip(self.mark(marks).await) {
             if let (Err(fault), Some(result)) = (marked, results.get_mut(index)) {
                 *result = Some(Err(fault));

@@ -238,12 +238,20 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
         let stories = history.stories.values();
         stories.filter_map(|story| story.registered.as_ref())
     };
-    // What a writer that died, by a slow clock, has written behind the hands, and nobody was told of: the sweep takes it.
+    // What a writer that died, by a slow clock, has written behind the hands, and nobody was told of: the sweep takes it. And
+    // what a cancel has left that came too late and whose caller did not wait for its end: no reader comes to it either, and
+    // whether the record is lost is for I1 to say.
     let known: BTreeSet<TaskId> = registered().map(|task| task.id).collect();
+    let has_ended = |id: &TaskId| {
+        contents
+            .rows
+            .get(id)
+            .is_some_and(|row| row.state.is_terminal())
+    };
     let left: BTreeSet<Key> = contents
         .behind_erased()
         .map(|(_, key)| key)
-        .filter(|key| !known.contains(&key.id))
+        .filter(|key| !known.contains(&key.id) || has_ended(&key.id))
         .collect();
     let live = contents.live().filter(|entry| !left.contains(&entry.key));
     open.extend(live.map(|entry| entry.key.id).filter(|id| {
