@@ -73,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Settings to run, by a part of their names; all of the peers when none is given.
-    #[arg(long = "setting", value_name = "TEXT", num_args = 1.., value_delimiter = ',')]
+    #[arg(long = "setting", value_name = "TEXT", num_args = 1..)]
     settings: Vec<String>,
     /// Tasks of `register` and `pending`; a slow peer gets fewer.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
