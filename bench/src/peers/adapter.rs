@@ -17,6 +17,7 @@ use tokio::{
 use super::{
     Consumer, Lanes, Manner, Place, Producer, Settled, Task, body,
     process::{Process, find},
+    wire::owed,
 };
 use crate::embedded::check::Arrival;
 
@@ -34,13 +35,16 @@ pub(super) const LANES: Lanes = Lanes {
 /// A running adapter.
 #[derive(Debug)]
 pub(super) struct Adapter {
+    peer: &'static str,
     process: Process,
     socket: PathBuf,
+    time: TimeSource,
 }
 
 impl Adapter {
     /// Starts one; the socket is its last argument.
     pub(super) async fn start(
+        peer: &'static str,
         command: &mut Command,
         directory: &Path,
         time: &TimeSource,
@@ -52,14 +56,24 @@ impl Adapter {
                 UnixStream::connect(&socket).await.is_ok()
             })
             .await?;
-        Ok(Self { process, socket })
+        Ok(Self {
+            peer,
+            process,
+            socket,
+            time: time.clone(),
+        })
     }
 
     /// Starts one that is written in Java.
-    pub(super) async fn java(class: &str, server: &str, place: &Place) -> anyhow::Result<Self> {
+    pub(super) async fn java(
+        peer: &'static str,
+        class: &str,
+        server: &str,
+        place: &Place,
+    ) -> anyhow::Result<Self> {
         let mut command = java(place)?;
         command.args(["-Xmx512m", class, server]);
-        Self::start(&mut command, &place.directory, &place.time).await
+        Self::start(peer, &mut command, &place.directory, &place.time).await
     }
 
     pub(super) fn id(&self) -> u32 {
@@ -83,7 +97,7 @@ impl Adapter {
     pub(super) async fn pending(&self) -> anyhow::Result<Option<u64>> {
         let mut connection = self.connect().await?;
         connection.send(b"P").await?;
-        let answer = connection.receive().await?;
+        let answer = connection.receive("count of pending tasks").await?;
         let count = i64::from_le_bytes(answer.as_slice().try_into()?);
         // Less than 0: it cannot be known.
         Ok(u64::try_from(count).ok())
@@ -91,6 +105,8 @@ impl Adapter {
 
     async fn connect(&self) -> anyhow::Result<Connection> {
         Ok(Connection {
+            peer: self.peer,
+            time: self.time.clone(),
             stream: UnixStream::connect(&self.socket).await?,
             request: Vec::new(),
         })
@@ -125,6 +141,8 @@ pub(super) fn fetched(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
 }
 
 struct Connection {
+    peer: &'static str,
+    time: TimeSource,
     stream: UnixStream,
     request: Vec<u8>,
 }
@@ -132,25 +150,34 @@ struct Connection {
 impl Connection {
     async fn send(&mut self, frame: &[u8]) -> anyhow::Result<()> {
         let length = u32::try_from(frame.len())?.to_le_bytes();
-        self.stream.write_all(&[&length, frame].concat()).await?;
-        Ok(())
+        let (whole, stream) = ([&length, frame].concat(), &mut self.stream);
+        let sending = async { Ok(stream.write_all(&whole).await?) };
+        owed(&self.time, self.peer, "room for what is sent", sending).await
     }
 
     /// Returns an answer without its first byte; one that says what went wrong is an error.
-    async fn receive(&mut self) -> anyhow::Result<Vec<u8>> {
-        let length = self.stream.read_u32_le().await? as usize;
-        ensure!(
-            (1..=FRAME_BYTES_MAX).contains(&length),
-            "a frame of {length} bytes"
-        );
-        let mut frame = vec![0; length];
-        self.stream.read_exact(&mut frame).await?;
+    async fn receive(&mut self, what: &str) -> anyhow::Result<Vec<u8>> {
+        let answer = frame(&mut self.stream);
+        let mut frame = owed(&self.time, self.peer, what, answer).await?;
         let text = frame.split_off(1);
         if frame != [0] {
-            bail!("the adapter failed: {}", String::from_utf8_lossy(&text));
+            let (peer, text) = (self.peer, String::from_utf8_lossy(&text));
+            bail!("{peer}: no {what}, the adapter failed: {text}");
         }
         Ok(text)
     }
+}
+
+/// Reads a frame.
+async fn frame(stream: &mut UnixStream) -> anyhow::Result<Vec<u8>> {
+    let length = stream.read_u32_le().await? as usize;
+    ensure!(
+        (1..=FRAME_BYTES_MAX).contains(&length),
+        "a frame of {length} bytes"
+    );
+    let mut frame = vec![0; length];
+    stream.read_exact(&mut frame).await?;
+    Ok(frame)
 }
 
 #[async_trait]
@@ -170,7 +197,7 @@ impl Producer for Connection {
         }
         self.send(&request).await?;
         self.request = request;
-        self.receive().await?;
+        self.receive("acknowledgement of registrations").await?;
         Ok(())
     }
 }
@@ -184,7 +211,7 @@ struct Told {
 #[async_trait]
 impl Consumer for Told {
     async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()> {
-        let answer = self.connection.receive().await?;
+        let answer = self.connection.receive("frame of arrivals").await?;
         for item in answer.chunks(ARRIVAL_BYTES) {
             let mut numbers = item.chunks_exact(8).map(|bytes| {
                 let bytes = bytes.try_into().unwrap_or_default();

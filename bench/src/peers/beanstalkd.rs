@@ -42,9 +42,16 @@ const CONSUMERS: usize = 32;
 const TIME_TO_RUN: u64 = 600;
 
 struct Beanstalkd {
+    name: &'static str,
     process: Process,
     address: SocketAddr,
     place: Place,
+}
+
+impl Beanstalkd {
+    async fn connect(&self) -> anyhow::Result<Wire> {
+        Wire::open(self.name, self.address, &self.place.time).await
+    }
 }
 
 pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<impl Peer + use<>> {
@@ -62,6 +69,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     let mut process = Process::start("beanstalkd", &mut command, &place.directory)?;
     process.listens(&place.time, address).await?;
     Ok(Beanstalkd {
+        name: setting.name,
         process,
         address,
         place,
@@ -72,7 +80,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
 impl Peer for Beanstalkd {
     async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
         Ok(Box::new(Putter {
-            wire: Wire::open(self.address).await?,
+            wire: self.connect().await?,
             request: String::new(),
             time: self.place.time.clone(),
         }))
@@ -81,7 +89,7 @@ impl Peer for Beanstalkd {
     async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
         let mut consumers: Vec<Box<dyn Consumer>> = Vec::new();
         for _ in 0..CONSUMERS {
-            let mut wire = Wire::open(self.address).await?;
+            let mut wire = self.connect().await?;
             wire.send(RESERVE.as_bytes()).await?;
             consumers.push(Box::new(Reserver {
                 wire,
@@ -94,9 +102,9 @@ impl Peer for Beanstalkd {
 
     async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
         const NAME: &str = "current-jobs-delayed: ";
-        let mut wire = Wire::open(self.address).await?;
+        let mut wire = self.connect().await?;
         wire.send(b"stats\r\n").await?;
-        let stats = wire.next(data).await?;
+        let stats = wire.next("statistics", data).await?;
         let stats = String::from_utf8(stats.1)?;
         let count = stats.lines().find_map(|line| line.strip_prefix(NAME));
         Ok(count.map(str::parse::<u64>).transpose()?)
@@ -134,7 +142,7 @@ impl Putter {
         self.wire.send(self.request.as_bytes()).await?;
         for _ in 0..count {
             self.wire
-                .next(|bytes| starts_with(bytes, "INSERTED"))
+                .next("INSERTED", |bytes| starts_with(bytes, "INSERTED"))
                 .await?;
         }
         Ok(())
@@ -168,7 +176,7 @@ struct Reserver {
 #[async_trait]
 impl Consumer for Reserver {
     async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()> {
-        let (job, found) = self.wire.next(data).await?;
+        let (job, found) = self.wire.next("RESERVED or TIMED_OUT", data).await?;
         let seen_us = self.time.stamp();
         let Some(job) = job else {
             return self.wire.send(RESERVE.as_bytes()).await;
@@ -178,7 +186,7 @@ impl Consumer for Reserver {
         let request = format!("delete {job}\r\n{RESERVE}");
         self.wire.send(request.as_bytes()).await?;
         self.wire
-            .next(|bytes| starts_with(bytes, "DELETED"))
+            .next("DELETED", |bytes| starts_with(bytes, "DELETED"))
             .await?;
         self.settled.add(Settled {
             count: 1,

@@ -42,7 +42,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
         .arg("--max-old-space-size=1024")
         .arg(fetched.join("adapter.mjs"))
         .arg(address.port().to_string());
-    let adapter = Adapter::start(&mut command, &place.directory, &place.time).await?;
+    let adapter = Adapter::start(setting.name, &mut command, &place.directory, &place.time).await?;
     Ok(Adapted {
         adapter,
         servers: vec![redis],

@@ -22,9 +22,6 @@ use crate::{
     generator::{histogram, micros},
 };
 
-/// How long after its due time a task may come at all, before it is said that the peer cannot hold that many.
-const LONGEST: Duration = Duration::from_secs(120);
-
 /// What to register, and how.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
@@ -171,6 +168,8 @@ pub(super) struct Wait {
     pub(super) due: Duration,
     /// What has not come when for so long nothing came is lost.
     pub(super) quiet: Duration,
+    /// How long after the last due time a task may come at all, before it is said that the peer cannot hold that many.
+    pub(super) late: Duration,
 }
 
 /// Takes and acknowledges until all tasks were taken and there is nothing more, or nothing comes any more. A peer that
@@ -211,14 +210,19 @@ struct Progress {
 impl Progress {
     /// Counts what has come; tells whether to go on.
     fn goes_on(&self, count: u64, now: Moment) -> anyhow::Result<bool> {
-        let Wait { tasks, due, quiet } = self.wait;
+        let Wait {
+            tasks,
+            due,
+            quiet,
+            late,
+        } = self.wait;
         let passed = now.since(self.begun);
         let taken = self.taken.fetch_add(count, Ordering::Relaxed) + count;
         if count > 0 {
             self.last_us.fetch_max(micros(passed), Ordering::Relaxed);
             ensure!(
-                passed < due + LONGEST,
-                "only {taken} of {tasks} had come {LONGEST:?} after they were due"
+                passed < due + late,
+                "only {taken} of {tasks} had come {late:?} after the last was due"
             );
             return Ok(true);
         }

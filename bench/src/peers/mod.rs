@@ -10,6 +10,7 @@ mod adapter;
 mod beanstalkd;
 mod body;
 mod bullmq;
+mod cases;
 mod load;
 mod nats;
 mod postgres;
@@ -27,10 +28,11 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
 };
 
 use ::tickwheel::{model::time::Millis, time_source::TimeSource};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
 
@@ -70,15 +72,24 @@ pub(crate) struct Options {
     /// Scenarios to run; all when none is named.
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
-    /// Tasks of `register`, `burst` and `pending`.
+    /// Settings to run, by a part of their names; all of the peers when none is given.
+    #[arg(long = "setting", value_name = "TEXT", num_args = 1..)]
+    settings: Vec<String>,
+    /// Tasks of `register` and `pending`; a slow peer gets fewer.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
     tasks: u64,
-    /// Tasks a second of `steady`.
-    #[arg(long, default_value_t = 5000, value_parser = clap::value_parser!(u64).range(100..))]
-    rate: u64,
+    /// Tasks of `burst`; a slow peer gets fewer, one that keeps up with the due times more.
+    #[arg(long, default_value_t = 150_000, value_parser = clap::value_parser!(u64).range(1000..))]
+    burst: u64,
+    /// Tasks a second of `steady`; a peer that fails at one is tried with the next lower one.
+    #[arg(long = "rate", default_values_t = [5000, 500], num_args = 1.., value_delimiter = ',', value_parser = clap::value_parser!(u64).range(100..))]
+    rates: Vec<u64>,
     /// Length of `steady`.
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
+    /// Longest time of a measurement, with the start of its peer.
+    #[arg(long, default_value_t = 240, value_parser = clap::value_parser!(u64).range(1..))]
+    limit_seconds: u64,
     /// Rounds in which the peers take turns.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
@@ -210,8 +221,10 @@ pub(super) struct Place {
 #[derive(Debug)]
 struct Setup {
     tasks: u64,
-    rate: u64,
+    burst: u64,
+    rates: Vec<u64>,
     seconds: u64,
+    limit: Duration,
     root: PathBuf,
     place: Place,
     started: AtomicU32,
@@ -230,10 +243,11 @@ impl Setup {
         setting.start(place).await
     }
 
-    /// Ends a peer and removes what it left.
-    fn end(&self, peer: Box<dyn Peer>) -> anyhow::Result<()> {
-        drop(peer);
-        Ok(std::fs::remove_dir_all(&self.root)?)
+    /// Removes what peers have left.
+    async fn clear(&self) -> anyhow::Result<()> {
+        let (root, time) = (&self.root, &self.place.time);
+        let removed = cases::remove(root, time).await;
+        removed.with_context(|| format!("{} is still there", root.display()))
     }
 }
 
@@ -261,8 +275,10 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     let root = options.data_dir.canonicalize()?.join(name);
     let setup = Setup {
         tasks: options.tasks,
-        rate: options.rate,
+        burst: options.burst,
+        rates: options.rates,
         seconds: options.seconds,
+        limit: Duration::from_secs(options.limit_seconds),
         root: root.clone(),
         place: Place {
             directory: root,
@@ -272,7 +288,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         },
         started: AtomicU32::new(0),
     };
-    let settings = setting::chosen(&options.peers);
+    let settings = setting::chosen(&options.peers, &options.settings);
     let scenarios = if options.scenarios.is_empty() {
         Scenario::value_variants().to_vec()
     } else {
@@ -281,12 +297,10 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     let mut report = Report::default();
     // Whoever is told to stop takes the peers down, too, and removes their data.
     let ran = tokio::select! {
-        ran = all(&setup, &settings, &scenarios, options.rounds, &mut report) => ran,
+        () = all(&setup, &settings, &scenarios, options.rounds, &mut report) => Ok(()),
         stopped = told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
     };
-    if setup.root.exists() {
-        std::fs::remove_dir_all(&setup.root)?;
-    }
+    let ran = ran.and(setup.clear().await);
     crate::finish(&report, options.json.as_deref(), ran)
 }
 
@@ -296,7 +310,7 @@ async fn all(
     scenarios: &[Scenario],
     rounds: u32,
     report: &mut Report,
-) -> anyhow::Result<()> {
+) {
     report.note(format!("load average {} before the first", load_average()));
     for setting in settings {
         report.peer_setting(*setting);
@@ -304,17 +318,8 @@ async fn all(
     for scenario in scenarios {
         for round in 1..=rounds {
             for setting in settings {
-                let ran = Box::pin(scenarios::run(setup, *scenario, setting, round, report)).await;
-                if let Err(error) = ran {
-                    let case = scenario.to_possible_value();
-                    let case = case.map_or_else(String::new, |value| value.get_name().to_owned());
-                    report.peer(table::Figure::failed(&case, setting, round, &error));
-                }
-                if setup.root.exists() {
-                    std::fs::remove_dir_all(&setup.root)?;
-                }
+                Box::pin(cases::run(setup, *scenario, setting, round, report)).await;
             }
         }
     }
-    Ok(())
 }

@@ -57,6 +57,7 @@ const STREAM: &str = r#"{"name":"TIMERS","subjects":["schedule.*","due"],"retent
 const WORKERS: &str = r#"{"stream_name":"TIMERS","config":{"durable_name":"workers","filter_subject":"due","ack_policy":"explicit","deliver_policy":"all","replay_policy":"instant","ack_wait":600000000000,"max_deliver":-1,"max_ack_pending":1000000,"max_waiting":512}}"#;
 
 struct Nats {
+    name: &'static str,
     process: Process,
     address: SocketAddr,
     place: Place,
@@ -78,29 +79,36 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     command.arg("-c").arg(&file).env("GOMEMLIMIT", "4GiB");
     let mut process = Process::start("nats-server", &mut command, &place.directory)?;
     process.listens(&place.time, address).await?;
-    let mut client = Client::open(address).await?;
+    let mut client = Client::open(setting.name, address, &place.time).await?;
     client.ask("$JS.API.STREAM.CREATE.TIMERS", STREAM).await?;
     client
         .ask("$JS.API.CONSUMER.DURABLE.CREATE.TIMERS.workers", WORKERS)
         .await?;
     Ok(Nats {
+        name: setting.name,
         process,
         address,
         place,
     })
 }
 
+impl Nats {
+    async fn connect(&self) -> anyhow::Result<Client> {
+        Client::open(self.name, self.address, &self.place.time).await
+    }
+}
+
 #[async_trait]
 impl Peer for Nats {
     async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
-        Ok(Box::new(Client::open(self.address).await?))
+        Ok(Box::new(self.connect().await?))
     }
 
     async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
         let mut consumers: Vec<Box<dyn Consumer>> = Vec::new();
         for _ in 0..CONSUMERS {
             consumers.push(Box::new(Puller {
-                client: Client::open(self.address).await?,
+                client: self.connect().await?,
                 left: 0,
                 acknowledging: Vec::new(),
                 asked: VecDeque::new(),
@@ -112,7 +120,7 @@ impl Peer for Nats {
     }
 
     async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
-        let mut client = Client::open(self.address).await?;
+        let mut client = self.connect().await?;
         let answer = client.ask("$JS.API.STREAM.INFO.TIMERS", "").await?;
         let answer: serde_json::Value = serde_json::from_slice(&answer)?;
         let count = answer.pointer("/state/messages");
@@ -146,15 +154,19 @@ struct Client {
 }
 
 impl Client {
-    async fn open(address: SocketAddr) -> anyhow::Result<Self> {
+    async fn open(
+        peer: &'static str,
+        address: SocketAddr,
+        time: &TimeSource,
+    ) -> anyhow::Result<Self> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let inbox = format!("_INBOX.{}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        let mut wire = Wire::open(address).await?;
+        let mut wire = Wire::open(peer, address, time).await?;
         let hello = r#"CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bench","version":"1"}"#;
         wire.send(format!("{hello}\r\nSUB {inbox}.* 1\r\nPING\r\n").as_bytes())
             .await?;
         // Whatever comes before the answer to the ping is the greeting.
-        while !wire.next(is_pong).await? {}
+        while !wire.next("PONG", is_pong).await? {}
         Ok(Self {
             wire,
             inbox,
@@ -163,9 +175,9 @@ impl Client {
     }
 
     /// Returns the next message; answers what the server asks meanwhile.
-    async fn next(&mut self) -> anyhow::Result<Message> {
+    async fn next(&mut self, what: &str) -> anyhow::Result<Message> {
         loop {
-            if let Some(message) = self.wire.next(message).await? {
+            if let Some(message) = self.wire.next(what, message).await? {
                 return Ok(message);
             }
             self.wire.send(b"PONG\r\n").await?;
@@ -177,7 +189,7 @@ impl Client {
         let (inbox, length) = (&self.inbox, text.len());
         let request = format!("PUB {subject} {inbox}.api {length}\r\n{text}\r\n");
         self.wire.send(request.as_bytes()).await?;
-        let answer = self.next().await?;
+        let answer = self.next(subject).await?;
         stored(&answer)?;
         Ok(answer.body)
     }
@@ -205,7 +217,7 @@ impl Producer for Client {
             }
             self.wire.send(self.request.as_bytes()).await?;
             for _ in part {
-                stored(&self.next().await?)?;
+                stored(&self.next("acknowledged publish").await?)?;
             }
         }
         Ok(())
@@ -268,7 +280,7 @@ impl Consumer for Puller {
             self.pull().await?;
         }
         loop {
-            let message = self.client.next().await?;
+            let message = self.client.next("end of a pull").await?;
             let seen_us = self.time.stamp();
             if message.subject.ends_with(".ack") {
                 self.answered()?;
@@ -298,7 +310,8 @@ impl Consumer for Puller {
     async fn end(mut self: Box<Self>) -> anyhow::Result<Settled> {
         self.acknowledge().await?;
         while !self.asked.is_empty() {
-            if self.client.next().await?.subject.ends_with(".ack") {
+            let answer = self.client.next("answer to +ACK").await?;
+            if answer.subject.ends_with(".ack") {
                 self.answered()?;
             }
         }

@@ -77,7 +77,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     let server = Process::start("postgres", &mut server, &place.directory)?;
     let mut server = server.stopped_by(Signal::QUIT);
     server.listens(&place.time, address).await?;
-    let adapter = Adapter::java("DbScheduler", &address.to_string(), &place).await?;
+    let adapter = Adapter::java(setting.name, "DbScheduler", &address.to_string(), &place).await?;
     Ok(Adapted {
         adapter,
         servers: vec![server],

@@ -52,6 +52,7 @@ return #due";
 const MOVED_MAX: i64 = 1000;
 
 struct Redis {
+    name: &'static str,
     process: Process,
     address: SocketAddr,
     place: Place,
@@ -63,6 +64,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     let started = resp::server(setting.variant, &place.directory, &place.time);
     let (process, address) = started.await?;
     Ok(Redis {
+        name: setting.name,
         process,
         address,
         place,
@@ -70,24 +72,30 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<imp
     })
 }
 
+impl Redis {
+    async fn connect(&self) -> anyhow::Result<Wire> {
+        Wire::open(self.name, self.address, &self.place.time).await
+    }
+}
+
 #[async_trait]
 impl Peer for Redis {
     async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>> {
         Ok(Box::new(Adder {
-            wire: Wire::open(self.address).await?,
+            wire: self.connect().await?,
             request: Vec::new(),
         }))
     }
 
     async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
         if self.mover.is_empty() {
-            let wire = Wire::open(self.address).await?;
+            let wire = self.connect().await?;
             self.mover.spawn(move_due(wire, self.place.time.clone()));
         }
         let mut consumers: Vec<Box<dyn Consumer>> = Vec::new();
         for _ in 0..CONSUMERS {
             consumers.push(Box::new(Popper {
-                wire: Wire::open(self.address).await?,
+                wire: self.connect().await?,
                 settled: Settled::default(),
                 time: self.place.time.clone(),
             }));
@@ -96,7 +104,7 @@ impl Peer for Redis {
     }
 
     async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
-        let mut wire = Wire::open(self.address).await?;
+        let mut wire = self.connect().await?;
         match ask(&mut wire, &[b"ZCARD", b"delayed"]).await? {
             Reply::Number(count) => Ok(Some(u64::try_from(count)?)),
             other => bail!("answered {other:?}"),
@@ -147,7 +155,7 @@ impl Producer for Adder {
             }
             self.wire.send(&self.request).await?;
             for _ in part {
-                let added = self.wire.next(resp::reply).await?;
+                let added = self.wire.next("answer to ZADD", resp::reply).await?;
                 ensure!(added == Reply::Number(1), "answered {added:?}");
             }
         }

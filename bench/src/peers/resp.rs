@@ -59,7 +59,7 @@ pub(super) async fn ask(wire: &mut Wire, words: &[&[u8]]) -> anyhow::Result<Repl
     let mut request = Vec::new();
     push(&mut request, words);
     wire.send(&request).await?;
-    wire.next(reply).await
+    wire.next("answer", reply).await
 }
 
 /// Reads an answer.

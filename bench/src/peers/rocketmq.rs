@@ -71,13 +71,15 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     );
     fs::write(&file, settings)?;
     let mut command = java(&place)?;
+    // The whole heap from the beginning: else its garbage would look like memory of the tasks that wait.
     command
-        .args(["-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=1g", &home])
+        .args(["-Xms1g", "-Xmx1g", "-XX:+AlwaysPreTouch"])
+        .args(["-XX:MaxDirectMemorySize=1g", &home])
         .args(["Broker", "-c"])
         .arg(&file);
     let mut broker = Process::start("broker", &mut command, directory)?;
     broker.listens(time, ([127, 0, 0, 1], port).into()).await?;
-    let adapter = Adapter::java("RocketMq", &names_at.to_string(), &place).await?;
+    let adapter = Adapter::java(setting.name, "RocketMq", &names_at.to_string(), &place).await?;
     Ok(Adapted {
         adapter,
         servers: vec![broker, names],

@@ -75,8 +75,8 @@ impl Setting {
     }
 }
 
-/// Returns the settings of some peers, of all when none is named.
-pub(super) fn chosen(kinds: &[Kind]) -> Vec<Setting> {
+/// Returns the settings of some peers, of all when none is named, whose names contain one of some texts, if there are any.
+pub(super) fn chosen(kinds: &[Kind], parts: &[String]) -> Vec<Setting> {
     let all = [
         tickwheel::SETTINGS.as_slice(),
         beanstalkd::SETTINGS.as_slice(),
@@ -86,6 +86,10 @@ pub(super) fn chosen(kinds: &[Kind]) -> Vec<Setting> {
         postgres::SETTINGS.as_slice(),
         nats::SETTINGS.as_slice(),
     ];
-    let wanted = |setting: &Setting| kinds.is_empty() || kinds.contains(&setting.kind);
+    let wanted = |setting: &Setting| {
+        let is_named = |part: &String| setting.name.contains(part.as_str());
+        (kinds.is_empty() || kinds.contains(&setting.kind))
+            && (parts.is_empty() || parts.iter().any(is_named))
+    };
     all.concat().into_iter().filter(wanted).collect()
 }

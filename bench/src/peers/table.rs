@@ -189,7 +189,7 @@ impl Comparison<'_> {
             .unwrap_or_default();
         writeln!(
             out,
-            "\n{case:<28} {head:>42} {:>14} {:>9} {:>5} {:>5} {:>5}",
+            "\n{case:<33} {head:>42} {:>14} {:>9} {:>5} {:>5} {:>5}",
             "tickwheel/peer", "tasks", "lost", "early", "twice"
         )?;
         for setting in &self.settings {
@@ -207,7 +207,7 @@ impl Comparison<'_> {
             let (early, twice) = (sum(|check| check.early), sum(|check| check.duplicates));
             writeln!(
                 out,
-                "{peer:<28} {value:>42} {ratio:>14} {tasks:>9} {lost:>5} {early:>5} {twice:>5}"
+                "{peer:<33} {value:>42} {ratio:>14} {tasks:>9} {lost:>5} {early:>5} {twice:>5}"
             )?;
         }
         for figure in of {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_taken_within_a_round() {
-        let settings = chosen(&[Kind::Tickwheel, Kind::Redis]);
+        let settings = chosen(&[Kind::Tickwheel, Kind::Redis], &[]);
         let (own, peer) = (&settings[0], &settings[1]);
         let rate = |setting, round, per_second| {
             Figure::new("x", setting, round, Value::Rate { per_second })

@@ -17,15 +17,18 @@ use tokio::{
 };
 use uuid::Uuid;
 
+use super::wire::owed;
 use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task, body,
     setting::{Kind, MILLISECOND, Setting},
 };
 use crate::embedded::{check::Arrival, http::Connection, service::Service, wire};
 
+const NAME: &str = "tickwheel";
+
 pub(super) const SETTINGS: [Setting; 1] = [Setting {
     kind: Kind::Tickwheel,
-    name: "tickwheel",
+    name: NAME,
     variant: "",
     delivery: "at least once",
     synced: "yes",
@@ -59,6 +62,7 @@ impl Peer for Tickwheel {
         Ok(Box::new(Registrar {
             connection: self.service.connect().await?,
             request: String::new(),
+            time: self.place.time.clone(),
         }))
     }
 
@@ -111,6 +115,7 @@ struct Pending {
 struct Registrar {
     connection: Connection,
     request: String,
+    time: TimeSource,
 }
 
 impl Registrar {
@@ -132,7 +137,8 @@ impl Producer for Registrar {
                 self.request.clear();
                 self.push(task);
                 let request = self.request.as_bytes();
-                let answer = self.connection.post("/v1/tasks", request).await?;
+                let answer = self.connection.post("/v1/tasks", request);
+                let answer = owed(&self.time, NAME, "answer", answer).await?;
                 let id = wire::ids(answer).next().context("an id")??;
                 task.due = held(id, task.due)?;
             }
@@ -148,7 +154,8 @@ impl Producer for Registrar {
         self.request.push_str("]}");
         let request = self.request.as_bytes();
         let answer = self.connection.post("/v1/tasks:batchCreate", request);
-        let ids: Vec<u128> = wire::ids(answer.await?).collect::<anyhow::Result<_>>()?;
+        let answer = owed(&self.time, NAME, "answer", answer).await?;
+        let ids: Vec<u128> = wire::ids(answer).collect::<anyhow::Result<_>>()?;
         let (count, wanted) = (ids.len(), tasks.len());
         ensure!(count == wanted, "{count} of {wanted} were registered");
         for (id, task) in ids.into_iter().zip(tasks) {
@@ -179,10 +186,8 @@ struct Worker {
 impl Consumer for Worker {
     async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()> {
         let request = wire::poll(self.number, TASKS_MAX, "1s");
-        let answer = self
-            .connection
-            .post("/v1/worker/poll", request.as_bytes())
-            .await?;
+        let answer = self.connection.post("/v1/worker/poll", request.as_bytes());
+        let answer = owed(&self.time, NAME, "answer to a poll", answer).await?;
         // Before anything is read of it: lateness ends here.
         let seen_us = self.time.stamp();
         let attempts: Vec<wire::Attempt> = wire::attempts(answer).collect::<anyhow::Result<_>>()?;
@@ -234,7 +239,8 @@ async fn settle(
         for attempts in attempts.chunks(TASKS_MAX) {
             wire::settle(&mut request, number, attempts);
             let answer = connection.post("/v1/worker/settle", request.as_bytes());
-            wire::all_settled(answer.await?, attempts.len())?;
+            let answer = owed(&time, NAME, "answer to a settle", answer).await?;
+            wire::all_settled(answer, attempts.len())?;
             settled.add(Settled {
                 count: attempts.len() as u64,
                 last_us: time.stamp(),

@@ -1,9 +1,13 @@
 //! A connection to a server with a small protocol: bytes out, and an answer as soon as a parser finds it complete.
+//!
+//! Whoever waits for a peer waits for a bounded time, and says then for whom and for what. What is sent cannot stand still
+//! because answers are not read: they are read while it is sent.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use memchr::memmem;
+use tickwheel::time_source::TimeSource;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -11,29 +15,86 @@ use tokio::{
 
 /// First size of the buffer; it grows to the largest answer.
 const BUFFER_BYTES: usize = 64 * 1024;
+/// Longest time between two signs of life of a peer that owes one: far longer than a sync of a busy disk takes.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+/// What is shown of an answer that is not complete.
+const SHOWN_BYTES: usize = 60;
+
+/// Waits for what a peer owes; that it failed or took too long is said with its name.
+pub(super) async fn owed<T>(
+    time: &TimeSource,
+    peer: &str,
+    what: &str,
+    answer: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    within(time, ANSWER_LIMIT, peer, what, answer).await
+}
+
+async fn within<T>(
+    time: &TimeSource,
+    limit: Duration,
+    peer: &str,
+    what: &str,
+    answer: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    match time.within(limit, answer).await {
+        Some(answer) => answer.with_context(|| format!("{peer}: no {what}")),
+        None => bail!("{peer}: no {what} within {limit:?}"),
+    }
+}
 
 /// One connection.
 #[derive(Debug)]
 pub(super) struct Wire {
+    peer: &'static str,
     stream: TcpStream,
     buffer: Vec<u8>,
     /// What lies before was parsed.
     at: usize,
+    time: TimeSource,
+    limit: Duration,
 }
 
 impl Wire {
-    pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+    pub(super) async fn open(
+        peer: &'static str,
+        address: SocketAddr,
+        time: &TimeSource,
+    ) -> anyhow::Result<Self> {
+        let connecting = async { Ok(TcpStream::connect(address).await?) };
+        let stream = owed(time, peer, "connection", connecting).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
+            peer,
             stream,
             buffer: Vec::with_capacity(BUFFER_BYTES),
             at: 0,
+            time: time.clone(),
+            limit: ANSWER_LIMIT,
         })
     }
 
+    /// Sends, and reads meanwhile what comes: a peer that takes no more before its answers are read gets on.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
-        Ok(self.stream.write_all(bytes).await?)
+        let (mut reader, mut writer) = self.stream.split();
+        let buffer = &mut self.buffer;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let some = async {
+                tokio::select! {
+                    biased;
+                    written = writer.write(rest) => anyhow::Ok(written?),
+                    read = reader.read_buf(buffer) => {
+                        ensure!(read? > 0, "the server closed the connection");
+                        Ok(0)
+                    }
+                }
+            };
+            let what = "room for what is sent";
+            let written = within(&self.time, self.limit, self.peer, what, some).await?;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        Ok(())
     }
 
     /// Tells whether bytes have come that were not parsed yet.
@@ -44,11 +105,13 @@ impl Wire {
     /// Returns what the parser makes of the next bytes; it returns none as long as they are not enough. Cancel-safe.
     pub(super) async fn next<T>(
         &mut self,
+        what: &str,
         parser: impl Fn(&[u8]) -> anyhow::Result<Option<(T, usize)>>,
     ) -> anyhow::Result<T> {
         loop {
             let rest = self.buffer.get(self.at..).unwrap_or_default();
-            if let Some((found, used)) = parser(rest)? {
+            let parsed = parser(rest).with_context(|| format!("{}: no {what}", self.peer))?;
+            if let Some((found, used)) = parsed {
                 self.at += used;
                 return Ok(found);
             }
@@ -56,10 +119,21 @@ impl Wire {
                 self.buffer.drain(..self.at);
                 self.at = 0;
             }
-            let read = self.stream.read_buf(&mut self.buffer).await?;
-            ensure!(read > 0, "the server closed the connection");
+            let buffer = &mut self.buffer;
+            let some = async { Ok(self.stream.read_buf(buffer).await?) };
+            let read = within(&self.time, self.limit, self.peer, what, some).await;
+            if read.with_context(|| came(&self.buffer))? == 0 {
+                bail!("{}: no {what}, it closed the connection", self.peer);
+            }
         }
     }
+}
+
+/// Says what has come of an answer.
+fn came(part: &[u8]) -> String {
+    let shown = part.get(..SHOWN_BYTES).unwrap_or(part);
+    let (bytes, shown) = (part.len(), String::from_utf8_lossy(shown));
+    format!("{bytes} bytes came of an answer: {shown:?}")
 }
 
 /// Splits off a line that ends in CR LF; returns it and its length with the end.
@@ -72,4 +146,49 @@ pub(super) fn line(bytes: &[u8]) -> anyhow::Result<Option<(&str, usize)>> {
         std::str::from_utf8(text).context("a line of text")?,
         end + 2,
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    async fn pair() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let wire = Wire::open("a peer", address, &TimeSource::real()).await;
+        (wire.unwrap(), listener.accept().await.unwrap().0)
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_owes_an_answer_is_named() {
+        let (mut wire, mut server) = pair().await;
+        wire.limit = Duration::from_millis(50);
+        server.write_all(b"INSER").await.unwrap();
+        let parser = |bytes: &[u8]| Ok(line(bytes)?.map(|(_, used)| ((), used)));
+        let error = wire.next("INSERTED", parser).await.unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("a peer: no INSERTED within 50ms"), "{text}");
+        assert!(text.contains(r#"5 bytes came of an answer: "INSER""#));
+        drop(server);
+        let error = wire.next("INSERTED", parser).await.unwrap_err();
+        assert!(format!("{error:#}").contains("closed"));
+    }
+
+    #[tokio::test]
+    async fn answers_are_read_while_it_sends() {
+        // More than both sides' buffers hold; the server takes nothing before its own is taken.
+        const BYTES: usize = 32 << 20;
+        let (mut wire, mut server) = pair().await;
+        let serving = tokio::spawn(async move {
+            server.write_all(&vec![b'a'; BYTES]).await.unwrap();
+            let mut taken = vec![0; BYTES];
+            server.read_exact(&mut taken).await.unwrap();
+        });
+        wire.send(&vec![b'b'; BYTES]).await.unwrap();
+        serving.await.unwrap();
+        let whole = |bytes: &[u8]| Ok((bytes.len() == BYTES).then_some(((), BYTES)));
+        wire.next("all of it", whole).await.unwrap();
+    }
 }
