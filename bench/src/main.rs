@@ -185,7 +185,7 @@ fn finish(
     }
     writeln!(
         std::io::stderr().lock(),
-        "error: a task was lost, or came out early"
+        "error: a task was lost or came out early, or a case failed: the table says which"
     )?;
     Ok(ExitCode::FAILURE)
 }
