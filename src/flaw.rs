@@ -58,6 +58,8 @@ pub enum Flaw {
     SpillNotWritten,
     /// Once real: an entry that finds its slot closed is marked as moved before its copy further on is written.
     MarkedBeforeCopied,
+    /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
+    PublishesWhileGivenAway,
 }
 
 impl Flaw {

@@ -313,6 +313,12 @@ pub const RACES_MAX: usize = 5;
 /// Times an entry is written further on because its slot was closed meanwhile; two is usual at a tick's edge.
 pub const REPLACEMENTS_MAX: usize = 10;
 
+/// How long a wheel that is to be given away waits for what is under way: what is late for it, is late no longer than this.
+pub const HAND_OVER_WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// How often it looks meanwhile.
+pub const HAND_OVER_STEP: Duration = Duration::from_millis(5);
+
 /// Ticks by which an entry is written further on than it must be when slots keep closing on it, beginning with none and doubled
 /// each time: a store may be slower than ticks are. With the three among which backups spread it stays within what is
 /// searched for a near task by its id.

@@ -17,9 +17,10 @@ use super::{
     hand::Hands,
     members::{AVOID, Members},
     stages::Stages,
-    term::Term,
+    term::{Still, Term},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         clock::{self, ClockRow, Move, Reason, Rest, Situation},
@@ -96,8 +97,9 @@ impl Clock {
         if row.owner != self.ctx.me {
             self.end("lost");
         }
+        self.note_free(&row, self.ctx.time.moment());
+        let _still = self.hold_still(&row).await;
         let now = self.ctx.time.moment();
-        self.note_free(&row, now);
         let (to, reason) = match clock::next(&row, &self.ctx.rules, &self.situation(now)) {
             Move::Swap { to, reason } => (to, reason),
             Move::Rest(rest) => return Ok(Ticked::Rested(rest)),
@@ -114,6 +116,29 @@ impl Clock {
             }
             Swapped::Unknown => self.settle_unknown(&to, now, reason).await,
         }
+    }
+
+    /// Before a wheel is given away, lets what is under way be acknowledged, and nothing more begin until the row that says so
+    /// is written: what goes out meanwhile is not in it, and the next owner hands it over once more. Whole seconds are when most
+    /// tasks are due, and when this happens.
+    async fn hold_still(&self, row: &ClockRow) -> Option<Still> {
+        let term = self.term.as_ref()?;
+        let situation = self.situation(self.ctx.time.moment());
+        let Move::Swap { reason, .. } = clock::next(row, &self.ctx.rules, &situation) else {
+            return None;
+        };
+        let given_away = matches!(reason, Reason::HandOver | Reason::Resign);
+        if !given_away || flaw::is(Flaw::PublishesWhileGivenAway) {
+            return None;
+        }
+        let still = term.hold_still();
+        let began = self.ctx.time.moment();
+        while term.lock().in_flight > 0
+            && self.ctx.time.moment().since(began) < limits::HAND_OVER_WAIT_MAX
+        {
+            self.ctx.time.sleep(limits::HAND_OVER_STEP).await;
+        }
+        Some(still)
     }
 
     /// Reads the row. After a lost condition, or an outcome that is not known, serially: what it lost to may be decided and not

@@ -82,10 +82,7 @@ impl Publisher {
         if !self.term.is_live(moment) {
             return Vec::new();
         }
-        let mut state = self.term.lock();
-        let batch = state.ahead.pop_due(now, limits::STEP_ENTRIES_MAX);
-        state.in_flight += batch.len();
-        drop(state);
+        let batch = self.term.take_due(now, limits::STEP_ENTRIES_MAX);
         if flaw::is(Flaw::FiredBeforeAcknowledged) {
             let numbers: Vec<Number> = batch.iter().map(|held| held.number).collect();
             self.term.done(&numbers, moment, usize::MAX);

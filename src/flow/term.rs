@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use tokio::sync::Notify;
@@ -106,6 +106,8 @@ pub(super) struct TermState {
     pub(super) erased: Tick,
     pub(super) last_done: Moment,
     pub(super) done_since_swap: usize,
+    /// Nothing is taken: the wheel is being given away.
+    still: bool,
 }
 
 /// One unbroken ownership of a wheel.
@@ -150,6 +152,7 @@ impl Term {
             erased: row.erased,
             last_done: now,
             done_since_swap: 0,
+            still: false,
         };
         Self {
             wheel,
@@ -168,6 +171,23 @@ impl Term {
     /// Tells whether the node may still act as owner: the term has not ended and the lease holds.
     pub(super) fn is_live(&self, now: Moment) -> bool {
         !self.ended.is_cancelled() && now < self.lock().lease_end
+    }
+
+    /// Takes what is due, so much at most, and counts it as in flight.
+    pub(super) fn take_due(&self, now: Millis, max: usize) -> Vec<Held> {
+        let mut state = self.lock();
+        if state.still {
+            return Vec::new();
+        }
+        let batch = state.ahead.pop_due(now, max);
+        state.in_flight += batch.len();
+        batch
+    }
+
+    /// Takes nothing more as long as the answer is held.
+    pub(super) fn hold_still(self: &Arc<Self>) -> Still {
+        self.lock().still = true;
+        Still(Arc::clone(self))
     }
 
     /// Marks entries done.
@@ -228,6 +248,17 @@ impl Term {
             idle: state.in_flight == 0,
             stalled_since,
         }
+    }
+}
+
+/// As long as it is held, its term takes nothing more.
+#[derive(Debug)]
+pub(super) struct Still(Arc<Term>);
+
+impl Drop for Still {
+    fn drop(&mut self) {
+        self.0.lock().still = false;
+        self.0.held.notify_one();
     }
 }
 

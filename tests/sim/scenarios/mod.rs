@@ -4,6 +4,7 @@ mod clock_steps;
 mod crash;
 mod faults;
 mod firing;
+mod given_away;
 mod lifecycle;
 mod polls;
 mod races;
