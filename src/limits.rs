@@ -124,12 +124,12 @@ pub const FILES_RESERVED: u64 = 1024;
 /// Registrations under way at a node: at 40,000 a second the last waits a tenth of a second.
 pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;
 
-/// Registrations that may be under way at a node however slow it is: fewer would not fill groups of the store, and a client
-/// with so many connections is not refused.
-pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 256;
+/// Registrations that may be under way at a node however slow it is: fewer would not fill groups of the store (as many
+/// connections reach the most that is made one by one), and a client with so many is not refused.
+pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 64;
 
-/// Refusals of registrations that a node answers in a second: a twentieth of a core.
-pub const REFUSALS_PER_SECOND: u32 = 5000;
+/// Refusals of registrations that a node answers in a second: a fiftieth of a core.
+pub const REFUSALS_PER_SECOND: u32 = 2000;
 
 /// Longest wait for a refusal: what a client is told to wait before it comes again is as long.
 pub const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -33,6 +33,7 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    node::keep_memory_small();
     let (directory, temporary) = match command.data_dir {
         Some(directory) => (directory, None),
         None => {

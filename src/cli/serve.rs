@@ -26,6 +26,7 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    node::keep_memory_small();
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let options = node::options(&settings)?;
     telemetry::start_logging(node::log_format(&settings), &settings.log)

@@ -290,7 +290,7 @@ mod tests {
         let refused = admission.is_open().unwrap_err();
         assert!(refused.retry_after.is_some(), "{refused:?}");
         assert!(
-            refused.detail.contains("256 registrations"),
+            refused.detail.contains("64 registrations"),
             "{}",
             refused.detail
         );

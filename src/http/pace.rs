@@ -1,9 +1,10 @@
 //! How many registrations may be under way at once, learned from how long they take.
 //!
 //! A queue that stands makes everybody late and nobody faster. So: while registrations take little longer than they did when
-//! there was no queue, the bound is wide, and a burst passes; once they take longer for seconds, it is brought down
-//! to where there would be none (by Little's law: the number under way is in proportion to the time), and then opens again
-//! step by step. The time without a queue is the least of the last minutes, so a slow disk is not taken for a queue.
+//! there was no queue, the bound is wide, and a burst passes. Once they take longer window after window, the node is overloaded: from
+//! then on the bound follows their time closely, down to where there is next to no queue (by Little's law the number under way
+//! is in proportion to the time), and step by step up again; until so few come that they do not reach it. The time without
+//! a queue is the least of the last minutes, so a slow disk is not taken for a queue.
 
 use std::time::Duration;
 
@@ -12,15 +13,21 @@ use crate::{limits, time_source::Moment};
 /// Over which registrations are averaged: longer than a sync of a slow disk, shorter than what a person notices.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// How long a queue may stand: many clients at once, a disk that stalls, a server that collects its garbage. What has come
-/// by then is done, and only who comes all the time finds the door closed.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a queue may stand. The thousands that come at once, or have come while a disk stalled or a server collected its
+/// garbage, are done by then (the stall itself is one window), and only who comes all the time finds the door closed.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// How long the bound of an overloaded node is not reached before the door is open again.
+const CALM: Duration = Duration::from_secs(2);
 
 /// The least time is that of one to two of these.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// What is no queue: the scheduling of a busy machine, a merge of the store.
 const SLACK: Duration = Duration::from_millis(10);
+
+/// The same of an overloaded node, where whoever is let in waits for it: the scheduling alone.
+const SLACK_OVERLOADED: Duration = Duration::from_millis(2);
 
 /// Above it they are late whatever the time without a queue was.
 const TARGET_MAX: Duration = Duration::from_secs(1);
@@ -34,12 +41,21 @@ pub(super) struct Pace {
     count: u32,
     /// The most that were under way in this window.
     peak: usize,
-    /// Since when registrations have taken too long.
-    queues_since: Option<Moment>,
+    phase: Phase,
     /// The least mean of a window, in this span and in the one before.
     least: [Option<Duration>; 2],
     remembers_since: Moment,
 }
+
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// As many as come; since when they have taken too long.
+    Open { queues_since: Option<Moment> },
+    /// As many as get done in time; since when fewer come.
+    Overloaded { calm_since: Option<Moment> },
+}
+
+const OPEN: Phase = Phase::Open { queues_since: None };
 
 impl Pace {
     pub(super) const fn new(now: Moment) -> Self {
@@ -49,7 +65,7 @@ impl Pace {
             sum: Duration::ZERO,
             count: 0,
             peak: 0,
-            queues_since: None,
+            phase: OPEN,
             least: [None; 2],
             remembers_since: now,
         }
@@ -64,10 +80,16 @@ impl Pace {
             return None;
         }
         let mean = self.sum / self.count;
-        self.remember(now, mean);
+        let forgets = self.remember(now, mean);
         let windows = now.since(self.began).as_millis() / WINDOW.as_millis();
         let windows = usize::try_from(windows).unwrap_or(usize::MAX);
-        self.max = self.next(now, mean, windows).clamp(
+        let next = match self.phase {
+            Phase::Open { queues_since } => self.while_open(queues_since, now, mean, windows),
+            // One look at how long they take without a queue, before that is forgotten while there is one, and the target creeps up.
+            Phase::Overloaded { .. } if forgets => limits::REGISTRATIONS_IN_FLIGHT_MIN,
+            Phase::Overloaded { calm_since } => self.while_overloaded(calm_since, now, mean),
+        };
+        self.max = next.clamp(
             limits::REGISTRATIONS_IN_FLIGHT_MIN,
             limits::REGISTRATIONS_IN_FLIGHT_MAX,
         );
@@ -76,26 +98,66 @@ impl Pace {
     }
 
     /// Returns the bound after so many windows; an idle service lets many pass without noticing.
-    fn next(&mut self, now: Moment, mean: Duration, windows: usize) -> usize {
-        let target = self.target();
+    fn while_open(
+        &mut self,
+        queues_since: Option<Moment>,
+        now: Moment,
+        mean: Duration,
+        windows: usize,
+    ) -> usize {
         // With so few under way there is no queue that could be brought down.
-        if mean <= target || self.peak < limits::REGISTRATIONS_IN_FLIGHT_MIN {
-            self.queues_since = None;
+        if mean <= self.target(SLACK) || self.peak < limits::REGISTRATIONS_IN_FLIGHT_MIN {
+            self.phase = OPEN;
             let step = (self.max / 16).max(8);
             return self.max.saturating_add(step.saturating_mul(windows));
         }
-        let since = *self.queues_since.get_or_insert(now);
+        let since = queues_since.unwrap_or(now);
         if now.since(since) < PATIENCE {
+            self.phase = Phase::Open {
+                queues_since: Some(since),
+            };
             return self.max;
         }
-        // To no queue at all: else the least time would be forgotten while it goes on, and the target creep up.
-        let in_time = self.least().as_secs_f64() / mean.as_secs_f64();
-        (self.peak.min(self.max) as f64 * in_time) as usize
+        self.phase = Phase::Overloaded { calm_since: None };
+        self.in_proportion(self.target(SLACK_OVERLOADED), mean)
+    }
+
+    fn while_overloaded(
+        &mut self,
+        calm_since: Option<Moment>,
+        now: Moment,
+        mean: Duration,
+    ) -> usize {
+        let target = self.target(SLACK_OVERLOADED);
+        if mean > target {
+            self.phase = Phase::Overloaded { calm_since: None };
+            return self.in_proportion(target, mean);
+        }
+        // Above three quarters somebody is refused now and then.
+        if self.peak >= self.max / 4 * 3 {
+            self.phase = Phase::Overloaded { calm_since: None };
+            return self.max + self.max / 32 + 1;
+        }
+        let since = calm_since.unwrap_or(now);
+        self.phase = if now.since(since) < CALM {
+            Phase::Overloaded {
+                calm_since: Some(since),
+            }
+        } else {
+            OPEN
+        };
+        self.max
+    }
+
+    /// Returns how many would take so long, when those that were under way took the mean.
+    fn in_proportion(&self, wanted: Duration, mean: Duration) -> usize {
+        let share = wanted.as_secs_f64() / mean.as_secs_f64();
+        (self.peak.min(self.max) as f64 * share) as usize
     }
 
     /// How long a registration may take on average.
-    fn target(&self) -> Duration {
-        (self.least() * 2 + SLACK).min(TARGET_MAX)
+    fn target(&self, slack: Duration) -> Duration {
+        (self.least() * 2 + slack).min(TARGET_MAX)
     }
 
     fn least(&self) -> Duration {
@@ -103,14 +165,17 @@ impl Pace {
         least.unwrap_or_default()
     }
 
-    fn remember(&mut self, now: Moment, mean: Duration) {
-        if now.since(self.remembers_since) > MEMORY {
+    /// Takes note of a mean; tells whether an older span is forgotten with it.
+    fn remember(&mut self, now: Moment, mean: Duration) -> bool {
+        let forgets = now.since(self.remembers_since) > MEMORY;
+        if forgets {
             let [this, _] = self.least;
             self.least = [None, this];
             self.remembers_since = now;
         }
         let [this, _] = &mut self.least;
         *this = Some(this.map_or(mean, |least| least.min(mean)));
+        forgets
     }
 }
 
@@ -154,15 +219,16 @@ mod tests {
         };
         rest(&mut pace).await;
         assert_eq!(pace.max, MOST, "at rest everything passes");
+        // Four thousand are done by then.
         overloaded(&mut pace, &time, 40_000, PATIENCE - WINDOW).await;
         assert_eq!(pace.max, MOST, "a burst is no overload");
         rest(&mut pace).await;
-        let took = overloaded(&mut pace, &time, 40_000, PATIENCE + WINDOW * 3).await;
-        assert!(took <= Duration::from_millis(25), "{took:?}");
-        for _ in 0..60 {
+        overloaded(&mut pace, &time, 40_000, PATIENCE + WINDOW * 3).await;
+        for _ in 0..120 {
             let took = overloaded(&mut pace, &time, 40_000, Duration::from_secs(5)).await;
-            assert!(took <= Duration::from_millis(60), "{took:?}");
+            assert!(took <= Duration::from_millis(13), "{took:?}");
         }
+        assert!(pace.max > 300, "it does what it can: {}", pace.max);
         rest(&mut pace).await;
         assert_eq!(pace.max, MOST, "and it is over");
     }
@@ -178,7 +244,7 @@ mod tests {
         assert_eq!(pace.max, MOST);
         for _ in 0..10_000 {
             time.sleep(WINDOW / 10).await;
-            pace.note(time.moment(), Duration::from_secs(5), 1000);
+            pace.note(time.moment(), Duration::from_secs(5), pace.max);
         }
         assert_eq!(pace.max, LEAST);
     }

@@ -56,6 +56,11 @@ const RUNS_MAX: usize = 24;
 /// Between two looks at buffers that are being written out.
 const NAP: Duration = Duration::from_millis(2);
 
+/// Threads that write buffers out and merge. The first of them only writes out; handed a merge while all others are merging, it
+/// passes it back and forth with the queue without a pause, a whole core of it. With as many others as there are keyspaces
+/// that merge much at once (bodies seldom do) that is rare; with fjall's default on two cores, two in all, it is every merge.
+const THREADS: usize = 4;
+
 /// Said of a repaired journal.
 const CUT: &str = "cut a half-written batch off the journal; it was never acknowledged";
 
@@ -239,7 +244,8 @@ fn quietly<T>(act: impl FnOnce() -> T) -> T {
 fn keyspaces(path: &Path) -> Result<Open, Cause> {
     let builder = Database::builder(path)
         .cache_size(CACHE_BYTES)
-        .max_journaling_size(JOURNALS_BYTES);
+        .max_journaling_size(JOURNALS_BYTES)
+        .worker_threads(THREADS);
     #[cfg(debug_assertions)]
     let builder = super::merging::watched(builder);
     let database = builder.open()?;
