@@ -15,7 +15,7 @@ const WINDOW: Duration = Duration::from_millis(100);
 
 /// How long a queue may stand. The thousands that come at once, or have come while a disk stalled or a server collected its
 /// garbage, are done by then (the stall itself is one window), and only who comes all the time finds the door closed.
-const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long the bound of an overloaded node is not reached before the door is open again.
 const CALM: Duration = Duration::from_secs(2);
@@ -27,7 +27,7 @@ const MEMORY: Duration = Duration::from_secs(60);
 const SLACK: Duration = Duration::from_millis(10);
 
 /// The same of an overloaded node, where whoever is let in waits for it: the scheduling alone.
-const SLACK_OVERLOADED: Duration = Duration::from_millis(2);
+const SLACK_OVERLOADED: Duration = Duration::from_millis(1);
 
 /// Above it they are late whatever the time without a queue was.
 const TARGET_MAX: Duration = Duration::from_secs(1);

@@ -23,6 +23,7 @@ pub(super) async fn check(stores: &Stores) {
     a_range_is_read_over_many_ticks_in_key_order(stores).await;
     many_entries_of_many_slots_in_one_call_are_all_written(stores).await;
     entries_of_a_task_are_found_at_the_instants_asked_for(stores).await;
+    a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stores).await;
     entries_of_many_tasks_are_found_each_at_its_place(stores).await;
 }
 
@@ -231,6 +232,29 @@ async fn entries_of_a_task_are_found_at_the_instants_asked_for(stores: &Stores) 
     let found = stores.other.find_entries(id, &dues).await.unwrap();
     assert_eq!(found, entries);
     assert_eq!(stores.one.find_entries(id, &[]).await.unwrap(), []);
+}
+
+async fn a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stores: &Stores) {
+    let tick = stores.tick();
+    let id = stores.task(3, tick);
+    let start = id.first_start();
+    let look = Entry::look(id, 0, start, None, start, spec(), 1);
+    let due = Entry::due(id, 1, 1, start, spec(), 1);
+    let moved = DoneReason::Moved {
+        to: Millis(start.0 + 60_000),
+    };
+    let mark = due.marked_done(moved, start, 2);
+    let at_start = async || {
+        let found = stores.other.entries_at(&[(id, start)]).await;
+        let found: Vec<Entry> = found.into_iter().next().unwrap().unwrap();
+        found
+    };
+    put(stores, std::slice::from_ref(&look)).await;
+    assert_eq!(at_start().await, std::slice::from_ref(&look));
+    put(stores, std::slice::from_ref(&due)).await;
+    assert!(at_start().await.contains(&due));
+    put(stores, std::slice::from_ref(&mark)).await;
+    assert_eq!(at_start().await, [look, mark]);
 }
 
 async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {

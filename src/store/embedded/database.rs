@@ -15,13 +15,15 @@ use std::{
 };
 
 use fjall::{
-    Database, Error as Cause, Keyspace, KeyspaceCreateOptions, PersistMode, Slice,
+    AbstractTree as _, Database, Error as Cause, Keyspace, KeyspaceCreateOptions, PersistMode,
+    Slice,
     config::{BlockSizePolicy, FilterPolicy},
 };
 
 use super::{
     directory::{refused, sync_directory},
     journal::{self, Overlong},
+    release::Buffer,
 };
 use crate::{failpoint, model::clock::ClockRow, store::Error};
 
@@ -30,12 +32,13 @@ const MIB: u64 = 1024 * 1024;
 /// Blocks read from disk, of all keyspaces together.
 const CACHE_BYTES: u64 = 32 * MIB;
 
-/// Rows of the wheel in memory before they are sorted onto disk. Larger means fewer merges; two or three are held, and the
+/// Rows of the wheel in memory before they are sorted onto disk. Each time, and after each merge, everything stands for the syncs with
+/// which fjall notes what there is, 2 to 5 ms: larger means fewer of them, and fewer merges. Two or three are held, and the
 /// mark of a deletion takes twice the memory that it is counted as.
-const WHEEL_BUFFER_BYTES: u64 = 16 * MIB;
+const WHEEL_BUFFER_BYTES: u64 = 32 * MIB;
 
 /// As above, for rows of tasks.
-const ROW_BUFFER_BYTES: u64 = 8 * MIB;
+const ROW_BUFFER_BYTES: u64 = 24 * MIB;
 
 /// As above, for contents: each is up to a MiB.
 const BODY_BUFFER_BYTES: u64 = 16 * MIB;
@@ -126,6 +129,12 @@ impl Open {
 
     fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
         [&self.due, &self.look, &self.row, &self.body].into_iter()
+    }
+
+    /// Returns the buffers that rows are written to at present.
+    pub(super) fn buffers(&self) -> impl Iterator<Item = Buffer> {
+        let buffer = |keyspace: &Keyspace| -> Buffer { keyspace.tree.active_memtable() };
+        self.keyspaces().map(buffer)
     }
 
     pub(super) fn space(&self, space: Space) -> &Keyspace {

@@ -39,6 +39,7 @@ pub mod key;
 mod merging;
 mod pen;
 mod read;
+mod release;
 mod shared;
 mod space;
 mod sweep;

@@ -16,6 +16,7 @@ use super::{
     Mode,
     act::Act,
     directory::refused,
+    release::Release,
     shared::Shared,
     writer::{GROUP_ROWS_MAX, Writer},
 };
@@ -33,8 +34,11 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// As above for deletions, which are done a little at a time behind everything else, and which nobody waits for but the eraser.
 const ERASED_WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How often space and database are looked at.
-const UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// How often space and database are looked at, in looks at the database's buffers.
+const UPKEEP_LOOKS: u32 = 20;
+
+/// How often the database's buffers are looked at: at the highest rates one is full after two tenths of a second.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request, and its share of the queue.
 type Queued = (Act, Option<OwnedSemaphorePermit>);
@@ -144,7 +148,18 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
     let (stop_upkeep, stopped) = sync_channel::<()>(0);
     let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
     let upkeep = spawn(shared, "store-upkeep", move || {
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(UPKEEP_INTERVAL) {
+        let mut release = Release::default();
+        let mut looks = 0;
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
+            match looking.open() {
+                Ok(open) => release.look(&open),
+                Err(_) => release.free(),
+            }
+            looks += 1;
+            if looks < UPKEEP_LOOKS {
+                continue;
+            }
+            looks = 0;
             looking.look_at_space();
             let Some(queue) = weak.upgrade() else { return };
             // A full queue has better things to do.

@@ -183,7 +183,7 @@ impl WheelStore for Store {
 
     async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
         let find_all = |open: &Open, places: &[(TaskId, Millis)]| -> Vec<_> {
-            let find = |(id, due): &(TaskId, Millis)| read::find(open, *id, &[*due]);
+            let find = |(id, due): &(TaskId, Millis)| read::find_start(open, *id, *due);
             places.iter().map(find).collect()
         };
         let found = if places.len() <= INLINE_READS_MAX {
