@@ -10,8 +10,8 @@ use crate::{
     telemetry,
 };
 
-/// Keeps huge pages out of the process. Its memory is many small blocks of short life: a page of 2 MiB for some of them stays, and what
-/// is resident is half as much again as without (450 against 290 MiB in an overload; no difference in speed).
+/// Keeps huge pages out of the process. Its memory is many small blocks of short life: a page of 2 MiB for some of them stays,
+/// and what is resident is half as much again as without (450 against 290 MiB in an overload; no difference in speed).
 pub(super) fn keep_memory_small() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {

@@ -1,10 +1,10 @@
 //! How many registrations may be under way at once, learned from how long they take.
 //!
 //! A queue that stands makes everybody late and nobody faster. So: while registrations take little longer than they did when
-//! there was no queue, the bound is wide, and a burst passes. Once they take longer window after window, the node is overloaded: from
-//! then on the bound follows their time closely, down to where there is next to no queue (by Little's law the number under way
-//! is in proportion to the time), and step by step up again; until so few come that they do not reach it. The time without
-//! a queue is the least of the last minutes, so a slow disk is not taken for a queue.
+//! there was no queue, the bound is wide, and a burst passes. Once they take longer window after window, the node is
+//! overloaded: from then on the bound follows their time closely, down to where there is next to no queue (by Little's law the
+//! number under way is in proportion to the time), and step by step up again; until so few come that they do not reach it. The
+//! time without a queue is the least of the last minutes, so a slow disk is not taken for a queue.
 
 use std::time::Duration;
 
@@ -85,7 +85,8 @@ impl Pace {
         let windows = usize::try_from(windows).unwrap_or(usize::MAX);
         let next = match self.phase {
             Phase::Open { queues_since } => self.while_open(queues_since, now, mean, windows),
-            // One look at how long they take without a queue, before that is forgotten while there is one, and the target creeps up.
+            // One look at how long they take without a queue, before that is forgotten while there is one, and the target
+            // creeps up.
             Phase::Overloaded { .. } if forgets => limits::REGISTRATIONS_IN_FLIGHT_MIN,
             Phase::Overloaded { calm_since } => self.while_overloaded(calm_since, now, mean),
         };

@@ -198,8 +198,8 @@ pub trait WheelStore: Send + Sync {
     }
     /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
-    /// Reads the entries that tasks have at one due time each, as [`WheelStore::find_entries`] does for one of them. Where an entry
-    /// of a task will start it, looks beside it may be left out: they say nothing more of it.
+    /// Reads the entries that tasks have at one due time each, as [`WheelStore::find_entries`] does for one of them. Where an
+    /// entry of a task will start it, looks beside it may be left out: they say nothing more of it.
     ///
     /// As it stands each is a read of its own: all that a store can do whose slots lie apart.
     async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {

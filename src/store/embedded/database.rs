@@ -32,9 +32,9 @@ const MIB: u64 = 1024 * 1024;
 /// Blocks read from disk, of all keyspaces together.
 const CACHE_BYTES: u64 = 32 * MIB;
 
-/// Rows of the wheel in memory before they are sorted onto disk. Each time, and after each merge, everything stands for the syncs with
-/// which fjall notes what there is, 2 to 5 ms: larger means fewer of them, and fewer merges. Two or three are held, and the
-/// mark of a deletion takes twice the memory that it is counted as.
+/// Rows of the wheel in memory before they are sorted onto disk. Each time, and after each merge, everything stands for the
+/// syncs with which fjall notes what there is, 2 to 5 ms: larger means fewer of them, and fewer merges. Two or three are held,
+/// and the mark of a deletion takes twice the memory that it is counted as.
 const WHEEL_BUFFER_BYTES: u64 = 32 * MIB;
 
 /// As above, for rows of tasks.

@@ -147,8 +147,8 @@ pub(super) fn find(open: &Open, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry
     Ok(found)
 }
 
-/// Reads the entries that a task has at a due time; its looks only if no entry is there that will start it. A range without filter
-/// costs 10 us and more even where nothing lies in it.
+/// Reads the entries that a task has at a due time; its looks only if no entry is there that will start it. A range without
+/// filter costs 10 us and more even where nothing lies in it.
 pub(super) fn find_start(open: &Open, id: TaskId, due: Millis) -> Result<Vec<Entry>, Error> {
     let mut found: Vec<Entry> = Vec::new();
     find_in(open, Space::Due, id, due, &mut found)?;

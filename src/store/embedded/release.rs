@@ -1,7 +1,7 @@
 //! Frees the database's buffers where nobody waits for it.
 //!
-//! A buffer is tens of thousands of blocks of memory. fjall lets go of one that has been written out under the lock that every read
-//! and write of its keyspace takes, and whoever lets go of it last is the one who frees it: 10 ms and more in which
+//! A buffer is tens of thousands of blocks of memory. fjall lets go of one that has been written out under the lock that every
+//! read and write of its keyspace takes, and whoever lets go of it last is the one who frees it: 10 ms and more in which
 //! everything stands. So each buffer is held here from the time it is seen until nobody else has it.
 
 use std::{any::Any, sync::Arc};
@@ -18,8 +18,8 @@ pub(super) struct Release {
 }
 
 impl Release {
-    /// Takes hold of the buffers in use, and frees those that nobody else has any more. To be called often: a buffer that was not seen
-    /// while it was in use is freed by the database, at its callers' expense.
+    /// Takes hold of the buffers in use, and frees those that nobody else has any more. To be called often: a buffer that was
+    /// not seen while it was in use is freed by the database, at its callers' expense.
     pub(super) fn look(&mut self, open: &Open) {
         for buffer in open.buffers() {
             let same = |held: &Buffer| Arc::ptr_eq(held, &buffer);
