@@ -33,7 +33,6 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    node::keep_memory_small();
     let (directory, temporary) = match command.data_dir {
         Some(directory) => (directory, None),
         None => {
@@ -51,6 +50,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let filter = format!("warn,tickwheel::cli=info,{events}=debug");
     telemetry::start_logging(LogFormat::Short, &filter)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    node::keep_memory_small();
     let prometheus =
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();

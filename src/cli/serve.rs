@@ -26,11 +26,11 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    node::keep_memory_small();
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let options = node::options(&settings)?;
     telemetry::start_logging(node::log_format(&settings), &settings.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    node::keep_memory_small();
     let prometheus =
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();

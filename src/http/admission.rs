@@ -51,6 +51,14 @@ pub(super) struct Admitted {
     request: Share,
     pace: Arc<Mutex<Pace>>,
     tasks: Share,
+    registered: bool,
+}
+
+impl Admitted {
+    /// Takes note that it was registered: how long it took tells how fast the service is.
+    pub(super) const fn registered(&mut self) {
+        self.registered = true;
+    }
 }
 
 impl Drop for Admitted {
@@ -63,9 +71,8 @@ impl Drop for Admitted {
             let requests = &self.request.bound;
             let under_way = requests.used.load(Ordering::Relaxed);
             let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(max) = pace.note(now, took, under_way) {
-                requests.max.store(max, Ordering::Relaxed);
-            }
+            pace.note(now, took, under_way, self.registered);
+            requests.max.store(pace.max(), Ordering::Relaxed);
         }
     }
 }
@@ -82,12 +89,17 @@ impl Admission {
         }
     }
 
-    /// Fails while not one more registration is let in; asked before anything of it is looked at.
+    /// Fails while not one more registration is let in; asked once of each, before anything of it is looked at.
     ///
     /// # Errors
     /// As of [`Self::registration`].
-    pub(super) fn is_open(&self) -> Result<(), Error> {
+    pub(super) fn is_open(&self, is_batch: bool) -> Result<(), Error> {
         let Bound { used, max } = &*self.registrations;
+        {
+            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            pace.comes(self.time.moment(), is_batch);
+            max.store(pace.max(), Ordering::Relaxed);
+        }
         if used.load(Ordering::Relaxed) < max.load(Ordering::Relaxed) {
             Ok(())
         } else {
@@ -123,6 +135,7 @@ impl Admission {
                 request,
                 pace: Arc::clone(&self.pace),
                 tasks,
+                registered: false,
             }),
             [None, _] => Err(self.too_many()),
             [_, None] => Err(refused(&format!(
@@ -281,13 +294,15 @@ mod tests {
             held.collect::<Vec<Admitted>>()
         };
         let least = limits::REGISTRATIONS_IN_FLIGHT_MIN;
-        for _ in 0..2 {
+        let until = admission.time.moment().after(Duration::from_secs(5));
+        while admission.time.moment() < until {
+            assert!(admission.is_open(false).is_ok());
             let slow = some(least);
-            admission.time.sleep(Duration::from_secs(5)).await;
+            admission.time.sleep(Duration::from_millis(50)).await;
             drop(slow);
         }
         let held = some(least);
-        let refused = admission.is_open().unwrap_err();
+        let refused = admission.is_open(false).unwrap_err();
         assert!(refused.retry_after.is_some(), "{refused:?}");
         assert!(
             refused.detail.contains("64 registrations"),
@@ -296,7 +311,7 @@ mod tests {
         );
         assert!(admission.registration(1).is_err());
         drop(held);
-        assert!(admission.is_open().is_ok());
+        assert!(admission.is_open(false).is_ok());
     }
 
     #[tokio::test(start_paused = true)]

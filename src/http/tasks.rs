@@ -64,14 +64,14 @@ pub(super) fn routes() -> Router<Api> {
             ("etag" = String, description = "For If-Match"))),
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
-    if let Err(refused) = api.admission.is_open() {
+    if let Err(refused) = api.admission.is_open(false) {
         return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
     }
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
-    let _admitted = api.admission.registration(1)?;
+    let mut admitted = api.admission.registration(1)?;
     let task = api
         .service
         .register(vec![task])
@@ -79,6 +79,7 @@ pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<R
         .pop()
         .ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?
         .map_err(Error::of_registration)?;
+    admitted.registered();
     let location = format!("/v1/tasks/{}", task.id);
     Ok((
         StatusCode::CREATED,
@@ -108,7 +109,7 @@ pub(super) async fn batch_create(
         tasks: json::Items<'a>,
     }
 
-    if let Err(refused) = api.admission.is_open() {
+    if let Err(refused) = api.admission.is_open(true) {
         return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
     }
     headers::refuse_idempotency_key(request.headers())?;

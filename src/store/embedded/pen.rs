@@ -151,9 +151,10 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
         let mut release = Release::default();
         let mut looks = 0;
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
-            match looking.open() {
-                Ok(open) => release.look(&open),
-                Err(_) => release.free(),
+            // Where a thread of the database has panicked within a lock, this one must not end with it.
+            let look = || looking.open().map(|open| release.look(&open));
+            if !matches!(catch_unwind(AssertUnwindSafe(look)), Ok(Ok(()))) {
+                release.free();
             }
             looks += 1;
             if looks < UPKEEP_LOOKS {
