@@ -116,13 +116,16 @@ pub(super) async fn batch_create(
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
-    let _admitted = api.admission.registration(call.tasks.0.len())?;
+    let mut admitted = api.admission.registration(call.tasks.0.len())?;
     let batch = Batch::read(&call.tasks.0, |item| {
         new_task(json::read_item::<TaskRequest>(item)?, &context)
     });
-    let results = batch
+    let results: Vec<BatchCreateResult> = batch
         .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
         .await;
+    if results.iter().any(|result| result.task.is_some()) {
+        admitted.registered();
+    }
     Ok(super::json(&BatchCreateResponse { results }))
 }
 
