@@ -359,6 +359,16 @@ pub const BATCH_ROWS_MAX: usize = 50;
 /// Partitions of one unlogged batch of plain writes, all of the same servers: beyond ten Cassandra warns of it by default.
 pub const BATCH_PARTITIONS_MAX: usize = 10;
 
+/// Plain writes to the same servers that leave as they come; what comes while so many are under way goes together, or alone when
+/// it fills a request. With fewer, who waits does so for longer; with more, requests carry less.
+pub const GATHERED_WRITES: usize = 4;
+
+/// The same of reads of clocks: everybody reads the same few rows.
+pub const GATHERED_CLOCK_READS: usize = 2;
+
+/// Longest wait for an answer to others: no server takes as long that has nothing wrong with it.
+pub const GATHERED_WAIT_MAX: Duration = Duration::from_millis(50);
+
 /// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
 pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 

@@ -141,6 +141,16 @@ pub(crate) struct Observer {
 impl Observer {
     /// Begins to read a topic that exists.
     pub(crate) fn start(kafka: &str, topic: &str, time: &TimeSource) -> anyhow::Result<Self> {
+        Self::start_ahead(kafka, topic, time, Duration::ZERO)
+    }
+
+    /// The same where service and harness are so far ahead of the machine's clock, by which Kafka's client stamps records.
+    pub(crate) fn start_ahead(
+        kafka: &str,
+        topic: &str,
+        time: &TimeSource,
+        ahead: Duration,
+    ) -> anyhow::Result<Self> {
         let consumer: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", kafka)
             .set("group.id", format!("bench-{}", time.random()))
@@ -162,7 +172,7 @@ impl Observer {
                     let Some(Ok(record)) = consumer.poll(Duration::from_millis(50)) else {
                         continue;
                     };
-                    if let Some(arrival) = arrival(&record, &time) {
+                    if let Some(arrival) = arrival(&record, &time, ahead) {
                         shared
                             .lock()
                             .unwrap_or_else(PoisonError::into_inner)
@@ -190,7 +200,7 @@ impl Drop for Observer {
 }
 
 /// Reads whose record it is: a `kafka` target's has a header, a tracked task's its key.
-fn arrival(record: &BorrowedMessage<'_>, time: &TimeSource) -> Option<Arrival> {
+fn arrival(record: &BorrowedMessage<'_>, time: &TimeSource, ahead: Duration) -> Option<Arrival> {
     let seen = time.now();
     let header = record.headers().and_then(|headers| {
         let mut found = headers.iter().filter(|header| header.key == TASK_ID_HEADER);
@@ -200,6 +210,9 @@ fn arrival(record: &BorrowedMessage<'_>, time: &TimeSource) -> Option<Arrival> {
     Some(Arrival {
         id: id.parse().ok()?,
         seen,
-        made: record.timestamp().to_millis().map_or(seen, Millis),
+        made: record
+            .timestamp()
+            .to_millis()
+            .map_or(seen, |made| Millis(made).after(ahead)),
     })
 }

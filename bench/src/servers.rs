@@ -2,8 +2,9 @@
 //! in this process.
 
 use std::{
+    ffi::OsString,
     fs::File,
-    net::TcpListener,
+    net::{SocketAddr, TcpListener},
     path::PathBuf,
     process::{Child, Command, Stdio},
     sync::Arc,
@@ -112,6 +113,11 @@ impl Servers {
 
     /// Starts `tickwheel serve` on a free port and waits until it is ready.
     pub(crate) async fn serve(&self) -> anyhow::Result<Server> {
+        self.serve_with(&[]).await
+    }
+
+    /// The same, with more arguments.
+    pub(crate) async fn serve_with(&self, more: &[OsString]) -> anyhow::Result<Server> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let log = std::env::temp_dir().join(format!("{}-{port}.log", self.keyspace));
         let child = Command::new(&self.program)
@@ -120,6 +126,7 @@ impl Servers {
             .args(["--keyspace", &self.keyspace, "--kafka", &self.kafka])
             .args(["--queue", "kafka", "--listen", &format!("127.0.0.1:{port}")])
             .args(["--log", "warn"])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::create(&log)?)
@@ -171,6 +178,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    pub(crate) fn address(&self) -> anyhow::Result<SocketAddr> {
+        let address = self.url.strip_prefix("http://").context("no address")?;
+        Ok(address.parse()?)
+    }
+
     /// Asks the server to drain and waits until it has ended.
     pub(crate) async fn stop(mut self, time: &TimeSource) -> anyhow::Result<()> {
         let id = self.child.id().to_string();

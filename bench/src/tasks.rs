@@ -3,13 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tickwheel::{
-    client::Task,
-    model::{
-        backoff::Backoff,
-        task::{Body, Content, Priority, Spec, Target},
-        time::Millis,
-    },
+use tickwheel::model::{
+    backoff::Backoff,
+    task::{Body, Content, Priority, Spec, Target},
+    time::Millis,
 };
 
 /// Long enough that nobody looks after an unclaimed task while it is measured.
@@ -62,13 +59,15 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
     }
 }
 
-/// Returns the task as a client sends it.
-pub(crate) fn request(kind: Kind, name: &str, start: Millis) -> anyhow::Result<Task> {
-    let task = match kind {
-        Kind::Kafka => Task::kafka(name),
-        Kind::Callback => Task::callback(name)
-            .claim_timeout(CLAIM_TIMEOUT)
-            .max_attempts(5),
-    };
-    Ok(task.start_at(start).json(&payload())?)
+/// Returns the fields of the task as a client sends them, but for its start.
+pub(crate) fn fields(kind: Kind, name: &str) -> serde_json::Value {
+    match kind {
+        Kind::Kafka => json!({ "kafka": { "topic": name }, "payload": payload() }),
+        Kind::Callback => json!({
+            "callback": name,
+            "claim_timeout": format!("{}s", CLAIM_TIMEOUT.as_secs()),
+            "max_attempts": 5,
+            "payload": payload(),
+        }),
+    }
 }

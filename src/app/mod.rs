@@ -125,6 +125,7 @@ pub async fn run(
     api.prometheus = prometheus;
     api.content_bytes_max = options.content_bytes_max;
     api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
+    api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
     gate.open(http::router(node.service(), api));
     if announce(&node, address, &time, &stop).await {
         // Nobody may want to know.

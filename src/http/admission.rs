@@ -17,7 +17,7 @@ use std::{
 
 use super::{
     error::{Code, Error},
-    pace::Pace,
+    pace::{Pace, Tolerance},
     turns::Turns,
 };
 use crate::{
@@ -78,9 +78,15 @@ impl Drop for Admitted {
 }
 
 impl Admission {
-    pub(super) fn new(time: TimeSource) -> Self {
+    /// `is_far` tells that the store is reached over a network.
+    pub(super) fn new(time: TimeSource, is_far: bool) -> Self {
+        let tolerance = if is_far {
+            Tolerance::FAR
+        } else {
+            Tolerance::NEAR
+        };
         Self {
-            pace: Arc::new(Mutex::new(Pace::new(time.moment()))),
+            pace: Arc::new(Mutex::new(Pace::new(tolerance, time.moment()))),
             turns: Turns::new(time.clone()),
             time,
             registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
@@ -239,7 +245,7 @@ mod tests {
     use crate::model::time::Millis;
 
     fn admission() -> Admission {
-        Admission::new(TimeSource::simulated(Millis(0), 1))
+        Admission::new(TimeSource::simulated(Millis(0), 1), false)
     }
 
     #[tokio::test(start_paused = true)]

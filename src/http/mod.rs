@@ -60,6 +60,8 @@ pub struct Options {
     pub content_bytes_max: usize,
     /// Whether there is a Kafka that `kafka` targets can go to.
     pub has_kafka: bool,
+    /// Whether the store is reached over a network: then a registration may take longer before fewer are let in.
+    pub store_is_far: bool,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,
 }
@@ -73,6 +75,7 @@ impl Options {
             prometheus: None,
             content_bytes_max: CONTENT_BYTES_MAX_DEFAULT,
             has_kafka: true,
+            store_is_far: false,
             shutdown,
         }
     }
@@ -98,7 +101,7 @@ struct Api {
 pub fn router(service: Arc<Service>, options: Options) -> Router {
     let api = Api {
         service,
-        admission: Arc::new(Admission::new(options.time.clone())),
+        admission: Arc::new(Admission::new(options.time.clone(), options.store_is_far)),
         options: Arc::new(options),
     };
     Router::new()

@@ -18,28 +18,48 @@ use crate::{
 /// Over which registrations are averaged: longer than a sync of a slow disk, shorter than what a person notices.
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// How long a queue may stand: the thousands that come at once are done by then, or soon after, and only who comes all the
-/// time finds the door closed for long.
-const PATIENCE: Duration = Duration::from_millis(200);
-
 /// How long the bound of an overloaded node is not reached, or nobody comes, before the door is open again.
 const CALM: Duration = Duration::from_secs(2);
 
 /// The least time is that of one to two of these.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// What is no queue: the scheduling of a busy machine, a merge of the store.
-const SLACK: Duration = Duration::from_millis(10);
-
-/// The same of an overloaded node, where whoever is let in waits for it: the scheduling alone.
-const SLACK_OVERLOADED: Duration = Duration::from_millis(1);
-
 /// Above it they are late whatever the time without a queue was.
 const TARGET_MAX: Duration = Duration::from_secs(1);
+
+/// What is no overload yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tolerance {
+    /// How long a queue may stand: the thousands that come at once are done by then, or soon after, and only who comes all the
+    /// time finds the door closed for long.
+    patience: Duration,
+    /// What is no queue: the scheduling of a busy machine, a merge of the store.
+    slack: Duration,
+    /// The same of an overloaded node, where whoever is let in waits for it.
+    slack_overloaded: Duration,
+}
+
+impl Tolerance {
+    /// Of a store in this process.
+    pub(super) const NEAR: Self = Self {
+        patience: Duration::from_millis(200),
+        slack: Duration::from_millis(10),
+        slack_overloaded: Duration::from_millis(1),
+    };
+
+    /// Of servers over a network: they stop now and then to collect garbage, do more at once than one by one, and others keep
+    /// them busy, too. A few hundred clients that wait for one answer each are no overload to them.
+    pub(super) const FAR: Self = Self {
+        patience: Duration::from_millis(500),
+        slack: Duration::from_millis(50),
+        slack_overloaded: Duration::from_millis(50),
+    };
+}
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Pace {
+    tolerance: Tolerance,
     phase: Phase,
     window: Window,
     /// When one was done last.
@@ -98,8 +118,9 @@ impl Window {
 }
 
 impl Pace {
-    pub(super) const fn new(now: Moment) -> Self {
+    pub(super) const fn new(tolerance: Tolerance, now: Moment) -> Self {
         Self {
+            tolerance,
             phase: OPEN,
             window: Window::from(now),
             noted: now,
@@ -156,11 +177,11 @@ impl Pace {
 
     fn while_open(&self, queues_since: Option<Moment>, now: Moment, mean: Duration) -> Phase {
         // With so few under way there is no queue that could be brought down.
-        if mean <= self.target(SLACK) || self.window.peak < LEAST {
+        if mean <= self.target(self.tolerance.slack) || self.window.peak < LEAST {
             return OPEN;
         }
         let since = queues_since.unwrap_or(now);
-        if now.since(since) < PATIENCE {
+        if now.since(since) < self.tolerance.patience {
             return Phase::Open {
                 queues_since: Some(since),
             };
@@ -205,14 +226,23 @@ impl Pace {
                 ..lowered(LEAST)
             });
         }
-        let peak = self.window.peak;
-        if mean > self.target(SLACK_OVERLOADED) && peak >= LEAST {
+        let (peak, target) = (
+            self.window.peak,
+            self.target(self.tolerance.slack_overloaded),
+        );
+        if mean > target && peak >= LEAST {
             let next = lowered(self.in_time(bounded.max, mean));
             return Phase::Overloaded(if settled { next } else { busy });
         }
         // Above three quarters somebody is refused now and then.
         if peak >= bounded.max / 4 * 3 {
-            let max = (bounded.max + bounded.max / 32 + 1).min(MOST);
+            // Where there is next to no queue, half as many more still make none: that is how a pause of the store is over.
+            let share = if !self.window.failed && mean <= target / 2 {
+                2
+            } else {
+                32
+            };
+            let max = (bounded.max + bounded.max / share + 1).min(MOST);
             return Phase::Overloaded(Bounded { max, ..busy });
         }
         let since = bounded.calm_since.unwrap_or(now);
@@ -227,7 +257,7 @@ impl Pace {
 
     /// Returns how many get done in time when those that were under way, at most `max`, took the mean.
     fn in_time(&self, max: usize, mean: Duration) -> usize {
-        let share = self.target(SLACK_OVERLOADED).as_secs_f64() / mean.as_secs_f64();
+        let share = self.target(self.tolerance.slack_overloaded).as_secs_f64() / mean.as_secs_f64();
         let next = self.window.peak.min(max) as f64 * share;
         (next as usize).clamp(LEAST, MOST)
     }
@@ -274,9 +304,13 @@ mod tests {
 
     impl Service {
         fn new(per_step: usize, least: Duration) -> Self {
+            Self::with(Tolerance::NEAR, per_step, least)
+        }
+
+        fn with(tolerance: Tolerance, per_step: usize, least: Duration) -> Self {
             let time = TimeSource::simulated(Millis(0), 1);
             Self {
-                pace: Pace::new(time.moment()),
+                pace: Pace::new(tolerance, time.moment()),
                 time,
                 under_way: VecDeque::new(),
                 per_step,
@@ -338,13 +372,19 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_queue_that_stands_is_brought_down_and_stays_down_and_the_service_is_used() {
-        for (per_step, least) in [(10, ms(5)), (4, ms(100)), (2, ms(20))] {
-            let mut service = Service::new(per_step, least);
+        let (near, far) = (Tolerance::NEAR, Tolerance::FAR);
+        for (tolerance, per_step, least) in [
+            (near, 10, ms(5)),
+            (near, 4, ms(100)),
+            (near, 2, ms(20)),
+            (far, 20, ms(2)),
+        ] {
+            let mut service = Service::with(tolerance, per_step, least);
             service.work(ms(2000), 10).await;
             assert!(service.is_open(), "ten at once are no overload");
             service.work(ms(4000), 10_000).await;
             assert!(!service.is_open());
-            let target = least * 2 + SLACK_OVERLOADED;
+            let target = least * 2 + tolerance.slack_overloaded;
             service.work(ms(70_000), 10_000).await;
             // After a look as many as may be come at once.
             assert!(
@@ -395,6 +435,52 @@ mod tests {
         service.work(MEMORY * 3, 40).await;
         service.work(ms(4000), 1000).await;
         assert!(service.is_open());
+    }
+
+    /// Lets hardly anything through for a while, as servers do that collect garbage.
+    async fn pause(service: &mut Service, steps: usize) {
+        for _ in 0..steps {
+            service.time.sleep(ms(100)).await;
+            let now = service.time.moment();
+            service.pace.comes(now, false);
+            service.answer();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_hundred_clients_of_servers_that_pause_now_and_then_are_no_overload() {
+        let mut of_process = Service::with(Tolerance::NEAR, 20, ms(2));
+        let mut of_servers = Service::with(Tolerance::FAR, 20, ms(2));
+        for service in [&mut of_process, &mut of_servers] {
+            service.work(ms(2000), 800).await;
+            pause(service, 4).await;
+        }
+        // Eight hundred that wait for twenty a millisecond are a queue of 40 ms.
+        assert!(!of_process.is_open());
+        assert!(of_servers.is_open());
+        // Seconds of hardly anything end in a bound, which is wide again two seconds later.
+        pause(&mut of_servers, 40).await;
+        assert!(of_servers.pace.max() < 200, "{}", of_servers.pace.max());
+        of_servers.work(ms(2000), 800).await;
+        assert!(of_servers.pace.max() >= 800, "{}", of_servers.pace.max());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_fails_at_once_does_not_open_the_door() {
+        let mut service = Service::with(Tolerance::FAR, 2, ms(20));
+        service.work(ms(8000), 10_000).await;
+        assert!(!service.is_open());
+        let before = service.pace.max();
+        service.drain().await;
+        for _ in 0..1000 {
+            service.time.sleep(STEP).await;
+            let now = service.time.moment();
+            let under_way = service.pace.max();
+            service.pace.comes(now, false);
+            service.pace.note(now, STEP, under_way, false);
+        }
+        let after = service.pace.max();
+        assert!(after <= before * 2, "{before}, {after}");
     }
 
     #[tokio::test(start_paused = true)]

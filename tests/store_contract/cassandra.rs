@@ -158,6 +158,38 @@ async fn a_server_that_is_down_is_reported_at_once() {
     assert!(time.moment().since(started) < Duration::from_secs(5));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_is_refused_costs_nobody_beside_it_anything() {
+    in_keyspace(|keyspace| async move {
+        initialized(&keyspace).await;
+        let stores = keyspace.stores().await;
+        let tick = Tick(2_000_000_000);
+        let calls = (0..120_i64).map(|caller| {
+            let id = stores.task(1, tick.plus(caller % 4));
+            // No server takes a row that was written before all time.
+            let written = if caller % 40 == 7 { i64::MIN } else { 9 };
+            Entry::due(id, 0, 0, id.first_start(), spec(), written)
+        });
+        let calls: Vec<[Entry; 1]> = calls.map(|entry| [entry]).collect();
+        let written = calls.iter().map(|entry| stores.one.put_entries(entry));
+        let answers = futures_util::future::join_all(written).await;
+        for ([entry], answers) in calls.iter().zip(answers) {
+            let [answer] = answers.as_slice() else {
+                panic!("one answer each: {answers:?}");
+            };
+            if entry.written == i64::MIN {
+                assert!(
+                    matches!(answer, Err(Error::Unsuitable { .. })),
+                    "{answer:?}"
+                );
+            } else {
+                assert!(answer.is_ok(), "{answer:?}");
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn rows_that_cannot_be_understood_are_handed_out_and_stop_nothing() {
     in_keyspace(|keyspace| async move {

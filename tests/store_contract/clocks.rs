@@ -19,6 +19,7 @@ pub(super) async fn check(stores: &Stores) {
     a_swap_is_seen_by_the_other_handle(stores).await;
     a_difference_in_any_field_but_the_wall_is_a_conflict(stores).await;
     of_racing_swaps_exactly_one_wins(stores).await;
+    readers_of_all_wheels_at_once_each_see_theirs(stores).await;
 }
 
 fn wheel(number: u16) -> WheelNumber {
@@ -140,6 +141,27 @@ async fn of_racing_swaps_exactly_one_wins(stores: &Stores) {
                 // A store under contention may give up on an answer, never on the truth.
                 Swapped::Unknown => {}
             }
+        }
+    }
+}
+
+async fn readers_of_all_wheels_at_once_each_see_theirs(stores: &Stores) {
+    for owner in 20..25 {
+        let mut rows = Vec::new();
+        for number in 0..shape().wheels() {
+            let from = read(stores, number).await;
+            let to = advanced(&from, owner + u128::from(number) * 100);
+            let swapped = stores.one.swap_clock(wheel(number), &from, &to).await;
+            assert_eq!(swapped.unwrap(), Swapped::Applied);
+            rows.push(to);
+        }
+        let readers = (0..40).map(|reader| {
+            let wheel = wheel(reader % shape().wheels());
+            stores.other.clock(wheel, Freshness::Quorum)
+        });
+        let answers = join_all(readers).await;
+        for (answer, row) in answers.into_iter().zip(rows.iter().cycle()) {
+            assert_eq!(answer.unwrap(), *row);
         }
     }
 }

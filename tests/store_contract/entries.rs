@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use tickwheel::{
     limits::BATCH_BYTES_MAX,
     model::{
@@ -22,6 +23,7 @@ pub(super) async fn check(stores: &Stores) {
     another_revolution_of_the_wheel_is_not_seen(stores).await;
     a_range_is_read_over_many_ticks_in_key_order(stores).await;
     many_entries_of_many_slots_in_one_call_are_all_written(stores).await;
+    many_callers_at_once_are_each_answered_for_what_they_wrote(stores).await;
     entries_of_a_task_are_found_at_the_instants_asked_for(stores).await;
     a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stores).await;
     entries_of_many_tasks_are_found_each_at_its_place(stores).await;
@@ -189,6 +191,43 @@ async fn a_range_is_read_over_many_ticks_in_key_order(stores: &Stores) {
         }
         assert_eq!(read, wanted, "{rows_max} rows, {slots_max} slots");
     }
+}
+
+async fn many_callers_at_once_are_each_answered_for_what_they_wrote(stores: &Stores) {
+    let first = stores.tick();
+    // One to three entries each, of as many slots, some of them large.
+    let calls: Vec<Vec<Entry>> = (0..150_i64)
+        .map(|caller| {
+            let bytes = if caller % 25 == 0 {
+                BATCH_BYTES_MAX / 2
+            } else {
+                10
+            };
+            let entry = |place: i64| {
+                let id = stores.task(1, first.plus((caller + place) % 6));
+                let spec = spec_with(content(bytes));
+                Entry::due(id, 0, 0, id.first_start(), spec, 1)
+            };
+            (0..=caller % 3).map(entry).collect()
+        })
+        .collect();
+    let written = calls.iter().map(|entries| async {
+        put(stores, entries).await;
+        // As soon as the caller knows: not only when all are done.
+        let (id, due) = (entries[0].key.id, entries[0].key.due);
+        let found = stores.other.find_entries(id, &[due]).await.unwrap();
+        assert_eq!(found, entries[..1]);
+    });
+    join_all(written).await;
+    let mut read = Vec::new();
+    for offset in 0..6 {
+        read.extend(read_tick(&*stores.other, 1, first.plus(offset), 50).await);
+    }
+    let mut entries = calls.concat();
+    let key = |entry: &Entry| entry.key;
+    entries.sort_by_key(key);
+    read.sort_by_key(key);
+    assert_eq!(read, entries);
 }
 
 async fn many_entries_of_many_slots_in_one_call_are_all_written(stores: &Stores) {

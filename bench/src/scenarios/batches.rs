@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context as _, anyhow};
-use tickwheel::{client::Client, model::time::Millis, time_source::TimeSource};
+use anyhow::Context as _;
+use tickwheel::{model::time::Millis, time_source::TimeSource};
 
+use super::rest::Rest;
 use crate::{
     generator::{self, Load, Outcome},
     observer::Registered,
     servers::Server,
-    tasks::{self, Kind},
+    tasks::Kind,
 };
 
 /// What is registered.
@@ -30,24 +31,17 @@ impl Batches<'_> {
         load: Load,
         due: impl Fn(u64) -> Millis + Copy + Send + 'static,
     ) -> anyhow::Result<(Registered, Outcome)> {
-        let client = Client::connect(&server.url)?;
+        let rest = Arc::new(Rest::to(server, self.kind, self.name)?);
         let registered = Arc::new(Mutex::new(Registered::new()));
         let outcome = generator::send(time, load, |index| {
-            let (client, registered) = (client.clone(), Arc::clone(&registered));
+            let (rest, registered) = (Arc::clone(&rest), Arc::clone(&registered));
             let starts: Vec<Millis> = (0..self.size)
                 .map(|place| due(index * self.size + place))
                 .collect();
-            let tasks = starts
-                .iter()
-                .map(|start| tasks::request(self.kind, self.name, *start));
-            let tasks: anyhow::Result<Vec<_>> = tasks.collect();
             async move {
-                let answers = client.register_batch(tasks?).await?;
+                let ids = rest.register_batch(&starts).await?;
                 let mut registered = registered.lock().unwrap_or_else(PoisonError::into_inner);
-                for (start, answer) in starts.into_iter().zip(answers) {
-                    let task = answer.map_err(|problem| anyhow!("refused: {problem:?}"))?;
-                    registered.insert(task.id, start);
-                }
+                registered.extend(ids.into_iter().zip(starts));
                 Ok(())
             }
         })

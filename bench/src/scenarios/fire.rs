@@ -73,7 +73,10 @@ async fn measure(bench: &Bench, kind: Kind, behind: bool) -> anyhow::Result<obse
     let lead = LEAD + Duration::from_secs(bench.tasks / REGISTERED_PER_SECOND);
     let due = time.now().after(lead);
     let target = tasks::target(kind, &name);
-    let registered = register(&node.service(), bench.tasks, &target, due).await?;
+    let starts: Vec<Millis> = (0..bench.tasks)
+        .map(|index| due.after(Duration::from_millis(index % SPREAD_MS)))
+        .collect();
+    let registered = register(&node.service(), &starts, &target).await?;
     node.stop().await;
     ensure!(
         time.now().after(Duration::from_secs(4)) < due,
@@ -94,15 +97,12 @@ async fn measure(bench: &Bench, kind: Kind, behind: bool) -> anyhow::Result<obse
     Ok(verdict)
 }
 
-async fn register(
+/// Registers tasks in this process, as fast as it goes.
+pub(super) async fn register(
     service: &Arc<Service>,
-    tasks: u64,
+    starts: &[Millis],
     target: &Target,
-    due: Millis,
 ) -> anyhow::Result<Registered> {
-    let starts: Vec<Millis> = (0..tasks)
-        .map(|index| due.after(Duration::from_millis(index % SPREAD_MS)))
-        .collect();
     let mut batches = stream::iter(starts.chunks(BATCH).map(|starts| {
         let new = |start: &Millis| NewTask {
             start: *start,

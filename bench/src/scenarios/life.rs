@@ -2,7 +2,7 @@
 //! time, published; and, when they are tracked, polled and settled by workers over HTTP. What it takes is the time of
 //! registration and that from the first arrival to the last end: taking over wheels is not in it.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tickwheel::model::time::Millis;
@@ -112,7 +112,7 @@ async fn work(
 ) -> anyhow::Result<(f64, Check)> {
     let time = &bench.servers.time;
     let shift = Shift::new(registered.len() as u64, PATIENCE);
-    let seen = crew::work_shift(address(server)?, time.clone(), shift).await?;
+    let seen = crew::work_shift(server.address()?, time.clone(), shift).await?;
     let first_us = seen.arrivals.iter().map(|arrival| arrival.seen_us).min();
     let took = (seen.last_settled_us - first_us.unwrap_or_default()).max(1) as f64 / 1e6;
     let registered = registered.iter().map(|(id, due)| check::Registered {
@@ -123,11 +123,6 @@ async fn work(
     Ok((took, verdict.check))
 }
 
-fn address(server: &Server) -> anyhow::Result<SocketAddr> {
-    let address = server.url.strip_prefix("http://").context("no address")?;
-    Ok(address.parse()?)
-}
-
 /// Conditional statements that a server has made since its start; one may be of many tasks.
 struct Conditional {
     tasks: f64,
@@ -135,7 +130,7 @@ struct Conditional {
 }
 
 async fn conditional_writes(server: &Server) -> anyhow::Result<Conditional> {
-    let mut connection = Connection::open(address(server)?).await?;
+    let mut connection = Connection::open(server.address()?).await?;
     let metrics = String::from_utf8_lossy(connection.get("/metrics").await?).into_owned();
     let count = |operation: &str| {
         let name = "tickwheel_store_operation_duration_seconds_count";

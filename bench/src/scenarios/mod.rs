@@ -1,6 +1,7 @@
 //! The scenarios, which of them are compared, and the order in which they take turns.
 
 mod batches;
+mod catch_up;
 mod fire;
 mod lateness;
 mod life;
@@ -9,6 +10,7 @@ mod raw_life;
 mod raw_publish;
 mod raw_scan;
 mod register;
+mod rest;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -61,6 +63,8 @@ pub(crate) enum Scenario {
     RawLife,
     /// Whole lives: registered by hundreds, found behind their time, published; claimed and settled by polls.
     Life,
+    /// An hour is missed: how fast it comes out, and how late new tasks are meanwhile.
+    CatchUp,
     /// From due time to consumer, and to callback, at fixed rates.
     Lateness,
 }
@@ -69,7 +73,7 @@ pub(crate) enum Scenario {
 const GROUPS: [&[Scenario]; 4] = [
     &[Scenario::RawInsert, Scenario::Register],
     &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
-    &[Scenario::RawLife, Scenario::Life],
+    &[Scenario::RawLife, Scenario::Life, Scenario::CatchUp],
     &[Scenario::Lateness],
 ];
 
@@ -87,6 +91,7 @@ impl Scenario {
             Self::Fire => Box::pin(fire::round(bench, round, report)).await,
             Self::RawLife => Box::pin(raw_life::round(bench, round, report)).await,
             Self::Life => Box::pin(life::round(bench, round, report)).await,
+            Self::CatchUp => Box::pin(catch_up::round(bench, round, report)).await,
             Self::Lateness => Box::pin(lateness::round(bench, round, report)).await,
         }
     }
@@ -117,6 +122,12 @@ pub(crate) async fn run(
             }
         }
     }
+    summarize(report);
+    Ok(())
+}
+
+/// Adds the spread of every case, and the ratios that have an aim.
+fn summarize(report: &mut Report) {
     for case in [
         raw_insert::CASE,
         register::IN_PROCESS,
@@ -133,6 +144,7 @@ pub(crate) async fn run(
         raw_life::TRACKED,
         life::RECORDS,
         life::TRACKED,
+        catch_up::CASE,
     ] {
         report.summarize(case);
     }
@@ -144,6 +156,7 @@ pub(crate) async fn run(
         report.ratio(case, &[raw_insert::CASE], aim);
     }
     report.ratio(life::RECORDS, &[raw_life::RECORDS], 0.7);
+    report.ratio(catch_up::CASE, &[life::RECORDS], 0.8);
     report.ratio(life::TRACKED, &[raw_life::TRACKED], 3.0);
     for case in [fire::KAFKA, fire::KAFKA_BEHIND] {
         report.ratio(case, &[raw_scan::CASE, raw_publish::KAFKA], 0.7);
@@ -151,5 +164,4 @@ pub(crate) async fn run(
     for case in [fire::CALLBACK, fire::CALLBACK_BEHIND] {
         report.ratio(case, &[raw_scan::CASE, raw_publish::CALLBACK], 0.7);
     }
-    Ok(())
 }

@@ -1,13 +1,16 @@
 //! Registration of tasks that are due in two hours: in process, over REST one by one, and over REST in batches.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
-use anyhow::anyhow;
-use tickwheel::{client::Client, flow::api::NewTask, time_source::TimeSource};
+use tickwheel::{
+    flow::api::NewTask,
+    model::{ids::TaskId, time::Millis},
+};
 
 use super::{
     Bench, WARM_UP,
     raw_insert::{Acknowledged, IN_FLIGHT, Window},
+    rest::Rest,
 };
 use crate::{
     generator::{self, Load},
@@ -21,7 +24,6 @@ pub(super) const REST_BATCH: &str = "registered over REST, by 100";
 
 const NAME: &str = "send_email";
 const BATCH: u64 = 100;
-const REST_IN_FLIGHT: [usize; 3] = [16, 32, 64];
 const BATCHES_IN_FLIGHT: [usize; 3] = [2, 4, 8];
 
 /// What a request does: registers so many, and says what was acknowledged.
@@ -48,47 +50,34 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
     node.stop().await;
 
     let server = bench.servers.serve().await?;
-    let client = Client::connect(&server.url)?;
-    let time = bench.servers.time.clone();
+    let (time, rest) = (
+        bench.servers.time.clone(),
+        Rest::to(&server, Kind::Callback, NAME)?,
+    );
+    let rest = Arc::new(rest);
     let singly = |window: Window, acknowledged: &Acknowledged| -> Sent {
-        let (client, time) = (client.clone(), time.clone());
-        let acknowledged = Arc::clone(acknowledged);
+        let (rest, acknowledged) = (Arc::clone(&rest), Arc::clone(acknowledged));
+        let start = window.draw(time.random());
         Box::pin(async move {
-            let task = tasks::request(Kind::Callback, NAME, window.draw(time.random()))?;
-            note(&acknowledged, [client.register(task).await?.id]);
+            note(&acknowledged, [rest.register(start).await?]);
             Ok(())
         })
     };
-    case(bench, round, report, REST_ONE, &REST_IN_FLIGHT, 1, singly).await?;
+    case(bench, round, report, REST_ONE, &IN_FLIGHT, 1, singly).await?;
     let batch = |window: Window, acknowledged: &Acknowledged| -> Sent {
-        let (client, time) = (client.clone(), time.clone());
-        let acknowledged = Arc::clone(acknowledged);
-        Box::pin(async move { register_batch(&client, &time, window, &acknowledged).await })
+        let (rest, acknowledged) = (Arc::clone(&rest), Arc::clone(acknowledged));
+        let starts: Vec<Millis> = (0..BATCH).map(|_| window.draw(time.random())).collect();
+        Box::pin(async move {
+            note(&acknowledged, rest.register_batch(&starts).await?);
+            Ok(())
+        })
     };
     let tried = &BATCHES_IN_FLIGHT;
     case(bench, round, report, REST_BATCH, tried, BATCH, batch).await?;
     server.stop(&bench.servers.time).await
 }
 
-async fn register_batch(
-    client: &Client,
-    time: &TimeSource,
-    window: Window,
-    acknowledged: &Mutex<Vec<tickwheel::model::ids::TaskId>>,
-) -> anyhow::Result<()> {
-    let task = |_| tasks::request(Kind::Callback, NAME, window.draw(time.random()));
-    let tasks = (0..BATCH).map(task).collect::<anyhow::Result<_>>()?;
-    for registered in client.register_batch(tasks).await? {
-        let registered = registered.map_err(|problem| anyhow!("refused: {problem:?}"))?;
-        note(acknowledged, [registered.id]);
-    }
-    Ok(())
-}
-
-fn note<const N: usize>(
-    acknowledged: &Mutex<Vec<tickwheel::model::ids::TaskId>>,
-    ids: [tickwheel::model::ids::TaskId; N],
-) {
+fn note(acknowledged: &Acknowledged, ids: impl IntoIterator<Item = TaskId>) {
     acknowledged
         .lock()
         .unwrap_or_else(PoisonError::into_inner)

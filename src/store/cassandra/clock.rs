@@ -1,36 +1,46 @@
 //! The clock rows.
 
+use std::{collections::HashMap, sync::Arc};
+
 use async_trait::async_trait;
-use scylla::{DeserializeRow, SerializeRow, value::CqlValue};
+use futures_util::future::join_all;
+use scylla::{
+    DeserializeRow, SerializeRow, statement::prepared::PreparedStatement, value::CqlValue,
+};
 use uuid::Uuid;
 
 use super::{
     Store,
-    link::{Found, Reply, corrupt},
+    gather::{Carrier, Gather, Load},
+    link::{Found, Link, Reply, corrupt, unavailable},
+    statements::Statements,
 };
 use crate::{
+    limits::GATHERED_CLOCK_READS,
     model::{clock::ClockRow, wheel::WheelNumber},
     store::{ClockStore, Error, Freshness, Swapped, row::ClockColumns},
+    time_source::TimeSource,
 };
 
 /// A wall time that no row has, so that a comparison with it holds for every row.
 const NEVER: i64 = i64::MIN;
 
+/// What a read is called where it fails.
+const OPERATION: &str = "read a clock";
+
 #[async_trait]
 impl ClockStore for Store {
     async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error> {
-        let (operation, statement) = match freshness {
-            Freshness::Quorum => ("clock", &self.statements.clock),
-            Freshness::Serial => ("clock_serial", &self.statements.clock_serial),
-        };
-        let _timed = self.timed(operation);
-        let rows: Vec<StoredClock> = self
-            .link
-            .rows("read a clock", statement, (column(wheel),), 1)
-            .await?;
-        let stored = rows.into_iter().next().ok_or_else(|| missing(wheel))?;
-        let row = stored.columns().into_row();
-        row.map_err(|cause| corrupt("read a clock", &format!("wheel {}: {cause}", wheel.get())))
+        match freshness {
+            Freshness::Quorum => {
+                let _timed = self.timed("clock");
+                self.clocks.read(wheel).await
+            }
+            Freshness::Serial => {
+                let _timed = self.timed("clock_serial");
+                read_one(&self.link, &self.statements.clock_serial, wheel).await
+            }
+        }
     }
 
     async fn swap_clock(
@@ -42,6 +52,104 @@ impl ClockStore for Store {
         let _timed = self.timed("swap_clock");
         self.swap(wheel, from, to).await
     }
+}
+
+/// Reads clocks: those that are asked for at the same time, in one request.
+pub(super) struct Clocks {
+    gather: Arc<Gather<Reader>>,
+    link: Arc<Link>,
+    one: PreparedStatement,
+}
+
+impl Clocks {
+    pub(super) fn new(link: &Arc<Link>, statements: &Statements, time: &TimeSource) -> Self {
+        let reader = Reader {
+            link: Arc::clone(link),
+            one: statements.clock.clone(),
+            some: statements.clocks.clone(),
+        };
+        Self {
+            one: reader.one.clone(),
+            gather: Gather::new(reader, GATHERED_CLOCK_READS, time.clone()),
+            link: Arc::clone(link),
+        }
+    }
+
+    /// Reads a clock; the read is sent after the call.
+    async fn read(&self, wheel: WheelNumber) -> Result<ClockRow, Error> {
+        // A read of several partitions goes to any server: nobody is served by one that has nothing to do with it.
+        let home = self.link.replicas(&self.one, &(column(wheel),));
+        let Some(home) = home.filter(|home| self.link.are_all(home)) else {
+            return read_one(&self.link, &self.one, wheel).await;
+        };
+        let load = Load {
+            rows: 1,
+            bytes: 0,
+            // The bound is of writes: many wheels are no more than a page.
+            partitions: 0,
+        };
+        let read = self.gather.ask(home, wheel, load).await;
+        read.unwrap_or_else(|| Err(unavailable(OPERATION, "the request was not answered")))
+    }
+}
+
+struct Reader {
+    link: Arc<Link>,
+    one: PreparedStatement,
+    some: PreparedStatement,
+}
+
+#[async_trait]
+impl Carrier for Reader {
+    type Item = WheelNumber;
+    type Answer = Result<ClockRow, Error>;
+
+    async fn carry(&self, wheels: Vec<WheelNumber>) -> Vec<Self::Answer> {
+        if let [wheel] = wheels.as_slice() {
+            return vec![read_one(&self.link, &self.one, *wheel).await];
+        }
+        let mut distinct: Vec<i16> = wheels.iter().map(|wheel| column(*wheel)).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let limit = distinct.len();
+        let rows = self.link.rows(OPERATION, &self.some, (distinct,), limit);
+        let rows: Vec<StoredClockOf> = match rows.await {
+            Ok(rows) => rows,
+            // A server may be set to refuse reads of several partitions.
+            Err(Error::Unsuitable { .. }) => {
+                let reads = wheels
+                    .iter()
+                    .map(|wheel| read_one(&self.link, &self.one, *wheel));
+                return join_all(reads).await;
+            }
+            Err(error) => return vec![Err(error); wheels.len()],
+        };
+        let mut found: HashMap<i16, Result<ClockRow, Error>> = HashMap::with_capacity(rows.len());
+        for row in rows {
+            let (wheel, clock) = row.split();
+            found.insert(wheel, read_row(wheel, clock));
+        }
+        let answer = |wheel: &WheelNumber| {
+            let found = found.get(&column(*wheel)).cloned();
+            found.unwrap_or_else(|| Err(missing(*wheel)))
+        };
+        wheels.iter().map(answer).collect()
+    }
+}
+
+async fn read_one(
+    link: &Link,
+    statement: &PreparedStatement,
+    wheel: WheelNumber,
+) -> Result<ClockRow, Error> {
+    let rows: Vec<StoredClock> = link.rows(OPERATION, statement, (column(wheel),), 1).await?;
+    let stored = rows.into_iter().next().ok_or_else(|| missing(wheel))?;
+    read_row(column(wheel), stored)
+}
+
+fn read_row(wheel: i16, stored: StoredClock) -> Result<ClockRow, Error> {
+    let row = stored.columns().into_row();
+    row.map_err(|cause| corrupt(OPERATION, &format!("wheel {wheel}: {cause}")))
 }
 
 impl Store {
@@ -141,6 +249,37 @@ impl StoredClock {
             lease_until_ms: self.lease_until_ms,
             wall_ms: self.wall_ms,
         }
+    }
+}
+
+/// One of several clocks that are read together.
+#[derive(DeserializeRow)]
+#[scylla(flavor = "enforce_order", skip_name_checks)]
+struct StoredClockOf {
+    wheel: i16,
+    version: Option<i64>,
+    opened: Option<i64>,
+    fired_due_ms: Option<i64>,
+    fired_id: Option<Uuid>,
+    erased: Option<i64>,
+    owner: Option<Uuid>,
+    lease_until_ms: Option<i64>,
+    wall_ms: Option<i64>,
+}
+
+impl StoredClockOf {
+    const fn split(self) -> (i16, StoredClock) {
+        let clock = StoredClock {
+            version: self.version,
+            opened: self.opened,
+            fired_due_ms: self.fired_due_ms,
+            fired_id: self.fired_id,
+            erased: self.erased,
+            owner: self.owner,
+            lease_until_ms: self.lease_until_ms,
+            wall_ms: self.wall_ms,
+        };
+        (self.wheel, clock)
     }
 }
 

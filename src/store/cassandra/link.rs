@@ -169,7 +169,7 @@ impl Link {
     pub(super) fn replicas(
         &self,
         statement: &PreparedStatement,
-        partition: (i16, i64),
+        partition: &impl SerializeRow,
     ) -> Option<Replicas> {
         let state = self.session.get_cluster_state();
         if state.get_nodes_info().len() == 1 {
@@ -177,10 +177,16 @@ impl Link {
         }
         let table = statement.get_table_spec()?;
         let (keyspace, table) = (table.ks_name(), table.table_name());
-        let endpoints = state.get_endpoints(keyspace, table, &partition).ok()?;
+        let endpoints = state.get_endpoints(keyspace, table, partition).ok()?;
         let mut replicas: Replicas = endpoints.iter().map(|(node, _)| node.host_id).collect();
         replicas.sort_unstable();
         (!replicas.is_empty()).then_some(replicas)
+    }
+
+    /// Tells whether these are all servers that there are.
+    pub(super) fn are_all(&self, replicas: &Replicas) -> bool {
+        let state = self.session.get_cluster_state();
+        replicas.is_empty() || replicas.len() == state.get_nodes_info().len()
     }
 
     /// Sends plain writes together.

@@ -7,14 +7,16 @@
 //! - The driver repeats nothing by itself: its default policy sends a conditional write again that may already have
 //!   been applied. Plain writes are repeated by the caller, with the same timestamp; conditional ones are not.
 //! - Plain writes carry their own timestamps, so that a late repetition never wins over what came after it.
-//! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn.
+//! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn. What goes with others'
+//!   waits for them before that, for [`crate::limits::GATHERED_WAIT_MAX`] at most.
 //!
 //! # What is where
 //! | file | holds |
 //! |---|---|
 //! | `link` | the driver's session: timeouts, bounds, errors |
 //! | `statements` | every statement, prepared |
-//! | `pack` | plain writes, grouped by partition |
+//! | `pack` | plain writes, grouped by partition and by servers |
+//! | `gather` | requests of several callers in one |
 //! | `wheel`, `clock`, `task`, `node` | one trait of the seam each |
 //! | `body` | contents and what was set aside, for `wheel` |
 //! | `group` | conditional writes of tasks that share a partition |
@@ -24,6 +26,7 @@
 
 mod body;
 mod clock;
+mod gather;
 mod group;
 mod link;
 mod node;
@@ -39,7 +42,10 @@ use std::{fmt, sync::Arc, time::Duration};
 
 pub use setup::{Initialized, init, servers};
 
-use self::{link::Link, statements::Statements};
+use self::{
+    clock::Clocks, link::Link, pack::Writer, statements::Statements, task::HeartbeatValues,
+    wheel::EntryValues,
+};
 use super::Error;
 use crate::{
     model::{ids::TaskId, wheel::Shape},
@@ -107,8 +113,11 @@ impl Settings {
 
 /// A connection to an initialised keyspace.
 pub struct Store {
-    link: Link,
+    link: Arc<Link>,
     statements: Statements,
+    entries: Writer<EntryValues>,
+    heartbeats: Writer<HeartbeatValues>,
+    clocks: Clocks,
     shape: Shape,
     time: TimeSource,
 }
@@ -149,7 +158,11 @@ impl Store {
         time: &TimeSource,
     ) -> Result<Self, Error> {
         let statements = Statements::prepare(&link, &settings.keyspace).await?;
+        let link = Arc::new(link);
         Ok(Self {
+            entries: Writer::new(&link, "put entries", &statements.put_entry, time),
+            heartbeats: Writer::new(&link, "put heartbeats", &statements.put_heartbeat, time),
+            clocks: Clocks::new(&link, &statements, time),
             link,
             statements,
             shape,

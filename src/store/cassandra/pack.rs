@@ -2,11 +2,16 @@
 //!
 //! Rows of one partition go together: one mutation, one round trip, one log record. So do rows of a few partitions that lie
 //! on the same servers: whichever of them gets the batch has all of it itself, and a request costs a server more than a row.
-//! A batch over partitions of different servers would make one carry the others' work, so those go apart.
+//! A batch over partitions of different servers would make one carry the others' work, so those go apart. What does not fill
+//! a request goes with what others write to the same servers meanwhile (`gather`).
 
-use std::collections::{HashMap, hash_map::Entry};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
 
-use futures_util::{StreamExt, stream};
+use async_trait::async_trait;
+use futures_util::{StreamExt, future::join_all, stream};
 use scylla::{
     serialize::row::SerializeRow,
     statement::{
@@ -15,92 +20,174 @@ use scylla::{
     },
 };
 
-use super::link::{Link, Replicas};
+use super::{
+    gather::{Carrier, Gather, Load},
+    link::{Link, Replicas, unavailable},
+};
 use crate::{
-    limits::{BATCH_BYTES_MAX, BATCH_PARTITIONS_MAX, BATCH_ROWS_MAX, STORE_WRITES_IN_FLIGHT_MAX},
+    limits::{BATCH_ROWS_MAX, GATHERED_WRITES, STORE_WRITES_IN_FLIGHT_MAX},
     store::Error,
+    time_source::TimeSource,
 };
 
 /// A row to write.
-pub(super) trait PlainRow: SerializeRow + Sync {
+pub(super) trait PlainRow: SerializeRow + Send + Sync + 'static {
     /// Where it goes.
     fn partition(&self) -> (i16, i64);
     /// About how many bytes it takes.
     fn bytes(&self) -> usize;
 }
 
-/// Writes rows; the answers are in their order.
-pub(super) async fn write_packed<R: PlainRow>(
-    link: &Link,
-    operation: &'static str,
-    statement: &PreparedStatement,
-    rows: &[R],
-) -> Vec<Result<(), Error>> {
-    if let [row] = rows {
-        return vec![link.write(operation, statement, row).await];
-    }
-    let mut answers = vec![Ok(()); rows.len()];
-    let home = |partition| link.replicas(statement, partition);
-    let mut sent = stream::iter(packs(rows, home))
-        .map(|pack| async move {
-            let done = send(link, operation, statement, rows, &pack).await;
-            (pack, done)
-        })
-        .buffer_unordered(STORE_WRITES_IN_FLIGHT_MAX);
-    while let Some((pack, done)) = sent.next().await {
-        for index in pack {
-            if let Some(answer) = answers.get_mut(index) {
-                answer.clone_from(&done);
-            }
+/// Writes the rows of one statement.
+pub(super) struct Writer<R: PlainRow> {
+    gather: Arc<Gather<Sender<R>>>,
+    sender: Sender<R>,
+}
+
+impl<R: PlainRow> Writer<R> {
+    pub(super) fn new(
+        link: &Arc<Link>,
+        operation: &'static str,
+        statement: &PreparedStatement,
+        time: &TimeSource,
+    ) -> Self {
+        let sender = || Sender {
+            link: Arc::clone(link),
+            operation,
+            statement: statement.clone(),
+            rows: std::marker::PhantomData,
+        };
+        Self {
+            gather: Gather::new(sender(), GATHERED_WRITES, time.clone()),
+            sender: sender(),
         }
     }
-    answers
-}
 
-async fn send<R: PlainRow>(
-    link: &Link,
-    operation: &'static str,
-    statement: &PreparedStatement,
-    rows: &[R],
-    pack: &[usize],
-) -> Result<(), Error> {
-    let rows: Vec<&R> = pack.iter().filter_map(|index| rows.get(*index)).collect();
-    if let [row] = rows.as_slice() {
-        return link.write(operation, statement, row).await;
+    /// Writes rows; the answers are in their order.
+    pub(super) async fn write(&self, mut rows: Vec<R>) -> Vec<Result<(), Error>> {
+        if rows.len() == 1 {
+            let Some(row) = rows.pop() else {
+                return Vec::new();
+            };
+            let (home, load) = (self.home(row.partition()), load_of(&row));
+            return vec![self.send(home, vec![row], load).await];
+        }
+        let mut answers = vec![Ok(()); rows.len()];
+        let packs = packs(&rows, |partition| self.home(partition));
+        let mut rows: Vec<Option<R>> = rows.into_iter().map(Some).collect();
+        let packs = packs.into_iter().map(|pack| {
+            let mut take = |index: &usize| rows.get_mut(*index).and_then(Option::take);
+            let taken: Vec<R> = pack.rows.iter().filter_map(&mut take).collect();
+            (pack, taken)
+        });
+        let packs: Vec<_> = packs.collect();
+        let mut sent = stream::iter(packs)
+            .map(|(pack, taken)| async move {
+                let done = self.send(pack.home, taken, pack.load).await;
+                (pack.rows, done)
+            })
+            .buffer_unordered(STORE_WRITES_IN_FLIGHT_MAX);
+        while let Some((pack, done)) = sent.next().await {
+            for index in pack {
+                if let Some(answer) = answers.get_mut(index) {
+                    answer.clone_from(&done);
+                }
+            }
+        }
+        answers
     }
-    let statements = vec![BatchStatement::PreparedStatement(statement.clone()); rows.len()];
-    let batch = Batch::new_with_statements(BatchType::Unlogged, statements);
-    link.write_batch(operation, &batch, rows).await
+
+    async fn send(&self, home: Option<Replicas>, rows: Vec<R>, load: Load) -> Result<(), Error> {
+        let Some(home) = home else {
+            return self.sender.send(&rows.iter().collect::<Vec<_>>()).await;
+        };
+        let answer = self.gather.ask(home, rows, load).await;
+        answer.unwrap_or_else(|| {
+            Err(unavailable(
+                self.sender.operation,
+                "the request was not answered",
+            ))
+        })
+    }
+
+    fn home(&self, partition: (i16, i64)) -> Option<Replicas> {
+        let Sender {
+            link, statement, ..
+        } = &self.sender;
+        link.replicas(statement, &partition)
+    }
 }
 
-/// What is sent together so far.
+fn load_of<R: PlainRow>(row: &R) -> Load {
+    Load {
+        rows: 1,
+        bytes: row.bytes(),
+        partitions: 1,
+    }
+}
+
+/// Sends the rows of one statement.
+struct Sender<R> {
+    link: Arc<Link>,
+    operation: &'static str,
+    statement: PreparedStatement,
+    rows: std::marker::PhantomData<fn(R)>,
+}
+
+impl<R: PlainRow> Sender<R> {
+    async fn send(&self, rows: &[&R]) -> Result<(), Error> {
+        let (operation, statement) = (self.operation, &self.statement);
+        if let [row] = rows {
+            return self.link.write(operation, statement, *row).await;
+        }
+        let statements = vec![BatchStatement::PreparedStatement(statement.clone()); rows.len()];
+        let batch = Batch::new_with_statements(BatchType::Unlogged, statements);
+        self.link.write_batch(operation, &batch, rows).await
+    }
+}
+
+#[async_trait]
+impl<R: PlainRow> Carrier for Sender<R> {
+    type Item = Vec<R>;
+    type Answer = Result<(), Error>;
+
+    async fn carry(&self, items: Vec<Vec<R>>) -> Vec<Result<(), Error>> {
+        let rows: Vec<&R> = items.iter().flatten().collect();
+        let done = self.send(&rows).await;
+        if items.len() == 1 || !matches!(done, Err(Error::Unsuitable { .. })) {
+            return vec![done; items.len()];
+        }
+        // A server that refuses one row refuses all that came with it: nobody pays for another's.
+        let apart = items.iter().map(|rows| async {
+            let rows: Vec<&R> = rows.iter().collect();
+            self.send(&rows).await
+        });
+        join_all(apart).await
+    }
+}
+
+/// What is sent together.
 struct Pack {
     rows: Vec<usize>,
-    bytes: usize,
-    partitions: usize,
-}
-
-impl Pack {
-    fn takes(&self, rows: usize, bytes: usize, partitions: usize) -> bool {
-        self.rows.len() + rows <= BATCH_ROWS_MAX
-            && self.bytes + bytes <= BATCH_BYTES_MAX
-            && self.partitions + partitions <= BATCH_PARTITIONS_MAX
-    }
+    load: Load,
+    /// The servers that all of it lies on, if others may join it.
+    home: Option<Replicas>,
 }
 
 /// Divides rows into what is sent together, by their indices. `home` tells on which servers a partition lies, if it is known.
-fn packs<R: PlainRow>(
-    rows: &[R],
-    home: impl Fn((i16, i64)) -> Option<Replicas>,
-) -> Vec<Vec<usize>> {
+fn packs<R: PlainRow>(rows: &[R], home: impl Fn((i16, i64)) -> Option<Replicas>) -> Vec<Pack> {
     let mut done = Vec::new();
     let mut open: HashMap<Replicas, Pack> = HashMap::new();
     for (partition, pack) in packs_of_partitions(rows) {
         // One that is full, or nearly, gains nothing by company.
         let home = (pack.rows.len() <= BATCH_ROWS_MAX / 2).then(|| home(partition));
         let Some(home) = home.flatten() else {
-            done.push(pack.rows);
+            done.push(pack);
             continue;
+        };
+        let pack = Pack {
+            home: Some(home.clone()),
+            ..pack
         };
         match open.entry(home) {
             Entry::Vacant(free) => {
@@ -108,17 +195,17 @@ fn packs<R: PlainRow>(
             }
             Entry::Occupied(mut beside) => {
                 let there = beside.get_mut();
-                if there.takes(pack.rows.len(), pack.bytes, pack.partitions) {
+                let both = there.load.with(pack.load);
+                if both.fits() {
                     there.rows.extend(pack.rows);
-                    there.bytes += pack.bytes;
-                    there.partitions += pack.partitions;
+                    there.load = both;
                 } else {
-                    done.push(beside.insert(pack).rows);
+                    done.push(beside.insert(pack));
                 }
             }
         }
     }
-    done.extend(open.into_values().map(|pack| pack.rows));
+    done.extend(open.into_values());
     done
 }
 
@@ -127,17 +214,21 @@ fn packs_of_partitions<R: PlainRow>(rows: &[R]) -> Vec<((i16, i64), Pack)> {
     sorted.sort_by_key(|(_, row)| row.partition());
     let mut packs: Vec<((i16, i64), Pack)> = Vec::new();
     for (index, row) in sorted {
-        let (partition, bytes) = (row.partition(), row.bytes());
+        let (partition, load) = (row.partition(), load_of(row));
+        let beside = Load {
+            partitions: 0,
+            ..load
+        };
         match packs.last_mut() {
-            Some((last, pack)) if *last == partition && pack.takes(1, bytes, 0) => {
+            Some((last, pack)) if *last == partition && pack.load.with(beside).fits() => {
                 pack.rows.push(index);
-                pack.bytes += bytes;
+                pack.load = pack.load.with(beside);
             }
             _ => {
                 let pack = Pack {
                     rows: vec![index],
-                    bytes,
-                    partitions: 1,
+                    load,
+                    home: None,
                 };
                 packs.push((partition, pack));
             }
@@ -151,6 +242,7 @@ mod tests {
     use scylla::serialize::{SerializationError, row::RowSerializationContext, writers::RowWriter};
 
     use super::*;
+    use crate::limits::BATCH_BYTES_MAX;
 
     struct Sized(i64, usize);
 
@@ -179,7 +271,10 @@ mod tests {
     }
 
     fn sizes(rows: &[Sized], home: impl Fn((i16, i64)) -> Option<Replicas>) -> Vec<usize> {
-        let mut sizes: Vec<usize> = packs(rows, home).iter().map(Vec::len).collect();
+        let mut sizes: Vec<usize> = packs(rows, home)
+            .iter()
+            .map(|pack| pack.rows.len())
+            .collect();
         sizes.sort_unstable_by(|one, other| other.cmp(one));
         sizes
     }
@@ -224,7 +319,8 @@ mod tests {
     fn none_is_left_out() {
         let rows: Vec<Sized> = (0..90).map(|i| Sized(i % 37, 300)).collect();
         for home in [unknown, one_server] {
-            let mut indices = packs(&rows, home).concat();
+            let packs = packs(&rows, home);
+            let mut indices: Vec<usize> = packs.into_iter().flat_map(|pack| pack.rows).collect();
             indices.sort_unstable();
             assert_eq!(indices, (0..90).collect::<Vec<_>>());
         }

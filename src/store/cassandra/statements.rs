@@ -21,6 +21,7 @@ pub(super) struct Statements {
     pub(super) park: PreparedStatement,
     pub(super) parked: PreparedStatement,
     pub(super) clock: PreparedStatement,
+    pub(super) clocks: PreparedStatement,
     pub(super) clock_serial: PreparedStatement,
     pub(super) swap_clock: PreparedStatement,
     pub(super) tasks: PreparedStatement,
@@ -38,6 +39,9 @@ const ENTRY: &str = "due_ms, id, generation, code, WRITETIME(kind), kind, flags,
 
 const CLOCK: &str = "SELECT version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
                      FROM {}.clock WHERE wheel = ?";
+
+const CLOCKS: &str = "SELECT wheel, version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
+                      FROM {}.clock WHERE wheel IN ?";
 
 const TASKS: &str = "SELECT id, state, generation, attempt, cancel_requested, tries, next_ms, last_ms, nonce, detail \
                      FROM {}.task WHERE wheel = ? AND slot = ? AND id IN ?";
@@ -98,6 +102,7 @@ impl Statements {
                         FROM {}.parked WHERE day = ? LIMIT ?")
             .await?,
             clock: of(CLOCK).await?,
+            clocks: of(CLOCKS).await?,
             clock_serial: serial(CLOCK).await?,
             swap_clock: of(SWAP_CLOCK).await?,
             tasks: of(TASKS).await?,

@@ -12,7 +12,7 @@ use super::{
     Store,
     group::{Item, groups},
     link::corrupt,
-    pack::{PlainRow, write_packed},
+    pack::PlainRow,
 };
 use crate::{
     limits::{GROUPS_IN_FLIGHT_MAX, READ_KEYS_MAX, STORE_READS_IN_FLIGHT_MAX},
@@ -48,13 +48,12 @@ impl TaskStore for Store {
     }
 
     async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
-        let operation = "put heartbeats";
         let rows: Vec<HeartbeatValues> = heartbeats
             .iter()
             .map(|heartbeat| self.heartbeat_values(heartbeat))
             .collect();
         let _timed = self.timed("put_heartbeats");
-        write_packed(&self.link, operation, &self.statements.put_heartbeat, &rows).await
+        self.heartbeats.write(rows).await
     }
 
     async fn heartbeats(
@@ -235,7 +234,7 @@ impl StoredTask {
 /// The values of `put_heartbeat`, in order.
 #[derive(SerializeRow)]
 #[scylla(flavor = "enforce_order", skip_name_checks)]
-struct HeartbeatValues {
+pub(super) struct HeartbeatValues {
     wheel: i16,
     slot: i64,
     id: Uuid,

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Store,
-    pack::{PlainRow, write_packed},
+    pack::PlainRow,
     ttl::{NO_TTL, ttl_seconds},
     wheel_column,
 };
@@ -39,7 +39,7 @@ impl WheelStore for Store {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
         let _timed = self.timed("put_entries");
         let rows = entry_rows(entries, &self.shape);
-        write_packed(&self.link, "put entries", &self.statements.put_entry, &rows).await
+        self.entries.write(rows).await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
@@ -241,7 +241,7 @@ impl EntryRow {
 /// null: a null is a tombstone.
 #[derive(SerializeRow)]
 #[scylla(flavor = "enforce_order", skip_name_checks)]
-struct EntryValues {
+pub(super) struct EntryValues {
     wheel: i16,
     slot: i64,
     due_ms: i64,
