@@ -113,7 +113,7 @@ impl Carrier for Reader {
         distinct.dedup();
         let limit = distinct.len();
         let rows = self.link.rows(OPERATION, &self.some, (distinct,), limit);
-        let rows: Vec<StoredClockOf> = match rows.await {
+        let rows: Vec<StoredClock> = match rows.await {
             Ok(rows) => rows,
             // A server may be set to refuse reads of several partitions.
             Err(Error::Unsuitable { .. }) => {
@@ -126,8 +126,7 @@ impl Carrier for Reader {
         };
         let mut found: HashMap<i16, Result<ClockRow, Error>> = HashMap::with_capacity(rows.len());
         for row in rows {
-            let (wheel, clock) = row.split();
-            found.insert(wheel, read_row(wheel, clock));
+            found.insert(row.wheel, read_row(row));
         }
         let answer = |wheel: &WheelNumber| {
             let found = found.get(&column(*wheel)).cloned();
@@ -144,10 +143,11 @@ async fn read_one(
 ) -> Result<ClockRow, Error> {
     let rows: Vec<StoredClock> = link.rows(OPERATION, statement, (column(wheel),), 1).await?;
     let stored = rows.into_iter().next().ok_or_else(|| missing(wheel))?;
-    read_row(column(wheel), stored)
+    read_row(stored)
 }
 
-fn read_row(wheel: i16, stored: StoredClock) -> Result<ClockRow, Error> {
+fn read_row(stored: StoredClock) -> Result<ClockRow, Error> {
+    let wheel = stored.wheel;
     let row = stored.columns().into_row();
     row.map_err(|cause| corrupt(OPERATION, &format!("wheel {wheel}: {cause}")))
 }
@@ -227,6 +227,7 @@ impl SwapValues {
 #[derive(DeserializeRow)]
 #[scylla(flavor = "enforce_order", skip_name_checks)]
 struct StoredClock {
+    wheel: i16,
     version: Option<i64>,
     opened: Option<i64>,
     fired_due_ms: Option<i64>,
@@ -249,37 +250,6 @@ impl StoredClock {
             lease_until_ms: self.lease_until_ms,
             wall_ms: self.wall_ms,
         }
-    }
-}
-
-/// One of several clocks that are read together.
-#[derive(DeserializeRow)]
-#[scylla(flavor = "enforce_order", skip_name_checks)]
-struct StoredClockOf {
-    wheel: i16,
-    version: Option<i64>,
-    opened: Option<i64>,
-    fired_due_ms: Option<i64>,
-    fired_id: Option<Uuid>,
-    erased: Option<i64>,
-    owner: Option<Uuid>,
-    lease_until_ms: Option<i64>,
-    wall_ms: Option<i64>,
-}
-
-impl StoredClockOf {
-    const fn split(self) -> (i16, StoredClock) {
-        let clock = StoredClock {
-            version: self.version,
-            opened: self.opened,
-            fired_due_ms: self.fired_due_ms,
-            fired_id: self.fired_id,
-            erased: self.erased,
-            owner: self.owner,
-            lease_until_ms: self.lease_until_ms,
-            wall_ms: self.wall_ms,
-        };
-        (self.wheel, clock)
     }
 }
 

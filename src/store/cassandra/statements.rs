@@ -37,11 +37,8 @@ pub(super) struct Statements {
 const ENTRY: &str = "due_ms, id, generation, code, WRITETIME(kind), kind, flags, reason, spills, start_ms, at_ms, \
                      moved_ms, spec";
 
-const CLOCK: &str = "SELECT version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
-                     FROM {}.clock WHERE wheel = ?";
-
-const CLOCKS: &str = "SELECT wheel, version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
-                      FROM {}.clock WHERE wheel IN ?";
+const CLOCK: &str = "SELECT wheel, version, opened, fired_due_ms, fired_id, erased, owner, lease_until_ms, wall_ms \
+                     FROM {}.clock WHERE wheel";
 
 const TASKS: &str = "SELECT id, state, generation, attempt, cancel_requested, tries, next_ms, last_ms, nonce, detail \
                      FROM {}.task WHERE wheel = ? AND slot = ? AND id IN ?";
@@ -68,6 +65,7 @@ impl Statements {
             statement.set_consistency(Consistency::Serial);
             Ok(statement)
         };
+        let (clock, clocks) = (format!("{CLOCK} = ?"), format!("{CLOCK} IN ?"));
         let slice = format!("SELECT {ENTRY} FROM {{}}.wheel WHERE wheel = ? AND slot = ?");
         Ok(Self {
             keyspace: keyspace.to_owned(),
@@ -101,9 +99,9 @@ impl Statements {
             parked: of("SELECT at_ms, due_ms, id, generation, code, reason, raw \
                         FROM {}.parked WHERE day = ? LIMIT ?")
             .await?,
-            clock: of(CLOCK).await?,
-            clocks: of(CLOCKS).await?,
-            clock_serial: serial(CLOCK).await?,
+            clock: of(&clock).await?,
+            clocks: of(&clocks).await?,
+            clock_serial: serial(&clock).await?,
             swap_clock: of(SWAP_CLOCK).await?,
             tasks: of(TASKS).await?,
             tasks_serial: serial(TASKS).await?,
