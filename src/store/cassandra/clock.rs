@@ -57,8 +57,6 @@ impl ClockStore for Store {
 /// Reads clocks: those that are asked for at the same time, in one request.
 pub(super) struct Clocks {
     gather: Arc<Gather<Reader>>,
-    link: Arc<Link>,
-    one: PreparedStatement,
 }
 
 impl Clocks {
@@ -69,18 +67,17 @@ impl Clocks {
             some: statements.clocks.clone(),
         };
         Self {
-            one: reader.one.clone(),
             gather: Gather::new(reader, GATHERED_CLOCK_READS, time.clone()),
-            link: Arc::clone(link),
         }
     }
 
     /// Reads a clock; the read is sent after the call.
     async fn read(&self, wheel: WheelNumber) -> Result<ClockRow, Error> {
         // A read of several partitions goes to any server: nobody is served by one that has nothing to do with it.
-        let home = self.link.replicas(&self.one, &(column(wheel),));
-        let Some(home) = home.filter(|home| self.link.are_all(home)) else {
-            return read_one(&self.link, &self.one, wheel).await;
+        let Reader { link, one, .. } = &self.gather.carrier;
+        let home = link.replicas(one, &(column(wheel),));
+        let Some(home) = home.filter(|home| link.are_all(home)) else {
+            return read_one(link, one, wheel).await;
         };
         let load = Load {
             rows: 1,

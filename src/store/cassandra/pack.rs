@@ -41,7 +41,6 @@ pub(super) trait PlainRow: SerializeRow + Send + Sync + 'static {
 /// Writes the rows of one statement.
 pub(super) struct Writer<R: PlainRow> {
     gather: Arc<Gather<Sender<R>>>,
-    sender: Sender<R>,
 }
 
 impl<R: PlainRow> Writer<R> {
@@ -51,26 +50,22 @@ impl<R: PlainRow> Writer<R> {
         statement: &PreparedStatement,
         time: &TimeSource,
     ) -> Self {
-        let sender = || Sender {
+        let sender = Sender {
             link: Arc::clone(link),
             operation,
             statement: statement.clone(),
             rows: std::marker::PhantomData,
         };
         Self {
-            gather: Gather::new(sender(), GATHERED_WRITES, time.clone()),
-            sender: sender(),
+            gather: Gather::new(sender, GATHERED_WRITES, time.clone()),
         }
     }
 
     /// Writes rows; the answers are in their order.
-    pub(super) async fn write(&self, mut rows: Vec<R>) -> Vec<Result<(), Error>> {
-        if rows.len() == 1 {
-            let Some(row) = rows.pop() else {
-                return Vec::new();
-            };
-            let (home, load) = (self.home(row.partition()), load_of(&row));
-            return vec![self.send(home, vec![row], load).await];
+    pub(super) async fn write(&self, rows: Vec<R>) -> Vec<Result<(), Error>> {
+        if let [row] = rows.as_slice() {
+            let (home, load) = (self.home(row.partition()), load_of(row));
+            return vec![self.send(home, rows, load).await];
         }
         let mut answers = vec![Ok(()); rows.len()];
         let packs = packs(&rows, |partition| self.home(partition));
@@ -98,13 +93,14 @@ impl<R: PlainRow> Writer<R> {
     }
 
     async fn send(&self, home: Option<Replicas>, rows: Vec<R>, load: Load) -> Result<(), Error> {
+        let sender = &self.gather.carrier;
         let Some(home) = home else {
-            return self.sender.send(&rows.iter().collect::<Vec<_>>()).await;
+            return sender.send(&rows.iter().collect::<Vec<_>>()).await;
         };
         let answer = self.gather.ask(home, rows, load).await;
         answer.unwrap_or_else(|| {
             Err(unavailable(
-                self.sender.operation,
+                sender.operation,
                 "the request was not answered",
             ))
         })
@@ -113,7 +109,7 @@ impl<R: PlainRow> Writer<R> {
     fn home(&self, partition: (i16, i64)) -> Option<Replicas> {
         let Sender {
             link, statement, ..
-        } = &self.sender;
+        } = &self.gather.carrier;
         link.replicas(statement, &partition)
     }
 }

@@ -142,7 +142,7 @@ impl<C: Carrier> Home<C> {
 
 /// Gathers what is for one carrier.
 pub(super) struct Gather<C: Carrier> {
-    carrier: C,
+    pub(super) carrier: C,
     /// Requests to the same servers that leave as they come.
     at_once: usize,
     time: TimeSource,
