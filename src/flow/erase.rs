@@ -8,13 +8,15 @@
 //! it looked at the clock, or could not, or a replica was handed on late what it had missed. So that it does not stay for
 //! ever, each tick is looked at once more, [`SWEEP_DELAY`](crate::limits::SWEEP_DELAY) behind the hand: the tick that is
 //! erased says which, so no place is to be kept. A content that such an entry names is left: another may name it, too.
+//!
+//! Behind an outage there are as many ticks to look at here as to fire: those are read by one wheel of a node at a time
+//! ([`super::catch_up`]).
 
 use std::sync::Arc;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
-
 use super::{
     api::Fault,
+    catch_up::{CatchUp, Patience},
     context::{Context, Stepped},
     term::{Term, TickNotes},
     withdraw::Withdrawer,
@@ -26,25 +28,35 @@ use crate::{
     store::{Erasure, Scan},
 };
 
+/// More ticks than this to erase at once are those of an outage: one a tick, and one that was held up, are the rule.
+const TICKS_IN_STEP: i64 = 2;
+
 /// The eraser of one term.
 #[derive(Debug)]
 pub(super) struct Eraser {
     ctx: Arc<Context>,
     withdrawer: Withdrawer,
+    catch_up: Arc<CatchUp>,
     term: Arc<Term>,
 }
 
 impl Eraser {
-    pub(super) const fn new(ctx: Arc<Context>, withdrawer: Withdrawer, term: Arc<Term>) -> Self {
+    pub(super) const fn new(
+        ctx: Arc<Context>,
+        withdrawer: Withdrawer,
+        catch_up: Arc<CatchUp>,
+        term: Arc<Term>,
+    ) -> Self {
         Self {
             ctx,
             withdrawer,
+            catch_up,
             term,
         }
     }
 
     /// Erases some ticks.
-    pub(super) async fn step(&self) -> Result<Stepped, Fault> {
+    async fn step(&self, patience: &mut Patience) -> Result<Stepped, Fault> {
         let tick = self.ctx.tick();
         let (from, through, noted_from) = {
             let state = self.term.lock();
@@ -60,6 +72,7 @@ impl Eraser {
         if from >= through {
             return Ok(Stepped::Idle);
         }
+        let mut in_turn = (through.0 - from.0 > TICKS_IN_STEP).then_some(patience);
         let count = i64::try_from(limits::ERASE_TICKS_MAX).unwrap_or(i64::MAX);
         let through = through.min(from.plus(count));
         let mut erasures = Vec::new();
@@ -69,7 +82,7 @@ impl Eraser {
             let notes = if at >= noted_from {
                 self.term.lock().notes.get(&at).cloned().unwrap_or_default()
             } else {
-                self.read_through(at).await?
+                self.read_through(at, in_turn.as_deref_mut()).await?
             };
             bodies.extend(&notes.bodies);
             bodies.extend(self.withdrawer.without_content(&notes.withdrawn).await?);
@@ -95,7 +108,7 @@ impl Eraser {
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;
         }
-        self.sweep(from, through).await?;
+        self.sweep(from, through, in_turn).await?;
         let mut state = self.term.lock();
         state.erased = state.erased.max(through);
         state.notes = state.notes.split_off(&through.plus(1));
@@ -103,23 +116,24 @@ impl Eraser {
     }
 
     /// Removes what is left in the ticks that lie so far behind those that are being erased.
-    async fn sweep(&self, from: Tick, through: Tick) -> Result<(), Fault> {
+    async fn sweep(
+        &self,
+        from: Tick,
+        through: Tick,
+        mut in_turn: Option<&mut Patience>,
+    ) -> Result<(), Fault> {
         if self.ctx.store.removes_leftovers() {
             return Ok(());
         }
         let behind = self.ctx.tick().count(self.ctx.settings.sweep_delay);
         let ticks = (from.0 + 1..=through.0).map(|number| Tick(number).plus(-behind));
-        let reads = ticks.map(|tick| async move {
-            let notes = self.read_through(tick).await?;
-            Ok::<_, Fault>((tick, notes))
-        });
-        let found: Vec<(Tick, TickNotes)> = stream::iter(reads)
-            .buffered(limits::RANGE_READS_IN_FLIGHT_MAX)
-            .try_collect()
-            .await?;
         let mut erasures = Vec::new();
-        for (tick, notes) in found.into_iter().filter(|(_, notes)| notes.rows > 0) {
+        for tick in ticks {
+            let notes = self.read_through(tick, in_turn.as_deref_mut()).await?;
             let (wheel, rows) = (self.term.wheel.get(), notes.rows);
+            if rows == 0 {
+                continue;
+            }
             if notes.unreadable {
                 // For a person to look at.
                 tracing::warn!(
@@ -143,7 +157,15 @@ impl Eraser {
     }
 
     /// Reads a tick whole, for what the eraser must know of it.
-    async fn read_through(&self, tick: Tick) -> Result<TickNotes, Fault> {
+    async fn read_through(
+        &self,
+        tick: Tick,
+        in_turn: Option<&mut Patience>,
+    ) -> Result<TickNotes, Fault> {
+        let _turn = match in_turn {
+            Some(patience) => Some(self.catch_up.turn_to_erase(tick, patience).await),
+            None => None,
+        };
         let shape = self.ctx.shape();
         let mut notes = TickNotes::default();
         let mut behind: Option<Key> = None;
@@ -171,8 +193,9 @@ impl Eraser {
 
     /// Erases until the term ends, a little each tick.
     pub(super) async fn run(self) {
+        let mut patience = Patience::new(self.ctx.tick().duration());
         loop {
-            let pause = match self.step().await {
+            let pause = match self.step(&mut patience).await {
                 Ok(Stepped::More) => continue,
                 Ok(Stepped::Idle) => self.ctx.tick().duration(),
                 Err(error) => {

@@ -23,6 +23,7 @@
 
 pub mod api;
 pub mod cancel;
+mod catch_up;
 pub mod change;
 pub mod claim;
 pub mod claimed;

@@ -12,6 +12,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    catch_up::CatchUp,
     context::{self, Context, Stepped},
     place::Placer,
     send::{Sender, Sending, Unsent},
@@ -37,24 +38,38 @@ pub struct NearTask {
     pub backup: Option<Entry>,
 }
 
+/// A task in memory, and when it can go out: at its start, or later if it came later; none if that was tried before.
+#[derive(Debug)]
+struct Waiting {
+    task: NearTask,
+    from: Option<Millis>,
+}
+
 /// The memory wheel of near tasks of one node.
 #[derive(Debug, Clone)]
 pub struct Near {
     ctx: Arc<Context>,
     sender: Sender,
     placer: Placer,
-    waiting: Arc<Mutex<DueQueue<NearTask>>>,
+    catch_up: Arc<CatchUp>,
+    waiting: Arc<Mutex<DueQueue<Waiting>>>,
     earlier: Arc<Notify>,
 }
 
 impl Near {
     /// Holds nothing yet.
     #[must_use]
-    pub fn new(ctx: Arc<Context>, sender: Sender, placer: Placer) -> Self {
+    pub(super) fn new(
+        ctx: Arc<Context>,
+        sender: Sender,
+        placer: Placer,
+        catch_up: Arc<CatchUp>,
+    ) -> Self {
         Self {
             ctx,
             sender,
             placer,
+            catch_up,
             waiting: Arc::default(),
             earlier: Arc::default(),
         }
@@ -63,6 +78,7 @@ impl Near {
     /// Takes a task whose durable record is written; tells whether there was room.
     pub fn hold(&self, task: NearTask) -> bool {
         let start = task.sending.start;
+        let from = Some(start.max(self.ctx.now()));
         let bytes = match &task.sending.spec.body {
             Body::Inline(content) => content.payload.len() as u64 + 512,
             Body::Apart { .. } => 512,
@@ -75,7 +91,7 @@ impl Near {
                 return false;
             }
             let wakes = waiting.next_due().is_none_or(|next| start < next);
-            waiting.push(start, bytes, task);
+            waiting.push(start, bytes, Waiting { task, from });
             wakes
         };
         if wakes {
@@ -100,7 +116,7 @@ impl Near {
     }
 
     /// Takes what is due, at most one batch.
-    fn take(&self) -> Vec<NearTask> {
+    fn take(&self) -> Vec<Waiting> {
         let now = self.ctx.now();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.pop_due(now, limits::STEP_ENTRIES_MAX)
@@ -116,11 +132,18 @@ impl Near {
         )
     }
 
-    async fn fire(&self, batch: Vec<NearTask>) {
-        let sendings: Vec<Sending> = batch.iter().map(|task| task.sending.clone()).collect();
+    async fn fire(&self, batch: Vec<Waiting>) {
+        let sendings = batch.iter().map(|waiting| waiting.task.sending.clone());
+        let sendings: Vec<Sending> = sendings.collect();
+        let first = batch.iter().filter(|waiting| waiting.from.is_some());
+        let handing = self.catch_up.handing(first.count());
         let results = self.sender.send(&sendings).await;
+        let now = self.ctx.now();
+        let in_order = batch.iter().zip(&results);
+        let came = in_order.filter(|(_, result)| result.is_ok());
+        handing.acknowledged(came.filter_map(|(waiting, _)| Some(now.since(waiting.from?))));
         let mut marks = Vec::new();
-        for (task, result) in batch.into_iter().zip(results) {
+        for (Waiting { task, .. }, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(()) => {
                     let mark = |entry: Entry| {
@@ -158,7 +181,7 @@ impl Near {
         }
         let bytes = 512;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(next, bytes, task);
+        waiting.push(next, bytes, Waiting { task, from: None });
     }
 
     fn next_due(&self) -> Option<Millis> {

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cancel::Canceller, change::Changer, claim::Claimer, claimed::ClaimedRows, clock::Clock,
-    context::Context, find::Finder, hand::Hands, list::Lister, look::Looker, members::Members,
-    near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery, register::Registrar,
-    send::Sender, service::Service, settle::Settler, stages::Stages, stats::Statistician,
-    swap::Mover, withdraw::Withdrawer,
+    cancel::Canceller, catch_up::CatchUp, change::Changer, claim::Claimer, claimed::ClaimedRows,
+    clock::Clock, context::Context, find::Finder, hand::Hands, list::Lister, look::Looker,
+    members::Members, near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery,
+    register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
+    stats::Statistician, swap::Mover, withdraw::Withdrawer,
 };
 
 /// A running node.
@@ -36,7 +36,8 @@ impl Node {
         let placer = Placer::new(Arc::clone(&ctx), hands.clone());
         let sender = Sender::new(Arc::clone(&ctx), pulse.clone());
         let mover = Mover::new(Arc::clone(&ctx));
-        let near = Near::new(Arc::clone(&ctx), sender.clone(), placer.clone());
+        let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
+        let near = near(&ctx, &sender, &placer, &catch_up);
         let members = Members::new(Arc::clone(&ctx));
         let looker = Looker::new(
             Arc::clone(&ctx),
@@ -61,6 +62,7 @@ impl Node {
             sender,
             looker,
             withdrawer(&ctx, &hands, &placer, &mover),
+            catch_up,
             rest.clone(),
         );
         let node = Self {
@@ -141,6 +143,12 @@ impl Node {
             tracing::warn!(name, "did not end in time");
         }
     }
+}
+
+/// The memory wheel of near tasks.
+fn near(ctx: &Arc<Context>, sender: &Sender, placer: &Placer, catch_up: &Arc<CatchUp>) -> Near {
+    let (ctx, catch_up) = (Arc::clone(ctx), Arc::clone(catch_up));
+    Near::new(ctx, sender.clone(), placer.clone(), catch_up)
 }
 
 /// Who finishes what cancels have left.

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use super::{
+    catch_up::CatchUp,
     context::{self, Context, Stepped},
     look::Looker,
     place::Placer,
@@ -53,6 +54,7 @@ pub(super) struct Publisher {
     placer: Placer,
     sender: Sender,
     looker: Looker,
+    catch_up: Arc<CatchUp>,
     term: Arc<Term>,
 }
 
@@ -62,6 +64,7 @@ impl Publisher {
         placer: Placer,
         sender: Sender,
         looker: Looker,
+        catch_up: Arc<CatchUp>,
         term: Arc<Term>,
     ) -> Self {
         Self {
@@ -69,6 +72,7 @@ impl Publisher {
             placer,
             sender,
             looker,
+            catch_up,
             term,
         }
     }
@@ -131,7 +135,13 @@ impl Publisher {
             .iter()
             .filter_map(|held| sending(&held.entry))
             .collect();
+        let timely = |held: &&Held| held.timely && held.failing_since.is_none();
+        let handing = self.catch_up.handing(dues.iter().filter(timely).count());
         let results = self.sender.send(&sendings).await;
+        let now = self.ctx.now();
+        let in_order = dues.iter().zip(&results);
+        let came = in_order.filter(|(held, result)| timely(held) && result.is_ok());
+        handing.acknowledged(came.map(|(held, _)| now.since(held.entry.key.due)));
         let (mut done, mut again) = (Vec::new(), Vec::new());
         let mut spills = Vec::new();
         for (mut held, result) in dues.into_iter().zip(results) {

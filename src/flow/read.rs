@@ -2,7 +2,8 @@
 //!
 //! It runs seconds ahead of the due times, so that nothing between due time and hand-over waits for the store: that includes
 //! the look of a tracked task's first publication, which is written here, for a whole page in one batch. Memory is bounded
-//! by the settings, whatever is due: a full memory wheel stops the reader, not the clock.
+//! by the settings, whatever is due: a full memory wheel stops the reader, not the clock. Ticks that are behind the clock are
+//! read in turns with the other wheels ([`super::catch_up`]).
 //!
 //! Crash points: a page that was read and not fired is read again by the next owner; its looks are written again under the
 //! same keys. An entry that cannot be understood is set aside, counted and passed.
@@ -11,6 +12,7 @@ use std::sync::Arc;
 
 use super::{
     api::Fault,
+    catch_up::{CatchUp, Patience, Turn},
     context::{Context, Stepped},
     place::Placer,
     term::{Cursor, Held, Term, weight},
@@ -21,6 +23,7 @@ use crate::{
     model::{
         clock::Position,
         entry::{self, Decision, Entry, Kind, Known},
+        time::Tick,
         wheel::Span,
     },
     store::{Page, Parked, Scan, ScannedRow},
@@ -31,16 +34,27 @@ use crate::{
 pub(super) struct Reader {
     ctx: Arc<Context>,
     placer: Placer,
+    catch_up: Arc<CatchUp>,
     term: Arc<Term>,
 }
 
 impl Reader {
-    pub(super) const fn new(ctx: Arc<Context>, placer: Placer, term: Arc<Term>) -> Self {
-        Self { ctx, placer, term }
+    pub(super) const fn new(
+        ctx: Arc<Context>,
+        placer: Placer,
+        catch_up: Arc<CatchUp>,
+        term: Arc<Term>,
+    ) -> Self {
+        Self {
+            ctx,
+            placer,
+            catch_up,
+            term,
+        }
     }
 
     /// Reads one page.
-    pub(super) async fn step(&self) -> Result<Stepped, Fault> {
+    async fn step(&self, patience: &mut Patience) -> Result<Stepped, Fault> {
         let cursor = {
             let state = self.term.lock();
             let full = state.ahead.len() + state.in_flight >= self.ctx.settings.ahead_entries_max
@@ -50,6 +64,11 @@ impl Reader {
             }
             state.cursor
         };
+        let _turn = self.turn(cursor.tick, patience).await;
+        // What it reads now, the next owner reads as well.
+        if self.term.ended.is_cancelled() {
+            return Ok(Stepped::Idle);
+        }
         let page = self.ctx.store.scan(&self.scan(cursor)).await?;
         let mut entries = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
@@ -62,6 +81,16 @@ impl Reader {
         self.put_looks(&entries).await?;
         self.take(cursor, &page, entries);
         Ok(Stepped::More)
+    }
+
+    /// Waits for a turn to read a tick that is behind the clock.
+    async fn turn(&self, tick: Tick, patience: &mut Patience) -> Option<Turn<'_>> {
+        let is_missed = self.ctx.tick().end_of(tick) <= self.ctx.now();
+        if is_missed {
+            Some(self.catch_up.turn(tick, patience).await)
+        } else {
+            None
+        }
     }
 
     fn scan(&self, cursor: Cursor) -> Scan {
@@ -115,7 +144,7 @@ impl Reader {
 
     /// Hands a page to the memory wheel and moves the cursor.
     fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
-        let tick_end = self.ctx.tick().end_of(cursor.tick);
+        let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());
         {
             let mut state = self.term.lock();
             for row in &page.rows {
@@ -134,6 +163,7 @@ impl Reader {
                         number,
                         entry,
                         failing_since: None,
+                        timely: due > now,
                         copy: None,
                     },
                 );
@@ -172,8 +202,9 @@ impl Reader {
     /// Reads until the term ends.
     pub(super) async fn run(self) {
         let mut reported = false;
+        let mut patience = Patience::new(self.ctx.tick().duration());
         loop {
-            let wait = match self.step().await {
+            let wait = match self.step(&mut patience).await {
                 Ok(Stepped::More) => {
                     reported = false;
                     continue;

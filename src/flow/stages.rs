@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use super::{
-    context::Context, erase::Eraser, look::Looker, place::Placer, publish::Publisher, read::Reader,
-    send::Sender, term::Term, withdraw::Withdrawer,
+    catch_up::CatchUp, context::Context, erase::Eraser, look::Looker, place::Placer,
+    publish::Publisher, read::Reader, send::Sender, term::Term, withdraw::Withdrawer,
 };
 
 /// What the stages of every term are made of.
@@ -17,6 +17,7 @@ pub struct Stages {
     sender: Sender,
     looker: Looker,
     withdrawer: Withdrawer,
+    catch_up: Arc<CatchUp>,
     tasks: TaskTracker,
 }
 
@@ -29,6 +30,7 @@ impl Stages {
         sender: Sender,
         looker: Looker,
         withdrawer: Withdrawer,
+        catch_up: Arc<CatchUp>,
         tasks: TaskTracker,
     ) -> Self {
         Self {
@@ -37,23 +39,31 @@ impl Stages {
             sender,
             looker,
             withdrawer,
+            catch_up,
             tasks,
         }
     }
 
     /// Starts the stages of a term; each ends with it.
     pub(super) fn begin(&self, term: &Arc<Term>) {
-        let reader = Reader::new(Arc::clone(&self.ctx), self.placer.clone(), Arc::clone(term));
+        let reader = Reader::new(
+            Arc::clone(&self.ctx),
+            self.placer.clone(),
+            Arc::clone(&self.catch_up),
+            Arc::clone(term),
+        );
         let publisher = Publisher::new(
             Arc::clone(&self.ctx),
             self.placer.clone(),
             self.sender.clone(),
             self.looker.clone(),
+            Arc::clone(&self.catch_up),
             Arc::clone(term),
         );
         let eraser = Eraser::new(
             Arc::clone(&self.ctx),
             self.withdrawer.clone(),
+            Arc::clone(&self.catch_up),
             Arc::clone(term),
         );
         self.watch(term, "read", reader.run());

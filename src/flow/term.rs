@@ -37,6 +37,8 @@ pub(super) struct Held {
     pub(super) entry: Entry,
     /// When handing it over failed first.
     pub(super) failing_since: Option<Moment>,
+    /// It was read before it was due, so it can be handed over in time.
+    pub(super) timely: bool,
     /// Where it was to be put further on, and whether it lies there is not known.
     pub(super) copy: Option<Box<Entry>>,
 }

@@ -129,6 +129,11 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Tasks held in memory because they are due soon.",
     ),
+    gauge(
+        "tickwheel_catch_up_reads_max",
+        &[],
+        "Turns that wheels take to read missed ticks: fewer while that makes tasks late that could be in time.",
+    ),
     counter(
         "tickwheel_looks_total",
         &["decision"],

@@ -1,5 +1,6 @@
 //! Scenarios written by hand: one situation each, on memory adapters, deterministic, in virtual time.
 
+mod catch_up;
 mod clock_steps;
 mod crash;
 mod faults;

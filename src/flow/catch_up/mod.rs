@@ -1,0 +1,318 @@
+//! Catching up defers to what can be in time: reads of ticks that were missed, to fire them or to erase them, take turns.
+//!
+//! What was missed is late already; what is due now is not, and both are served by the same store, the same queue and often
+//! the same cores. So the wheels of a node take turns, as many at once as leave those tasks in time that can be
+//! ([`Allowance`]); what is seen of these is how long after its time one is handed over, not how long the store took to take
+//! it. Reads ahead of the clock never wait here. What has fired and is to be erased is read by one wheel at a time.
+//!
+//! It promises that no reader waits longer than [`Patience`] for all reads of a tick: one that has waited so long goes on
+//! without a turn, whatever that does to others. So a wheel catches up wherever it reads its ticks in less than half of their
+//! length.
+
+mod allowance;
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use self::allowance::Allowance;
+use crate::{limits::MISSED_READ_PATIENCE, model::time::Tick, time_source::TimeSource};
+
+/// The turns of one node.
+#[derive(Debug)]
+pub(super) struct CatchUp {
+    time: TimeSource,
+    turns: Semaphore,
+    /// The turn of all that erase: nobody waits for them.
+    eraser: Semaphore,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    allowance: Allowance,
+    /// How many turns there are, taken and free. More than are allowed for as long as some are not given back.
+    turns: usize,
+    /// Tasks that can be in time and are being handed over.
+    under_way: usize,
+}
+
+/// A turn to read; it ends when it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    of: &'a CatchUp,
+    permit: Option<SemaphorePermit<'a>>,
+}
+
+/// How long a reader of a wheel may still wait for turns to read a tick.
+#[derive(Debug)]
+pub(super) struct Patience {
+    of_a_tick: Duration,
+    tick: Option<Tick>,
+    left: Duration,
+}
+
+/// Tasks that can be in time, from here until it is dropped.
+#[derive(Debug)]
+pub(super) struct Handing<'a> {
+    of: &'a CatchUp,
+    count: usize,
+}
+
+impl CatchUp {
+    pub(super) fn new(time: TimeSource) -> Self {
+        let allowance = Allowance::new(time.moment());
+        Self {
+            turns: Semaphore::new(allowance.bound()),
+            eraser: Semaphore::new(1),
+            state: Mutex::new(State {
+                turns: allowance.bound(),
+                allowance,
+                under_way: 0,
+            }),
+            time,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is known, and makes as many turns as are allowed then.
+    fn note<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let changed = change(&mut state);
+        let under_way = state.under_way;
+        state.allowance.pass(self.time.moment(), under_way);
+        let bound = state.allowance.bound();
+        if bound > state.turns {
+            self.turns.add_permits(bound - state.turns);
+            state.turns = bound;
+        } else if bound < state.turns {
+            state.turns -= self.turns.forget_permits(state.turns - bound);
+        }
+        metrics::gauge!("tickwheel_catch_up_reads_max").set(bound as f64);
+        changed
+    }
+
+    /// Waits for a turn to read of a tick that is to be fired, as long as there is patience for that. Cancel-safe.
+    pub(super) async fn turn(&self, tick: Tick, patience: &mut Patience) -> Turn<'_> {
+        let mut permit = self.turns.try_acquire().ok();
+        let has_to_wait = permit.is_none();
+        self.note(|state| state.allowance.wanted(has_to_wait));
+        if has_to_wait {
+            permit = self.wait(&self.turns, tick, patience).await;
+        }
+        Turn { of: self, permit }
+    }
+
+    /// Waits for the turn to read of a tick that is to be erased, as long as there is patience for that. Cancel-safe.
+    pub(super) async fn turn_to_erase(
+        &self,
+        tick: Tick,
+        patience: &mut Patience,
+    ) -> Option<SemaphorePermit<'_>> {
+        self.wait(&self.eraser, tick, patience).await
+    }
+
+    async fn wait<'a>(
+        &self,
+        turns: &'a Semaphore,
+        tick: Tick,
+        patience: &mut Patience,
+    ) -> Option<SemaphorePermit<'a>> {
+        let began = self.time.moment();
+        let left = patience.left_for(tick);
+        let waited = self.time.within(*left, turns.acquire()).await;
+        *left = left.saturating_sub(self.time.moment().since(began));
+        waited.and_then(Result::ok)
+    }
+
+    /// Begins to hand over so many tasks that can be in time.
+    pub(super) fn handing(&self, count: usize) -> Handing<'_> {
+        if count > 0 {
+            self.note(|state| state.under_way += count);
+        }
+        Handing { of: self, count }
+    }
+}
+
+impl Handing<'_> {
+    /// Takes note of those of them that were acknowledged, by how late they were.
+    pub(super) fn acknowledged(self, lateness: impl Iterator<Item = Duration>) {
+        if self.count > 0 {
+            let now = self.of.time.moment();
+            self.of.note(|state| {
+                lateness.for_each(|lateness| state.allowance.came(now, lateness));
+            });
+        }
+    }
+}
+
+impl Patience {
+    /// That of a wheel with ticks of this length.
+    pub(super) fn new(tick_length: Duration) -> Self {
+        Self {
+            of_a_tick: tick_length / MISSED_READ_PATIENCE,
+            tick: None,
+            left: Duration::ZERO,
+        }
+    }
+
+    fn left_for(&mut self, tick: Tick) -> &mut Duration {
+        if self.tick.replace(tick) != Some(tick) {
+            self.left = self.of_a_tick;
+        }
+        &mut self.left
+    }
+}
+
+impl Drop for Handing<'_> {
+    fn drop(&mut self) {
+        self.of.lock().under_way -= self.count;
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let Some(permit) = self.permit.take() else {
+            return;
+        };
+        let mut state = self.of.lock();
+        if state.turns > state.allowance.bound() {
+            permit.forget();
+            state.turns -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::{
+        limits::{MISSED_READS_FIRST as FIRST, MISSED_READS_MAX},
+        model::time::Millis,
+    };
+
+    const LENGTH: Duration = Duration::from_secs(1);
+    const WINDOW: Duration = Duration::from_millis(100);
+
+    fn catch_up() -> CatchUp {
+        CatchUp::new(TimeSource::simulated(Millis(0), 1))
+    }
+
+    fn taken(catch_up: &CatchUp) -> Vec<Turn<'_>> {
+        let take = || {
+            let mut patience = Patience::new(LENGTH);
+            let turn = catch_up.turn(Tick(1), &mut patience);
+            turn.now_or_never()
+        };
+        std::iter::from_fn(take).collect()
+    }
+
+    /// Hands over a task that comes as late as a window is long.
+    async fn hand_over_late(catch_up: &CatchUp) {
+        let handing = catch_up.handing(1);
+        tokio::time::advance(WINDOW).await;
+        handing.acknowledged(std::iter::once(WINDOW));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn as_many_have_a_turn_as_are_allowed_and_the_next_follows_one_that_ends() {
+        let catch_up = catch_up();
+        let mut turns = taken(&catch_up);
+        assert_eq!(turns.len(), FIRST);
+        let mut patience = Patience::new(LENGTH);
+        let mut next = std::pin::pin!(catch_up.turn(Tick(1), &mut patience));
+        assert!(next.as_mut().now_or_never().is_none());
+        drop(turns.pop());
+        assert!(next.await.permit.is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_for_a_tick_than_his_patience() {
+        let catch_up = catch_up();
+        let mut patience = Patience::new(LENGTH);
+        // So that nothing opens meanwhile.
+        let _under_way = catch_up.handing(1);
+        let mut turns = taken(&catch_up);
+        let began = catch_up.time.moment();
+        let waited = || catch_up.time.moment().since(began);
+        // A turn is given back in the middle of the wait for it, then none.
+        let give_back = async {
+            catch_up.time.sleep(WINDOW).await;
+            turns.pop();
+        };
+        let (first, ()) = tokio::join!(catch_up.turn(Tick(1), &mut patience), give_back);
+        assert!(first.permit.is_some());
+        assert!(catch_up.turn(Tick(1), &mut patience).await.permit.is_none());
+        assert_eq!(waited(), LENGTH / 2);
+        assert!(catch_up.turn(Tick(1), &mut patience).await.permit.is_none());
+        assert_eq!(waited(), LENGTH / 2);
+        assert!(catch_up.turn(Tick(2), &mut patience).await.permit.is_none());
+        assert_eq!(waited(), LENGTH);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_erases_at_a_time_and_takes_no_turn_of_those_who_fire() {
+        let catch_up = catch_up();
+        let (mut first, mut second) = (Patience::new(LENGTH), Patience::new(LENGTH));
+        let erasing = catch_up.turn_to_erase(Tick(1), &mut first).await;
+        assert!(erasing.is_some());
+        assert_eq!(taken(&catch_up).len(), FIRST);
+        let began = catch_up.time.moment();
+        let next = catch_up.turn_to_erase(Tick(1), &mut second).await;
+        assert!(next.is_none());
+        assert_eq!(catch_up.time.moment().since(began), LENGTH / 2);
+        drop(erasing);
+        let next = catch_up.turn_to_erase(Tick(1), &mut second).await;
+        assert!(next.is_some(), "what is free needs no patience");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn turns_that_are_out_when_tasks_are_late_are_not_given_to_others() {
+        let catch_up = catch_up();
+        let mut turns = taken(&catch_up);
+        hand_over_late(&catch_up).await;
+        turns.truncate(FIRST / 2);
+        assert!(taken(&catch_up).is_empty());
+        turns.clear();
+        assert_eq!(taken(&catch_up).len(), FIRST / 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn free_turns_go_when_tasks_are_late_and_come_back_while_they_are_wanted() {
+        let catch_up = catch_up();
+        drop(taken(&catch_up));
+        hand_over_late(&catch_up).await;
+        assert_eq!(taken(&catch_up).len(), FIRST / 2);
+        for _ in 0..2 * MISSED_READS_MAX {
+            let _turns = taken(&catch_up);
+            let handing = catch_up.handing(1);
+            tokio::time::advance(10 * WINDOW).await;
+            handing.acknowledged(std::iter::once(Duration::ZERO));
+        }
+        assert_eq!(taken(&catch_up).len(), MISSED_READS_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_opens_slowly_while_tasks_are_under_way_and_none_comes_back() {
+        let catch_up = catch_up();
+        let handing = catch_up.handing(3);
+        for _ in 0..9 {
+            let _turns = taken(&catch_up);
+            tokio::time::advance(WINDOW).await;
+        }
+        assert_eq!(taken(&catch_up).len(), FIRST);
+        drop(handing);
+        for more in 1..3 {
+            tokio::time::advance(WINDOW).await;
+            assert_eq!(taken(&catch_up).len(), FIRST + more);
+        }
+    }
+}
