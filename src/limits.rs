@@ -199,11 +199,12 @@ pub const PAGE_ROWS_MAX: usize = 1000;
 /// Readers of missed ticks of a node at once, at first: a few, of which hardly anybody notices anything.
 pub const MISSED_READS_FIRST: usize = 4;
 
-/// Readers of missed ticks of a node at once, at most: what keeps servers over a network busy, and each holds a page.
+/// Readers of missed ticks of a node that have a turn at once, at most: what keeps servers over a network busy, and each holds
+/// a page.
 pub const MISSED_READS_MAX: usize = 64;
 
 /// The part of a tick that a reader of a wheel waits for its turns to read a missed one: so little that it still
-/// catches up, and as much as all wheels of a node need to read one after the other.
+/// catches up, and as much as some dozens of wheels need to read one after the other.
 pub const MISSED_READ_PATIENCE: u32 = 2;
 
 /// Entries that one wheel holds in memory ahead of their due time, whatever is due: the reader waits beyond it.

@@ -31,6 +31,9 @@ use crate::{
 /// More ticks than this to erase at once are those of an outage: one a tick, and one that was held up, are the rule.
 const TICKS_IN_STEP: i64 = 2;
 
+/// Of an outage as many are erased at once: a read that fails has them all read again.
+const TICKS_IN_TURN: i64 = 16;
+
 /// The eraser of one term.
 #[derive(Debug)]
 pub(super) struct Eraser {
@@ -55,29 +58,40 @@ impl Eraser {
         }
     }
 
+    /// Returns up to where is erased, up to where it can be, and from where on this term has seen what there is.
+    fn erasable(&self) -> (Tick, Tick, Tick) {
+        let tick = self.ctx.tick();
+        let state = self.term.lock();
+        let fired = state.ledger.fired();
+        let fired = if flaw::is(Flaw::EraseWithinATick) {
+            tick.last_ended(fired.due)
+        } else {
+            fired.last_passed(tick)
+        };
+        let settled = tick.last_ended(self.ctx.now().before(self.ctx.settings.erase_delay));
+        (state.erased, fired.min(settled), state.noted_from)
+    }
+
     /// Erases some ticks.
     async fn step(&self, patience: &mut Patience) -> Result<Stepped, Fault> {
-        let tick = self.ctx.tick();
-        let (from, through, noted_from) = {
-            let state = self.term.lock();
-            let fired = state.ledger.fired();
-            let fired = if flaw::is(Flaw::EraseWithinATick) {
-                tick.last_ended(fired.due)
-            } else {
-                fired.last_passed(tick)
-            };
-            let settled = tick.last_ended(self.ctx.now().before(self.ctx.settings.erase_delay));
-            (state.erased, fired.min(settled), state.noted_from)
-        };
+        let (from, through, noted_from) = self.erasable();
         if from >= through {
             return Ok(Stepped::Idle);
         }
         let mut in_turn = (through.0 - from.0 > TICKS_IN_STEP).then_some(patience);
         let count = i64::try_from(limits::ERASE_TICKS_MAX).unwrap_or(i64::MAX);
+        let count = if in_turn.is_some() {
+            count.min(TICKS_IN_TURN)
+        } else {
+            count
+        };
         let through = through.min(from.plus(count));
         let mut erasures = Vec::new();
         let mut bodies: Vec<TaskId> = Vec::new();
         for number in from.0 + 1..=through.0 {
+            if self.term.ended.is_cancelled() {
+                return Ok(Stepped::Idle);
+            }
             let at = Tick(number);
             let notes = if at >= noted_from {
                 self.term.lock().notes.get(&at).cloned().unwrap_or_default()
@@ -108,27 +122,32 @@ impl Eraser {
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;
         }
-        self.sweep(from, through, in_turn).await?;
+        if self.sweep(from, through, in_turn).await? == Stepped::Idle {
+            return Ok(Stepped::Idle);
+        }
         let mut state = self.term.lock();
         state.erased = state.erased.max(through);
         state.notes = state.notes.split_off(&through.plus(1));
         Ok(Stepped::More)
     }
 
-    /// Removes what is left in the ticks that lie so far behind those that are being erased.
+    /// Removes what is left in the ticks that lie so far behind those that are being erased; idle if the term ends before.
     async fn sweep(
         &self,
         from: Tick,
         through: Tick,
         mut in_turn: Option<&mut Patience>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Stepped, Fault> {
         if self.ctx.store.removes_leftovers() {
-            return Ok(());
+            return Ok(Stepped::More);
         }
         let behind = self.ctx.tick().count(self.ctx.settings.sweep_delay);
         let ticks = (from.0 + 1..=through.0).map(|number| Tick(number).plus(-behind));
         let mut erasures = Vec::new();
         for tick in ticks {
+            if self.term.ended.is_cancelled() {
+                return Ok(Stepped::Idle);
+            }
             let notes = self.read_through(tick, in_turn.as_deref_mut()).await?;
             let (wheel, rows) = (self.term.wheel.get(), notes.rows);
             if rows == 0 {
@@ -153,7 +172,7 @@ impl Eraser {
         if !erasures.is_empty() {
             self.ctx.store.erase(self.term.wheel, &erasures).await?;
         }
-        Ok(())
+        Ok(Stepped::More)
     }
 
     /// Reads a tick whole, for what the eraser must know of it.
@@ -193,10 +212,13 @@ impl Eraser {
 
     /// Erases until the term ends, a little each tick.
     pub(super) async fn run(self) {
-        let mut patience = Patience::new(self.ctx.tick().duration());
+        // For each of the two reads of a tick.
+        let length = self.ctx.tick().duration() / 2;
+        let mut patience = Patience::new(length, self.term.ended.clone());
         loop {
             let pause = match self.step(&mut patience).await {
-                Ok(Stepped::More) => continue,
+                Ok(Stepped::More) if !self.term.ended.is_cancelled() => continue,
+                Ok(Stepped::More) => return,
                 Ok(Stepped::Idle) => self.ctx.tick().duration(),
                 Err(error) => {
                     tracing::debug!(wheel = self.term.wheel.get(), %error, "could not erase");

@@ -202,7 +202,7 @@ impl Reader {
     /// Reads until the term ends.
     pub(super) async fn run(self) {
         let mut reported = false;
-        let mut patience = Patience::new(self.ctx.tick().duration());
+        let mut patience = Patience::new(self.ctx.tick().duration(), self.term.ended.clone());
         loop {
             let wait = match self.step(&mut patience).await {
                 Ok(Stepped::More) => {

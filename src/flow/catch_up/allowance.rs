@@ -22,14 +22,20 @@ const LATE: Duration = Duration::from_millis(30);
 /// Too many are late when it is more than one of so many.
 const ONE_LATE_IN: u32 = 10;
 
-/// The part that a window has in what is usual.
-const USUAL_SHARE: u32 = 8;
+/// The part that a window has in what is usual, when tasks were less late in it.
+const USUAL_SHARE_DOWN: u32 = 8;
+
+/// The same when they were later: a bad second is not usual.
+const USUAL_SHARE_UP: u32 = 64;
 
 /// What is later than this is not called usual.
 const USUAL_MAX: Duration = Duration::from_secs(1);
 
 /// For so long after fewer were let go, no sign of lateness is no sign of room: there may be no task to see it by.
 const CAUTION: Duration = Duration::from_secs(10);
+
+/// After so long without missed ticks, what was learned of the last ones is forgotten.
+const MEMORY: Duration = Duration::from_secs(10);
 
 /// Near what was too many, and where nothing is to be seen, it goes up by one in this time.
 const SLOW_STEP: Duration = Duration::from_secs(1);
@@ -45,6 +51,19 @@ pub(super) struct Allowance {
     changed: Moment,
     /// Up to here it goes up as fast as it is seen to do no harm.
     trusted: usize,
+    /// When somebody wanted to read last.
+    wanted: Moment,
+}
+
+/// What goes on at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Underway {
+    /// Tasks that can be in time and are being handed over.
+    pub(super) tasks: usize,
+    /// Readers of missed ticks, those who wait among them.
+    pub(super) readers: usize,
+    /// Readers who wait for a turn.
+    pub(super) waiting: usize,
 }
 
 /// What was seen since a moment.
@@ -54,30 +73,34 @@ struct Window {
     came: u32,
     late: u32,
     lateness: Duration,
-    /// Somebody wanted a turn.
-    wanted: bool,
-    /// Somebody had to wait for one.
+    /// Tasks came that were due before the bound was lowered.
+    has_old: bool,
+    /// The most readers.
+    readers: usize,
+    /// Somebody had to wait for a turn.
     reached: bool,
 }
 
 impl Window {
-    const fn from(began: Moment) -> Self {
+    const fn from(began: Moment, underway: Underway) -> Self {
         Self {
             began,
             came: 0,
             late: 0,
             lateness: Duration::ZERO,
-            wanted: false,
-            reached: false,
+            has_old: false,
+            readers: underway.readers,
+            reached: underway.waiting > 0,
         }
     }
 }
 
 impl Allowance {
-    pub(super) const fn new(now: Moment) -> Self {
+    pub(super) fn new(now: Moment) -> Self {
         Self {
             bound: MISSED_READS_FIRST,
-            window: Window::from(now),
+            window: Window::from(now, Underway::default()),
+            wanted: now,
             usual: Duration::ZERO,
             lowered: None,
             changed: now,
@@ -90,16 +113,17 @@ impl Allowance {
         self.bound
     }
 
-    /// Takes note that somebody wants a turn, and whether all of them are taken.
-    pub(super) const fn wanted(&mut self, all_taken: bool) {
-        self.window.wanted = true;
-        self.window.reached |= all_taken;
+    /// Takes note of who reads, and who waits, after somebody more does.
+    pub(super) fn wanted(&mut self, underway: Underway) {
+        self.window.readers = self.window.readers.max(underway.readers);
+        self.window.reached |= underway.waiting > 0;
     }
 
     /// Takes note of a task that was handed over, and how much later than it could have been.
     pub(super) fn came(&mut self, now: Moment, lateness: Duration) {
         // What was due before fewer were let go tells nothing about that.
         if self.lowered.is_some_and(|at| lateness > now.since(at)) {
+            self.window.has_old = true;
             return;
         }
         self.window.came += 1;
@@ -107,35 +131,58 @@ impl Allowance {
         self.window.late += u32::from(lateness > self.usual + LATE);
     }
 
-    /// Judges a window that has passed; `under_way` tasks that can be in time are being handed over. That none of them comes
-    /// back says nothing good, and is no reason to read less: it may be their target that does not answer.
-    pub(super) fn pass(&mut self, now: Moment, under_way: usize) {
+    /// Judges a window that has passed. That none of the tasks under way comes back says nothing good, and is no reason to read
+    /// less: it may be their target that does not answer.
+    pub(super) fn pass(&mut self, now: Moment, underway: Underway) {
         if now.since(self.window.began) < WINDOW {
             return;
         }
-        let window = std::mem::replace(&mut self.window, Window::from(now));
-        let is_undisturbed = !window.wanted || self.bound == 1;
-        if let Some(mean) = window.lateness.checked_div(window.came)
-            && is_undisturbed
-        {
-            let usual = (self.usual * (USUAL_SHARE - 1) + mean) / USUAL_SHARE;
-            self.usual = usual.min(USUAL_MAX);
+        let window = std::mem::replace(&mut self.window, Window::from(now, underway));
+        self.learn(&window);
+        if now.since(self.wanted) >= MEMORY {
+            (self.bound, self.trusted) = (MISSED_READS_FIRST, MISSED_READS_MAX);
+            (self.lowered, self.changed) = (None, now);
         }
+        if window.readers == 0 {
+            return;
+        }
+        self.wanted = now;
         if window.late * ONE_LATE_IN > window.came {
-            if window.wanted && self.bound > 1 {
-                self.trusted = self.bound * 3 / 4;
-                self.bound /= 2;
+            if self.bound > 1 {
+                let too_many = self.bound.min(window.readers);
+                self.trusted = (too_many * 3 / 4).max(1);
+                self.bound = (too_many / 2).max(1);
                 self.lowered = Some(now);
                 self.changed = now;
             }
             return;
         }
-        let careless = self.lowered.is_none_or(|at| now.since(at) >= CAUTION) && under_way == 0;
+        if window.has_old {
+            return;
+        }
+        let careless =
+            self.lowered.is_none_or(|at| now.since(at) >= CAUTION) && underway.tasks == 0;
         let is_safe = self.bound < self.trusted && (window.came > 0 || careless);
         if window.reached && (is_safe || now.since(self.changed) >= SLOW_STEP) {
             self.bound = (self.bound + 1).min(MISSED_READS_MAX);
             self.changed = now;
         }
+    }
+
+    /// What is usual is seen where next to nothing is caught up with; and it is never more than what is seen.
+    fn learn(&mut self, window: &Window) {
+        let Some(mean) = window.lateness.checked_div(window.came) else {
+            return;
+        };
+        let share = if mean < self.usual {
+            USUAL_SHARE_DOWN
+        } else if window.readers == 0 || self.bound == 1 {
+            USUAL_SHARE_UP
+        } else {
+            return;
+        };
+        let usual = (self.usual * (share - 1) + mean) / share;
+        self.usual = usual.min(USUAL_MAX);
     }
 }
 
@@ -162,18 +209,37 @@ mod tests {
             }
         }
 
-        /// Lets a window pass in which turns are wanted and all are taken; returns the bound after it.
+        /// Lets a window pass in which many want turns and all are taken; returns the bound after it.
         fn with(&mut self, tasks: &[(u32, Duration)], under_way: usize) -> usize {
-            self.allowance.wanted(true);
-            self.without_turns(tasks, under_way)
+            self.with_readers(100, 1, tasks, under_way)
         }
 
-        fn without_turns(&mut self, tasks: &[(u32, Duration)], under_way: usize) -> usize {
+        fn without_readers(&mut self, tasks: &[(u32, Duration)]) -> usize {
+            self.with_readers(0, 0, tasks, 0)
+        }
+
+        fn with_readers(
+            &mut self,
+            readers: usize,
+            waiting: usize,
+            came: &[(u32, Duration)],
+            tasks: usize,
+        ) -> usize {
+            let underway = Underway {
+                tasks,
+                readers,
+                waiting,
+            };
+            self.allowance.wanted(underway);
             self.now = self.now.after(WINDOW);
-            for (count, lateness) in tasks {
+            for (count, lateness) in came {
                 (0..*count).for_each(|_| self.allowance.came(self.now, *lateness));
             }
-            self.allowance.pass(self.now, under_way);
+            let over = Underway {
+                tasks,
+                ..Underway::default()
+            };
+            self.allowance.pass(self.now, over);
             self.allowance.bound()
         }
 
@@ -188,8 +254,8 @@ mod tests {
         let mut windows = Windows::new();
         assert_eq!(windows.with(&[(90, IN_TIME), (10, TOO_LATE)], 0), FIRST + 1);
         assert_eq!(windows.with(&[], 0), FIRST + 2);
-        windows.allowance.wanted(false);
-        assert_eq!(windows.without_turns(&[(100, IN_TIME)], 0), FIRST + 2);
+        let few = windows.with_readers(2, 0, &[(100, IN_TIME)], 0);
+        assert_eq!(few, FIRST + 2);
         for _ in 0..2 * MISSED_READS_MAX {
             windows.with(&[(100, IN_TIME)], 3);
         }
@@ -236,7 +302,7 @@ mod tests {
         windows.with(&[(100, TOO_LATE)], 0);
         let begin = windows.now;
         while windows.now.since(begin) < CAUTION - WINDOW {
-            windows.without_turns(&[], 0);
+            assert_eq!(windows.with_readers(1, 0, &[], 0), 30);
         }
         assert_eq!(windows.with(&[], 0), 31, "a second has passed");
         assert_eq!(windows.with(&[], 0), 32);
@@ -260,15 +326,58 @@ mod tests {
     #[tokio::test]
     async fn what_is_late_whatever_is_read_holds_nothing_up() {
         let mut windows = Windows::new().lowered_to_one();
-        for _ in 0..200 {
+        for _ in 0..400 {
             windows.with(&[(10, 6 * WINDOW)], 10);
         }
         assert!(windows.allowance.bound() > 10);
         let mut windows = Windows::new();
-        for _ in 0..50 {
-            assert_eq!(windows.without_turns(&[(10, TOO_LATE)], 0), FIRST);
+        for _ in 0..200 {
+            assert_eq!(windows.without_readers(&[(10, TOO_LATE)]), FIRST);
         }
         assert_eq!(windows.with(&[(10, TOO_LATE + IN_TIME)], 0), FIRST + 1);
         assert_eq!(windows.with(&[(10, 2 * TOO_LATE)], 0), FIRST.div_ceil(2));
+    }
+
+    #[tokio::test]
+    async fn a_bad_second_is_not_usual_and_what_is_usual_falls_with_what_is_seen() {
+        let mut windows = Windows::new();
+        for _ in 0..10 {
+            windows.without_readers(&[(10, 8 * WINDOW)]);
+        }
+        assert!(windows.allowance.usual < 2 * WINDOW);
+        for _ in 0..50 {
+            windows.with(&[(10, IN_TIME)], 0);
+        }
+        assert!(windows.allowance.usual < 2 * IN_TIME);
+    }
+
+    #[tokio::test]
+    async fn it_is_lowered_from_what_there_was_and_forgotten_after_a_while() {
+        let mut windows = Windows::new();
+        while windows.with(&[(100, IN_TIME)], 0) < 64 {}
+        assert_eq!(windows.with_readers(16, 0, &[(100, TOO_LATE)], 0), 8);
+        let mut windows = windows.lowered_to_one();
+        windows.now = windows.now.after(MEMORY);
+        assert_eq!(windows.with(&[(100, IN_TIME)], 0), FIRST + 1);
+    }
+
+    #[tokio::test]
+    async fn who_reads_through_a_window_and_who_waits_through_it_count_in_the_next() {
+        let mut windows = Windows::new();
+        let waiting = |waiting| Underway {
+            waiting,
+            readers: 100,
+            tasks: 0,
+        };
+        windows.now = windows.now.after(WINDOW);
+        windows.allowance.pass(windows.now, waiting(1));
+        windows.now = windows.now.after(WINDOW);
+        windows.allowance.pass(windows.now, waiting(0));
+        assert_eq!(windows.allowance.bound(), FIRST + 1);
+        windows.now = windows.now.after(WINDOW);
+        windows.allowance.came(windows.now, TOO_LATE);
+        windows.allowance.pass(windows.now, waiting(0));
+        assert_eq!(windows.allowance.bound(), FIRST.div_ceil(2));
+        assert_eq!(windows.allowance.usual, Duration::ZERO);
     }
 }

@@ -17,8 +17,9 @@ use std::{
 };
 
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_util::sync::CancellationToken;
 
-use self::allowance::Allowance;
+use self::allowance::{Allowance, Underway};
 use crate::{limits::MISSED_READ_PATIENCE, model::time::Tick, time_source::TimeSource};
 
 /// The turns of one node.
@@ -36,8 +37,7 @@ struct State {
     allowance: Allowance,
     /// How many turns there are, taken and free. More than are allowed for as long as some are not given back.
     turns: usize,
-    /// Tasks that can be in time and are being handed over.
-    under_way: usize,
+    underway: Underway,
 }
 
 /// A turn to read; it ends when it is dropped.
@@ -47,12 +47,18 @@ pub(super) struct Turn<'a> {
     permit: Option<SemaphorePermit<'a>>,
 }
 
-/// How long a reader of a wheel may still wait for turns to read a tick.
+/// A reader who waits, until it is dropped.
+struct Waiting<'a> {
+    of: &'a CatchUp,
+}
+
+/// How long a reader of a wheel may still wait for turns to read a tick; none waits longer than its term lasts.
 #[derive(Debug)]
 pub(super) struct Patience {
     of_a_tick: Duration,
     tick: Option<Tick>,
     left: Duration,
+    ended: CancellationToken,
 }
 
 /// Tasks that can be in time, from here until it is dropped.
@@ -71,7 +77,7 @@ impl CatchUp {
             state: Mutex::new(State {
                 turns: allowance.bound(),
                 allowance,
-                under_way: 0,
+                underway: Underway::default(),
             }),
             time,
         }
@@ -82,11 +88,11 @@ impl CatchUp {
     }
 
     /// Changes what is known, and makes as many turns as are allowed then.
-    fn note<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn note(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        let changed = change(&mut state);
-        let under_way = state.under_way;
-        state.allowance.pass(self.time.moment(), under_way);
+        change(&mut state);
+        let underway = state.underway;
+        state.allowance.pass(self.time.moment(), underway);
         let bound = state.allowance.bound();
         if bound > state.turns {
             self.turns.add_permits(bound - state.turns);
@@ -95,18 +101,23 @@ impl CatchUp {
             state.turns -= self.turns.forget_permits(state.turns - bound);
         }
         metrics::gauge!("tickwheel_catch_up_reads_max").set(bound as f64);
-        changed
     }
 
     /// Waits for a turn to read of a tick that is to be fired, as long as there is patience for that. Cancel-safe.
     pub(super) async fn turn(&self, tick: Tick, patience: &mut Patience) -> Turn<'_> {
-        let mut permit = self.turns.try_acquire().ok();
+        let permit = self.turns.try_acquire().ok();
         let has_to_wait = permit.is_none();
-        self.note(|state| state.allowance.wanted(has_to_wait));
+        self.note(|state| {
+            state.underway.readers += 1;
+            state.underway.waiting += usize::from(has_to_wait);
+            state.allowance.wanted(state.underway);
+        });
+        let mut turn = Turn { of: self, permit };
         if has_to_wait {
-            permit = self.wait(&self.turns, tick, patience).await;
+            let _waiting = Waiting { of: self };
+            turn.permit = self.wait(&self.turns, tick, patience).await;
         }
-        Turn { of: self, permit }
+        turn
     }
 
     /// Waits for the turn to read of a tick that is to be erased, as long as there is patience for that. Cancel-safe.
@@ -126,15 +137,16 @@ impl CatchUp {
     ) -> Option<SemaphorePermit<'a>> {
         let began = self.time.moment();
         let left = patience.left_for(tick);
-        let waited = self.time.within(*left, turns.acquire()).await;
-        *left = left.saturating_sub(self.time.moment().since(began));
-        waited.and_then(Result::ok)
+        let waiting = self.time.within(left, turns.acquire());
+        let waited = patience.ended.run_until_cancelled(waiting).await;
+        patience.left = left.saturating_sub(self.time.moment().since(began));
+        waited.flatten().and_then(Result::ok)
     }
 
     /// Begins to hand over so many tasks that can be in time.
     pub(super) fn handing(&self, count: usize) -> Handing<'_> {
         if count > 0 {
-            self.note(|state| state.under_way += count);
+            self.note(|state| state.underway.tasks += count);
         }
         Handing { of: self, count }
     }
@@ -153,35 +165,43 @@ impl Handing<'_> {
 }
 
 impl Patience {
-    /// That of a wheel with ticks of this length.
-    pub(super) fn new(tick_length: Duration) -> Self {
+    /// That of one who reads once in so long, in a term that ends with `ended`.
+    pub(super) fn new(length: Duration, ended: CancellationToken) -> Self {
         Self {
-            of_a_tick: tick_length / MISSED_READ_PATIENCE,
+            of_a_tick: length / MISSED_READ_PATIENCE,
             tick: None,
             left: Duration::ZERO,
+            ended,
         }
     }
 
-    fn left_for(&mut self, tick: Tick) -> &mut Duration {
+    fn left_for(&mut self, tick: Tick) -> Duration {
         if self.tick.replace(tick) != Some(tick) {
             self.left = self.of_a_tick;
         }
-        &mut self.left
+        self.left
     }
 }
 
 impl Drop for Handing<'_> {
     fn drop(&mut self) {
-        self.of.lock().under_way -= self.count;
+        self.of.lock().underway.tasks -= self.count;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.of.lock().underway.waiting -= 1;
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
+        let mut state = self.of.lock();
+        state.underway.readers -= 1;
         let Some(permit) = self.permit.take() else {
             return;
         };
-        let mut state = self.of.lock();
         if state.turns > state.allowance.bound() {
             permit.forget();
             state.turns -= 1;
@@ -202,13 +222,17 @@ mod tests {
     const LENGTH: Duration = Duration::from_secs(1);
     const WINDOW: Duration = Duration::from_millis(100);
 
+    fn patience() -> Patience {
+        Patience::new(LENGTH, CancellationToken::new())
+    }
+
     fn catch_up() -> CatchUp {
         CatchUp::new(TimeSource::simulated(Millis(0), 1))
     }
 
     fn taken(catch_up: &CatchUp) -> Vec<Turn<'_>> {
         let take = || {
-            let mut patience = Patience::new(LENGTH);
+            let mut patience = patience();
             let turn = catch_up.turn(Tick(1), &mut patience);
             turn.now_or_never()
         };
@@ -227,7 +251,7 @@ mod tests {
         let catch_up = catch_up();
         let mut turns = taken(&catch_up);
         assert_eq!(turns.len(), FIRST);
-        let mut patience = Patience::new(LENGTH);
+        let mut patience = patience();
         let mut next = std::pin::pin!(catch_up.turn(Tick(1), &mut patience));
         assert!(next.as_mut().now_or_never().is_none());
         drop(turns.pop());
@@ -237,7 +261,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_longer_for_a_tick_than_his_patience() {
         let catch_up = catch_up();
-        let mut patience = Patience::new(LENGTH);
+        let mut patience = patience();
         // So that nothing opens meanwhile.
         let _under_way = catch_up.handing(1);
         let mut turns = taken(&catch_up);
@@ -259,9 +283,28 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_than_his_term_lasts_and_who_waits_no_more_is_not_counted() {
+        let catch_up = catch_up();
+        let turns = taken(&catch_up);
+        let ended = CancellationToken::new();
+        let mut patience = Patience::new(LENGTH, ended.clone());
+        let began = catch_up.time.moment();
+        let end = async {
+            catch_up.time.sleep(WINDOW).await;
+            ended.cancel();
+        };
+        let (turn, ()) = tokio::join!(catch_up.turn(Tick(1), &mut patience), end);
+        assert!(turn.permit.is_none());
+        assert_eq!(catch_up.time.moment().since(began), WINDOW);
+        drop((turn, turns));
+        let underway = catch_up.lock().underway;
+        assert_eq!((underway.readers, underway.waiting), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn one_erases_at_a_time_and_takes_no_turn_of_those_who_fire() {
         let catch_up = catch_up();
-        let (mut first, mut second) = (Patience::new(LENGTH), Patience::new(LENGTH));
+        let (mut first, mut second) = (patience(), patience());
         let erasing = catch_up.turn_to_erase(Tick(1), &mut first).await;
         assert!(erasing.is_some());
         assert_eq!(taken(&catch_up).len(), FIRST);
