@@ -341,8 +341,8 @@ pub const SPILLS_MAX: u32 = 10;
 /// Longest wait of a record that was put further on, for the next try: its topic may be there again.
 pub const SPILL_WAIT_MAX: Duration = Duration::from_secs(320);
 
-/// Ticks erased by one step.
-pub const ERASE_TICKS_MAX: usize = 256;
+/// Ticks erased by one step behind an outage: a read that fails has them all read again.
+pub const ERASE_TICKS_MAX: i64 = 16;
 
 /// How far behind the `erased` hand a tick is looked at once more, for what was written into it behind its reader: by a node
 /// that died on the way, or by a replica that was handed on late what it had missed (Cassandra keeps that for 3 h).

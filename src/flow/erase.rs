@@ -31,9 +31,6 @@ use crate::{
 /// More ticks than this to erase at once are those of an outage: one a tick, and one that was held up, are the rule.
 const TICKS_IN_STEP: i64 = 2;
 
-/// Of an outage as many are erased at once: a read that fails has them all read again.
-const TICKS_IN_TURN: i64 = 16;
-
 /// The eraser of one term.
 #[derive(Debug)]
 pub(super) struct Eraser {
@@ -79,13 +76,7 @@ impl Eraser {
             return Ok(Stepped::Idle);
         }
         let mut in_turn = (through.0 - from.0 > TICKS_IN_STEP).then_some(patience);
-        let count = i64::try_from(limits::ERASE_TICKS_MAX).unwrap_or(i64::MAX);
-        let count = if in_turn.is_some() {
-            count.min(TICKS_IN_TURN)
-        } else {
-            count
-        };
-        let through = through.min(from.plus(count));
+        let through = through.min(from.plus(limits::ERASE_TICKS_MAX));
         let mut erasures = Vec::new();
         let mut bodies: Vec<TaskId> = Vec::new();
         for number in from.0 + 1..=through.0 {
