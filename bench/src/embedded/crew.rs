@@ -16,7 +16,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{check::Arrival, http::Connection, service::Service, wire};
+use super::{check::Arrival, http::Connection, log::Log, service::Service, wire};
 
 /// Connections that poll.
 const POLLERS: usize = 8;
@@ -134,16 +134,17 @@ pub(crate) async fn work_shift(
     for (number, queue) in queues.into_iter().cycle().take(POLLERS).enumerate() {
         pollers.spawn(poll(number, queue, Line::new(&shared)));
     }
-    let mut seen = Seen::default();
+    let (mut seen, mut arrivals) = (Seen::default(), Log::default());
     while let Some(ended) = pollers.join_next().await {
         let polled = ended??;
-        seen.arrivals.extend(polled.arrivals);
+        arrivals.append(polled.arrivals);
         seen.again.extend(polled.again);
         seen.polls += polled.polls;
     }
     while let Some(ended) = settlers.join_next().await {
         ended??;
     }
+    seen.arrivals = arrivals.into_vec();
     seen.settled = shared.settled.load(Ordering::Relaxed);
     seen.settles = shared.settles.load(Ordering::Relaxed);
     seen.refused = shared.refused.load(Ordering::Relaxed);
@@ -197,7 +198,7 @@ impl Line {
 /// What a poller saw.
 #[derive(Debug, Default)]
 struct Polled {
-    arrivals: Vec<Arrival>,
+    arrivals: Log<Arrival>,
     again: Vec<u128>,
     polls: u64,
 }

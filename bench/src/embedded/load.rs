@@ -21,6 +21,7 @@ use super::{
     check::{Registered, ensure_start},
     http::Connection,
     http2,
+    log::Log,
     service::Service,
     wire::{self, Form},
 };
@@ -123,6 +124,7 @@ async fn register_by(
         senders.spawn(sender.run(due, told.clone()));
     }
     drop(told);
+    let mut all = Log::default();
     let mut loaded = Loaded {
         registered: Vec::new(),
         latency: histogram()?,
@@ -130,10 +132,12 @@ async fn register_by(
     };
     while let Some(ended) = senders.join_next().await {
         let (registered, latency) = ended??;
-        loaded.registered.extend(registered);
+        all.append(registered);
         loaded.latency.add(latency)?;
     }
     loaded.took = service.time.moment().since(begun);
+    // Others may still be measuring.
+    loaded.registered = tokio::task::spawn_blocking(|| all.into_vec()).await?;
     Ok(loaded)
 }
 
@@ -167,8 +171,8 @@ impl Sender {
         mut self,
         due: impl Due,
         told: impl Told,
-    ) -> anyhow::Result<(Vec<Registered>, Histogram<u64>)> {
-        let (plan, mut registered, mut latency) = (self.plan, Vec::new(), histogram()?);
+    ) -> anyhow::Result<(Log<Registered>, Histogram<u64>)> {
+        let (plan, mut registered, mut latency) = (self.plan, Log::default(), histogram()?);
         loop {
             let request = self.next.fetch_add(1, Ordering::Relaxed);
             let first = request * plan.batch;

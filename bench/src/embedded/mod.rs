@@ -9,6 +9,7 @@ pub(crate) mod crew;
 pub(crate) mod http;
 mod http2;
 mod load;
+mod log;
 mod meter;
 mod overload;
 mod scenarios;
