@@ -205,6 +205,10 @@ impl WheelStore for Faulty {
         self.plain(Call::read("find_entries"), read).await
     }
 
+    fn reads_at_once(&self) -> Option<usize> {
+        self.store.reads_at_once()
+    }
+
     fn removes_leftovers(&self) -> bool {
         self.store.removes_leftovers()
     }

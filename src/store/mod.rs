@@ -213,6 +213,11 @@ pub trait WheelStore: Send + Sync {
         }
         found
     }
+    /// Returns how many large reads of a node are worth having under way at once, where the store shares the node's cores; by
+    /// default there is no such number, and the store's own bounds hold.
+    fn reads_at_once(&self) -> Option<usize> {
+        None
+    }
     /// Tells whether it removes by itself what is written behind the `erased` hand.
     fn removes_leftovers(&self) -> bool {
         false

@@ -88,7 +88,7 @@ fn another_format_or_shape_is_refused_in_words() {
     }
     let format = directory.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace("format=1", "format=7")).unwrap();
+    fs::write(&format, text.replace("format=2", "format=7")).unwrap();
     let said = refusal(settings(directory.path(), Mode::Threaded));
     assert!(said.contains("has format 7"), "{said}");
     fs::remove_file(&format).unwrap();

@@ -37,15 +37,6 @@ pub(super) struct TaskSwap {
     pub(super) value: Slice,
 }
 
-/// A deletion of what lies between two keys and is not newer than this.
-#[derive(Debug)]
-pub(super) struct EraseRange {
-    pub(super) space: Space,
-    pub(super) lower: Vec<u8>,
-    pub(super) upper: Vec<u8>,
-    pub(super) newest_written: i64,
-}
-
 pub(super) type DoneAnswer = oneshot::Sender<Result<(), Error>>;
 pub(super) type ClockAnswer = oneshot::Sender<Result<Swapped<ClockRow>, Error>>;
 pub(super) type TasksAnswer = oneshot::Sender<Vec<Result<Swapped<Expect>, Error>>>;
@@ -77,11 +68,6 @@ pub(super) enum Act {
         swaps: Vec<TaskSwap>,
         answer: TasksAnswer,
     },
-    /// Deletes ranges, a little at a time.
-    Erase {
-        ranges: Vec<EraseRange>,
-        answer: DoneAnswer,
-    },
     /// Does nothing: answered when everything asked before it has been decided, and is known to readers.
     Settle { answer: DoneAnswer },
     /// Looks after the database: its health, and what has expired.
@@ -95,17 +81,14 @@ impl Act {
             Self::Put { writes, .. } => writes.len(),
             Self::PutNewest { writes, .. } => writes.len(),
             Self::SwapTasks { swaps, .. } => swaps.len(),
-            Self::SwapClock { .. } | Self::Erase { .. } | Self::Settle { .. } | Self::Upkeep => 1,
+            Self::SwapClock { .. } | Self::Settle { .. } | Self::Upkeep => 1,
         }
     }
 
     /// Answers that it was certainly not done.
     pub(super) fn refuse(self, error: &Error) {
         match self {
-            Self::Put { answer, .. }
-            | Self::PutNewest { answer, .. }
-            | Self::Erase { answer, .. }
-            | Self::Settle { answer } => {
+            Self::Put { answer, .. } | Self::PutNewest { answer, .. } | Self::Settle { answer } => {
                 tell(answer, Err(error.clone()));
             }
             Self::SwapClock { answer, .. } => tell(answer, Err(error.clone())),

@@ -21,11 +21,17 @@ use fjall::{
 };
 
 use super::{
+    background,
     directory::{refused, sync_directory},
+    erased::Marks,
     journal::{self, Overlong},
     release::Buffer,
 };
-use crate::{failpoint, model::clock::ClockRow, store::Error};
+use crate::{
+    failpoint,
+    model::{clock::ClockRow, wheel::Shape},
+    store::Error,
+};
 
 const MIB: u64 = 1024 * 1024;
 
@@ -39,6 +45,9 @@ const WHEEL_BUFFER_BYTES: u64 = 32 * MIB;
 
 /// As above, for rows of tasks.
 const ROW_BUFFER_BYTES: u64 = 24 * MIB;
+
+/// As above, for clocks and heartbeats: the same few again and again.
+const CLOCK_BUFFER_BYTES: u64 = 8 * MIB;
 
 /// As above, for contents: each is up to a MiB.
 const BODY_BUFFER_BYTES: u64 = 16 * MIB;
@@ -74,8 +83,10 @@ pub(super) enum Space {
     Due,
     /// Looks.
     Look,
-    /// Clocks, tasks, heartbeats, what was set aside.
+    /// Tasks.
     Row,
+    /// Clocks, heartbeats, what was set aside.
+    Clock,
     /// Contents.
     Body,
 }
@@ -86,9 +97,12 @@ pub(super) struct Open {
     due: Keyspace,
     look: Keyspace,
     row: Keyspace,
+    clock: Keyspace,
     body: Keyspace,
     /// Clocks as they were committed last: every registration reads one, and must not wait for the disk.
     clocks: Mutex<HashMap<Slice, ClockRow>>,
+    marks: Mutex<Marks>,
+    shape: Shape,
 }
 
 impl Open {
@@ -104,6 +118,15 @@ impl Open {
         if known.version < row.version {
             *known = row;
         }
+    }
+
+    pub(super) const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Returns what was erased ahead of the clocks.
+    pub(super) fn marks(&self) -> MutexGuard<'_, Marks> {
+        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn clocks(&self) -> MutexGuard<'_, HashMap<Slice, ClockRow>> {
@@ -128,7 +151,7 @@ impl Open {
     }
 
     fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
-        [&self.due, &self.look, &self.row, &self.body].into_iter()
+        [&self.due, &self.look, &self.row, &self.clock, &self.body].into_iter()
     }
 
     /// Returns the buffers that rows are written to at present.
@@ -142,6 +165,7 @@ impl Open {
             Space::Due => &self.due,
             Space::Look => &self.look,
             Space::Row => &self.row,
+            Space::Clock => &self.clock,
             Space::Body => &self.body,
         }
     }
@@ -174,20 +198,20 @@ impl Open {
 }
 
 /// Creates the database in full before it gets its name: one that was left half made has none.
-pub(super) fn create(path: &Path) -> Result<(), Error> {
+pub(super) fn create(path: &Path, shape: &Shape) -> Result<(), Error> {
     let (parent, new) = (path.parent().unwrap_or(path), path.with_extension("new"));
     let clear = || match fs::remove_dir_all(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     };
     clear().map_err(|error| refused(&new, &error))?;
-    drop(open(&new)?);
+    drop(open(&new, shape)?);
     let named = fs::rename(&new, path).and_then(|()| sync_directory(parent));
     named.map_err(|error| refused(path, &error))
 }
 
 /// Opens the database, cutting off what a crash of the machine has left half written.
-pub(super) fn open(path: &Path) -> Result<Open, Error> {
+pub(super) fn open(path: &Path, shape: &Shape) -> Result<Open, Error> {
     match journal::overlong(path) {
         Ok(Overlong::None) => {}
         Ok(Overlong::Cut) => tracing::warn!(path = %path.display(), "{CUT}"),
@@ -202,14 +226,14 @@ pub(super) fn open(path: &Path) -> Result<Open, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(refused(path, &error)),
     }
-    let cause = match attempt(path) {
+    let cause = match attempt(path, shape) {
         Ok(opened) => return Ok(opened),
         Err(cause) => cause,
     };
     let torn = matches!(cause, Failed::Fjall(Cause::JournalRecovery(_)));
     if torn && journal::repair(path).map_err(|error| refused(path, &error))? {
         tracing::warn!(path = %path.display(), "{CUT}");
-        return attempt(path).map_err(|cause| explained(path, cause));
+        return attempt(path, shape).map_err(|cause| explained(path, cause));
     }
     Err(explained(path, cause))
 }
@@ -219,9 +243,9 @@ enum Failed {
     Panicked,
 }
 
-fn attempt(path: &Path) -> Result<Open, Failed> {
+fn attempt(path: &Path, shape: &Shape) -> Result<Open, Failed> {
     // fjall asserts some of what it expects to find.
-    let opened = quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path))));
+    let opened = quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path, shape))));
     opened.map_or(Err(Failed::Panicked), |opened| {
         opened.map_err(Failed::Fjall)
     })
@@ -250,7 +274,7 @@ fn quietly<T>(act: impl FnOnce() -> T) -> T {
     done
 }
 
-fn keyspaces(path: &Path) -> Result<Open, Cause> {
+fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
     let builder = Database::builder(path)
         .cache_size(CACHE_BYTES)
         .max_journaling_size(JOURNALS_BYTES)
@@ -258,6 +282,8 @@ fn keyspaces(path: &Path) -> Result<Open, Cause> {
     #[cfg(debug_assertions)]
     let builder = super::merging::watched(builder);
     let database = builder.open()?;
+    let threads = background::stand_back();
+    tracing::debug!(threads, "the database's threads stand back");
     let bounded = |bytes| failpoint::buffer_bytes().unwrap_or(bytes);
     let wheel = || {
         KeyspaceCreateOptions::default()
@@ -270,8 +296,11 @@ fn keyspaces(path: &Path) -> Result<Open, Cause> {
         due: database.keyspace("due", wheel)?,
         look: database.keyspace("look", wheel)?,
         row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
+        clock: database.keyspace("clock", buffer(CLOCK_BUFFER_BYTES))?,
         body: database.keyspace("body", buffer(BODY_BUFFER_BYTES))?,
         clocks: Mutex::default(),
+        marks: Mutex::default(),
+        shape: *shape,
         database,
     })
 }

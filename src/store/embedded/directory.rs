@@ -13,7 +13,7 @@ use std::{
 use crate::{model::wheel::Shape, store::Error};
 
 /// Version of what this program writes; raise it when keys or values change.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// The directory, locked.
 #[derive(Debug)]

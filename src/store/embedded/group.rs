@@ -115,7 +115,7 @@ impl<'a> Group<'a> {
                 self.settles
                     .push(Box::new(|committed| tell(answer, committed.clone())));
             }
-            Act::Erase { .. } | Act::Upkeep => {}
+            Act::Upkeep => {}
         }
     }
 
@@ -154,7 +154,7 @@ impl<'a> Group<'a> {
         to: Slice,
     ) -> Result<Swapped<ClockRow>, Error> {
         let operation = "swap a clock";
-        let there = self.current(Space::Row, &key, operation)?;
+        let there = self.current(Space::Clock, &key, operation)?;
         let there = there.ok_or_else(no_clock)?;
         let there = value::parse_clock(&there).map_err(|cause| corrupt(operation, &cause))?;
         let same = ClockRow {
@@ -166,7 +166,7 @@ impl<'a> Group<'a> {
         }
         let next = value::parse_clock(&to).map_err(|cause| corrupt(operation, &cause))?;
         self.clocks.push((key.clone(), next));
-        self.changed.insert((Space::Row, key), Some(to));
+        self.changed.insert((Space::Clock, key), Some(to));
         Ok(Swapped::Applied)
     }
 

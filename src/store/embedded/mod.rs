@@ -10,17 +10,17 @@
 //!   fails, the database is opened anew until it works again, without a restart.
 //!
 //! # What is not synced by itself, and why that is safe
-//! Swaps of clocks, heartbeats and erasures. All writes go to one journal in order, and every sync covers all before it.
+//! Swaps of clocks and heartbeats. All writes go to one journal in order, and every sync covers all before it.
 //! A crash of the process loses none of them (the system has them); a loss of power may turn the newest back. Then
 //! `opened` is older: slots are closed again, and every entry in them was durable before it was acknowledged. `fired` is
-//! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, and its
-//! deletions come before the swap in the journal. A heartbeat is older: its attempt may be taken for dead, and is fenced.
+//! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, of ticks that
+//! may be gone already; all that is in them had fired. A heartbeat is older: its attempt may be taken for dead, and is fenced.
 //! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all before it.
 //!
 //! # Plain writes need no read
 //! The write time is part of a row's key, newest first, so a write never looks at what it replaces; readers take the first
-//! of each key. A row that is overwritten keeps its old bytes until its tick is erased. Unlike with a distributed store no
-//! write arrives after its caller has given up for long, so nothing remembers what was erased.
+//! of each key. A row that is overwritten keeps its old bytes until its tick is erased. Nothing is read, nor written, to erase:
+//! a tick is hidden by its wheel's clock, and gone when all clocks have passed the table that it lies in (`erased.rs`).
 //!
 //! # The format
 //! What lies on the disk is public ([`key`], [`value`], [`journal`]): golden files hold it, and tests read it damaged.
@@ -30,8 +30,10 @@
 //! ([`Underway`](super::Underway) lists what a recovery needs).
 
 mod act;
+mod background;
 mod database;
 mod directory;
+mod erased;
 mod group;
 pub mod journal;
 pub mod key;
@@ -46,6 +48,7 @@ mod sweep;
 mod tasks;
 mod underway;
 pub mod value;
+mod walk;
 mod wheel;
 mod writer;
 
@@ -166,9 +169,9 @@ impl Store {
         let is_set_up = directory.check(&shape)?;
         let path = directory.store();
         if !path.is_dir() {
-            database::create(&path)?;
+            database::create(&path, &shape)?;
         }
-        let open = database::open(&path)?;
+        let open = database::open(&path, &shape)?;
         if !is_set_up {
             refuse_if_used(&open, &path)?;
             directory.set_up(&shape)?;
@@ -188,10 +191,11 @@ impl Store {
     }
 
     /// Does what a second of an open store brings: looks at the free space and at the database, removes some of what has
-    /// expired. The threaded store does it by itself.
+    /// expired, drops what was erased. The threaded store does it by itself.
     pub fn upkeep(&self) {
         self.shared.look_at_space();
         self.pen.offer(Act::Upkeep);
+        self.shared.drop_erased();
     }
 
     /// Runs a read that may wait for the disk where it holds nobody up.
@@ -224,7 +228,7 @@ impl Store {
 fn refuse_if_used(open: &Open, path: &Path) -> Result<(), Error> {
     let first = key::clock(WheelNumber::from_low_bits(0));
     let found = open
-        .get(Space::Row, &first)
+        .get(Space::Clock, &first)
         .map_err(|cause| fault("open the store", &cause))?;
     if found.is_some() {
         return Err(Error::Unsuitable {
@@ -244,11 +248,24 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
     for wheel in shape.all_wheels() {
         let key = key::clock(wheel);
         let found = open
-            .get(Space::Row, &key)
+            .get(Space::Clock, &key)
             .map_err(|cause| fault("open the store", &cause))?;
         if found.is_none() {
-            group.insert(Space::Row, key, first.clone());
+            group.insert(Space::Clock, key, first.clone());
         }
     }
     group.commit(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use crate::model::{time::TickLength, wheel::Shape};
+
+    /// Wheels of ticks of a second.
+    pub(super) fn shape(wheels: u16) -> Shape {
+        let second = TickLength::new(Duration::from_secs(1)).unwrap();
+        Shape::new(wheels, second, 8).unwrap()
+    }
 }

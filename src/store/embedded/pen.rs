@@ -31,14 +31,14 @@ const QUEUE_KIB_MAX: u32 = 32 * 1024;
 /// Longest wait for an answer: a stall of the disk is shorter, and a caller must get on.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// As above for deletions, which are done a little at a time behind everything else, and which nobody waits for but the eraser.
-const ERASED_WAIT_MAX: Duration = Duration::from_secs(120);
-
 /// How often space and database are looked at, in looks at the database's buffers.
 const UPKEEP_LOOKS: u32 = 20;
 
 /// How often the database's buffers are looked at: at the highest rates one is full after two tenths of a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// How often what was erased is dropped: each time that there is something the database notes what it has left, 2 to 5 ms.
+const DROP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A request, and its share of the queue.
 type Queued = (Act, Option<OwnedSemaphorePermit>);
@@ -54,8 +54,8 @@ enum Way {
         queue: Option<mpsc::Sender<Queued>>,
         kib: Arc<Semaphore>,
         writer: Option<JoinHandle<()>>,
-        stop_upkeep: Option<SyncSender<()>>,
-        upkeep: Option<JoinHandle<()>>,
+        stops: Vec<SyncSender<()>>,
+        helpers: Vec<JoinHandle<()>>,
     },
     Inline(Mutex<Writer>),
 }
@@ -84,11 +84,6 @@ impl Pen {
     ) -> Result<Option<T>, Error> {
         let (answer, mut answered) = oneshot::channel();
         let act = act(answer);
-        let wait = if matches!(act, Act::Erase { .. }) {
-            ERASED_WAIT_MAX
-        } else {
-            ANSWER_WAIT_MAX
-        };
         match &self.way {
             Way::Inline(writer) => {
                 write_inline(writer, act);
@@ -111,7 +106,7 @@ impl Pen {
                     operation: "write",
                     reason: "the disk does not keep up: too much waits to be written".to_owned(),
                 })?;
-                let answered = time.within(wait, answered).await;
+                let answered = time.within(ANSWER_WAIT_MAX, answered).await;
                 Ok(answered.and_then(Result::ok))
             }
         }
@@ -134,9 +129,6 @@ impl Pen {
 fn write_inline(writer: &Mutex<Writer>, act: Act) {
     let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
     writer.turn(vec![act]);
-    while writer.has_more() {
-        writer.turn(Vec::new());
-    }
 }
 
 fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
@@ -167,12 +159,19 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
             drop(queue.try_send((Act::Upkeep, None)));
         }
     })?;
+    let (stop_dropping, stopped) = sync_channel::<()>(0);
+    let past = Arc::clone(shared);
+    let dropping = spawn(shared, "store-drop", move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DROP_INTERVAL) {
+            past.drop_erased();
+        }
+    })?;
     Ok(Way::Thread {
         queue: Some(queue),
         kib: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
         writer: Some(writer),
-        stop_upkeep: Some(stop_upkeep),
-        upkeep: Some(upkeep),
+        stops: vec![stop_upkeep, stop_dropping],
+        helpers: vec![upkeep, dropping],
     })
 }
 
@@ -190,14 +189,10 @@ fn spawn(
 /// The writer's thread: ends when the last caller has gone and everything is written.
 fn write_groups(mut writer: Writer, mut waiting: mpsc::Receiver<Queued>) {
     loop {
-        let first = if writer.has_more() {
-            waiting.try_recv().ok()
-        } else {
-            match waiting.blocking_recv() {
-                Some(first) => Some(first),
-                None => return,
-            }
-        };
+        let first = waiting.blocking_recv();
+        if first.is_none() {
+            return;
+        }
         let mut acts = Vec::new();
         let mut shares = Vec::new();
         let mut rows = 0;
@@ -224,13 +219,13 @@ impl Drop for Pen {
         if let Way::Thread {
             queue,
             writer,
-            stop_upkeep,
-            upkeep,
+            stops,
+            helpers,
             ..
         } = &mut self.way
         {
-            drop((queue.take(), stop_upkeep.take()));
-            for thread in [upkeep.take(), writer.take()].into_iter().flatten() {
+            drop((queue.take(), std::mem::take(stops)));
+            for thread in helpers.drain(..).chain(writer.take()) {
                 // A thread that has panicked has said so.
                 drop(thread.join());
             }

@@ -1,14 +1,12 @@
 //! Reads of the wheel: ranges of the two keyspaces that its rows lie in, merged in key order.
-//!
-//! Every read has a lower bound: below it lie the marks of what was erased, which would be walked over one by one.
 
 use std::iter::Peekable;
 
-use fjall::{Error as Cause, Iter, Slice};
-
 use super::{
     database::{Open, Space, fault},
+    erased::{self, Hidden},
     key, value,
+    walk::{Row, Walk},
 };
 use crate::{
     model::{
@@ -24,26 +22,27 @@ use crate::{
 /// Most versions of a task's rows at one instant that are looked at.
 const VERSIONS_MAX: usize = 10_000;
 
-type Row = Result<(Slice, Slice), Cause>;
-
-/// The rows of one keyspace, the newest version of each.
-struct Newest<I: Iterator<Item = Row>> {
+/// The rows of one keyspace that were not erased, the newest version of each.
+struct Newest<'a, I: Iterator<Item = Row>> {
     rows: Peekable<I>,
+    hidden: &'a Hidden,
 }
 
-fn newest(
-    open: &Open,
+/// Reads the rows of a wheel between two keys.
+fn newest<'a>(
+    open: &'a Open,
     space: Space,
-    lower: &[u8],
-    upper: &[u8],
-) -> Newest<impl Iterator<Item = Row> + use<>> {
-    let rows: Iter = open.space(space).range(lower..upper);
+    wheel: WheelNumber,
+    (lower, upper): (&[u8], &'a [u8]),
+    hidden: &'a Hidden,
+) -> Newest<'a, Walk<'a>> {
     Newest {
-        rows: rows.map(fjall::Guard::into_inner).peekable(),
+        rows: Walk::new(open.space(space), wheel, lower, upper).peekable(),
+        hidden,
     }
 }
 
-impl<I: Iterator<Item = Row>> Newest<I> {
+impl<I: Iterator<Item = Row>> Newest<'_, I> {
     /// Returns where the next row lies.
     fn place(&mut self) -> Option<&[u8]> {
         match self.rows.peek()? {
@@ -53,7 +52,7 @@ impl<I: Iterator<Item = Row>> Newest<I> {
         }
     }
 
-    /// Takes the next row, and drops its older versions.
+    /// Takes the next row, and drops its older versions. None: there is no more, or it was erased.
     fn take(&mut self) -> Result<Option<ScannedRow>, Error> {
         let Some(row) = self.rows.next() else {
             return Ok(None);
@@ -71,22 +70,26 @@ impl<I: Iterator<Item = Row>> Newest<I> {
                 reason: format!("a key of {} bytes: {key:x?}", key.len()),
             });
         };
-        Ok(Some(ScannedRow {
-            key: parsed,
-            written,
-            entry: value::parse_entry(parsed, written, &value),
-        }))
+        Ok(
+            (!self.hidden.hides(parsed.due, written)).then(|| ScannedRow {
+                key: parsed,
+                written,
+                entry: value::parse_entry(parsed, written, &value),
+            }),
+        )
     }
 }
 
 /// Reads a page of one tick.
 pub(super) fn scan(open: &Open, scan: &Scan) -> Result<Page, Error> {
-    let first = key::after_due(scan.wheel, scan.span.after);
+    let hidden = erased::hidden(open, scan.wheel)?;
+    let first = key::after_due(scan.wheel, scan.span.after.max(hidden.floor()));
     let behind = scan.behind.map(|behind| key::behind(&key::place(&behind)));
     let lower = behind.map_or_else(|| first.clone(), |behind| behind.max(first.clone()));
     let upper = key::after_due(scan.wheel, scan.span.through);
-    let mut due = newest(open, Space::Due, &lower, &upper);
-    let mut look = newest(open, Space::Look, &lower, &upper);
+    let range = (lower.as_slice(), upper.as_slice());
+    let mut due = newest(open, Space::Due, scan.wheel, range, &hidden);
+    let mut look = newest(open, Space::Look, scan.wheel, range, &hidden);
     let mut page = Page::default();
     loop {
         let due_is_next = match (due.place(), look.place()) {
@@ -119,14 +122,15 @@ pub(super) fn looks(
         Some(behind) => key::behind(&key::place(&behind)),
         None => key::after_due(wheel, Millis(clock(open, wheel)?.fired.due.0 - 1)),
     };
-    let upper = key::after_wheel(wheel);
-    let mut rows = newest(open, Space::Look, &lower, &upper);
+    let hidden = erased::hidden(open, wheel)?;
+    let range = (lower.as_slice(), key::END.as_slice());
+    let mut rows = newest(open, Space::Look, wheel, range, &hidden);
     let mut page = Page::default();
     while page.rows.len() < max {
-        match rows.take()? {
-            Some(row) => page.rows.push(row),
-            None => return Ok(page),
+        if rows.place().is_none() {
+            return Ok(page);
         }
+        page.rows.extend(rows.take()?);
     }
     page.more = rows.place().is_some();
     Ok(page)
@@ -138,9 +142,10 @@ pub(super) fn find(open: &Open, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry
     dues.sort_unstable();
     dues.dedup();
     let mut found: Vec<Entry> = Vec::new();
+    let hidden = erased::hidden(open, id.wheel())?;
     for due in dues {
         for space in [Space::Due, Space::Look] {
-            find_in(open, space, id, due, &mut found)?;
+            find_in(open, space, id, due, &hidden, &mut found)?;
         }
     }
     found.sort_by_key(|entry| entry.key);
@@ -151,10 +156,11 @@ pub(super) fn find(open: &Open, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry
 /// filter costs 10 us and more even where nothing lies in it.
 pub(super) fn find_start(open: &Open, id: TaskId, due: Millis) -> Result<Vec<Entry>, Error> {
     let mut found: Vec<Entry> = Vec::new();
-    find_in(open, Space::Due, id, due, &mut found)?;
+    let hidden = erased::hidden(open, id.wheel())?;
+    find_in(open, Space::Due, id, due, &hidden, &mut found)?;
     let starts = |entry: &Entry| matches!(entry.kind, Kind::Due { .. });
     if !found.iter().any(starts) {
-        find_in(open, Space::Look, id, due, &mut found)?;
+        find_in(open, Space::Look, id, due, &hidden, &mut found)?;
         found.sort_by_key(|entry| entry.key);
     }
     Ok(found)
@@ -165,31 +171,43 @@ fn find_in(
     space: Space,
     id: TaskId,
     due: Millis,
+    hidden: &Hidden,
     found: &mut Vec<Entry>,
 ) -> Result<(), Error> {
+    if due <= hidden.floor() {
+        return Ok(());
+    }
     let lower = key::of_task(id, due);
     let upper = [lower.as_slice(), &[0xff; 17]].concat();
-    let mut rows = newest(open, space, &lower, &upper);
+    let mut rows = newest(open, space, id.wheel(), (&lower, &upper), hidden);
     for _ in 0..VERSIONS_MAX {
-        let Some(row) = rows.take()? else { break };
-        found.extend(row.entry);
+        if rows.place().is_none() {
+            break;
+        }
+        let row = rows.take()?;
+        found.extend(row.and_then(|row| row.entry.ok()));
     }
     Ok(())
 }
 
 /// Reads a clock.
 pub(super) fn clock(open: &Open, wheel: WheelNumber) -> Result<ClockRow, Error> {
+    clock_if_any(open, wheel)?.ok_or_else(super::group::no_clock)
+}
+
+/// Reads a clock; a wheel beyond the shape has none.
+pub(super) fn clock_if_any(open: &Open, wheel: WheelNumber) -> Result<Option<ClockRow>, Error> {
     let operation = "read a clock";
     let key = key::clock(wheel);
     if let Some(known) = open.known_clock(&key) {
-        return Ok(known);
+        return Ok(Some(known));
     }
     let found = open
-        .get(Space::Row, &key)
+        .get(Space::Clock, &key)
         .map_err(|cause| fault(operation, &cause))?;
-    let found = found.ok_or_else(super::group::no_clock)?;
+    let Some(found) = found else { return Ok(None) };
     let row =
         value::parse_clock(&found).map_err(|cause| super::group::corrupt(operation, &cause))?;
     open.note_clock(key, row);
-    Ok(row)
+    Ok(Some(row))
 }

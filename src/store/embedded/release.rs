@@ -45,12 +45,13 @@ mod tests {
     fn a_buffer_is_held_until_the_database_has_let_go_of_it_and_no_longer() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
-        create(&path).unwrap();
-        let open = open(&path).unwrap();
+        let shape = crate::store::embedded::tests::shape(2);
+        create(&path, &shape).unwrap();
+        let open = open(&path, &shape).unwrap();
         let mut release = Release::default();
         release.look(&open);
         release.look(&open);
-        assert_eq!(release.held.len(), 4);
+        assert_eq!(release.held.len(), 5);
         let row = open.space(Space::Row);
         row.insert([1], [1]).unwrap();
         // Written out in the background; a later rotation drops what was kept of it for readers.

@@ -2,11 +2,12 @@
 
 use std::{
     collections::BTreeMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use super::{FreeBytes, database::Open, directory::Directory};
+use super::{FreeBytes, database::Open, directory::Directory, erased};
 use crate::{
     model::{ids::NodeId, wheel::Shape},
     store::{Error, NodeRow},
@@ -93,6 +94,16 @@ impl Shared {
                 self.directory.shown()
             )
         })
+    }
+
+    /// Drops what was erased from the disk; what does not work out is tried again.
+    pub(super) fn drop_erased(&self) {
+        // Where a thread of the database has panicked within a lock, this one must not end with it.
+        let drop_erased = || self.open().and_then(|open| erased::drop_tables(&open));
+        match catch_unwind(AssertUnwindSafe(drop_erased)) {
+            Ok(Ok(())) | Err(_) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "could not drop what was erased"),
+        }
     }
 
     /// Looks how much space there is.

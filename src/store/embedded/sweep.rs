@@ -1,26 +1,17 @@
 //! Removes what is not needed any more, with cursors and slowly: it reads as absent since long, only its bytes are in the way.
 //!
-//! Three things: rows that have expired, contents that have, and leftovers of the wheel, which are rows that were written
-//! behind a hand that had passed them. A pass over what expires takes hours whatever there is, so the bytes of what has
-//! expired are a small part of what is kept for days.
-
-use std::{collections::HashMap, time::Duration};
+//! Rows, heartbeats and contents that have expired. A pass over them takes hours whatever there is, so the bytes of what has
+//! expired are a small part of what is kept for days. What is past on the wheel is not for here: [`super::erased`].
 
 use fjall::Slice;
 
 use super::{
     database::{Open, Space, fault},
     group::Group,
-    key::{self, family},
-    read, value,
+    key::family,
+    value,
 };
-use crate::{
-    model::{
-        time::Millis,
-        wheel::{Shape, WheelNumber},
-    },
-    store::Error,
-};
+use crate::{model::time::Millis, store::Error};
 
 /// Steps in which everything is read once: with one a second, two hours.
 const STEPS_PER_PASS: usize = 7200;
@@ -31,35 +22,19 @@ const STEP_ROWS: (usize, usize) = (50, 5000);
 /// Bytes after which a step ends: contents are read whole.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
 
-/// How far behind the `erased` hand a leftover of the wheel is kept, so that its task can still be found by it.
-const LEFTOVER_AGE: Duration = Duration::from_secs(24 * 3600);
-
-/// How far behind that a process begins: what is older was gone through by those before it.
-const LOOK_BACK: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Due times of a step: between two rows lie the marks of what was erased, which are walked over one by one.
-const WINDOW: Duration = Duration::from_secs(3600);
-
-/// Where a sweep is.
-#[derive(Debug, Default)]
-pub(super) struct Sweep {
-    stage: Stage,
-    /// How far the leftovers of each wheel have been removed: what lies below was walked over once and never is again.
-    swept: HashMap<(WheelNumber, Space), Millis>,
-}
-
-/// What is swept: one thing a step.
+/// Where a sweep is: at which key of what.
 #[derive(Debug)]
-enum Stage {
-    /// What expires, from a key on.
-    Expiring(Space, Vec<u8>),
-    /// A wheel's leftovers.
-    Leftovers(u16, Space),
+pub(super) struct Sweep {
+    space: Space,
+    from: Vec<u8>,
 }
 
-impl Default for Stage {
+impl Default for Sweep {
     fn default() -> Self {
-        Self::Expiring(Space::Row, vec![family::TASK])
+        Self {
+            space: Space::Row,
+            from: Vec::new(),
+        }
     }
 }
 
@@ -69,53 +44,22 @@ impl Sweep {
         &mut self,
         open: &Open,
         group: &mut Group<'_>,
-        shape: &Shape,
         now: Millis,
     ) -> Result<(), Error> {
-        self.stage = match std::mem::take(&mut self.stage) {
-            Stage::Expiring(space, from) => match expired(open, group, space, from, now)? {
-                Some(on) => Stage::Expiring(space, on),
-                None if space == Space::Row => Stage::Expiring(Space::Body, Vec::new()),
-                None => Stage::Leftovers(0, Space::Due),
+        let at = std::mem::take(self);
+        let on = expired(open, group, at.space, at.from, now)?;
+        *self = match (on, at.space) {
+            (Some(from), space) => Self { space, from },
+            (None, Space::Row) => Self {
+                space: Space::Clock,
+                from: vec![family::HEARTBEAT],
             },
-            Stage::Leftovers(wheel, space) => {
-                self.leftovers(open, group, shape, WheelNumber::from_low_bits(wheel), space)?;
-                match space {
-                    Space::Due => Stage::Leftovers(wheel, Space::Look),
-                    _ if wheel + 1 < shape.wheels() => Stage::Leftovers(wheel + 1, Space::Due),
-                    _ => Stage::default(),
-                }
-            }
+            (None, Space::Clock) => Self {
+                space: Space::Body,
+                from: Vec::new(),
+            },
+            (None, _) => Self::default(),
         };
-        Ok(())
-    }
-
-    fn leftovers(
-        &mut self,
-        open: &Open,
-        group: &mut Group<'_>,
-        shape: &Shape,
-        wheel: WheelNumber,
-        space: Space,
-    ) -> Result<(), Error> {
-        let erased = shape.tick().end_of(read::clock(open, wheel)?.erased);
-        let old = erased.before(LEFTOVER_AGE);
-        let swept = self.swept.remove(&(wheel, space));
-        let from = swept.unwrap_or_else(|| old.before(LOOK_BACK));
-        let through = old.min(from.after(WINDOW));
-        let (lower, upper) = (key::from_due(wheel, from), key::after_due(wheel, through));
-        let mut found = 0;
-        if lower < upper {
-            let rows = open.space(space).range(lower..upper);
-            for row in rows.take(STEP_ROWS.1) {
-                let key = row.key().map_err(|cause| fault("sweep", &cause))?;
-                group.delete(space, key);
-                found += 1;
-            }
-        }
-        // A window with more than a step may delete is gone through again.
-        let reached = if found < STEP_ROWS.1 { through } else { from };
-        self.swept.insert((wheel, space), reached.max(from));
         Ok(())
     }
 }
@@ -129,7 +73,7 @@ fn expired(
     now: Millis,
 ) -> Result<Option<Vec<u8>>, Error> {
     let end = match space {
-        Space::Row => vec![family::PARKED],
+        Space::Clock => vec![family::PARKED],
         _ => vec![0xff; 17],
     };
     let keyspace = open.space(space);
@@ -158,67 +102,42 @@ fn behind(key: &Slice) -> Vec<u8> {
 mod tests {
     use tempfile::TempDir;
 
-    use super::{super::database, *};
-    use crate::model::{
-        clock::ClockRow,
-        entry::{Key, KeyCode},
-        ids::TaskId,
-        time::{Tick, TickLength},
+    use super::{
+        super::{database, key, tests::shape},
+        *,
     };
+    use crate::model::{ids::TaskId, wheel::WheelNumber};
 
     fn count(open: &Open, space: Space) -> usize {
         open.space(space).range(Vec::new()..vec![0xff; 64]).count()
     }
 
     #[test]
-    fn what_has_expired_and_what_was_left_behind_goes_and_the_rest_stays() {
+    fn what_has_expired_goes_and_the_rest_stays() {
         let directory = TempDir::new().unwrap();
-        let open = database::open(&directory.path().join("store")).unwrap();
-        let shape = Shape::new(2, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
+        let open = database::open(&directory.path().join("store"), &shape(2)).unwrap();
         let now = Millis(1_790_000_000_000);
-        let wheel = WheelNumber::from_low_bits(1);
         let mut group = Group::new(&open, now);
-        let id = |number| TaskId::new(now, wheel, number);
         for number in 0..120 {
-            let expires = Millis(now.0 + if number % 3 == 0 { 0 } else { 1 });
+            let expires = Millis(now.0 + i64::from(number % 3 != 0));
             let row = value::newest(expires, 1, b"content");
-            group.insert(Space::Row, key::task(id(number)), row.clone());
-            group.insert(Space::Body, key::body(id(number)), row);
-            let days = i64::try_from(number).unwrap() * 3_600_000;
-            for (code, space) in [(KeyCode(0), Space::Due), (KeyCode::LOOK, Space::Look)] {
-                let key = Key {
-                    due: Millis(now.0 - days),
-                    id: id(number),
-                    generation: 0,
-                    code,
-                };
-                group.insert(space, key::version(&key, 1), Slice::from(b"row"));
-            }
+            let id = TaskId::new(now, WheelNumber::from_low_bits(1), number);
+            group.insert(Space::Row, key::task(id), row.clone());
+            group.insert(Space::Clock, key::heartbeat(id, 1), row.clone());
+            group.insert(Space::Body, key::body(id), row);
         }
-        let erased = Tick(now.0 / 1000);
-        for wheel in shape.all_wheels() {
-            let clock = ClockRow {
-                erased,
-                ..ClockRow::first(&shape, now)
-            };
-            group.insert(Space::Row, key::clock(wheel), value::clock(&clock));
-        }
+        // No clock expires, whatever its bytes look like.
+        let clock = key::clock(WheelNumber::from_low_bits(1));
+        group.insert(Space::Clock, clock, value::newest(Millis(1), 1, b""));
         group.commit(false).unwrap();
         let mut sweep = Sweep::default();
-        // Some ten steps go through everything once, an hour of each wheel at a time.
-        for _ in 0..12 * (LOOK_BACK.as_secs() / WINDOW.as_secs() + 1) {
+        // Three steps go through each of the three.
+        for _ in 0..9 {
             let mut group = Group::new(&open, now);
-            sweep.step(&open, &mut group, &shape, now).unwrap();
+            sweep.step(&open, &mut group, now).unwrap();
             group.commit(false).unwrap();
         }
-        assert_eq!(
-            (count(&open, Space::Row), count(&open, Space::Body)),
-            (80 + 2, 80)
-        );
-        // From 24 hours on they are old.
-        assert_eq!(
-            (count(&open, Space::Due), count(&open, Space::Look)),
-            (24, 24)
-        );
+        let left = [Space::Row, Space::Clock, Space::Body].map(|space| count(&open, space));
+        assert_eq!(left, [80, 81, 80]);
     }
 }

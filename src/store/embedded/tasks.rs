@@ -76,11 +76,12 @@ impl Store {
 /// Reads a row; one that has expired is absent.
 fn live_row(
     open: &Open,
+    space: Space,
     key: &Slice,
     now: Millis,
     operation: &'static str,
 ) -> Result<Option<Slice>, Error> {
-    let found = open.get(Space::Row, key);
+    let found = open.get(space, key);
     let found = found.map_err(|cause| fault(operation, &cause))?;
     Ok(found.filter(|found| value::is_live(found, now)))
 }
@@ -88,7 +89,7 @@ fn live_row(
 fn read_tasks(open: &Open, ids: &[TaskId], now: Millis) -> Result<Vec<Option<TaskRow>>, Error> {
     let operation = "read tasks";
     let read = |id: &TaskId| {
-        let live = live_row(open, &key::task(*id), now, operation)?;
+        let live = live_row(open, Space::Row, &key::task(*id), now, operation)?;
         let row = live.map(|found| value::parse_task(*id, &found)).transpose();
         row.map_err(|cause| corrupt(operation, &cause))
     };
@@ -143,7 +144,7 @@ impl TaskStore for Store {
         }
         let expires = self.shared.time.now().after(HEARTBEAT_TTL);
         let write = |beat: &Heartbeat| Newest {
-            space: Space::Row,
+            space: Space::Clock,
             key: key::heartbeat(beat.id, beat.attempt),
             written: beat.at.0,
             value: Some(value::heartbeat(beat, expires)),
@@ -169,7 +170,13 @@ impl TaskStore for Store {
         let operation = "read heartbeats";
         let (open, now) = (self.shared.open()?, self.shared.time.now());
         let read = |(id, attempt): &(TaskId, u32)| {
-            let found = live_row(&open, &key::heartbeat(*id, *attempt), now, operation)?;
+            let found = live_row(
+                &open,
+                Space::Clock,
+                &key::heartbeat(*id, *attempt),
+                now,
+                operation,
+            )?;
             let parse = |found: Slice| {
                 value::parse_heartbeat(*id, *attempt, &found).ok_or_else(|| Error::Corrupt {
                     operation,

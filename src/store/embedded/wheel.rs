@@ -8,9 +8,9 @@ use fjall::Slice;
 
 use super::{
     Store,
-    act::{Act, EraseRange, Newest, Write},
+    act::{Act, Newest, Write},
     database::{Open, Space, fault},
-    key, read,
+    erased, key, read,
     tasks::INLINE_READS_MAX,
     value,
 };
@@ -25,6 +25,10 @@ use crate::{
     schema,
     store::{Erasure, Error, Page, Parked, RangePage, RangeScan, Scan, WheelStore},
 };
+
+/// Large reads at once: one while the writer is at work for another, and what they find is written in small groups between
+/// which others get a word in.
+const READS_AT_ONCE: usize = 2;
 
 /// Length of the days by which what was set aside is listed.
 const DAY_MS: i64 = 86_400_000;
@@ -195,24 +199,16 @@ impl WheelStore for Store {
         found.unwrap_or_else(|error| vec![Err(error); places.len()])
     }
 
+    fn reads_at_once(&self) -> Option<usize> {
+        Some(READS_AT_ONCE)
+    }
+
     fn removes_leftovers(&self) -> bool {
         true
     }
 
     async fn erase(&self, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
-        let range = |space, erasure: &Erasure| {
-            let span = self.shared.shape.span_of(erasure.tick);
-            EraseRange {
-                space,
-                lower: key::after_due(wheel, span.after),
-                upper: key::after_due(wheel, span.through),
-                newest_written: erasure.newest_written,
-            }
-        };
-        let both = |erasure| [range(Space::Due, erasure), range(Space::Look, erasure)];
-        let ranges = ticks.iter().flat_map(both).collect();
-        self.done("erase", 0, |answer| Act::Erase { ranges, answer })
-            .await
+        erased::hide(&*self.shared.open()?, wheel, ticks)
     }
 
     async fn put_bodies(
@@ -280,7 +276,7 @@ impl WheelStore for Store {
 
     async fn park(&self, parked: &Parked) -> Result<(), Error> {
         let write = Write {
-            space: Space::Row,
+            space: Space::Clock,
             key: key::parked(parked.at, &parked.key),
             value: Some(value::parked(parked)),
         };
@@ -296,7 +292,7 @@ impl WheelStore for Store {
         let from = key::parked_from(Millis(day.saturating_mul(DAY_MS)));
         let to = key::parked_from(Millis((day + 1).saturating_mul(DAY_MS)));
         self.read(move |open| {
-            let rows = open.space(Space::Row).range(from..to).take(max);
+            let rows = open.space(Space::Clock).range(from..to).take(max);
             let read = |row: fjall::Guard| {
                 let (key, value) = row
                     .into_inner()

@@ -4,13 +4,12 @@
 //! fails makes fjall refuse all further ones, and so does a failed write of its background threads; the writer then opens
 //! the database anew, after a pause, until it works again. Readers keep the old one until then.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    act::{Act, DoneAnswer, EraseRange, tell},
+    act::Act,
     database::{self, Open},
     group::Group,
-    key,
     shared::Shared,
     sweep::Sweep,
 };
@@ -18,9 +17,6 @@ use crate::{store::Error, time_source::Moment};
 
 /// Rows of a group: at this size a sync is a small part of its cost.
 pub(super) const GROUP_ROWS_MAX: usize = 4096;
-
-/// Rows deleted between two groups: a few milliseconds of a caller's wait.
-const ERASE_ROWS_MAX: usize = 1000;
 
 /// A commit that takes longer is counted as a stall.
 const STALL: Duration = Duration::from_millis(100);
@@ -37,12 +33,6 @@ const READERS_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Waits of a thread that has nobody to wake it.
 const NAP: Duration = Duration::from_millis(2);
 
-/// Ranges that somebody waits for.
-struct Erasing {
-    ranges: VecDeque<EraseRange>,
-    answer: DoneAnswer,
-}
-
 /// Why nothing is written at present.
 struct Broken {
     reason: String,
@@ -52,7 +42,6 @@ struct Broken {
 /// The writer; whoever has it is the only one.
 pub(super) struct Writer {
     shared: Arc<Shared>,
-    erasing: VecDeque<Erasing>,
     sweep: Sweep,
     broken: Option<Broken>,
     pause: Duration,
@@ -63,7 +52,6 @@ impl Writer {
     pub(super) fn new(shared: Arc<Shared>, may_sync: bool) -> Self {
         Self {
             shared,
-            erasing: VecDeque::new(),
             sweep: Sweep::default(),
             broken: None,
             pause: REOPEN_PAUSES.0,
@@ -71,55 +59,28 @@ impl Writer {
         }
     }
 
-    /// Tells whether there is work that waits for nobody's request.
-    pub(super) fn has_more(&self) -> bool {
-        !self.erasing.is_empty()
-    }
-
     /// Has the database opened anew, since nobody knows where a panic has left it.
     pub(super) fn panicked(&mut self) {
         self.broken("the writer panicked".to_owned());
-        self.erasing.clear();
     }
 
     /// Does a group of requests, and a little of what has time.
     pub(super) fn turn(&mut self, acts: Vec<Act>) {
         let open = match self.ready() {
             Ok(open) => open,
-            Err(error) => return self.refuse(acts, &error),
+            Err(error) => return refuse(acts, &error),
         };
         let mut group = Group::new(&open, self.shared.time.now());
         let mut upkeep = false;
         for act in acts {
             match act {
-                Act::Erase { ranges, answer } => self.erasing.push_back(Erasing {
-                    ranges: ranges.into(),
-                    answer,
-                }),
                 Act::Upkeep => upkeep = true,
                 act => group.take(act),
             }
         }
-        // What is deleted behind everybody's back is committed apart: it must not meet a write of the same key.
         self.commit(group);
         if upkeep && self.broken.is_none() {
             self.look_after(&open);
-        }
-        if self.broken.is_none() {
-            self.erase(&open);
-        }
-        if let Some(broken) = &self.broken {
-            let error = unavailable(&broken.reason);
-            self.refuse(Vec::new(), &error);
-        }
-    }
-
-    fn refuse(&mut self, acts: Vec<Act>, error: &Error) {
-        for act in acts {
-            act.refuse(error);
-        }
-        for erasing in self.erasing.drain(..) {
-            tell(erasing.answer, Err(error.clone()));
         }
     }
 
@@ -196,7 +157,7 @@ impl Writer {
         }
         let opened = self
             .closed()
-            .and_then(|()| database::open(&self.shared.path))
+            .and_then(|()| database::open(&self.shared.path, &self.shared.shape))
             .map(Arc::new);
         let settled = opened.and_then(|open| {
             // Read it may be before it is on disk: nobody acts on what he reads but by a write.
@@ -250,72 +211,17 @@ impl Writer {
         }
         metrics::gauge!("tickwheel_store_disk_bytes").set(open.disk_bytes() as f64);
         let mut group = Group::new(open, self.shared.time.now());
-        match self
-            .sweep
-            .step(open, &mut group, &self.shared.shape, self.shared.time.now())
-        {
+        match self.sweep.step(open, &mut group, self.shared.time.now()) {
             Ok(()) => self.commit(group),
             Err(error) => tracing::warn!(%error, "could not read what has expired"),
         }
     }
-
-    /// Deletes some of the first range that is waited for.
-    fn erase(&mut self, open: &Open) {
-        // Who has given up asks again: two of one range would walk over each other's marks.
-        self.erasing.retain(|erasing| !erasing.answer.is_closed());
-        let Some(erasing) = self.erasing.front_mut() else {
-            return;
-        };
-        let mut group = Group::new(open, self.shared.time.now());
-        let erased = erase_some(open, &mut erasing.ranges, &mut group);
-        if let Err(cause) = erased {
-            let error = database::fault("erase", &cause);
-            if let Some(erasing) = self.erasing.pop_front() {
-                tell(erasing.answer, Err(error));
-            }
-            return;
-        }
-        let done = erasing.ranges.is_empty();
-        self.commit(group);
-        if done
-            && self.broken.is_none()
-            && let Some(erasing) = self.erasing.pop_front()
-        {
-            tell(erasing.answer, Ok(()));
-        }
-    }
 }
 
-fn erase_some(
-    open: &Open,
-    ranges: &mut VecDeque<EraseRange>,
-    group: &mut Group<'_>,
-) -> Result<(), fjall::Error> {
-    let mut left = ERASE_ROWS_MAX;
-    while let Some(range) = ranges.front_mut() {
-        let mut last = None;
-        let rows = open
-            .space(range.space)
-            .range(range.lower.clone()..range.upper.clone());
-        for row in rows.take(left) {
-            let found = row.key()?;
-            left -= 1;
-            if key::parse_version(&found)
-                .is_some_and(|(_, written)| written <= range.newest_written)
-            {
-                group.delete(range.space, found.clone());
-            }
-            last = Some(found);
-        }
-        if left == 0 {
-            if let Some(last) = last {
-                range.lower = [&last, [0].as_slice()].concat();
-            }
-            return Ok(());
-        }
-        ranges.pop_front();
+fn refuse(acts: Vec<Act>, error: &Error) {
+    for act in acts {
+        act.refuse(error);
     }
-    Ok(())
 }
 
 fn unavailable(reason: &str) -> Error {

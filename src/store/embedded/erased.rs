@@ -1,0 +1,267 @@
+//! What was erased: hidden at once, and dropped from the disk table by table.
+//!
+//! Rows of the wheel lie in order of time, so as time goes on whole tables fall behind the `erased` hands of all wheels, and
+//! are dropped as they are. No row is deleted by itself: at 27,000 tasks a second the deletions of entries and looks were a
+//! third of what was written, and every merge carried their marks along.
+//!
+//! What a caller erases is hidden by a mark in memory until its wheel's clock says so durably; a process that ends in between
+//! erases again. Only what the clocks say is dropped. A table that reaches beyond that stays until time has passed it, so
+//! with tasks far ahead a table or two of each level hold what nobody sees any more.
+
+use std::collections::HashMap;
+
+use fjall::{AbstractTree as _, Error as Cause};
+
+use super::{
+    database::{Open, Space, fault},
+    key, read,
+};
+use crate::{
+    model::{
+        time::Millis,
+        wheel::{Span, WheelNumber},
+    },
+    store::{Erasure, Error},
+};
+
+/// A tick that was erased, and whose clock may not say so yet.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    span: Span,
+    newest_written: i64,
+}
+
+/// The ticks of each wheel that were erased ahead of its clock.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    of: HashMap<WheelNumber, Vec<Mark>>,
+}
+
+/// What readers of a wheel do not see.
+#[derive(Debug)]
+pub(super) struct Hidden {
+    floor: Millis,
+    marks: Vec<Mark>,
+}
+
+impl Hidden {
+    /// Everything of the wheel that is due up to here has been erased.
+    pub(super) const fn floor(&self) -> Millis {
+        self.floor
+    }
+
+    /// Tells whether a row is hidden.
+    pub(super) fn hides(&self, due: Millis, written: i64) -> bool {
+        let covers = |mark: &Mark| written <= mark.newest_written && mark.span.contains(due);
+        due <= self.floor || self.marks.iter().any(covers)
+    }
+}
+
+/// Returns the latest due time up to which a wheel has been erased. One without clock never was.
+fn floor(open: &Open, wheel: WheelNumber) -> Result<Millis, Error> {
+    let clock = read::clock_if_any(open, wheel)?;
+    let end = |erased| open.shape().tick().end_of(erased);
+    Ok(clock.map_or(Millis(i64::MIN), |clock| end(clock.erased)))
+}
+
+/// Returns what readers of a wheel do not see.
+pub(super) fn hidden(open: &Open, wheel: WheelNumber) -> Result<Hidden, Error> {
+    let floor = floor(open, wheel)?;
+    let marks = open.marks().of.get(&wheel).cloned().unwrap_or_default();
+    Ok(Hidden { floor, marks })
+}
+
+/// Hides ticks of a wheel.
+pub(super) fn hide(open: &Open, wheel: WheelNumber, ticks: &[Erasure]) -> Result<(), Error> {
+    let floor = floor(open, wheel)?;
+    let mark = |erasure: &Erasure| Mark {
+        span: open.shape().span_of(erasure.tick),
+        newest_written: erasure.newest_written,
+    };
+    let mut marks = open.marks();
+    let marks = marks.of.entry(wheel).or_default();
+    marks.retain(|mark| mark.span.through > floor);
+    for mark in ticks.iter().map(mark) {
+        marks.retain(|old| old.span != mark.span || old.newest_written > mark.newest_written);
+        marks.push(mark);
+    }
+    Ok(())
+}
+
+/// Drops the tables that lie behind the `erased` hands of all wheels. May wait for a merge, so it is no work for the writer.
+pub(super) fn drop_tables(open: &Open) -> Result<(), Error> {
+    let mut through = Millis::MAX;
+    for wheel in open.shape().all_wheels() {
+        through = through.min(floor(open, wheel)?);
+    }
+    let upper = key::before_stretch(through);
+    for space in [Space::Due, Space::Look] {
+        let dropped = drop_below(open, space, &upper);
+        dropped.map_err(|cause| fault("drop what was erased", &cause))?;
+    }
+    Ok(())
+}
+
+/// Drops the tables of a keyspace that lie below a key.
+///
+/// A journal is removed once its keyspaces have tables as new as what it holds. When the newest of all is dropped, as on a
+/// service that does nothing for long, no table says so any more: then a row that means nothing is written, whose table will.
+fn drop_below(open: &Open, space: Space, upper: &[u8]) -> Result<(), Cause> {
+    let tree = &open.space(space).tree;
+    let (tables, newest) = (tree.table_count(), tree.get_highest_persisted_seqno());
+    tree.drop_range(..upper)?;
+    let left = tree.table_count();
+    if left < tables {
+        tracing::debug!(?space, dropped = tables - left, left, "dropped tables");
+    }
+    if tree.get_highest_persisted_seqno() < newest {
+        open.space(space).insert(key::of_nobody(upper), [])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{
+        model::{
+            clock::ClockRow,
+            entry::{Key, KeyCode},
+            ids::TaskId,
+            time::Tick,
+        },
+        store::embedded::{
+            database::{create, open},
+            group::Group,
+            tests::shape,
+            value,
+        },
+    };
+
+    const NOW: Millis = Millis(1_790_000_000_000);
+
+    fn put_clocks(open: &Open, erased: [i64; 2]) {
+        let mut group = Group::new(open, NOW);
+        for (number, erased) in (0..).zip(erased) {
+            let wheel = WheelNumber::from_low_bits(number);
+            let row = ClockRow {
+                version: open
+                    .known_clock(&key::clock(wheel))
+                    .map_or(1, |row| row.version + 1),
+                erased: Tick(erased),
+                ..ClockRow::first(open.shape(), NOW)
+            };
+            open.note_clock(key::clock(wheel), row);
+            group.insert(Space::Clock, key::clock(wheel), value::clock(&row));
+        }
+        group.commit(false).unwrap();
+    }
+
+    /// A row of each keyspace and wheel in each of some ticks, in tables of their own.
+    fn put_ticks(open: &Open, ticks: impl Iterator<Item = i64>) {
+        for tick in ticks {
+            for space in [Space::Due, Space::Look] {
+                for number in 0..2 {
+                    let wheel = WheelNumber::from_low_bits(number);
+                    let due = open.shape().tick().end_of(Tick(tick));
+                    let key = Key {
+                        due,
+                        id: TaskId::new(due, wheel, 7),
+                        generation: 0,
+                        code: KeyCode(0),
+                    };
+                    open.space(space)
+                        .insert(key::version(&key, 5), [1])
+                        .unwrap();
+                }
+                open.space(space).rotate_memtable_and_wait().unwrap();
+            }
+        }
+    }
+
+    fn rows(open: &Open, space: Space) -> usize {
+        let rows = open.space(space).range(Vec::new()..key::END.to_vec());
+        let is_row = |row: fjall::Guard| key::parse_version(&row.key().unwrap()).is_some();
+        rows.filter_map(|row| is_row(row).then_some(())).count()
+    }
+
+    #[test]
+    fn what_all_clocks_have_passed_goes_from_the_disk_and_nothing_else() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("store");
+        create(&path, &shape(2)).unwrap();
+        let open = open(&path, &shape(2)).unwrap();
+        let first = NOW.0 / 1000;
+        put_clocks(&open, [first, first]);
+        put_ticks(&open, first + 1..first + 4);
+        drop_tables(&open).unwrap();
+        assert_eq!([rows(&open, Space::Due), rows(&open, Space::Look)], [6, 6]);
+        // One wheel hangs behind: its rows stay, and those that lie in one table with them.
+        put_clocks(&open, [first + 3, first + 1]);
+        drop_tables(&open).unwrap();
+        // What lies in the stretch that the hand stands in stays for the next time.
+        assert!((4..=6).contains(&rows(&open, Space::Due)));
+        put_clocks(&open, [first + 9, first + 9]);
+        drop_tables(&open).unwrap();
+        assert_eq!([rows(&open, Space::Due), rows(&open, Space::Look)], [0, 0]);
+    }
+
+    #[test]
+    fn a_keyspace_that_lost_its_newest_table_pins_no_journal() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("store");
+        create(&path, &shape(2)).unwrap();
+        let open = open(&path, &shape(2)).unwrap();
+        let first = NOW.0 / 1000;
+        put_clocks(&open, [first, first]);
+        put_ticks(&open, first + 1..first + 2);
+        let look = open.space(Space::Look);
+        let newest = look.tree.get_highest_persisted_seqno();
+        assert!(newest.is_some());
+        put_clocks(&open, [first + 9, first + 9]);
+        drop_tables(&open).unwrap();
+        assert_eq!(look.tree.table_count(), 0);
+        look.rotate_memtable_and_wait().unwrap();
+        assert!(look.tree.get_highest_persisted_seqno() > newest);
+        // That table goes as time goes on, and none is left that has to say so.
+        put_clocks(&open, [first + 99, first + 99]);
+        drop_tables(&open).unwrap();
+        assert_eq!(rows(&open, Space::Look), 0);
+    }
+
+    #[test]
+    fn a_mark_hides_what_is_not_newer_and_goes_when_the_clock_has_passed() {
+        let directory = TempDir::new().unwrap();
+        let path = directory.path().join("store");
+        create(&path, &shape(2)).unwrap();
+        let open = open(&path, &shape(2)).unwrap();
+        let (first, wheel) = (NOW.0 / 1000, WheelNumber::from_low_bits(1));
+        put_clocks(&open, [first, first]);
+        let erasure = |tick, newest_written| Erasure {
+            tick: Tick(tick),
+            newest_written,
+        };
+        for written in [5, 3] {
+            hide(&open, wheel, &[erasure(first + 2, written)]).unwrap();
+        }
+        let due = |tick: i64| Millis(tick * 1000);
+        let seen = hidden(&open, wheel).unwrap();
+        assert!(seen.hides(due(first + 2), 5) && !seen.hides(due(first + 2), 6));
+        assert!(seen.hides(due(first), i64::MAX) && !seen.hides(due(first + 1), 0));
+        assert!(
+            !hidden(&open, WheelNumber::from_low_bits(0))
+                .unwrap()
+                .hides(due(first + 2), 5)
+        );
+        put_clocks(&open, [first + 2, first + 2]);
+        hide(&open, wheel, &[erasure(first + 3, 5)]).unwrap();
+        assert_eq!(open.marks().of[&wheel].len(), 1);
+        let seen = hidden(&open, wheel).unwrap();
+        assert!(seen.hides(due(first + 2), 6) && seen.hides(due(first + 3), 5));
+        // A wheel beyond the shape has nothing that could be erased.
+        let beyond = hidden(&open, WheelNumber::from_low_bits(9)).unwrap();
+        assert_eq!(beyond.floor(), Millis(i64::MIN));
+    }
+}
