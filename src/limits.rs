@@ -207,6 +207,10 @@ pub const MISSED_READS_MAX: usize = 64;
 /// catches up, and as much as some dozens of wheels need to read one after the other.
 pub const MISSED_READ_PATIENCE: u32 = 2;
 
+/// Longest time over which the wheels of a node spread what they do once a tick: a tick, but what looks find must not wait
+/// longer where ticks are long.
+pub const PHASE_SPAN_MAX: Duration = Duration::from_secs(1);
+
 /// Entries that one wheel holds in memory ahead of their due time, whatever is due: the reader waits beyond it.
 pub const AHEAD_ENTRIES_MAX: usize = 20_000;
 

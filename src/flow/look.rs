@@ -15,6 +15,7 @@ use super::{
     place::Placer,
     send::{Sender, Sending},
     swap::{Moved, Mover},
+    turns::Turns,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -35,23 +36,32 @@ pub struct Looker {
     placer: Placer,
     sender: Sender,
     mover: Mover,
+    turns: Arc<Turns>,
 }
 
 impl Looker {
     /// Examines through these.
     #[must_use]
-    pub const fn new(ctx: Arc<Context>, placer: Placer, sender: Sender, mover: Mover) -> Self {
+    pub(super) const fn new(
+        ctx: Arc<Context>,
+        placer: Placer,
+        sender: Sender,
+        mover: Mover,
+        turns: Arc<Turns>,
+    ) -> Self {
         Self {
             ctx,
             placer,
             sender,
             mover,
+            turns,
         }
     }
 
     /// Examines a batch of looks; one result per look, in order. An error means that the look is not done.
     pub async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Fault>> {
         let ids: Vec<TaskId> = looks.iter().map(|look| look.key.id).collect();
+        let turn = self.turns.look().await;
         // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
         let now = self.ctx.now();
         let (rows, heartbeats) = match self.known(&ids).await {
@@ -82,6 +92,7 @@ impl Looker {
             .collect();
         self.hold_queued(looks, &mut decisions).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
+        drop(turn);
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(rows).map(
             |((look, decision), row)| async move {

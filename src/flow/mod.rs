@@ -53,6 +53,7 @@ pub mod stats;
 pub mod swap;
 mod term;
 pub mod topics;
+mod turns;
 mod wall;
 mod withdraw;
 

@@ -9,7 +9,7 @@ use super::{
     clock::Clock, context::Context, find::Finder, hand::Hands, list::Lister, look::Looker,
     members::Members, near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery,
     register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
-    stats::Statistician, swap::Mover, withdraw::Withdrawer,
+    stats::Statistician, swap::Mover, turns::Turns, withdraw::Withdrawer,
 };
 
 /// A running node.
@@ -37,6 +37,7 @@ impl Node {
         let sender = Sender::new(Arc::clone(&ctx), pulse.clone());
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
+        let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up);
         let members = Members::new(Arc::clone(&ctx));
         let looker = Looker::new(
@@ -44,6 +45,7 @@ impl Node {
             placer.clone(),
             sender.clone(),
             mover.clone(),
+            Arc::clone(&turns),
         );
         let recovery = ctx.underway.clone().map(|underway| {
             let recovery = Recovery {
@@ -56,15 +58,16 @@ impl Node {
             (recovery, underway)
         });
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
-        let stages = Stages::new(
-            Arc::clone(&ctx),
-            placer.clone(),
+        let stages = Stages {
+            ctx: Arc::clone(&ctx),
+            placer: placer.clone(),
             sender,
             looker,
-            withdrawer(&ctx, &hands, &placer, &mover),
+            withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
             catch_up,
-            rest.clone(),
-        );
+            turns,
+            tasks: rest.clone(),
+        };
         let node = Self {
             stop: CancellationToken::new(),
             stop_members: CancellationToken::new(),

@@ -3,7 +3,7 @@
 //! It runs seconds ahead of the due times, so that nothing between due time and hand-over waits for the store: that includes
 //! the look of a tracked task's first publication, which is written here, for a whole page in one batch. Memory is bounded
 //! by the settings, whatever is due: a full memory wheel stops the reader, not the clock. Ticks that are behind the clock are
-//! read in turns with the other wheels ([`super::catch_up`]).
+//! read in turns with the other wheels ([`super::catch_up`]), and on one machine those ahead of it as well ([`super::turns`]).
 //!
 //! Crash points: a page that was read and not fired is read again by the next owner; its looks are written again under the
 //! same keys. An entry that cannot be understood is set aside, counted and passed.
@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use super::{
     api::Fault,
-    catch_up::{CatchUp, Patience, Turn},
+    catch_up::{self, CatchUp, Patience},
     context::{Context, Stepped},
     place::Placer,
     term::{Cursor, Held, Term, weight},
+    turns::{self, Turns},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -29,12 +30,17 @@ use crate::{
     store::{Page, Parked, Scan, ScannedRow},
 };
 
+/// The part of a tick over which the wheels of a node spread what they read ahead: between opening a tick and its first due
+/// time lies one tick at least, of which the last wheel keeps half.
+const READ_SPAN: u32 = 2;
+
 /// The reader of one term.
 #[derive(Debug)]
 pub(super) struct Reader {
     ctx: Arc<Context>,
     placer: Placer,
     catch_up: Arc<CatchUp>,
+    turns: Arc<Turns>,
     term: Arc<Term>,
 }
 
@@ -43,12 +49,14 @@ impl Reader {
         ctx: Arc<Context>,
         placer: Placer,
         catch_up: Arc<CatchUp>,
+        turns: Arc<Turns>,
         term: Arc<Term>,
     ) -> Self {
         Self {
             ctx,
             placer,
             catch_up,
+            turns,
             term,
         }
     }
@@ -64,7 +72,11 @@ impl Reader {
             }
             state.cursor
         };
+        if self.wait_for_phase(cursor).await == Stepped::Idle {
+            return Ok(Stepped::Idle);
+        }
         let _turn = self.turn(cursor.tick, patience).await;
+        let _ahead = self.turn_ahead(cursor.tick).await;
         // What it reads now, the next owner reads as well.
         if self.term.ended.is_cancelled() {
             return Ok(Stepped::Idle);
@@ -83,13 +95,42 @@ impl Reader {
         Ok(Stepped::More)
     }
 
+    /// Waits, before the first page of a tick that has just been opened, until it is this wheel's turn in the tick; idle if
+    /// the term has ended meanwhile.
+    async fn wait_for_phase(&self, cursor: Cursor) -> Stepped {
+        let (tick, now) = (self.ctx.tick(), self.ctx.now());
+        let opened = tick.end_of(cursor.tick.plus(-self.ctx.rules.look_ahead));
+        let span = tick.duration().min(limits::PHASE_SPAN_MAX) / READ_SPAN;
+        let from = opened.after(self.ctx.shape().phase_of(self.term.wheel, span));
+        if cursor.behind.is_some() || now >= from {
+            return Stepped::More;
+        }
+        tokio::select! {
+            biased;
+            () = self.term.ended.cancelled() => Stepped::Idle,
+            () = self.ctx.time.sleep_until_wall(from) => Stepped::More,
+        }
+    }
+
+    fn is_missed(&self, tick: Tick) -> bool {
+        self.ctx.tick().end_of(tick) <= self.ctx.now()
+    }
+
     /// Waits for a turn to read a tick that is behind the clock.
-    async fn turn(&self, tick: Tick, patience: &mut Patience) -> Option<Turn<'_>> {
-        let is_missed = self.ctx.tick().end_of(tick) <= self.ctx.now();
-        if is_missed {
+    async fn turn(&self, tick: Tick, patience: &mut Patience) -> Option<catch_up::Turn<'_>> {
+        if self.is_missed(tick) {
             Some(self.catch_up.turn(tick, patience).await)
         } else {
             None
+        }
+    }
+
+    /// Waits for a turn to read a tick that is ahead of the clock.
+    async fn turn_ahead(&self, tick: Tick) -> Option<turns::Turn<'_>> {
+        if self.is_missed(tick) {
+            None
+        } else {
+            self.turns.read().await
         }
     }
 
@@ -145,6 +186,8 @@ impl Reader {
     /// Hands a page to the memory wheel and moves the cursor.
     fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
         let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());
+        let span = self.ctx.tick().duration().min(limits::PHASE_SPAN_MAX);
+        let phase = self.ctx.shape().phase_of(self.term.wheel, span);
         {
             let mut state = self.term.lock();
             for row in &page.rows {
@@ -156,8 +199,11 @@ impl Reader {
                     id: entry.key.id,
                 });
                 let (due, bytes) = (entry.key.due, weight(&entry));
+                // Looks lie at the ends of ticks: those of all wheels at once would be a burst.
+                let is_look = matches!(entry.kind, Kind::Look { .. });
+                let at = if is_look { due.after(phase) } else { due };
                 state.ahead.push(
-                    due,
+                    at,
                     bytes,
                     Held {
                         number,

@@ -6,50 +6,31 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     catch_up::CatchUp, context::Context, erase::Eraser, look::Looker, place::Placer,
-    publish::Publisher, read::Reader, send::Sender, term::Term, withdraw::Withdrawer,
+    publish::Publisher, read::Reader, send::Sender, term::Term, turns::Turns, withdraw::Withdrawer,
 };
 
 /// What the stages of every term are made of.
 #[derive(Debug, Clone)]
 pub struct Stages {
-    ctx: Arc<Context>,
-    placer: Placer,
-    sender: Sender,
-    looker: Looker,
-    withdrawer: Withdrawer,
-    catch_up: Arc<CatchUp>,
-    tasks: TaskTracker,
+    pub(super) ctx: Arc<Context>,
+    pub(super) placer: Placer,
+    pub(super) sender: Sender,
+    pub(super) looker: Looker,
+    pub(super) withdrawer: Withdrawer,
+    pub(super) catch_up: Arc<CatchUp>,
+    pub(super) turns: Arc<Turns>,
+    /// Owns them.
+    pub(super) tasks: TaskTracker,
 }
 
 impl Stages {
-    /// Makes stages of these, and lets `tasks` own them.
-    #[must_use]
-    pub(super) const fn new(
-        ctx: Arc<Context>,
-        placer: Placer,
-        sender: Sender,
-        looker: Looker,
-        withdrawer: Withdrawer,
-        catch_up: Arc<CatchUp>,
-        tasks: TaskTracker,
-    ) -> Self {
-        Self {
-            ctx,
-            placer,
-            sender,
-            looker,
-            withdrawer,
-            catch_up,
-            tasks,
-        }
-    }
-
     /// Starts the stages of a term; each ends with it.
     pub(super) fn begin(&self, term: &Arc<Term>) {
         let reader = Reader::new(
             Arc::clone(&self.ctx),
             self.placer.clone(),
             Arc::clone(&self.catch_up),
+            Arc::clone(&self.turns),
             Arc::clone(term),
         );
         let publisher = Publisher::new(

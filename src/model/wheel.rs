@@ -4,6 +4,8 @@
 //! horizon: rows of a slot are ordered by their full due time and every read is bounded by it on both sides, so two
 //! revolutions of the wheel never mix, however far ahead a task is or however long an outage lasts.
 
+use std::time::Duration;
+
 use super::time::{Millis, Tick, TickLength};
 
 /// The number of a wheel, `0..W`. A task's id carries it.
@@ -96,6 +98,12 @@ impl Shape {
         WheelNumber((hash % self.wheels as u64) as u16)
     }
 
+    /// Returns how long a wheel waits with what all wheels would do at the same moment: evenly spread over `span`.
+    #[must_use]
+    pub fn phase_of(&self, wheel: WheelNumber, span: Duration) -> Duration {
+        span * u32::from(wheel.get() % self.wheels) / u32::from(self.wheels)
+    }
+
     /// Returns the slot of a tick: tick mod N.
     #[must_use]
     pub const fn slot_of(&self, tick: Tick) -> Slot {
@@ -137,8 +145,6 @@ impl Span {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn eight_slots() -> Shape {
@@ -172,6 +178,17 @@ mod tests {
                 shape.span_of(Tick(tick + 1)).after
             );
         }
+    }
+
+    #[test]
+    fn phases_of_wheels_are_spread_evenly_over_the_span() {
+        let tick = TickLength::new(Duration::from_secs(1)).unwrap();
+        let shape = Shape::new(4, tick, 8).unwrap();
+        let phase = |wheel| shape.phase_of(WheelNumber(wheel), Duration::from_millis(500));
+        let expected = [0, 125, 250, 375].map(Duration::from_millis);
+        assert_eq!([0, 1, 2, 3].map(phase), expected);
+        // An id may name a wheel that there is not.
+        assert!(phase(4095) < Duration::from_millis(500));
     }
 
     #[test]

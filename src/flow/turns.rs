@@ -1,0 +1,73 @@
+//! Turns of work that has time: reading ahead, and examining looks.
+//!
+//! The wheels of a node tick together, so all of them read the next tick and examine the looks of the last at the same
+//! moment. Where the store shares the cores with everything else, that is a burst each second in which claims and settles
+//! wait: at 27,000 tasks a second they took 30 to 60 ms then. So a store may say how many large reads are worth having under
+//! way at once ([`WheelStore::reads_at_once`](crate::store::WheelStore::reads_at_once)), and the wheels take turns; what is
+//! read ahead has seconds, and so have looks. Ticks that were missed have turns of their own ([`super::catch_up`]).
+//!
+//! Turns are given in the order in which they are asked for. Whoever has one holds it for a page, or for one batch of looks
+//! until their successors are written, never while a message is handed over.
+
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// The turns of one node.
+#[derive(Debug)]
+pub(super) struct Turns {
+    reads: Option<Semaphore>,
+    looks: Option<Semaphore>,
+}
+
+/// A turn; it ends when it is dropped.
+pub(super) type Turn<'a> = SemaphorePermit<'a>;
+
+impl Turns {
+    /// So many of each at once, at least one; without a number as many as there are.
+    pub(super) fn new(at_once: Option<usize>) -> Self {
+        let turns = || at_once.map(|at_once| Semaphore::new(at_once.max(1)));
+        Self {
+            reads: turns(),
+            looks: turns(),
+        }
+    }
+
+    /// Waits for a turn to read ahead. Cancel-safe: who goes away gives up its place.
+    pub(super) async fn read(&self) -> Option<Turn<'_>> {
+        take(self.reads.as_ref()).await
+    }
+
+    /// Waits for a turn to examine looks. Cancel-safe: who goes away gives up its place.
+    pub(super) async fn look(&self) -> Option<Turn<'_>> {
+        take(self.looks.as_ref()).await
+    }
+}
+
+async fn take(turns: Option<&Semaphore>) -> Option<Turn<'_>> {
+    // It is never closed.
+    turns?.acquire().await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn as_many_as_there_are_turns_go_on_and_reads_wait_for_no_look() {
+        let turns = Turns::new(Some(2));
+        let held = [turns.look(), turns.look()].map(|turn| turn.now_or_never().unwrap());
+        assert!(turns.look().now_or_never().is_none());
+        assert!(turns.read().now_or_never().unwrap().is_some());
+        drop(held);
+        assert!(turns.look().now_or_never().is_some());
+    }
+
+    #[test]
+    fn none_at_all_would_stand_still_and_no_number_is_no_bound() {
+        assert!(Turns::new(Some(0)).read().now_or_never().is_some());
+        let free = Turns::new(None);
+        let held: Vec<_> = (0..1000).map(|_| free.read().now_or_never()).collect();
+        assert!(held.iter().all(Option::is_some));
+    }
+}
