@@ -8,7 +8,7 @@
 //! Crash points: a page that was read and not fired is read again by the next owner; its looks are written again under the
 //! same keys. An entry that cannot be understood is set aside, counted and passed.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     api::Fault,
@@ -30,9 +30,9 @@ use crate::{
     store::{Page, Parked, Scan, ScannedRow},
 };
 
-/// The part of a tick over which the wheels of a node spread what they read ahead: between opening a tick and its first due
-/// time lies one tick at least, of which the last wheel keeps half.
-const READ_SPAN: u32 = 2;
+/// What the last wheel keeps of the time between the opening of a tick and its first due time, to read it and to write its
+/// looks: many times what that takes on a store that is well. The others begin before, spread over the rest.
+const READ_TIME: Duration = Duration::from_millis(500);
 
 /// The reader of one term.
 #[derive(Debug)]
@@ -100,7 +100,10 @@ impl Reader {
     async fn wait_for_phase(&self, cursor: Cursor) -> Stepped {
         let (tick, now) = (self.ctx.tick(), self.ctx.now());
         let opened = tick.end_of(cursor.tick.plus(-self.ctx.rules.look_ahead));
-        let span = tick.duration().min(limits::PHASE_SPAN_MAX) / READ_SPAN;
+        // It is opened so many ticks before it ends, and lasts one.
+        let ahead = u32::try_from(self.ctx.rules.look_ahead - 1).unwrap_or(0);
+        let spare = (tick.duration() * ahead).saturating_sub(READ_TIME);
+        let span = spare.min(limits::PHASE_SPAN_MAX);
         let from = opened.after(self.ctx.shape().phase_of(self.term.wheel, span));
         if cursor.behind.is_some() || now >= from {
             return Stepped::More;

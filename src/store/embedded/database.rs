@@ -245,7 +245,9 @@ enum Failed {
 
 fn attempt(path: &Path, shape: &Shape) -> Result<Open, Failed> {
     // fjall asserts some of what it expects to find.
-    let opened = quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path, shape))));
+    let opened = background::standing_back(|| {
+        quietly(|| catch_unwind(AssertUnwindSafe(|| keyspaces(path, shape))))
+    });
     opened.map_or(Err(Failed::Panicked), |opened| {
         opened.map_err(Failed::Fjall)
     })
@@ -282,8 +284,6 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
     #[cfg(debug_assertions)]
     let builder = super::merging::watched(builder);
     let database = builder.open()?;
-    let threads = background::stand_back();
-    tracing::debug!(threads, "the database's threads stand back");
     let bounded = |bytes| failpoint::buffer_bytes().unwrap_or(bytes);
     let wheel = || {
         KeyspaceCreateOptions::default()
