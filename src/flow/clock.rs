@@ -118,9 +118,9 @@ impl Clock {
         }
     }
 
-    /// Before a wheel is given away, lets what is under way be acknowledged, and nothing more begin until the row that says so
-    /// is written: what goes out meanwhile is not in it, and the next owner hands it over once more. Whole seconds are when most
-    /// tasks are due, and when this happens.
+    /// Before a wheel is given away, lets what is under way be acknowledged, examines looks that wait for their phase, and lets
+    /// nothing more begin until the row that says so is written: what goes out meanwhile is not in it, and the next owner hands
+    /// it over once more. Whole seconds are when most tasks are due, and when this happens.
     async fn hold_still(&self, row: &ClockRow) -> Option<Still> {
         let term = self.term.as_ref()?;
         let situation = self.situation(self.ctx.time.moment());
@@ -131,11 +131,9 @@ impl Clock {
         if !given_away || flaw::is(Flaw::PublishesWhileGivenAway) {
             return None;
         }
-        let still = term.hold_still();
+        let still = term.hold_still(self.ctx.now());
         let began = self.ctx.time.moment();
-        while term.lock().in_flight > 0
-            && self.ctx.time.moment().since(began) < limits::HAND_OVER_WAIT_MAX
-        {
+        while term.is_busy() && self.ctx.time.moment().since(began) < limits::HAND_OVER_WAIT_MAX {
             self.ctx.time.sleep(limits::HAND_OVER_STEP).await;
         }
         Some(still)
@@ -217,7 +215,7 @@ impl Clock {
         metrics::counter!("tickwheel_wheel_takeovers_total", "reason" => result).increment(1);
         metrics::gauge!("tickwheel_wheels_owned").increment(1.0);
         let now = self.ctx.time.moment();
-        let term = Arc::new(Term::new(self.wheel, row, lease_end, now, self.ctx.tick()));
+        let term = Arc::new(Term::new(self.wheel, row, lease_end, now, self.ctx.shape()));
         self.stages.begin(&term);
         self.term = Some(term);
     }

@@ -2,7 +2,8 @@
 //!
 //! A delete carries the newest write time that was seen in its range, never "now": what was written later and not seen
 //! survives as a leftover instead of being shadowed, and so does a row of the next revolution. What has fired is kept
-//! readable for a while first. `erased` moves after the deletes are acknowledged: a crash in between repeats them.
+//! readable for a while first. The embedded store deletes nothing: it hides what a clock's `erased` has passed, whatever its
+//! write time, and drops it later. `erased` moves after the deletes are acknowledged: a crash in between repeats them.
 //!
 //! What is written into a slot behind its reader acts no more, and nobody was told that it is durable: its writer died before
 //! it looked at the clock, or could not, or a replica was handed on late what it had missed. So that it does not stay for

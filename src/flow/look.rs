@@ -68,6 +68,8 @@ impl Looker {
             Ok(known) => known,
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
+        // Writes of many wheels share a sync.
+        drop(turn);
         let mut decisions: Vec<Decision> = looks
             .iter()
             .zip(&rows)
@@ -92,7 +94,6 @@ impl Looker {
             .collect();
         self.hold_queued(looks, &mut decisions).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
-        drop(turn);
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(rows).map(
             |((look, decision), row)| async move {

@@ -21,6 +21,7 @@
 //! - [`claim`], [`settle`], [`cancel`], [`change`]: one conditional write is the decision ([`swap`]).
 //! - [`poll`]: claim, then answer; an answer that is not taken is released.
 
+mod ahead;
 pub mod api;
 pub mod cancel;
 mod catch_up;

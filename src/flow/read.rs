@@ -15,7 +15,7 @@ use super::{
     catch_up::{self, CatchUp, Patience},
     context::{Context, Stepped},
     place::Placer,
-    term::{Cursor, Held, Term, weight},
+    term::{Cursor, Held, Term},
     turns::{self, Turns},
 };
 use crate::{
@@ -76,12 +76,14 @@ impl Reader {
             return Ok(Stepped::Idle);
         }
         let _turn = self.turn(cursor.tick, patience).await;
-        let _ahead = self.turn_ahead(cursor.tick).await;
+        let ahead = self.turn_ahead(cursor.tick).await;
         // What it reads now, the next owner reads as well.
         if self.term.ended.is_cancelled() {
             return Ok(Stepped::Idle);
         }
         let page = self.ctx.store.scan(&self.scan(cursor)).await?;
+        // Writes of many wheels share a sync.
+        drop(ahead);
         let mut entries = Vec::with_capacity(page.rows.len());
         for row in &page.rows {
             match &row.entry {
@@ -189,8 +191,6 @@ impl Reader {
     /// Hands a page to the memory wheel and moves the cursor.
     fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
         let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());
-        let span = self.ctx.tick().duration().min(limits::PHASE_SPAN_MAX);
-        let phase = self.ctx.shape().phase_of(self.term.wheel, span);
         {
             let mut state = self.term.lock();
             for row in &page.rows {
@@ -201,21 +201,13 @@ impl Reader {
                     due: entry.key.due,
                     id: entry.key.id,
                 });
-                let (due, bytes) = (entry.key.due, weight(&entry));
-                // Looks lie at the ends of ticks: those of all wheels at once would be a burst.
-                let is_look = matches!(entry.kind, Kind::Look { .. });
-                let at = if is_look { due.after(phase) } else { due };
-                state.ahead.push(
-                    at,
-                    bytes,
-                    Held {
-                        number,
-                        entry,
-                        failing_since: None,
-                        timely: due > now,
-                        copy: None,
-                    },
-                );
+                state.ahead.push(Held {
+                    number,
+                    timely: entry.key.due > now,
+                    entry,
+                    failing_since: None,
+                    copy: None,
+                });
             }
             let last = page.rows.last().map(|row| row.key);
             if page.more && !flaw::is(Flaw::ShortPageTakenForLast) {

@@ -13,16 +13,17 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::ahead::Ahead;
 use crate::{
     flaw::{self, Flaw},
+    limits,
     model::{
         clock::{ClockRow, Position, Progress},
-        due_queue::DueQueue,
         entry::{DoneReason, Entry, Key, KeyCode, Kind},
         ids::TaskId,
         ledger::{Ledger, Number},
         time::{Millis, Tick, TickLength},
-        wheel::WheelNumber,
+        wheel::{Shape, WheelNumber},
     },
     store::ScannedRow,
     time_source::Moment,
@@ -98,7 +99,7 @@ pub(super) struct TermState {
     /// End of the lease by the monotonic clock, counted from before the swap was sent.
     pub(super) lease_end: Moment,
     pub(super) ledger: Ledger,
-    pub(super) ahead: DueQueue<Held>,
+    pub(super) ahead: Ahead,
     /// Entries handed to the queue or under examination, with their bytes still counted in memory.
     pub(super) in_flight: usize,
     pub(super) cursor: Cursor,
@@ -108,8 +109,8 @@ pub(super) struct TermState {
     pub(super) erased: Tick,
     pub(super) last_done: Moment,
     pub(super) done_since_swap: usize,
-    /// Nothing is taken: the wheel is being given away.
-    still: bool,
+    /// Since when nothing is taken but looks whose time had come: the wheel is being given away.
+    still: Option<Millis>,
 }
 
 /// One unbroken ownership of a wheel.
@@ -134,8 +135,10 @@ impl Term {
         row: ClockRow,
         lease_end: Moment,
         now: Moment,
-        tick: TickLength,
+        shape: &Shape,
     ) -> Self {
+        let tick = shape.tick();
+        let span = tick.duration().min(limits::PHASE_SPAN_MAX);
         let from = if flaw::is(Flaw::TakeOverBeginsAtOpened) {
             Position::behind(tick.end_of(row.opened))
         } else {
@@ -146,7 +149,7 @@ impl Term {
             row,
             lease_end,
             ledger: Ledger::new(from),
-            ahead: DueQueue::default(),
+            ahead: Ahead::new(shape.phase_of(wheel, span)),
             in_flight: 0,
             cursor,
             noted_from: cursor.tick.plus(i64::from(cursor.behind.is_some())),
@@ -154,7 +157,7 @@ impl Term {
             erased: row.erased,
             last_done: now,
             done_since_swap: 0,
-            still: false,
+            still: None,
         };
         Self {
             wheel,
@@ -178,18 +181,28 @@ impl Term {
     /// Takes what is due, so much at most, and counts it as in flight.
     pub(super) fn take_due(&self, now: Millis, max: usize) -> Vec<Held> {
         let mut state = self.lock();
-        if state.still {
-            return Vec::new();
-        }
-        let batch = state.ahead.pop_due(now, max);
+        let batch = match state.still {
+            Some(since) => state.ahead.pop_looks(since, max),
+            None => state.ahead.pop_due(now, max),
+        };
         state.in_flight += batch.len();
         batch
     }
 
-    /// Takes nothing more as long as the answer is held.
-    pub(super) fn hold_still(self: &Arc<Self>) -> Still {
-        self.lock().still = true;
+    /// Takes nothing more as long as the answer is held but looks whose time has come at `now`.
+    pub(super) fn hold_still(self: &Arc<Self>, now: Millis) -> Still {
+        self.lock().still = Some(now);
+        self.held.notify_one();
         Still(Arc::clone(self))
+    }
+
+    /// Tells whether something is under way, or has still to be begun before the wheel is given away.
+    pub(super) fn is_busy(&self) -> bool {
+        let state = self.lock();
+        let owed = state
+            .still
+            .is_some_and(|since| state.ahead.has_looks(since));
+        state.in_flight > 0 || owed
     }
 
     /// Marks entries done.
@@ -229,8 +242,7 @@ impl Term {
             let mut state = self.lock();
             state.in_flight = state.in_flight.saturating_sub(entries.len());
             for held in entries {
-                let bytes = weight(&held.entry);
-                state.ahead.push(due, bytes, held);
+                state.ahead.put_back(held, due);
             }
         }
         self.held.notify_one();
@@ -259,7 +271,7 @@ pub(super) struct Still(Arc<Term>);
 
 impl Drop for Still {
     fn drop(&mut self) {
-        self.0.lock().still = false;
+        self.0.lock().still = None;
         self.0.held.notify_one();
     }
 }

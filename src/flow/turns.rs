@@ -6,8 +6,8 @@
 //! way at once ([`WheelStore::reads_at_once`](crate::store::WheelStore::reads_at_once)), and the wheels take turns; what is
 //! read ahead has seconds, and so have looks. Ticks that were missed have turns of their own ([`super::catch_up`]).
 //!
-//! Turns are given in the order in which they are asked for. Whoever has one holds it for a page, or for one batch of looks
-//! until their successors are written, never while a message is handed over.
+//! Turns are given in the order in which they are asked for. Whoever has one holds it while a page, or the rows of a batch of
+//! looks, are read, and never while something is written or handed over.
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 

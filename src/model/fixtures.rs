@@ -32,7 +32,7 @@ pub(super) fn id() -> TaskId {
 }
 
 /// A tracked task: three attempts, ten seconds between them, thirty between signs of life, no expiry.
-pub(super) fn spec() -> Spec {
+pub(crate) fn spec() -> Spec {
     Spec {
         target: Target::Callback {
             name: "mail".to_owned(),

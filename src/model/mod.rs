@@ -40,6 +40,6 @@ pub mod wheel;
 #[cfg(test)]
 mod clock_law_tests;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 #[cfg(test)]
 mod state_law_tests;

@@ -1,8 +1,9 @@
 //! The fjall database: its keyspaces, its sizes, how it is opened.
 //!
 //! Sizes are chosen for ten million tasks in a few hundred MiB. Reads of the wheel are ranges, so its keyspaces have
-//! no filters, which would cost 1.25 bytes of memory a row. Keyspaces are few and all hot: one that is
-//! seldom written would pin journals (fjall#288), so clocks and heartbeats live beside the tasks' rows.
+//! no filters, which would cost 1.25 bytes of memory a row. Keyspaces are few: one that is seldom written pins journals
+//! until they are too many (fjall#288). Clocks and heartbeats have one all the same: they are written each tick, and beside
+//! the tasks' rows, which lie in order of time, they would have every table reach over all of these.
 
 use std::{
     cell::Cell,
@@ -39,8 +40,7 @@ const MIB: u64 = 1024 * 1024;
 const CACHE_BYTES: u64 = 32 * MIB;
 
 /// Rows of the wheel in memory before they are sorted onto disk. Each time, and after each merge, everything stands for the
-/// syncs with which fjall notes what there is, 2 to 5 ms: larger means fewer of them, and fewer merges. Two or three are held,
-/// and the mark of a deletion takes twice the memory that it is counted as.
+/// syncs with which fjall notes what there is, 2 to 5 ms: larger means fewer of them, and fewer merges. Two or three are held.
 const WHEEL_BUFFER_BYTES: u64 = 32 * MIB;
 
 /// As above, for rows of tasks.
@@ -189,6 +189,16 @@ impl Open {
     /// Tells whether the database still takes writes; it takes none after any of them has failed.
     pub(super) fn is_sound(&self) -> Result<(), Cause> {
         self.database.persist(PersistMode::Buffer)
+    }
+
+    /// Waits until everything that was written is on the disk.
+    pub(super) fn sync(&self) -> Result<(), Cause> {
+        self.database.persist(PersistMode::SyncData)
+    }
+
+    /// Tells whether tables are being merged.
+    pub(super) fn is_merging(&self) -> bool {
+        self.database.active_compactions() > 0
     }
 
     /// Returns the bytes on disk.

@@ -14,7 +14,8 @@
 //! A crash of the process loses none of them (the system has them); a loss of power may turn the newest back. Then
 //! `opened` is older: slots are closed again, and every entry in them was durable before it was acknowledged. `fired` is
 //! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, of ticks that
-//! may be gone already; all that is in them had fired. A heartbeat is older: its attempt may be taken for dead, and is fenced.
+//! may be gone already: before any go, the clocks that have passed them are synced. A heartbeat is older: its attempt may be
+//! taken for dead, and is fenced.
 //! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all before it.
 //!
 //! # Plain writes need no read

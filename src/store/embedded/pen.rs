@@ -37,7 +37,8 @@ const UPKEEP_LOOKS: u32 = 20;
 /// How often the database's buffers are looked at: at the highest rates one is full after two tenths of a second.
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// How often what was erased is dropped: each time that there is something the database notes what it has left, 2 to 5 ms.
+/// How often what was erased is dropped: each time that there is something to drop, everything stands for the syncs with which
+/// the database notes what it has left, 2 to 5 ms.
 const DROP_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A request, and its share of the queue.

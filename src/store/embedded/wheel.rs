@@ -152,7 +152,7 @@ impl WheelStore for Store {
     }
 
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
-        // A wheel is one log here: what lies between two entries costs nothing, however long.
+        // One ordered read: time in which nothing is due costs nothing, however long. Rows of other wheels are passed over.
         // A bound is no entry's key: it belongs to no wheel.
         let from = range.from();
         let is_bound = from == Key::behind(from.due);
