@@ -119,6 +119,11 @@ impl Looker {
         results
     }
 
+    /// Reads the rows of tasks, none for those that have none.
+    pub(super) async fn rows(&self, ids: &[TaskId]) -> Result<Vec<Option<TaskRow>>, Fault> {
+        self.mover.rows(ids).await
+    }
+
     pub(super) async fn known(
         &self,
         ids: &[TaskId],

@@ -7,7 +7,7 @@
 //!
 //! Crash points: published and not yet done: published again by the next owner, refused by the claim.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
@@ -24,7 +24,9 @@ use crate::{
     limits,
     model::{
         entry::{DoneReason, Entry, Key, Kind},
+        ids::TaskId,
         ledger::Number,
+        state::TaskRow,
         time::Millis,
     },
     queue::PublishError,
@@ -128,8 +130,9 @@ impl Publisher {
     }
 
     async fn fire_dues(&self, dues: Vec<Held>) {
+        let (dues, mut done) = self.without_stale(dues).await;
         if dues.is_empty() {
-            return;
+            return self.finish(&done, Vec::new());
         }
         let sendings: Vec<Sending> = dues
             .iter()
@@ -142,7 +145,7 @@ impl Publisher {
         let in_order = dues.iter().zip(&results);
         let came = in_order.filter(|(held, result)| timely(held) && result.is_ok());
         handing.acknowledged(came.map(|(held, _)| now.since(held.entry.key.due)));
-        let (mut done, mut again) = (Vec::new(), Vec::new());
+        let mut again = Vec::new();
         let mut spills = Vec::new();
         for (mut held, result) in dues.into_iter().zip(results) {
             let Err(unsent) = result else {
@@ -168,6 +171,47 @@ impl Publisher {
         }
         self.spill(spills, &mut done, &mut again).await;
         self.finish(&done, again);
+    }
+
+    /// Leaves out entries of a wheel that is behind whose tasks have been claimed already, and returns the others and the numbers
+    /// of these.
+    ///
+    /// While a wheel is behind, new tasks go out from the memory of the node that took them. Handed over once more when the
+    /// wheel comes to their entries, each is work twice, and a node that was busy for half of its time never catches up. What
+    /// is left out has its look, which was written when it was read.
+    async fn without_stale(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Number>) {
+        let may_be_stale = |held: &&Held| {
+            let entry = &held.entry;
+            let registered = Millis(entry.written.div_euclid(1000));
+            let from_memory = entry.key.due.since(registered) < limits::BEHIND_HELD_MAX;
+            !held.timely && from_memory && entry.spec.target.is_tracked()
+        };
+        let ids: Vec<TaskId> = dues
+            .iter()
+            .filter(may_be_stale)
+            .map(|held| held.entry.key.id)
+            .collect();
+        if ids.is_empty() {
+            return (dues, Vec::new());
+        }
+        // Who cannot read hands over: the claim finds out.
+        let rows = self.looker.rows(&ids).await.unwrap_or_default();
+        let rows: HashMap<TaskId, TaskRow> = rows
+            .into_iter()
+            .flatten()
+            .map(|row| (row.id, row))
+            .collect();
+        let is_stale = |held: &Held| match (&held.entry.kind, rows.get(&held.entry.key.id)) {
+            (
+                Kind::Due {
+                    expected_attempt, ..
+                },
+                Some(row),
+            ) => row.has_passed(*expected_attempt),
+            _ => false,
+        };
+        let (stale, rest): (Vec<Held>, Vec<Held>) = dues.into_iter().partition(is_stale);
+        (rest, stale.iter().map(|held| held.number).collect())
     }
 
     fn remedy(&self, entry: &Entry, unsent: &Unsent, failing: Duration) -> Remedy {

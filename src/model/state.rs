@@ -132,6 +132,12 @@ impl TaskRow {
         })
     }
 
+    /// Tells whether a claim that expects so many attempts would come too late: there were more, or the task has ended.
+    #[must_use]
+    pub const fn has_passed(&self, expected_attempt: u32) -> bool {
+        self.attempt > expected_attempt || self.state.is_terminal()
+    }
+
     /// Returns what a conditional write must still find to replace this row.
     #[must_use]
     pub const fn seen(&self) -> Expect {

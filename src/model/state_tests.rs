@@ -439,3 +439,25 @@ fn a_terminal_row_that_no_store_can_keep_long_enough_is_kept_for_ever() {
             .is_some_and(|ttl| ttl >= TERMINAL_TTL_MIN && ttl < TERMINAL_TTL_MIN * 2)
     );
 }
+
+#[test]
+fn a_claim_comes_too_late_behind_another_and_behind_the_end() {
+    let spec = Arc::new(spec());
+    for (state, attempt, expected, passed) in [
+        (State::Claimed, 1, 0, true),
+        (State::Claimed, 1, 1, false),
+        (State::Retrying, 1, 0, true),
+        (State::Retrying, 1, 1, false),
+        (State::Cancelled, 0, 0, true),
+    ] {
+        let row = TaskRow {
+            attempt,
+            ..row(state, &spec)
+        };
+        assert_eq!(
+            row.has_passed(expected),
+            passed,
+            "{state:?} {attempt} {expected}"
+        );
+    }
+}
