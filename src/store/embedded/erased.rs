@@ -160,6 +160,12 @@ mod tests {
         },
     };
 
+    fn opened(directory: &TempDir) -> Open {
+        let path = directory.path().join("store");
+        create(&path, &shape(2)).unwrap();
+        open(&path, &shape(2)).unwrap()
+    }
+
     const NOW: Millis = Millis(1_790_000_000_000);
 
     fn put_clocks(open: &Open, erased: [i64; 2]) {
@@ -201,16 +207,17 @@ mod tests {
         }
     }
 
-    /// Drops, once no merge is under way, until there is no more than that in the looks.
-    fn drop_until(open: &Open, rows_max: usize) {
+    /// Drops, whenever no merge is under way, until no table is left.
+    fn drop_all(open: &Open) {
+        let tables = || open.space(Space::Look).tree.table_count();
         for _ in 0..1000 {
             drop_tables(open).unwrap();
-            if rows(open, Space::Look) <= rows_max {
+            if tables() == 0 {
                 return;
             }
             std::thread::park_timeout(std::time::Duration::from_millis(5));
         }
-        panic!("{} rows stay", rows(open, Space::Look));
+        panic!("{} tables stay", tables());
     }
 
     fn rows(open: &Open, space: Space) -> usize {
@@ -222,9 +229,7 @@ mod tests {
     #[test]
     fn what_all_clocks_have_passed_goes_from_the_disk_and_nothing_else() {
         let directory = TempDir::new().unwrap();
-        let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let open = open(&path, &shape(2)).unwrap();
+        let open = opened(&directory);
         let first = NOW.0 / 1000;
         put_clocks(&open, [first, first]);
         put_ticks(&open, first + 1..first + 4);
@@ -236,16 +241,14 @@ mod tests {
         // What lies in the stretch that the hand stands in stays for the next time.
         assert!((4..=6).contains(&rows(&open, Space::Due)));
         put_clocks(&open, [first + 9, first + 9]);
-        drop_until(&open, 0);
+        drop_all(&open);
         assert_eq!([rows(&open, Space::Due), rows(&open, Space::Look)], [0, 0]);
     }
 
     #[test]
     fn a_keyspace_that_lost_its_newest_table_pins_no_journal() {
         let directory = TempDir::new().unwrap();
-        let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let open = open(&path, &shape(2)).unwrap();
+        let open = opened(&directory);
         let first = NOW.0 / 1000;
         put_clocks(&open, [first, first]);
         put_ticks(&open, first + 1..first + 2);
@@ -253,22 +256,20 @@ mod tests {
         let newest = look.tree.get_highest_persisted_seqno();
         assert!(newest.is_some());
         put_clocks(&open, [first + 9, first + 9]);
-        drop_until(&open, 0);
+        drop_all(&open);
         assert_eq!(look.tree.table_count(), 0);
         look.rotate_memtable_and_wait().unwrap();
         assert!(look.tree.get_highest_persisted_seqno() > newest);
         // That table goes as time goes on, and none is left that has to say so.
         put_clocks(&open, [first + 99, first + 99]);
-        drop_until(&open, 0);
+        drop_all(&open);
         assert_eq!(look.tree.table_count(), 0);
     }
 
     #[test]
     fn a_mark_hides_what_is_not_newer_and_goes_when_the_clock_has_passed() {
         let directory = TempDir::new().unwrap();
-        let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let open = open(&path, &shape(2)).unwrap();
+        let open = opened(&directory);
         let (first, wheel) = (NOW.0 / 1000, WheelNumber::from_low_bits(1));
         put_clocks(&open, [first, first]);
         let erasure = |tick, newest_written| Erasure {
