@@ -298,7 +298,7 @@ pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const EMBEDDED_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Bytes of a partition that the embedded queue holds in memory whatever others hold: a batch or two for a worker, and a
-/// thousand callbacks without workers are 128 MiB.
+/// thousand callbacks without workers are 128 MiB. With most of the queue's memory taken it is filled again at half of it.
 pub const EMBEDDED_TOPIC_BYTES_MIN: usize = 128 * 1024;
 
 /// Overflow files that are kept open: beyond it each is opened for each use. A quarter of the usual limit of a process.
@@ -306,6 +306,9 @@ pub const OVERFLOW_FILES_OPEN_MAX: usize = 256;
 
 /// Bytes after which an overflow file is followed by the next: what was read is still on disk for up to this much.
 pub const OVERFLOW_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Bytes after which a write to an overflow file is not added to: beyond it a call costs nothing beside what it writes.
+pub const OVERFLOW_WRITE_BYTES: usize = 256 * 1024;
 
 /// Bytes that are read back from an overflow file at once: amortises the call, and is read on the caller's thread.
 pub const OVERFLOW_READ_BYTES: u64 = 256 * 1024;

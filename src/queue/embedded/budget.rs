@@ -42,6 +42,13 @@ impl Budget {
             || self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
 
+    /// Tells whether a partition that holds `own` bytes may be filled from the disk: an eighth of all is free, or half of
+    /// what it may hold whatever others hold. So what is read at once is many records.
+    pub(super) fn has_room_to_fill(&self, own: usize) -> bool {
+        own <= limits::EMBEDDED_TOPIC_BYTES_MIN / 2
+            || self.bytes.load(Ordering::Relaxed) < self.bytes_max - self.bytes_max / 8
+    }
+
     /// Counts bytes that came into memory.
     pub(super) fn hold(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);

@@ -101,21 +101,31 @@ impl Log {
         self.window.get(place)?.kept.as_ref()
     }
 
-    /// Appends a record, whose time is moved up to that of its predecessor; behind what is on disk, on disk.
-    ///
-    /// # Errors
-    /// The disk's.
-    pub(super) fn append(&mut self, mut kept: Kept) -> std::io::Result<()> {
-        kept.at = kept.at.max(self.last_at);
-        let at = kept.at;
-        if self.overflow.len() == 0 && self.has_room() {
+    /// Appends records of one instant, in order, whose time is moved up to that of what came before: on disk what does not
+    /// fit into the window. Returns how many were appended, and what the disk said to the next.
+    pub(super) fn append(&mut self, records: Vec<Kept>) -> (usize, std::io::Result<()>) {
+        let (count, last_at) = (records.len(), self.last_at);
+        let mut records = records.into_iter().map(|mut kept| {
+            kept.at = kept.at.max(last_at);
+            kept
+        });
+        while self.overflow.len() == 0
+            && self.has_room()
+            && let Some(kept) = records.next()
+        {
+            self.last_at = kept.at;
             self.push(Arc::new(kept));
-        } else {
-            self.overflow.append(&kept)?;
-            metrics::counter!("tickwheel_queue_overflowed_total").increment(1);
         }
-        self.last_at = at;
-        Ok(())
+        let rest: Vec<Kept> = records.collect();
+        if rest.is_empty() {
+            return (count, Ok(()));
+        }
+        let (on_disk, answer) = self.overflow.append(&rest);
+        metrics::counter!("tickwheel_queue_overflowed_total").increment(on_disk as u64);
+        if let Some(kept) = rest.get(..on_disk).and_then(<[Kept]>::last) {
+            self.last_at = kept.at;
+        }
+        (count - rest.len() + on_disk, answer)
     }
 
     /// Lets go of a record that every group has handled.
@@ -134,10 +144,11 @@ impl Log {
         }
     }
 
-    /// Fills the window from the disk when half of it is free; tells whether there is something new in it.
+    /// Fills the window from the disk when half of what it may hold is free; tells whether there is something new in it.
+    /// Not before: each record would become a file of its own, made and deleted.
     pub(super) fn refill(&mut self) -> bool {
         let half_free = self.records <= self.room.records / 2 && self.bytes <= self.room.bytes / 2;
-        if self.overflow.len() == 0 || !half_free {
+        if self.overflow.len() == 0 || !half_free || !self.budget.has_room_to_fill(self.bytes) {
             return false;
         }
         while self.overflow.len() > 0 && self.has_room() {
@@ -187,6 +198,8 @@ impl Drop for Log {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::limits;
 
@@ -199,7 +212,7 @@ mod tests {
         for n in 0..records {
             let value = Bytes::from(vec![b'x'; limits::EMBEDDED_TOPIC_BYTES_MIN / 4]);
             let kept = Kept::new(Millis(n as i64), None, value, Headers::new());
-            log.append(kept).unwrap();
+            log.append(vec![kept]).1.unwrap();
         }
     }
 
@@ -221,5 +234,31 @@ mod tests {
         drop(first);
         filled(&mut second, 20);
         assert_eq!(second.records, 8);
+    }
+
+    #[test]
+    fn a_partition_that_has_its_least_only_makes_no_file_for_each_record() {
+        let dir = tempfile::tempdir().unwrap();
+        let budget = Arc::new(Budget::new(limits::EMBEDDED_TOPIC_BYTES_MIN, 16));
+        let log = |name: &str| Log::new(ROOM, Arc::clone(&budget), dir.path().join(name));
+        let (mut full, mut busy) = (log("0-0"), log("1-0"));
+        filled(&mut full, 20);
+        let small = |n: i64| {
+            let value = Bytes::from(vec![b'x'; limits::EMBEDDED_TOPIC_BYTES_MIN / 100]);
+            Kept::new(Millis(n), None, value, Headers::new())
+        };
+        let mut files = BTreeSet::new();
+        for n in 0..1000 {
+            busy.append(vec![small(n)]).1.unwrap();
+            let seen = std::fs::read_dir(dir.path()).unwrap();
+            files.extend(seen.map(|file| file.unwrap().path()));
+            // The consumer is as fast, and as far behind as the least of a partition reaches.
+            if let Ok(offset) = u32::try_from(n - 92) {
+                assert!(busy.get(offset.into()).is_some(), "record {offset}");
+                busy.release(offset.into());
+                busy.refill();
+            }
+        }
+        assert!(files.len() < 50, "{} files", files.len());
     }
 }

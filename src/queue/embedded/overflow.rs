@@ -115,11 +115,23 @@ impl Overflow {
         self.records
     }
 
-    /// Appends a record.
+    /// Appends records, in order, in as few writes as their size allows; returns how many, and what the disk said to the next.
+    pub(super) fn append(&mut self, records: &[Kept]) -> (usize, io::Result<()>) {
+        let mut rest = records.iter().peekable();
+        let before = self.records;
+        while rest.peek().is_some() {
+            if let Err(error) = self.write(&mut rest) {
+                return (self.records - before, Err(error));
+            }
+        }
+        (records.len(), Ok(()))
+    }
+
+    /// Writes the next of the records: at least one, as many as go into one write.
     ///
     /// # Errors
-    /// The disk's; nothing is appended then.
-    pub(super) fn append(&mut self, kept: &Kept) -> io::Result<()> {
+    /// The disk's; none of what was taken is appended then.
+    fn write<'a>(&mut self, records: &mut impl Iterator<Item = &'a Kept>) -> io::Result<()> {
         let full = |segment: &Segment| segment.written >= limits::OVERFLOW_SEGMENT_BYTES;
         if self.segments.back().is_none_or(full) {
             let path = numbered(&self.stem, self.made);
@@ -127,12 +139,19 @@ impl Overflow {
             self.made += 1;
             self.segments.push_back(segment);
         }
-        let bytes = encode(kept);
+        let mut bytes = BytesMut::new();
+        let mut count = 0;
+        while bytes.len() < limits::OVERFLOW_WRITE_BYTES
+            && let Some(kept) = records.next()
+        {
+            encode(kept, &mut bytes);
+            count += 1;
+        }
         if let Some(segment) = self.segments.back_mut() {
             // At its place, so that what a failed write has left is written over by the next.
             segment.with(|segment, file| file.write_all_at(&bytes, segment.written))?;
             segment.written += bytes.len() as u64;
-            self.records += 1;
+            self.records += count;
         }
         Ok(())
     }
@@ -210,25 +229,26 @@ fn read(segment: &mut Segment, file: &File) -> io::Result<Vec<Arc<Kept>>> {
     }
 }
 
-fn encode(kept: &Kept) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(kept.bytes + 64);
+/// Puts a record behind others.
+fn encode(kept: &Kept, bytes: &mut BytesMut) {
+    let begin = bytes.len();
+    bytes.reserve(kept.bytes + 64);
     bytes.put_u32(0);
     bytes.put_i64(kept.at.0);
     match &kept.key {
-        Some(key) => put(&mut bytes, key),
+        Some(key) => put(bytes, key),
         None => bytes.put_u32(NO_KEY),
     }
-    put(&mut bytes, &kept.value);
+    put(bytes, &kept.value);
     bytes.put_u32(length(kept.headers.len()));
     for (name, value) in &kept.headers {
-        put(&mut bytes, name.as_bytes());
-        put(&mut bytes, value);
+        put(bytes, name.as_bytes());
+        put(bytes, value);
     }
-    let size = length(bytes.len() - LENGTH_BYTES);
-    if let Some(head) = bytes.get_mut(..LENGTH_BYTES) {
+    let size = length(bytes.len() - begin - LENGTH_BYTES);
+    if let Some(head) = bytes.get_mut(begin..begin + LENGTH_BYTES) {
         head.copy_from_slice(&size.to_be_bytes());
     }
-    bytes.freeze()
 }
 
 fn put(bytes: &mut BytesMut, part: &[u8]) {
@@ -298,8 +318,11 @@ mod tests {
         assert_eq!(files(dir.path()), 0);
         let sizes = [0, 1, 1000, 2 * 1024 * 1024, 300_000, 7];
         let sent: Vec<Kept> = (0..100).map(|n| kept(n, sizes[n % sizes.len()])).collect();
-        for one in &sent {
-            overflow.append(one).unwrap();
+        let (mut rest, mut size) = (sent.as_slice(), 1);
+        while !rest.is_empty() {
+            let (batch, later) = rest.split_at(size.min(rest.len()));
+            assert!(matches!(overflow.append(batch), (count, Ok(())) if count == batch.len()));
+            (rest, size) = (later, size + 1);
         }
         assert_eq!(overflow.len(), 100);
         assert!(files(dir.path()) > 1, "written in segments");
@@ -320,7 +343,7 @@ mod tests {
         let (mut next, mut seen) = (0, 0);
         for _ in 0..20 {
             for _ in 0..3 {
-                overflow.append(&kept(next, 100_000)).unwrap();
+                overflow.append(&[kept(next, 100_000)]).1.unwrap();
                 next += 1;
             }
             for one in overflow.take().unwrap() {
@@ -334,18 +357,53 @@ mod tests {
     }
 
     #[test]
+    fn records_of_a_batch_share_writes() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut overflow = overflow(&dir.path().join("0-0"));
+        let batch: Vec<Kept> = (0..100).map(|n| kept(n, 1000)).collect();
+        let mut records = batch.iter();
+        overflow.write(&mut records).unwrap();
+        assert_eq!((overflow.len(), records.len()), (100, 0));
+        let large: Vec<Kept> = (0..4)
+            .map(|n| kept(n, limits::OVERFLOW_WRITE_BYTES / 2))
+            .collect();
+        let mut records = large.iter();
+        overflow.write(&mut records).unwrap();
+        assert_eq!((overflow.len(), records.len()), (102, 2));
+    }
+
+    #[test]
+    fn what_the_disk_takes_of_a_batch_is_counted_and_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut overflow = overflow(&dir.path().join("0-0"));
+        // Eight of these fill the first file, and the second cannot be made.
+        let in_the_way = numbered(&dir.path().join("0-0"), 1);
+        std::fs::write(&in_the_way, []).unwrap();
+        let batch: Vec<Kept> = (0..9).map(|n| kept(n, 2 * 1024 * 1024)).collect();
+        assert!(matches!(overflow.append(&batch), (8, Err(_))));
+        assert_eq!(overflow.len(), 8);
+        std::fs::remove_file(&in_the_way).unwrap();
+        assert!(matches!(overflow.append(&batch[8..]), (1, Ok(()))));
+        let mut taken = Vec::new();
+        while overflow.len() > 0 {
+            taken.extend(overflow.take().unwrap());
+        }
+        assert!(batch.iter().zip(&taken).all(|(one, other)| *one == **other));
+        assert_eq!(taken.len(), 9);
+    }
+
+    #[test]
     fn a_disk_that_refuses_is_told_and_a_file_that_is_damaged_is_given_up() {
         let dir = tempfile::tempdir().unwrap();
         let mut nowhere = overflow(&dir.path().join("missing/0-0"));
-        assert!(nowhere.append(&kept(0, 1)).is_err());
+        assert!(matches!(nowhere.append(&[kept(0, 1)]), (0, Err(_))));
         assert_eq!(nowhere.len(), 0);
         let mut overflow = overflow(&dir.path().join("0-0"));
-        overflow.append(&kept(0, 1)).unwrap();
-        overflow.append(&kept(1, 1)).unwrap();
+        overflow.append(&[kept(0, 1), kept(1, 1)]).1.unwrap();
         std::fs::write(dir.path().join(format!("0-0-0{SUFFIX}")), [0xff; 200]).unwrap();
         assert_eq!(overflow.take().unwrap_err().records, 2);
         assert_eq!(overflow.len(), 0);
-        overflow.append(&kept(2, 1)).unwrap();
+        overflow.append(&[kept(2, 1)]).1.unwrap();
         assert_eq!(*overflow.take().unwrap()[0], kept(2, 1));
     }
 }

@@ -93,11 +93,26 @@ impl Topic {
         at: Millis,
     ) -> Vec<Result<(), PublishError>> {
         let mut state = self.lock();
-        let mut touched = BTreeSet::new();
-        let answers = records
-            .map(|record| state.append(record, at).map(|place| touched.insert(place)))
-            .map(|answer| answer.map(|_| ()))
-            .collect();
+        let mut answers = Vec::new();
+        let mut batches: BTreeMap<usize, (Vec<usize>, Vec<Kept>)> = BTreeMap::new();
+        for (index, record) in records.enumerate() {
+            let place = state.place_of(&record);
+            if let Ok(place) = place {
+                let (indices, batch) = batches.entry(place).or_default();
+                indices.push(index);
+                batch.push(Kept::new(at, record.key, record.value, record.headers));
+            }
+            answers.push(place.map(|_| ()));
+        }
+        let touched: BTreeSet<usize> = batches.keys().copied().collect();
+        for (place, (indices, batch)) in batches {
+            let (appended, refused) = state.append(place, batch);
+            for index in indices.into_iter().skip(appended) {
+                if let Some(answer) = answers.get_mut(index) {
+                    answer.clone_from(&refused);
+                }
+            }
+        }
         state.wake(|place, _| touched.contains(&place));
         answers
     }
@@ -224,8 +239,8 @@ impl State {
         i32::try_from(self.logs.len()).unwrap_or(i32::MAX)
     }
 
-    /// Appends a record; returns its partition's place.
-    fn append(&mut self, record: Record, at: Millis) -> Result<usize, PublishError> {
+    /// Returns the place of the partition that a record belongs into.
+    fn place_of(&mut self, record: &Record) -> Result<usize, PublishError> {
         let bytes = record.bytes();
         if bytes > limits::RECORD_BYTES_MAX {
             let limit = limits::RECORD_BYTES_MAX;
@@ -233,18 +248,25 @@ impl State {
             return Err(PublishError::Refused(reason));
         }
         let count = self.count();
-        let place = usize::try_from(self.partitioner.choose(&record, count)).ok();
-        let found = place.and_then(|place| Some((place, self.logs.get_mut(place)?)));
-        let Some((place, log)) = found else {
-            return Err(PublishError::NoSuchTopic(record.topic));
+        let place = usize::try_from(self.partitioner.choose(record, count)).ok();
+        place
+            .filter(|place| *place < self.logs.len())
+            .ok_or_else(|| PublishError::NoSuchTopic(record.topic.clone()))
+    }
+
+    /// Appends records to a partition; returns how many, and the answer to the others.
+    fn append(&mut self, place: usize, records: Vec<Kept>) -> (usize, Result<(), PublishError>) {
+        let Some(log) = self.logs.get_mut(place) else {
+            let reason = format!("partition {place} does not exist");
+            return (0, Err(PublishError::Unconfirmed(reason)));
         };
-        let kept = Kept::new(at, record.key, record.value, record.headers);
-        match log.append(kept) {
-            Ok(()) => Ok(place),
-            Err(error) => Err(PublishError::Unconfirmed(format!(
+        let (appended, answer) = log.append(records);
+        let refused = |error| {
+            PublishError::Unconfirmed(format!(
                 "memory is full of records that no worker has taken, and the overflow file cannot be written: {error}"
-            ))),
-        }
+            ))
+        };
+        (appended, answer.map_err(refused))
     }
 
     /// Lets go of a record when no group needs it any more.
