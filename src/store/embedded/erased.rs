@@ -267,6 +267,34 @@ mod tests {
     }
 
     #[test]
+    fn what_was_dropped_stays_away_over_a_start_and_what_comes_then_is_kept() {
+        let directory = TempDir::new().unwrap();
+        let life = opened(&directory);
+        let again = || open(&directory.path().join("store"), &shape(2)).unwrap();
+        let first = NOW.0 / 1000;
+        put_clocks(&life, [first, first]);
+        put_ticks(&life, first + 1..first + 4);
+        put_clocks(&life, [first + 9, first + 9]);
+        drop_all(&life);
+        drop(life);
+        let life = again();
+        // Journals that are kept for the clocks may bring rows back. Nobody sees them, and they go as time goes on.
+        for wheel in life.shape().all_wheels() {
+            let seen = hidden(&life, wheel).unwrap();
+            assert!(seen.hides(Millis((first + 4) * 1000), i64::MAX));
+        }
+        for space in [Space::Due, Space::Look] {
+            life.space(space).rotate_memtable_and_wait().unwrap();
+        }
+        put_clocks(&life, [first + 99, first + 99]);
+        drop_all(&life);
+        put_ticks(&life, first + 100..first + 102);
+        drop(life);
+        let life = again();
+        assert_eq!([rows(&life, Space::Due), rows(&life, Space::Look)], [4, 4]);
+    }
+
+    #[test]
     fn a_mark_hides_what_is_not_newer_and_goes_when_the_clock_has_passed() {
         let directory = TempDir::new().unwrap();
         let open = opened(&directory);
