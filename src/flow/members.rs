@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{api::Check, context::Context, wall::Watch};
 use crate::{
-    model::{clock, ids::NodeId, preference::Preferences, time::Millis, wheel::WheelNumber},
+    model::{clock, ids::NodeId, preference, time::Millis, wheel::WheelNumber},
     store::NodeRow,
     time_source::Moment,
 };
@@ -34,7 +34,6 @@ const SILENT_MAX: Duration = Duration::from_millis(3500);
 pub struct View {
     /// Live nodes, and how far each wall clock was from ours when it was read, in milliseconds.
     live: Arc<[(NodeId, bool, i64)]>,
-    preferences: Arc<Preferences>,
     read: Option<Moment>,
 }
 
@@ -42,7 +41,12 @@ impl View {
     /// Returns the node that should own a wheel.
     #[must_use]
     pub fn preferred(&self, wheel: WheelNumber) -> Option<NodeId> {
-        self.preferences.owner(wheel)
+        let ready = self
+            .live
+            .iter()
+            .filter(|(_, ready, _)| *ready)
+            .map(|(node, _, _)| *node);
+        preference::preferred(wheel, ready)
     }
 
     /// Returns the median of the live nodes' wall clocks now, when at least three are known from a fresh list.
@@ -198,7 +202,7 @@ impl Members {
         }
         match listed {
             Ok(rows) => {
-                let view = seen.view_of(&self.ctx, &rows, now, moment);
+                let view = seen.view_of(self.ctx.me, &rows, now, moment);
                 seen.view = view;
                 log_change("store", &mut seen.store_problem, None);
             }
@@ -238,7 +242,7 @@ impl Members {
 
 impl Seen {
     /// Takes the rows that have changed lately for live.
-    fn view_of(&mut self, ctx: &Context, rows: &[NodeRow], now: Millis, moment: Moment) -> View {
+    fn view_of(&mut self, me: NodeId, rows: &[NodeRow], now: Millis, moment: Moment) -> View {
         let mut changes = std::collections::BTreeMap::new();
         let mut live = Vec::new();
         for row in rows {
@@ -249,7 +253,7 @@ impl Seen {
             changes.insert(row.node, (wall, changed));
             if moment.since(changed) < SILENT_MAX {
                 // A row is seen to change up to a period after it was written: half of one on average.
-                let unseen = if row.node == ctx.me {
+                let unseen = if row.node == me {
                     Duration::ZERO
                 } else {
                     EVERY / 2
@@ -261,16 +265,8 @@ impl Seen {
         }
         self.changes = changes;
         live.sort_unstable();
-        let ready = live.iter().filter(|(_, ready, _)| *ready);
-        let ready: Vec<NodeId> = ready.map(|(node, ..)| *node).collect();
-        let preferences = if self.view.preferences.nodes() == ready {
-            Arc::clone(&self.view.preferences)
-        } else {
-            Arc::new(Preferences::among(&ready, ctx.shape().all_wheels()))
-        };
         View {
             live: live.into(),
-            preferences,
             read: Some(moment),
         }
     }
