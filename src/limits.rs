@@ -119,7 +119,7 @@ pub const HTTP2_CLOSE_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
 
 /// Files that are kept for other than connections: the store's tables and journals, overflow files, clients of servers.
-pub const FILES_RESERVED: u64 = 1024;
+pub const FILES_RESERVED: u64 = 1152;
 
 /// Registrations under way at a node: at 40,000 a second the last waits a tenth of a second.
 pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;

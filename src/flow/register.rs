@@ -67,7 +67,8 @@ impl Registrar {
 
     /// Registers tasks; one result per task, in order. What is returned is durable.
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
-        if let Err(full) = self.ctx.store.room() {
+        // Before anything is decided on: a wheel may go on meanwhile.
+        if let Err(full) = self.ctx.store.let_in(tasks.len()).await {
             return vec![Err(full.into()); tasks.len()];
         }
         let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();

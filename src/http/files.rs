@@ -40,7 +40,7 @@ mod tests {
     fn connections_leave_files_for_the_rest() {
         assert_eq!(of_files(None), HTTP_CONNECTIONS_MAX);
         assert_eq!(of_files(Some(1_048_576)), HTTP_CONNECTIONS_MAX);
-        assert_eq!(of_files(Some(4096)), 3072);
+        assert_eq!(of_files(Some(4096)), 2944);
         assert_eq!(of_files(Some(1024)), 512);
         assert_eq!(of_files(Some(0)), 1);
     }

@@ -251,8 +251,8 @@ impl WheelStore for Faulty {
         self.plain(Call::write("park"), park).await
     }
 
-    fn room(&self) -> Result<(), Error> {
-        self.store.room()
+    async fn let_in(&self, tasks: usize) -> Result<(), Error> {
+        self.store.let_in(tasks).await
     }
 
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {

@@ -237,9 +237,10 @@ pub trait WheelStore: Send + Sync {
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
     /// Sets something aside.
     async fn park(&self, parked: &Parked) -> Result<(), Error>;
-    /// Fails with [`Error::Full`] while new work would be refused; asked before a task is taken whose first record does
-    /// not show that it is new. A hint: nothing by default.
-    fn room(&self) -> Result<(), Error> {
+    /// Asked before new tasks are taken, whose first records do not all show that they are new. Fails with [`Error::Full`]
+    /// while new work would be refused; waits, for less than a second, while the store has so much to do that those that are
+    /// there already would soon have to. A hint: nothing by default.
+    async fn let_in(&self, _tasks: usize) -> Result<(), Error> {
         Ok(())
     }
     /// Returns what was set aside on the day of `at`, oldest first, at most `max`.

@@ -185,6 +185,11 @@ pub const METRICS: &[Metric] = &[
         "Commits of the embedded store that took more than 100 ms.",
     ),
     counter(
+        "tickwheel_store_braked_total",
+        &[],
+        "New tasks that the embedded store had wait, since merges of what it has on disk do not keep up.",
+    ),
+    counter(
         "tickwheel_store_reopens_total",
         &[],
         "Times that the embedded store was opened anew after a failed write.",

@@ -241,7 +241,7 @@ async fn a_disk_that_fills_refuses_new_tasks_and_serves_the_others_until_there_i
         store.upkeep();
         let answers = store.put_entries(&both).await;
         assert!(answers[1].is_ok());
-        assert_eq!(store.room().is_err(), is_full);
+        assert_eq!(store.let_in(1).await.is_err(), is_full);
         let refused = |answer: &Result<(), Error>| matches!(answer, Err(Error::Full { reason }) if reason.contains("99 MiB are free") || reason.contains("105 MiB"));
         assert_eq!(refused(&answers[0]), is_full, "{answers:?}");
         assert_eq!(answers[0].is_err(), is_full);

@@ -6,12 +6,13 @@
 //! the tasks' rows, which lie in order of time, they would have every table reach over all of these.
 
 use std::{
+    any::Any,
     cell::Cell,
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs, io,
     panic::{self, AssertUnwindSafe, catch_unwind},
-    path::Path,
-    sync::{Mutex, MutexGuard, Once, PoisonError},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
     time::Duration,
 };
 
@@ -91,8 +92,28 @@ pub(super) enum Space {
     Body,
 }
 
+impl Space {
+    /// All of them.
+    pub(super) const ALL: [Self; 5] = [Self::Due, Self::Look, Self::Row, Self::Clock, Self::Body];
+}
+
+/// A table, which is not removed for as long as this is there.
+struct Table {
+    number: u64,
+    path: Arc<PathBuf>,
+    _held: Box<dyn Any + Send + Sync>,
+}
+
+/// The tables that a keyspace had at the last look.
+struct Tables {
+    version: u64,
+    tables: Vec<Table>,
+}
+
 /// An open database.
 pub(super) struct Open {
+    /// Let go of before the database is closed: a table is removed by its path, which may be another's once it is open again.
+    tables: Mutex<[Option<Tables>; Space::ALL.len()]>,
     database: Database,
     due: Keyspace,
     look: Keyspace,
@@ -151,13 +172,45 @@ impl Open {
     }
 
     fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
-        [&self.due, &self.look, &self.row, &self.clock, &self.body].into_iter()
+        Space::ALL.into_iter().map(|space| self.space(space))
     }
 
     /// Returns the buffers that rows are written to at present.
     pub(super) fn buffers(&self) -> impl Iterator<Item = Buffer> {
         let buffer = |keyspace: &Keyspace| -> Buffer { keyspace.tree.active_memtable() };
         self.keyspaces().map(buffer)
+    }
+
+    /// Tells the paths of tables that are no part of the database any more since the last call, and lets go of them after
+    /// that: until then they are there.
+    pub(super) fn look_for_past_tables(&self, mut tell: impl FnMut(&Arc<PathBuf>)) {
+        let mut seen = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for (space, seen) in Space::ALL.into_iter().zip(seen.iter_mut()) {
+            let version = self.space(space).tree.current_version();
+            if seen.as_ref().map(|seen| seen.version) == Some(version.id()) {
+                continue;
+            }
+            let tables = version.iter_tables().map(|table| Table {
+                number: table.id(),
+                path: Arc::clone(&table.path),
+                _held: Box::new(table.clone()),
+            });
+            let before = seen.replace(Tables {
+                version: version.id(),
+                tables: tables.collect(),
+            });
+            let still: HashSet<u64> = version.iter_tables().map(|table| table.id()).collect();
+            let past = before.iter().flat_map(|before| &before.tables);
+            for table in past.filter(|table| !still.contains(&table.number)) {
+                tell(&table.path);
+            }
+        }
+    }
+
+    /// Returns where the tables of a keyspace lie, and the number of the next one.
+    pub(super) fn next_table(&self, space: Space) -> (PathBuf, u64) {
+        let tree = &self.space(space).tree;
+        (tree.tree_config().path.join("tables"), tree.next_table_id())
     }
 
     pub(super) fn space(&self, space: Space) -> &Keyspace {
@@ -179,10 +232,19 @@ impl Open {
         self.database.batch()
     }
 
+    /// Returns the most runs that a keyspace has in its first level.
+    pub(super) fn runs(&self) -> usize {
+        let runs = self
+            .keyspaces()
+            .map(|keyspace| keyspace.tree.l0_run_count());
+        runs.max().unwrap_or_default()
+    }
+
     /// Tells whether fjall could take a batch without blocking.
     pub(super) fn has_room(&self) -> bool {
         self.keyspaces().all(|keyspace| {
-            keyspace.sealed_memtable_count() <= SEALED_MAX && keyspace.l0_table_count() <= RUNS_MAX
+            keyspace.sealed_memtable_count() <= SEALED_MAX
+                && keyspace.tree.l0_run_count() <= RUNS_MAX
         })
     }
 
@@ -308,6 +370,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
         clock: database.keyspace("clock", buffer(CLOCK_BUFFER_BYTES))?,
         body: database.keyspace("body", buffer(BODY_BUFFER_BYTES))?,
+        tables: Mutex::default(),
         clocks: Mutex::default(),
         marks: Mutex::default(),
         shape: *shape,

@@ -32,6 +32,7 @@
 
 mod act;
 mod background;
+mod brake;
 mod database;
 mod directory;
 mod erased;
@@ -43,14 +44,17 @@ mod merging;
 mod pen;
 mod read;
 mod release;
+mod removal;
 mod shared;
 mod space;
 mod sweep;
 mod tasks;
 mod underway;
+mod upkeep;
 pub mod value;
 mod walk;
 mod wheel;
+mod writeback;
 mod writer;
 
 use std::{

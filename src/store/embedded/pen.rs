@@ -16,8 +16,8 @@ use super::{
     Mode,
     act::Act,
     directory::refused,
-    release::Release,
     shared::Shared,
+    upkeep::{LOOK_INTERVAL, Upkeep, Writing},
     writer::{GROUP_ROWS_MAX, Writer},
 };
 use crate::store::Error;
@@ -30,12 +30,6 @@ const QUEUE_KIB_MAX: u32 = 32 * 1024;
 
 /// Longest wait for an answer: a stall of the disk is shorter, and a caller must get on.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
-
-/// How often space and database are looked at, in looks at the database's buffers.
-const UPKEEP_LOOKS: u32 = 20;
-
-/// How often the database's buffers are looked at: at the highest rates one is full after two tenths of a second.
-const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How often what was erased is dropped: each time that there is something to drop, everything stands for the syncs with which
 /// the database notes what it has left, 2 to 5 ms.
@@ -141,23 +135,22 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
     let (stop_upkeep, stopped) = sync_channel::<()>(0);
     let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
     let upkeep = spawn(shared, "store-upkeep", move || {
-        let mut release = Release::default();
-        let mut looks = 0;
+        let mut upkeep = Upkeep::new(looking);
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
-            // Where a thread of the database has panicked within a lock, this one must not end with it.
-            let look = || looking.open().map(|open| release.look(&open));
-            if !matches!(catch_unwind(AssertUnwindSafe(look)), Ok(Ok(()))) {
-                release.free();
-            }
-            looks += 1;
-            if looks < UPKEEP_LOOKS {
+            if !upkeep.look() {
                 continue;
             }
-            looks = 0;
-            looking.look_at_space();
             let Some(queue) = weak.upgrade() else { return };
             // A full queue has better things to do.
             drop(queue.try_send((Act::Upkeep, None)));
+        }
+    })?;
+    let (stop_writing, stopped) = sync_channel::<()>(0);
+    let mut writing = Writing::new(Arc::clone(shared));
+    let writing = spawn(shared, "store-writeback", move || {
+        let mut pause = LOOK_INTERVAL;
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
+            pause = writing.look();
         }
     })?;
     let (stop_dropping, stopped) = sync_channel::<()>(0);
@@ -171,8 +164,8 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
         queue: Some(queue),
         kib: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
         writer: Some(writer),
-        stops: vec![stop_upkeep, stop_dropping],
-        helpers: vec![upkeep, dropping],
+        stops: vec![stop_upkeep, stop_writing, stop_dropping],
+        helpers: vec![upkeep, writing, dropping],
     })
 }
 

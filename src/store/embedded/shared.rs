@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use super::{FreeBytes, database::Open, directory::Directory, erased};
+use super::{FreeBytes, brake::Brake, database::Open, directory::Directory, erased};
 use crate::{
     model::{ids::NodeId, wheel::Shape},
     store::{Error, NodeRow},
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) shape: Shape,
     pub(super) time: TimeSource,
+    /// New tasks wait for it.
+    pub(super) brake: Brake,
     reserve_bytes: u64,
     free_bytes: FreeBytes,
     open: RwLock<Option<Arc<Open>>>,
@@ -48,6 +50,7 @@ impl Shared {
             path: directory.store(),
             shape,
             time,
+            brake: Brake::default(),
             reserve_bytes,
             free_bytes,
             open: RwLock::new(Some(Arc::new(open))),

@@ -283,7 +283,12 @@ impl WheelStore for Store {
         self.put("park", vec![write]).await
     }
 
-    fn room(&self) -> Result<(), Error> {
+    async fn let_in(&self, tasks: usize) -> Result<(), Error> {
+        let time = &self.shared.time;
+        if let Some(until) = self.shared.brake.hold(tasks, time.moment()) {
+            metrics::counter!("tickwheel_store_braked_total").increment(tasks as u64);
+            time.sleep_until(until).await;
+        }
         self.shared.room()
     }
 
@@ -307,5 +312,35 @@ impl WheelStore for Store {
             rows.map(read).collect()
         })
         .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        store::embedded::{Mode, Settings, tests::shape},
+        time_source::TimeSource,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn new_tasks_wait_while_merges_do_not_keep_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let time = TimeSource::simulated(Millis(1_790_000_000_000), 1);
+        let settings = Settings {
+            mode: Mode::Inline,
+            ..Settings::new(directory.path(), shape(1))
+        };
+        let store = Store::open(settings, &time).unwrap();
+        let waited = async || {
+            let started = time.moment();
+            store.let_in(100).await.unwrap();
+            time.moment().since(started)
+        };
+        assert_eq!(waited().await, Duration::ZERO);
+        store.shared.brake.press(100);
+        assert_eq!(waited().await, Duration::from_millis(128));
+        store.shared.brake.press(0);
+        assert_eq!(waited().await, Duration::ZERO);
     }
 }

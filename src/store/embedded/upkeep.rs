@@ -1,0 +1,113 @@
+//! What a thread of the store looks after all the time: that nothing the database does has everybody wait.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
+
+use super::{
+    database::Open, release::Release, removal::Removal, shared::Shared, writeback::Writeback,
+};
+use crate::{store::Error, time_source::Moment};
+
+/// Between two looks: at the highest rates a buffer of the database is full after two tenths of a second.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Between two looks at tables that are being written: some 5 MiB come meanwhile, which a disk takes in ten milliseconds.
+const WRITING_INTERVAL: Duration = Duration::from_millis(25);
+
+/// Between two looks at the journals: at the highest rates one is full after half a second.
+const JOURNALS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Between two looks at the free space, and of the writer at the database.
+const SPACE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is looked at all the time.
+pub(super) struct Upkeep {
+    shared: Arc<Shared>,
+    release: Release,
+    removal: Removal,
+    journals_at: Moment,
+    space_at: Moment,
+}
+
+impl Upkeep {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let now = shared.time.moment();
+        Self {
+            release: Release::default(),
+            removal: Removal::default(),
+            journals_at: now,
+            space_at: now.after(SPACE_INTERVAL),
+            shared,
+        }
+    }
+
+    /// Looks; tells whether the writer has to look after the database, too.
+    pub(super) fn look(&mut self) -> bool {
+        let now = self.shared.time.moment();
+        if now >= self.journals_at {
+            self.journals_at = now.after(JOURNALS_INTERVAL);
+            self.removal.look_at_journals(&self.shared.path);
+        }
+        let is_open = self.look_at_database();
+        if !is_open {
+            self.shared.brake.press(0);
+            self.release.free();
+        }
+        let is_short = !is_open || self.shared.room().is_err();
+        self.removal.free(&self.shared.time, is_short);
+        if now < self.space_at {
+            return false;
+        }
+        self.space_at = now.after(SPACE_INTERVAL);
+        self.shared.look_at_space();
+        true
+    }
+
+    fn look_at_database(&mut self) -> bool {
+        unharmed(|| {
+            let open = self.shared.open()?;
+            self.shared.brake.press(open.runs());
+            self.removal.look_at_tables(&open);
+            self.release.look(&open);
+            Ok(())
+        })
+    }
+}
+
+/// What is looked at while tables are written, by a thread that may wait for the disk.
+pub(super) struct Writing {
+    shared: Arc<Shared>,
+    writeback: Writeback,
+}
+
+impl Writing {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            writeback: Writeback::default(),
+            shared,
+        }
+    }
+
+    /// Looks, and returns how long until the next look.
+    pub(super) fn look(&mut self) -> Duration {
+        unharmed(|| {
+            let open: Arc<Open> = self.shared.open()?;
+            self.writeback.look(&open);
+            Ok(())
+        });
+        if self.writeback.is_busy() {
+            WRITING_INTERVAL
+        } else {
+            LOOK_INTERVAL
+        }
+    }
+}
+
+/// Does something, and tells whether it went well. Where a thread of the database has panicked within a lock, this one must
+/// not end with it.
+fn unharmed(act: impl FnOnce() -> Result<(), Error>) -> bool {
+    matches!(catch_unwind(AssertUnwindSafe(act)), Ok(Ok(())))
+}
