@@ -207,6 +207,13 @@ impl Open {
         }
     }
 
+    /// Returns how many tables were begun: another number, and one is being written or was.
+    pub(super) fn tables_begun(&self) -> u64 {
+        self.keyspaces()
+            .map(|keyspace| keyspace.tree.next_table_id())
+            .sum()
+    }
+
     /// Returns where the tables of a keyspace lie, and the number of the next one.
     pub(super) fn next_table(&self, space: Space) -> (PathBuf, u64) {
         let tree = &self.space(space).tree;

@@ -17,7 +17,7 @@ use super::{
     act::Act,
     directory::refused,
     shared::Shared,
-    upkeep::{LOOK_INTERVAL, Upkeep, Writing},
+    upkeep::{LOOK_INTERVAL, Upkeep, WRITING_INTERVAL, Writing},
     writer::{GROUP_ROWS_MAX, Writer},
 };
 use crate::store::Error;
@@ -132,10 +132,25 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
     let writer = spawn(shared, "store-writer", move || {
         write_groups(writer, waiting)
     })?;
+    let (tell_writing, told) = sync_channel::<()>(1);
+    let mut writing = Writing::new(Arc::clone(shared));
+    let writing = spawn(shared, "store-writeback", move || {
+        // Ends with the upkeep.
+        loop {
+            let wait = if writing.look() {
+                told.recv_timeout(WRITING_INTERVAL)
+            } else {
+                told.recv().map_err(Into::into)
+            };
+            if wait == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    })?;
     let (stop_upkeep, stopped) = sync_channel::<()>(0);
     let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
     let upkeep = spawn(shared, "store-upkeep", move || {
-        let mut upkeep = Upkeep::new(looking);
+        let mut upkeep = Upkeep::new(looking, tell_writing);
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
             if !upkeep.look() {
                 continue;
@@ -143,14 +158,6 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
             let Some(queue) = weak.upgrade() else { return };
             // A full queue has better things to do.
             drop(queue.try_send((Act::Upkeep, None)));
-        }
-    })?;
-    let (stop_writing, stopped) = sync_channel::<()>(0);
-    let mut writing = Writing::new(Arc::clone(shared));
-    let writing = spawn(shared, "store-writeback", move || {
-        let mut pause = LOOK_INTERVAL;
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(pause) {
-            pause = writing.look();
         }
     })?;
     let (stop_dropping, stopped) = sync_channel::<()>(0);
@@ -164,7 +171,7 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
         queue: Some(queue),
         kib: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
         writer: Some(writer),
-        stops: vec![stop_upkeep, stop_writing, stop_dropping],
+        stops: vec![stop_upkeep, stop_dropping],
         helpers: vec![upkeep, writing, dropping],
     })
 }

@@ -2,7 +2,7 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, mpsc::SyncSender},
     time::Duration,
 };
 
@@ -15,10 +15,7 @@ use crate::{store::Error, time_source::Moment};
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Between two looks at tables that are being written: some 5 MiB come meanwhile, which a disk takes in ten milliseconds.
-const WRITING_INTERVAL: Duration = Duration::from_millis(25);
-
-/// Between two looks at the journals: at the highest rates one is full after half a second.
-const JOURNALS_INTERVAL: Duration = Duration::from_millis(250);
+pub(super) const WRITING_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Between two looks at the free space, and of the writer at the database.
 const SPACE_INTERVAL: Duration = Duration::from_secs(1);
@@ -28,29 +25,26 @@ pub(super) struct Upkeep {
     shared: Arc<Shared>,
     release: Release,
     removal: Removal,
-    journals_at: Moment,
+    tables_begun: u64,
+    /// Told of tables that are being written.
+    writing: SyncSender<()>,
     space_at: Moment,
 }
 
 impl Upkeep {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
-        let now = shared.time.moment();
+    pub(super) fn new(shared: Arc<Shared>, writing: SyncSender<()>) -> Self {
         Self {
             release: Release::default(),
             removal: Removal::default(),
-            journals_at: now,
-            space_at: now.after(SPACE_INTERVAL),
+            tables_begun: 0,
+            writing,
+            space_at: shared.time.moment().after(SPACE_INTERVAL),
             shared,
         }
     }
 
     /// Looks; tells whether the writer has to look after the database, too.
     pub(super) fn look(&mut self) -> bool {
-        let now = self.shared.time.moment();
-        if now >= self.journals_at {
-            self.journals_at = now.after(JOURNALS_INTERVAL);
-            self.removal.look_at_journals(&self.shared.path);
-        }
         let is_open = self.look_at_database();
         if !is_open {
             self.shared.brake.press(0);
@@ -58,6 +52,7 @@ impl Upkeep {
         }
         let is_short = !is_open || self.shared.room().is_err();
         self.removal.free(&self.shared.time, is_short);
+        let now = self.shared.time.moment();
         if now < self.space_at {
             return false;
         }
@@ -72,6 +67,14 @@ impl Upkeep {
             self.shared.brake.press(open.runs());
             self.removal.look_at_tables(&open);
             self.release.look(&open);
+            let begun = open.tables_begun();
+            if self.tables_begun != begun {
+                self.tables_begun = begun;
+                // A journal is removed when a table has been written, and was there when one was before.
+                self.removal.look_at_journals(&self.shared.path);
+                // Whoever has not looked yet will.
+                self.writing.try_send(()).ok();
+            }
             Ok(())
         })
     }
@@ -91,18 +94,14 @@ impl Writing {
         }
     }
 
-    /// Looks, and returns how long until the next look.
-    pub(super) fn look(&mut self) -> Duration {
+    /// Looks; tells whether to look again soon.
+    pub(super) fn look(&mut self) -> bool {
         unharmed(|| {
             let open: Arc<Open> = self.shared.open()?;
             self.writeback.look(&open);
             Ok(())
         });
-        if self.writeback.is_busy() {
-            WRITING_INTERVAL
-        } else {
-            LOOK_INTERVAL
-        }
+        self.writeback.is_busy()
     }
 }
 
