@@ -55,17 +55,24 @@ bench: ## the load scenarios, on a fresh Cassandra and Kafka; BENCH="--scenario 
 		--json target/bench/embedded.jsonl --charts target/bench/charts
 	$(STACK) run --measure -- $(BENCHED) run --json target/bench.jsonl $(BENCH)
 
+# One piece, some three hours on two quiet cores; FULL_ROUNDS=1 FULL_SECONDS=30 SOAK_MINUTES=5 is an hour's look at all of it.
+FULL_ROUNDS ?= 3
+FULL_SECONDS ?= 60
+SOAK_MINUTES ?= 60
+
 bench-full: ## every load scenario at full size, hours on a quiet machine; figures and charts in target/bench
 	$(STACK) fetch
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
 	mkdir -p target/bench
 	$(BENCHED) embedded --scenario register,burst,mixed,cancel_heavy,recover,catch_up,idle --tasks 1000000 --missed 1000000 \
-		--rounds 3 --seconds 60 --data-dir target/bench --json target/bench/embedded.jsonl --charts target/bench/charts
-	$(BENCHED) embedded --scenario steady --rate 1000,5000,10000 --pending 1000000,10000000 --seconds 60 \
-		--data-dir target/bench --json target/bench/steady.jsonl --charts target/bench/charts
-	$(BENCHED) embedded --scenario soak --minutes 60 --data-dir target/bench --json target/bench/soak.jsonl \
+		--rounds $(FULL_ROUNDS) --seconds $(FULL_SECONDS) --data-dir target/bench --json target/bench/embedded.jsonl \
 		--charts target/bench/charts
-	$(STACK) run --measure -- $(BENCHED) run --tasks 150000 --rounds 3 --seconds 60 --json target/bench/cluster.jsonl $(BENCH)
+	$(BENCHED) embedded --scenario steady --rate 1000,5000,10000 --pending 1000000,10000000 --seconds $(FULL_SECONDS) \
+		--data-dir target/bench --json target/bench/steady.jsonl --charts target/bench/charts
+	$(BENCHED) embedded --scenario soak --minutes $(SOAK_MINUTES) --data-dir target/bench --json target/bench/soak.jsonl \
+		--charts target/bench/charts
+	$(STACK) run --measure -- $(BENCHED) run --tasks 150000 --rounds $(FULL_ROUNDS) --seconds $(FULL_SECONDS) \
+		--json target/bench/cluster.jsonl $(BENCH)
 
 overload: ## ten times the registrations that the embedded service sustains, for a minute; on a quiet machine
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins

@@ -6,6 +6,7 @@ mod chart;
 mod embedded;
 mod generator;
 mod observer;
+mod payload;
 mod peers;
 mod raw;
 mod report;

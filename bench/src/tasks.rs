@@ -1,4 +1,4 @@
-//! The task that every scenario sends: a hundred bytes of JSON, the service's defaults, no look in the way.
+//! The task that every scenario sends: the harness's payload, the service's defaults, no look in the way.
 
 use std::time::Duration;
 
@@ -9,12 +9,10 @@ use tickwheel::model::{
     time::Millis,
 };
 
+use crate::payload;
+
 /// Long enough that nobody looks after an unclaimed task while it is measured.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(3600);
-
-fn payload() -> serde_json::Value {
-    json!({ "user": 4_711, "template": "password-reset", "language": "en", "note": "x".repeat(32) })
-}
 
 /// Returns the target that `kind` names.
 pub(crate) fn target(kind: Kind, name: &str) -> Target {
@@ -38,7 +36,7 @@ pub(crate) enum Kind {
     Callback,
 }
 
-/// Returns the task in the service's own terms.
+/// Returns a task in the service's own terms, with a payload that no other has.
 pub(crate) fn spec(target: Target, created: Millis) -> Spec {
     Spec {
         target,
@@ -52,22 +50,21 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         retention: Duration::from_secs(24 * 3600),
         create_time: created,
         body: Body::Inline(Content {
-            payload: payload().to_string().into(),
+            payload: payload::next().into(),
             content_type: "application/json".to_owned(),
             ..Content::default()
         }),
     }
 }
 
-/// Returns the fields of the task as a client sends them, but for its start.
+/// Returns the fields of the task as a client sends them, but for its start and its payload.
 pub(crate) fn fields(kind: Kind, name: &str) -> serde_json::Value {
     match kind {
-        Kind::Kafka => json!({ "kafka": { "topic": name }, "payload": payload() }),
+        Kind::Kafka => json!({ "kafka": { "topic": name } }),
         Kind::Callback => json!({
             "callback": name,
             "claim_timeout": format!("{}s", CLAIM_TIMEOUT.as_secs()),
             "max_attempts": 5,
-            "payload": payload(),
         }),
     }
 }

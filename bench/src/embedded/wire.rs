@@ -5,11 +5,10 @@ use memchr::memmem;
 use tickwheel::{model::time::Millis, queue::message::rfc3339};
 use uuid::Uuid;
 
+use crate::payload;
+
 /// The callback of every task; tasks that are pending have it too, so that one that came out early would be seen.
 pub(crate) const CALLBACK: &str = "bench";
-
-/// About a hundred bytes.
-const PAYLOAD: &str = r#"{"user":4711,"template":"password-reset","language":"en","note":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}"#;
 
 /// An attempt that was handed out.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +38,8 @@ fn push_task(body: &mut String, form: Form, start: Millis) {
     let (callback, timeout) = (form.callback, form.heartbeat_timeout);
     let start = rfc3339(start);
     body.push_str(&format!(
-        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","payload":{PAYLOAD}}}"#
+        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","payload":{}}}"#,
+        payload::next()
     ));
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn task(start: Millis) -> String {
 }
 
 pub(crate) fn task_of(form: Form, start: Millis) -> String {
-    let mut body = String::with_capacity(256);
+    let mut body = String::with_capacity(512);
     push_task(&mut body, form, start);
     body
 }
@@ -60,7 +60,7 @@ pub(crate) fn batch(starts: impl Iterator<Item = Millis>) -> String {
 }
 
 pub(crate) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
-    let mut body = String::with_capacity(32 * 1024);
+    let mut body = String::with_capacity(64 * 1024);
     body.push_str(r#"{"tasks":["#);
     for (index, start) in starts.enumerate() {
         if index > 0 {

@@ -15,11 +15,11 @@ use tokio::{
 };
 
 use super::{
-    Consumer, Lanes, Manner, Place, Producer, Settled, Task, body,
+    Consumer, Lanes, Manner, Place, Producer, Settled, Task,
     process::{Process, find},
     wire::owed,
 };
-use crate::embedded::check::Arrival;
+use crate::{embedded::check::Arrival, payload};
 
 /// Largest frame: far more than an adapter sends at once.
 const FRAME_BYTES_MAX: usize = 16 << 20;
@@ -193,7 +193,7 @@ impl Producer for Connection {
         for task in tasks {
             request.extend_from_slice(&task.due.0.to_le_bytes());
             request.extend_from_slice(&task.id.to_le_bytes());
-            request.extend_from_slice(body::of(task.id).as_bytes());
+            request.extend_from_slice(payload::of(task.id).as_bytes());
         }
         self.send(&request).await?;
         self.request = request;

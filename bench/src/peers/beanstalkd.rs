@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use tickwheel::{model::time::Millis, time_source::TimeSource};
 
 use super::{
-    Consumer, Manner, Peer, Place, Producer, Settled, Task, body,
+    Consumer, Manner, Peer, Place, Producer, Settled, Task,
     process::{Process, find, free_address},
     setting::{Kind, MILLISECOND, Setting},
     wire::{Wire, line},
 };
-use crate::embedded::check::Arrival;
+use crate::{embedded::check::Arrival, payload};
 
 const SETTING: Setting = Setting {
     kind: Kind::Beanstalkd,
@@ -132,7 +132,7 @@ impl Putter {
         let wait_us = (task.due.0 * 1000 - now_us).max(0);
         let seconds = wait_us.div_euclid(1_000_000) + i64::from(wait_us % 1_000_000 > 0);
         task.due = Millis(now_us / 1000 + seconds * 1000);
-        let (bytes, body) = (body::BYTES, body::of(task.id));
+        let (bytes, body) = (payload::BYTES, payload::of(task.id));
         self.request.push_str(&format!(
             "put 0 {seconds} {TIME_TO_RUN} {bytes}\r\n{body}\r\n"
         ));
@@ -181,7 +181,7 @@ impl Consumer for Reserver {
         let Some(job) = job else {
             return self.wire.send(RESERVE.as_bytes()).await;
         };
-        let id = u128::from(body::id(&found)?);
+        let id = u128::from(payload::number(&found)?);
         arrivals.push(Arrival { id, seen_us });
         let request = format!("delete {job}\r\n{RESERVE}");
         self.wire.send(request.as_bytes()).await?;

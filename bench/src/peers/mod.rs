@@ -8,7 +8,6 @@
 mod adapted;
 mod adapter;
 mod beanstalkd;
-mod body;
 mod bullmq;
 mod cases;
 mod load;

@@ -17,12 +17,11 @@ use tickwheel::{queue::message::rfc3339, time_source::TimeSource};
 use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task,
     adapter::fetched,
-    body,
     process::{Process, free_address},
     setting::{Kind, MILLISECOND, Setting},
     wire::{Wire, line},
 };
-use crate::embedded::check::Arrival;
+use crate::{embedded::check::Arrival, payload};
 
 const SETTING: Setting = Setting {
     kind: Kind::Nats,
@@ -198,8 +197,8 @@ impl Client {
         let (id, due, inbox) = (task.id, rfc3339(task.due), &self.inbox);
         let headers =
             format!("NATS/1.0\r\nNats-Schedule: @at {due}\r\nNats-Schedule-Target: due\r\n\r\n");
-        let (head, all) = (headers.len(), headers.len() + body::BYTES);
-        let body = body::of(id);
+        let (head, all) = (headers.len(), headers.len() + payload::BYTES);
+        let body = payload::of(id);
         self.request.push_str(&format!(
             "HPUB schedule.{id} {inbox}.put {head} {all}\r\n{headers}{body}\r\n"
         ));
@@ -296,7 +295,7 @@ impl Consumer for Puller {
                 self.left = 0;
                 return self.acknowledge().await;
             }
-            let id = u128::from(body::id(&message.body)?);
+            let id = u128::from(payload::number(&message.body)?);
             arrivals.push(Arrival { id, seen_us });
             self.acknowledging.push(message.reply);
             self.left -= 1;

@@ -9,13 +9,13 @@ use tickwheel::time_source::TimeSource;
 use tokio::task::JoinSet;
 
 use super::{
-    Consumer, Manner, Peer, Place, Producer, Settled, Task, body,
+    Consumer, Manner, Peer, Place, Producer, Settled, Task,
     process::Process,
     resp::{self, Reply, ask, push},
     setting::{Kind, MILLISECOND, Setting},
     wire::Wire,
 };
-use crate::embedded::check::Arrival;
+use crate::{embedded::check::Arrival, payload};
 
 const SETTING: Setting = Setting {
     kind: Kind::Redis,
@@ -144,7 +144,7 @@ impl Producer for Adder {
         for part in tasks.chunks(at_once) {
             self.request.clear();
             for task in part {
-                let (due, body) = (task.due.0.to_string(), body::of(task.id));
+                let (due, body) = (task.due.0.to_string(), payload::of(task.id));
                 let words = [
                     b"ZADD",
                     b"delayed".as_slice(),
@@ -187,7 +187,7 @@ impl Consumer for Popper {
             let Reply::Bytes(body) = item else {
                 bail!("not what BLMPOP answers");
             };
-            let id = u128::from(body::id(body)?);
+            let id = u128::from(payload::number(body)?);
             arrivals.push(Arrival { id, seen_us });
         }
         self.settled.add(Settled {

@@ -19,10 +19,13 @@ use uuid::Uuid;
 
 use super::wire::owed;
 use super::{
-    Consumer, Manner, Peer, Place, Producer, Settled, Task, body,
+    Consumer, Manner, Peer, Place, Producer, Settled, Task,
     setting::{Kind, MILLISECOND, Setting},
 };
-use crate::embedded::{check::Arrival, http::Connection, service::Service, wire};
+use crate::{
+    embedded::{check::Arrival, http::Connection, service::Service, wire},
+    payload,
+};
 
 const NAME: &str = "tickwheel";
 
@@ -120,7 +123,7 @@ struct Registrar {
 
 impl Registrar {
     fn push(&mut self, task: &Task) {
-        let (callback, start, body) = (wire::CALLBACK, rfc3339(task.due), body::of(task.id));
+        let (callback, start, body) = (wire::CALLBACK, rfc3339(task.due), payload::of(task.id));
         // Longer than any measurement: a worker that is slow under load is not one that died.
         self.request.push_str(&format!(
             r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"10m","payload":{body}}}"#
@@ -217,8 +220,8 @@ fn payloads(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u64>> + '_ {
     const NAME: &[u8] = br#""payload":"#;
     memmem::find_iter(answer, NAME).map(|at| {
         let at = at + NAME.len();
-        let text = answer.get(at..at + body::BYTES);
-        body::id(text.context("a cut payload")?)
+        let text = answer.get(at..at + payload::BYTES);
+        payload::number(text.context("a cut payload")?)
     })
 }
 

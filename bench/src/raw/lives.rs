@@ -7,9 +7,13 @@ use scylla::{
     statement::{SerialConsistency, prepared::PreparedStatement},
     value::Row,
 };
-use tickwheel::model::{ids::TaskId, state::State, time::Millis};
+use tickwheel::{
+    model::{ids::TaskId, state::State, time::Millis},
+    schema::encode_spec,
+};
 
 use super::Raw;
+use crate::tasks;
 
 /// The statements.
 pub(super) struct Lives {
@@ -47,12 +51,15 @@ impl Raw {
 
     async fn swap(&self, id: TaskId, from: Option<State>, to: State) -> anyhow::Result<()> {
         let due = id.first_start();
+        // As large as that of a task that was claimed or settled.
+        let target = tasks::target(tasks::Kind::Callback, "send_email");
+        let detail = encode_spec(&tasks::spec(target, self.time.now()));
         let values = (
             to.number(),
             due.0,
             due.0,
             self.time.random_uuid(),
-            &self.detail[..],
+            &detail[..],
             id.wheel().get().cast_signed(),
             self.shape.slot_of_due(due).0,
             id.uuid(),

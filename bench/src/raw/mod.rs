@@ -61,8 +61,6 @@ pub(crate) struct Raw {
     ids_of_raw: PreparedStatement,
     ids_of_service: PreparedStatement,
     lives: Lives,
-    /// As large as that of a task that was settled.
-    detail: Vec<u8>,
 }
 
 impl Raw {
@@ -98,11 +96,6 @@ impl Raw {
             ids_of_raw: session.prepare(ids(&raw)).await?,
             ids_of_service: session.prepare(ids(ours)).await?,
             lives: Lives::prepare(&session, &raw).await?,
-            detail: encode_spec(&tasks::spec(
-                tasks::target(tasks::Kind::Callback, "send_email"),
-                servers.time.now(),
-            ))
-            .to_vec(),
             shape: shape()?,
             time: servers.time.clone(),
             session,

@@ -133,6 +133,7 @@ fn summarize(report: &mut Report) {
         register::IN_PROCESS,
         register::REST_ONE,
         register::REST_BATCH,
+        register::REST_TOGETHER,
         raw_scan::CASE,
         raw_publish::KAFKA,
         raw_publish::CALLBACK,
@@ -152,6 +153,7 @@ fn summarize(report: &mut Report) {
         (register::IN_PROCESS, 0.85),
         (register::REST_ONE, 0.85),
         (register::REST_BATCH, 1.5),
+        (register::REST_TOGETHER, 1.5),
     ] {
         report.ratio(case, &[raw_insert::CASE], aim);
     }

@@ -74,13 +74,12 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
 
 fn records(bench: &Bench, kind: Kind, name: &str) -> anyhow::Result<(Registered, Vec<Record>)> {
     let due = bench.servers.time.now();
-    let target = tasks::target(kind, name);
-    let spec = tasks::spec(target, due);
     let mut registered = HashMap::new();
     let mut records = Vec::new();
     let mut times = TimeTexts::default();
     for _ in 0..bench.tasks {
         let id = bench.raw.draw(due);
+        let spec = tasks::spec(tasks::target(kind, name), due);
         let record = match (&spec.target, spec.content()) {
             (Target::Callback { name }, _) => TaskMessage {
                 id,

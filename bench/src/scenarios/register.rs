@@ -1,4 +1,5 @@
-//! Registration of tasks that are due in two hours: in process, over REST one by one, and over REST in batches.
+//! Registration of tasks that are due in two hours: in process, over REST one by one, and over REST in batches: each task of a
+//! batch due at its own time within ten minutes, and all of a batch at the same.
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,6 +22,7 @@ use crate::{
 pub(super) const IN_PROCESS: &str = "registered in process";
 pub(super) const REST_ONE: &str = "registered over REST, singly";
 pub(super) const REST_BATCH: &str = "registered over REST, by 100";
+pub(super) const REST_TOGETHER: &str = "registered over REST, by 100 that are due together";
 
 const NAME: &str = "send_email";
 const BATCH: u64 = 100;
@@ -64,16 +66,25 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
         })
     };
     case(bench, round, report, REST_ONE, &IN_FLIGHT, 1, singly).await?;
-    let batch = |window: Window, acknowledged: &Acknowledged| -> Sent {
+    let send = |starts: Vec<Millis>, acknowledged: &Acknowledged| -> Sent {
         let (rest, acknowledged) = (Arc::clone(&rest), Arc::clone(acknowledged));
-        let starts: Vec<Millis> = (0..BATCH).map(|_| window.draw(time.random())).collect();
         Box::pin(async move {
             note(&acknowledged, rest.register_batch(&starts).await?);
             Ok(())
         })
     };
+    let batch = |window: Window, acknowledged: &Acknowledged| {
+        let starts = (0..BATCH).map(|_| window.draw(time.random()));
+        send(starts.collect(), acknowledged)
+    };
+    let together = |window: Window, acknowledged: &Acknowledged| {
+        let start = window.draw(time.random());
+        send((0..BATCH).map(|_| start).collect(), acknowledged)
+    };
     let tried = &BATCHES_IN_FLIGHT;
     case(bench, round, report, REST_BATCH, tried, BATCH, batch).await?;
+    let (name, tried) = (REST_TOGETHER, &BATCHES_IN_FLIGHT);
+    case(bench, round, report, name, tried, BATCH, together).await?;
     server.stop(&bench.servers.time).await
 }
 

@@ -14,15 +14,19 @@ use uuid::Uuid;
 
 use crate::{
     embedded::{http::Connection, wire},
+    payload,
     servers::Server,
     tasks::{self, Kind},
 };
+
+/// What a task has of its own: its start, its payload, their names.
+const OWN_BYTES: usize = payload::BYTES + 64;
 
 /// Connections to a server, as many as there were requests under way at once, and what all tasks have in common.
 pub(super) struct Rest {
     address: SocketAddr,
     idle: Mutex<Vec<Connection>>,
-    /// A task's fields, but for its start.
+    /// A task's fields, but for its start and its payload.
     fields: String,
 }
 
@@ -37,7 +41,7 @@ impl Rest {
 
     /// Registers a task by the call for one.
     pub(super) async fn register(&self, start: Millis) -> anyhow::Result<TaskId> {
-        let mut body = String::with_capacity(2 * self.fields.len());
+        let mut body = String::with_capacity(self.fields.len() + OWN_BYTES);
         self.push(&mut body, start);
         let ids = self.post("/v1/tasks", body.as_bytes(), 1).await?;
         ids.first().copied().context("no id")
@@ -45,7 +49,7 @@ impl Rest {
 
     /// Registers tasks in one request; returns their ids in order.
     pub(super) async fn register_batch(&self, starts: &[Millis]) -> anyhow::Result<Vec<TaskId>> {
-        let mut body = String::with_capacity((self.fields.len() + 48) * starts.len());
+        let mut body = String::with_capacity((self.fields.len() + OWN_BYTES) * starts.len());
         body.push_str(r#"{"tasks":["#);
         for (index, start) in starts.iter().enumerate() {
             if index > 0 {
@@ -62,7 +66,9 @@ impl Rest {
         let start = rfc3339(start);
         body.push_str(r#"{"start_time":""#);
         body.push_str(&start);
-        body.push_str("\",");
+        body.push_str(r#"","payload":"#);
+        body.push_str(&payload::next());
+        body.push(',');
         // Without its opening brace.
         body.push_str(self.fields.get(1..).unwrap_or_default());
     }

@@ -12,10 +12,9 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use tickwheel::{
     model::{
-        entry::{Entry, Key},
+        entry::Entry,
         ids::TaskId,
         state::{self, Event, Outcome, TaskRow, Transition},
-        task::Spec,
         time::{Millis, Tick, TickLength},
         wheel::{Shape, WheelNumber},
     },
@@ -51,7 +50,6 @@ struct Raw {
     store: Arc<Store>,
     shape: Shape,
     time: TimeSource,
-    spec: Arc<Spec>,
 }
 
 impl Raw {
@@ -59,12 +57,10 @@ impl Raw {
         let tick = TickLength::new(Duration::from_secs(1)).context("a tick")?;
         let shape = Shape::new(WHEELS, tick, SLOTS).context("a shape")?;
         let settings = Settings::new(setup.fresh(), shape);
-        let target = tasks::target(Kind::Callback, CALLBACK);
         Ok(Self {
             store: Store::open(settings, &setup.time)?,
             shape,
             time: setup.time.clone(),
-            spec: Arc::new(tasks::spec(target, setup.time.now())),
         })
     }
 
@@ -72,7 +68,9 @@ impl Raw {
     fn entry(&self, due: Millis) -> Entry {
         let random = self.time.random();
         let wheel = self.shape.wheel_of_hash(random >> 32);
-        let (id, spec) = (TaskId::new(due, wheel, random), Arc::clone(&self.spec));
+        let id = TaskId::new(due, wheel, random);
+        let target = tasks::target(Kind::Callback, CALLBACK);
+        let spec = Arc::new(tasks::spec(target, self.time.now()));
         Entry::due(id, 0, 0, due, spec, self.time.stamp()).first_of_generation()
     }
 
@@ -128,11 +126,13 @@ impl Raw {
                     rows_max: ROWS_MAX,
                 };
                 let page = self.store.scan(&scan).await?;
-                let keys: Vec<Key> = page.rows.iter().map(|row| row.key).collect();
-                let claimed = self.swap(&keys, &[], &claim()).await?;
-                self.swap(&keys, &claimed, &settle()).await?;
-                done += keys.len() as u64;
-                behind = keys.last().copied().or(behind);
+                let entries: Result<Vec<Entry>, _> =
+                    page.rows.into_iter().map(|row| row.entry).collect();
+                let entries = entries.map_err(|row| anyhow::anyhow!("unreadable: {row:?}"))?;
+                let claimed = self.swap(&entries, &[], &claim()).await?;
+                self.swap(&entries, &claimed, &settle()).await?;
+                done += entries.len() as u64;
+                behind = entries.last().map(|entry| entry.key).or(behind);
                 if !page.more {
                     break;
                 }
@@ -144,23 +144,23 @@ impl Raw {
     /// Changes the rows of tasks conditionally; returns what they are then.
     async fn swap(
         &self,
-        keys: &[Key],
+        entries: &[Entry],
         rows: &[TaskRow],
         event: &Event,
     ) -> anyhow::Result<Vec<TaskRow>> {
-        let step = |(index, key): (usize, &Key)| {
-            let now = key.due.after(Duration::from_secs(1));
+        let step = |(index, entry): (usize, &Entry)| {
+            let now = entry.key.due.after(Duration::from_secs(1));
             let nonce: Uuid = self.time.random_uuid();
             state::next(
-                key.id,
+                entry.key.id,
                 rows.get(index),
-                &self.spec,
+                &entry.spec,
                 event.clone(),
                 now,
                 nonce,
             )
         };
-        let steps: Result<Vec<Transition>, _> = keys.iter().enumerate().map(step).collect();
+        let steps: Result<Vec<Transition>, _> = entries.iter().enumerate().map(step).collect();
         let steps = steps.map_err(|refusal| anyhow::anyhow!("refused: {refusal:?}"))?;
         for swapped in self.store.swap_tasks(&steps).await {
             if !matches!(swapped?, Swapped::Applied) {
