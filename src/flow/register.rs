@@ -149,7 +149,7 @@ impl Registrar {
         let id = TaskId::new(start, wheel, random).with_look_step(step);
         let mut spec = task.spec;
         if let Body::Inline(content) = &spec.body {
-            let bytes = schema::encode_content(content).len();
+            let bytes = schema::content_bytes(content);
             if bytes > limits::INLINE_BYTES_MAX {
                 bodies.push((id, Arc::new(content.clone())));
                 spec.body = Body::Apart {

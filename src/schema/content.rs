@@ -12,6 +12,12 @@ pub fn encode_content(content: &Content) -> Bytes {
     to_message(content).encode_to_vec().into()
 }
 
+/// Returns how many bytes a content has when it is encoded.
+#[must_use]
+pub fn content_bytes(content: &Content) -> usize {
+    to_message(content).encoded_len()
+}
+
 /// Decodes a content.
 ///
 /// # Errors

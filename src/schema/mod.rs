@@ -19,7 +19,7 @@ use crate::{
     model::task::{Body, Spec},
 };
 
-pub use content::{decode_content, encode_content};
+pub use content::{content_bytes, decode_content, encode_content};
 pub use spec::{
     decode_spec, encode_spec, spec_from_message, spec_to_message, spec_to_message_with,
 };
@@ -52,7 +52,7 @@ pub fn without_large_content(spec: &Arc<Spec>) -> Arc<Spec> {
     let Some(content) = spec.content() else {
         return Arc::clone(spec);
     };
-    let bytes = encode_content(content).len();
+    let bytes = content_bytes(content);
     if bytes <= limits::INLINE_BYTES_MAX {
         return Arc::clone(spec);
     }

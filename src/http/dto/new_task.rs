@@ -166,7 +166,7 @@ pub fn new_start(request: &RescheduleRequest, now: Millis) -> Result<Millis, Err
 
 /// Checks what would be stored and published: payload, headers, key and labels as encoded.
 fn check_size(content: &Content, bytes_max: usize) -> Result<(), Error> {
-    let bytes = schema::encode_content(content).len();
+    let bytes = schema::content_bytes(content);
     if bytes <= bytes_max {
         return Ok(());
     }

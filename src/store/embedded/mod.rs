@@ -264,13 +264,20 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::{path::Path, time::Duration};
 
+    use super::database::{Open, create, open};
     use crate::model::{time::TickLength, wheel::Shape};
 
     /// Wheels of ticks of a second.
     pub(super) fn shape(wheels: u16) -> Shape {
         let second = TickLength::new(Duration::from_secs(1)).unwrap();
         Shape::new(wheels, second, 8).unwrap()
+    }
+
+    /// A database with nothing in it.
+    pub(super) fn created(path: &Path) -> Open {
+        create(path, &shape(2)).unwrap();
+        open(path, &shape(2)).unwrap()
     }
 }

@@ -39,15 +39,12 @@ impl Release {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::embedded::database::{Space, create, open};
+    use crate::store::embedded::{database::Space, tests::created};
 
     #[test]
     fn a_buffer_is_held_until_the_database_has_let_go_of_it_and_no_longer() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("store");
-        let shape = crate::store::embedded::tests::shape(2);
-        create(&path, &shape).unwrap();
-        let open = open(&path, &shape).unwrap();
+        let open = created(&directory.path().join("store"));
         let mut release = Release::default();
         release.look(&open);
         release.look(&open);

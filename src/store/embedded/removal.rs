@@ -121,8 +121,8 @@ mod tests {
     use crate::{
         model::time::Millis,
         store::embedded::{
-            database::{Space, create, open},
-            tests::shape,
+            database::{Space, open},
+            tests::{created, shape},
         },
     };
 
@@ -139,9 +139,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_merged_table_keeps_its_blocks_until_it_is_freed_here() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let open = open(&path, &shape(2)).unwrap();
+        let open = created(&directory.path().join("store"));
         let mut removal = Removal::default();
         for value in 0..3 {
             write_out(&open, value);
@@ -169,8 +167,7 @@ mod tests {
     async fn a_table_of_a_database_that_was_opened_anew_is_not_taken_for_one_of_before() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let first = open(&path, &shape(2)).unwrap();
+        let first = created(&path);
         let mut removal = Removal::default();
         write_out(&first, 1);
         removal.look_at_tables(&first);

@@ -101,12 +101,19 @@ impl Shared {
 
     /// Drops what was erased from the disk; what does not work out is tried again.
     pub(super) fn drop_erased(&self) {
-        // Where a thread of the database has panicked within a lock, this one must not end with it.
-        let drop_erased = || self.open().and_then(|open| erased::drop_tables(&open));
-        match catch_unwind(AssertUnwindSafe(drop_erased)) {
-            Ok(Ok(())) | Err(_) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "could not drop what was erased"),
+        if let Some(Err(error)) = self.look_after(erased::drop_tables) {
+            tracing::warn!(%error, "could not drop what was erased");
         }
+    }
+
+    /// Does something with the database for a thread that looks after it. Where a thread of the database has panicked within a
+    /// lock, the caller must not end with it: `None` then.
+    pub(super) fn look_after(
+        &self,
+        act: impl FnOnce(&Open) -> Result<(), Error>,
+    ) -> Option<Result<(), Error>> {
+        let act = || self.open().and_then(|open| act(&open));
+        catch_unwind(AssertUnwindSafe(act)).ok()
     }
 
     /// Looks how much space there is.

@@ -1,15 +1,12 @@
 //! What a thread of the store looks after all the time: that nothing the database does has everybody wait.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, mpsc::SyncSender},
     time::Duration,
 };
 
-use super::{
-    database::Open, release::Release, removal::Removal, shared::Shared, writeback::Writeback,
-};
-use crate::{store::Error, time_source::Moment};
+use super::{release::Release, removal::Removal, shared::Shared, writeback::Writeback};
+use crate::time_source::Moment;
 
 /// Between two looks: at the highest rates a buffer of the database is full after two tenths of a second.
 pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(50);
@@ -62,11 +59,10 @@ impl Upkeep {
     }
 
     fn look_at_database(&mut self) -> bool {
-        unharmed(|| {
-            let open = self.shared.open()?;
+        let looked = self.shared.look_after(|open| {
             self.shared.brake.press(open.runs());
-            self.removal.look_at_tables(&open);
-            self.release.look(&open);
+            self.removal.look_at_tables(open);
+            self.release.look(open);
             let begun = open.tables_begun();
             if self.tables_begun != begun {
                 self.tables_begun = begun;
@@ -76,7 +72,8 @@ impl Upkeep {
                 self.writing.try_send(()).ok();
             }
             Ok(())
-        })
+        });
+        matches!(looked, Some(Ok(())))
     }
 }
 
@@ -96,17 +93,12 @@ impl Writing {
 
     /// Looks; tells whether to look again soon.
     pub(super) fn look(&mut self) -> bool {
-        unharmed(|| {
-            let open: Arc<Open> = self.shared.open()?;
-            self.writeback.look(&open);
+        let looked = self.shared.look_after(|open| {
+            self.writeback.look(open);
             Ok(())
         });
+        // The writer finds out what a database that does not open has to say.
+        looked.and_then(Result::ok);
         self.writeback.is_busy()
     }
-}
-
-/// Does something, and tells whether it went well. Where a thread of the database has panicked within a lock, this one must
-/// not end with it.
-fn unharmed(act: impl FnOnce() -> Result<(), Error>) -> bool {
-    matches!(catch_unwind(AssertUnwindSafe(act)), Ok(Ok(())))
 }

@@ -107,17 +107,12 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::store::embedded::{
-        database::{create, open},
-        tests::shape,
-    };
+    use crate::store::embedded::tests::created;
 
     #[test]
     fn the_tables_of_a_database_are_found() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("store");
-        create(&path, &shape(2)).unwrap();
-        let open = open(&path, &shape(2)).unwrap();
+        let open = created(&directory.path().join("store"));
         let mut writeback = Writeback::default();
         writeback.look(&open);
         assert!(!writeback.is_busy());

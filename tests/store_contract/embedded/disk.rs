@@ -147,7 +147,7 @@ async fn a_constant_load_takes_no_more_and_more_space() {
     let stores = stores(&store);
     let wheel = WheelNumber::new(1).unwrap();
     let mut written = 0;
-    let mut largest = Vec::new();
+    let mut used = Vec::new();
     for _ in 0..ROUNDS {
         let tick = stores.tick();
         for _ in 0..40 {
@@ -173,10 +173,11 @@ async fn a_constant_load_takes_no_more_and_more_space() {
         };
         store.erase(wheel, &[erasure]).await.unwrap();
         pass(&store, tick).await;
-        largest.push(used_bytes(directory.path()));
+        used.push(used_bytes(directory.path()));
     }
-    let (half, end) = (largest[largest.len() / 2], largest[largest.len() - 1]);
-    println!("wrote {written} bytes; on disk {largest:?}");
-    assert!(end < written, "{written} written, {end} left");
-    assert!(end < half * 2, "{largest:?}");
+    println!("wrote {written} bytes; on disk {used:?}");
+    // It rises and falls as tables are written and dropped: what counts is how high it rises.
+    let (early, late) = used.split_at(used.len() / 2);
+    let (early, late) = (early.iter().max().unwrap(), late.iter().max().unwrap());
+    assert!(late * 2 < early * 3, "{used:?}");
 }
