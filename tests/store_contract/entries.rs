@@ -298,15 +298,23 @@ async fn a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stor
 
 async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
     let tick = stores.tick();
-    let ids: Vec<_> = (0..40).map(|n| stores.task(n % 4, tick)).collect();
+    let ids: Vec<_> = (0..200).map(|n| stores.task(n % 4, tick)).collect();
     let entry = |place: usize| {
         let id = ids[place];
         Entry::due(id, 0, 0, id.first_start(), spec(), 1)
     };
     let entries: Vec<Entry> = (1..ids.len()).map(entry).collect();
     put(stores, &entries).await;
-    for count in [0, 2, ids.len()] {
-        let places: Vec<_> = (0..count).rev().collect();
+    // None, few, all, some with others between them, one of them twice.
+    let asked: [Vec<usize>; 5] = [
+        vec![],
+        vec![1, 0],
+        (0..ids.len()).rev().collect(),
+        (0..ids.len()).step_by(7).collect(),
+        vec![3, 50, 3, 0, 50],
+    ];
+    for places in asked {
+        let count = places.len();
         let asked = places.iter().map(|at| (ids[*at], ids[*at].first_start()));
         let found = stores.other.entries_at(&asked.collect::<Vec<_>>()).await;
         assert_eq!(found.len(), count);

@@ -154,6 +154,13 @@ pub fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
     [wheel.as_slice(), id.uuid().as_bytes()].concat()
 }
 
+/// Tells whether two rows, or tasks, lie in the same stretch and wheel.
+#[must_use]
+pub fn are_near(one: &[u8], other: &[u8]) -> bool {
+    let head = |key: &[u8]| key.first_chunk::<{ STRETCH_BYTES + 2 }>().copied();
+    head(one) == head(other)
+}
+
 /// Takes the key of a row apart: key and write time.
 #[must_use]
 pub fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {

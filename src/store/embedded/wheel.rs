@@ -9,7 +9,7 @@ use fjall::Slice;
 use super::{
     Store,
     act::{Act, Newest, Write},
-    database::{Open, Space, fault},
+    database::{Space, fault},
     erased, key, read,
     tasks::INLINE_READS_MAX,
     value,
@@ -186,15 +186,14 @@ impl WheelStore for Store {
     }
 
     async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
-        let find_all = |open: &Open, places: &[(TaskId, Millis)]| -> Vec<_> {
-            let find = |(id, due): &(TaskId, Millis)| read::find_start(open, *id, *due);
-            places.iter().map(find).collect()
-        };
         let found = if places.len() <= INLINE_READS_MAX {
-            self.shared.open().map(|open| find_all(&open, places))
+            self.shared
+                .open()
+                .map(|open| read::find_starts(&open, places))
         } else {
             let owned = places.to_vec();
-            self.read(move |open| Ok(find_all(open, &owned))).await
+            self.read(move |open| Ok(read::find_starts(open, &owned)))
+                .await
         };
         found.unwrap_or_else(|error| vec![Err(error); places.len()])
     }
