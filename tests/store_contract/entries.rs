@@ -299,12 +299,30 @@ async fn a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stor
 async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
     let tick = stores.tick();
     let ids: Vec<_> = (0..200).map(|n| stores.task(n % 4, tick)).collect();
-    let entry = |place: usize| {
+    // Some have a look only, some were written twice.
+    let entry = |place: usize, written| {
         let id = ids[place];
-        Entry::due(id, 0, 0, id.first_start(), spec(), 1)
+        match place % 10 {
+            7 => Entry::look(
+                id,
+                0,
+                id.first_start(),
+                None,
+                id.first_start(),
+                spec(),
+                written,
+            ),
+            _ => Entry::due(id, 0, 0, id.first_start(), spec(), written),
+        }
     };
-    let entries: Vec<Entry> = (1..ids.len()).map(entry).collect();
-    put(stores, &entries).await;
+    let last_written = |place: usize| if place.is_multiple_of(3) { 2 } else { 1 };
+    for written in [1, 2] {
+        let entries: Vec<Entry> = (1..ids.len())
+            .filter(|place| written <= last_written(*place))
+            .map(|place| entry(place, written))
+            .collect();
+        put(stores, &entries).await;
+    }
     // None, few, all, some with others between them, one of them twice.
     let asked: [Vec<usize>; 5] = [
         vec![],
@@ -323,7 +341,7 @@ async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
             let wanted: Vec<Entry> = if place == 0 {
                 vec![]
             } else {
-                vec![entry(place)]
+                vec![entry(place, last_written(place))]
             };
             assert_eq!(found.unwrap(), wanted);
         }

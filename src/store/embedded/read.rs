@@ -213,24 +213,34 @@ fn find_together(
                 .for_each(|sought| tell(sought.asked, Err(error.clone())));
         }
     };
-    let upper = together.last().map_or(&first.key, |last| &last.key);
-    let upper = [upper.as_slice(), &[0xff; 17]].concat();
+    let end_of = |key: &[u8]| [key, &[0xff; 17]].concat();
+    let upper = end_of(together.last().map_or(&first.key, |last| &last.key));
     let mut under_way: Option<(Newest<'_, Walk<'_>>, &[u8])> = None;
     for sought in together {
+        if sought.due <= hidden.floor() {
+            tell(sought.asked, Ok(Vec::new()));
+            continue;
+        }
         let key = sought.key.as_slice();
         let mut rows = match under_way.take() {
             Some((rows, last)) if last < key => rows.passed_to(key),
             Some(_) | None => None,
         }
         .unwrap_or_else(|| newest(open, Space::Due, wheel, (key, &upper), &hidden));
-        let found = find_from(open, &mut rows, sought, &hidden);
+        let mut found = find_from(open, &mut rows, sought, &hidden);
         if found.is_ok() {
             under_way = Some((rows, key));
+        } else {
+            // What could not be read may lie behind its own rows: then it is nothing to this one.
+            let end = end_of(key);
+            let mut alone = newest(open, Space::Due, wheel, (key, &end), &hidden);
+            found = find_from(open, &mut alone, sought, &hidden);
         }
         tell(sought.asked, found);
     }
 }
 
+/// Finds the rows of one task, which come next.
 fn find_from(
     open: &Open,
     rows: &mut Newest<'_, Walk<'_>>,
@@ -238,9 +248,6 @@ fn find_from(
     hidden: &Hidden,
 ) -> Result<Vec<Entry>, Error> {
     let mut found: Vec<Entry> = Vec::new();
-    if sought.due <= hidden.floor() {
-        return Ok(found);
-    }
     let is_its = |place: &[u8]| place.is_empty() || place.starts_with(&sought.key);
     for _ in 0..VERSIONS_MAX {
         if !rows.place().is_some_and(is_its) {
