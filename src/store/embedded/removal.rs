@@ -64,6 +64,11 @@ impl Removal {
         }
     }
 
+    /// Tells whether there are tables that were merged, or dropped, and not removed yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.going.iter().any(|going| !going.removed)
+    }
+
     /// Frees the blocks of files that have been removed: some of them, or all at once where space is short.
     pub(super) fn free(&mut self, time: &TimeSource, all: bool) {
         let removed = self.journals.extract_if(.., |journal| journal.is_removed());
@@ -154,6 +159,7 @@ mod tests {
         let removed =
             |removal: &Removal| removal.going.iter().filter(|going| going.removed).count();
         assert_eq!((removal.going.len(), removed(&removal)), (3, 0));
+        assert!(removal.is_waiting());
         (0..3).for_each(|value| write_out(&open, value));
         removal.free(&time(), false);
         assert_eq!((removal.going.len(), removed(&removal)), (3, 3));

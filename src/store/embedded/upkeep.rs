@@ -5,7 +5,14 @@ use std::{
     time::Duration,
 };
 
-use super::{release::Release, removal::Removal, shared::Shared, writeback::Writeback};
+use super::{
+    database::{Space, fault},
+    key,
+    release::Release,
+    removal::Removal,
+    shared::Shared,
+    writeback::Writeback,
+};
 use crate::time_source::Moment;
 
 /// Between two looks: at the highest rates a buffer of the database is full after two tenths of a second.
@@ -17,12 +24,18 @@ pub(super) const WRITING_INTERVAL: Duration = Duration::from_millis(25);
 /// Between two looks at the free space, and of the writer at the database.
 const SPACE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// For how long no table is begun before the database is made to remove what it has merged. It does so whenever it writes a
+/// buffer out, under load every second or so, but by itself only then: a gigabyte was kept for ten million tasks at rest.
+const REST: Duration = Duration::from_secs(10);
+
 /// What is looked at all the time.
 pub(super) struct Upkeep {
     shared: Arc<Shared>,
     release: Release,
     removal: Removal,
     tables_begun: u64,
+    /// When the last of them was, or the database was last made to remove tables.
+    begun_at: Moment,
     /// Told of tables that are being written.
     writing: SyncSender<()>,
     space_at: Moment,
@@ -34,6 +47,7 @@ impl Upkeep {
             release: Release::default(),
             removal: Removal::default(),
             tables_begun: 0,
+            begun_at: shared.time.moment(),
             writing,
             space_at: shared.time.moment().after(SPACE_INTERVAL),
             shared,
@@ -55,7 +69,27 @@ impl Upkeep {
         }
         self.space_at = now.after(SPACE_INTERVAL);
         self.shared.look_at_space();
+        if self.removal.is_waiting() && self.begun_at.after(REST) <= now {
+            self.begun_at = now;
+            self.let_go();
+        }
         true
+    }
+
+    /// Has the database remove what was merged: that comes with writing out a buffer, and that of the clocks is the smallest. It
+    /// keeps what it had before the last merge until something was written since: a row that is not there is removed.
+    fn let_go(&self) {
+        let written = self.shared.look_after(|open| {
+            let clocks = open.space(Space::Clock);
+            let written = clocks
+                .remove(key::END)
+                .and_then(|()| clocks.rotate_memtable());
+            written
+                .map(drop)
+                .map_err(|cause| fault("write clocks out", &cause))
+        });
+        // What has failed is tried again, and told by the writer.
+        written.and_then(Result::ok);
     }
 
     fn look_at_database(&mut self) -> bool {
@@ -66,6 +100,7 @@ impl Upkeep {
             let begun = open.tables_begun();
             if self.tables_begun != begun {
                 self.tables_begun = begun;
+                self.begun_at = self.shared.time.moment();
                 // A journal is removed when a table has been written, and was there when one was before.
                 self.removal.look_at_journals(&self.shared.path);
                 // Whoever has not looked yet will.
@@ -100,5 +135,50 @@ impl Writing {
         // The writer finds out what a database that does not open has to say.
         looked.and_then(Result::ok);
         self.writeback.is_busy()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::{
+        model::time::Millis,
+        store::embedded::{Mode, Settings, Store, tests::shape},
+        time_source::TimeSource,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_merged_is_removed_when_nothing_happens_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = Settings {
+            mode: Mode::Inline,
+            ..Settings::new(directory.path(), shape(2))
+        };
+        let store = Store::open(settings, &TimeSource::simulated(Millis(0), 1)).unwrap();
+        let open = store.shared.open().unwrap();
+        let (tables, _) = open.next_table(Space::Row);
+        let files = || std::fs::read_dir(&tables).unwrap().count();
+        let (writing, _told) = sync_channel(1);
+        let mut upkeep = Upkeep::new(Arc::clone(&store.shared), writing);
+        let row = open.space(Space::Row);
+        for value in 0..3 {
+            row.insert([value], [value]).unwrap();
+            row.rotate_memtable_and_wait().unwrap();
+            upkeep.look();
+        }
+        row.major_compact().unwrap();
+        for _ in 0..9 {
+            upkeep.look();
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert_eq!(files(), 4);
+        for _ in 0..3 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            upkeep.look();
+        }
+        assert_eq!(files(), 1);
+        assert!(!upkeep.removal.is_waiting());
     }
 }
