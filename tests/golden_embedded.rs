@@ -1,12 +1,12 @@
-//! Keys and values of the embedded store, byte for byte. A directory that an older version wrote must be read by this one and
-//! must be written the same way by it: the file under `tests/golden/` is never changed, only added to.
+//! Keys and values of the embedded store, byte for byte. A directory that an older version wrote must be read by this one: the
+//! file under `tests/golden/` is never changed, only added to, or kept beside that of the next format.
 
 use std::fmt::Write as _;
 
 use bytes::Bytes;
 use tickwheel::{
     model::{look_step::LookStep, time::Millis, wheel::WheelNumber},
-    schema::encode_spec,
+    schema::{encode_short, encode_spec},
     store::{
         Heartbeat, Parked,
         embedded::{key, value},
@@ -61,7 +61,7 @@ fn rendered() -> String {
     hex(&mut text, "key: body", &key::body(id()));
     hex(&mut text, "key: parked", &key::parked(START, &parked().key));
     for (name, entry) in entries() {
-        let spec = encode_spec(&entry.spec);
+        let spec = encode_short(&entry.spec);
         hex(
             &mut text,
             &format!("key: {name}"),
@@ -107,6 +107,34 @@ fn keys_and_values_of_the_embedded_store_are_unchanged() {
     assert_eq!(now, golden, "the format has changed; it is now:\n{now}");
 }
 
+/// Returns what a golden file has under a name.
+fn unhex(golden: &str, name: &str) -> Vec<u8> {
+    let lines = golden.lines().skip_while(|line| *line != name).skip(1);
+    let text: String = lines
+        .take_while(|line| line.starts_with(' '))
+        .map(str::trim)
+        .collect();
+    assert!(!text.is_empty(), "{name} is not there");
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+/// Format 2 told start and spills of every entry, and all fields of every spec.
+#[test]
+fn what_format_2_wrote_is_read() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/embedded_2.txt");
+    let golden = std::fs::read_to_string(&file).unwrap();
+    for (name, entry) in entries() {
+        let stored = unhex(&golden, &format!("value: {name}"));
+        let read = value::parse_entry(entry.key, entry.written, &stored);
+        assert_eq!(read.as_ref(), Ok(&entry), "{name}");
+        let key = key::version(&entry.key, entry.written);
+        assert_eq!(key[..], unhex(&golden, &format!("key: {name}")), "{name}");
+    }
+    let stored = unhex(&golden, "value: task");
+    assert_eq!(value::parse_task(id(), &stored).ok(), Some(task()));
+}
+
 #[test]
 fn keys_and_values_are_read_as_they_were_written() {
     for (name, entry) in entries() {
@@ -116,7 +144,7 @@ fn keys_and_values_are_read_as_they_were_written() {
             Some((entry.key, entry.written)),
             "{name}"
         );
-        let stored = value::entry(&entry, encode_spec(&entry.spec));
+        let stored = value::entry(&entry, encode_short(&entry.spec));
         let read = value::parse_entry(entry.key, entry.written, &stored);
         assert_eq!(read.as_ref(), Ok(&entry), "{name}");
     }

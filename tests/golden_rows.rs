@@ -1,5 +1,6 @@
 //! Ids, keys and rows as stores keep them. What an older version wrote must be read by this one and must be written the same
-//! way by it: the files under `tests/golden/` are never changed, only added to.
+//! way by it: the files under `tests/golden/` are never changed, only added to. (The embedded store has formats, see
+//! `golden_embedded`.)
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 

@@ -4,6 +4,7 @@
 //! separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
 mod content;
+mod short;
 mod spec;
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::indexing_slicing)]
@@ -21,7 +22,8 @@ use crate::{
 
 pub use content::{content_bytes, decode_content, encode_content};
 pub use spec::{
-    decode_spec, encode_spec, spec_from_message, spec_to_message, spec_to_message_with,
+    decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
+    spec_to_message_with, spec_to_short_message,
 };
 
 /// Why bytes are not what they should be.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, content, v1};
+use super::{Malformed, content, short, v1};
 use crate::model::{
     backoff::{Backoff, Jitter},
     task::{Body, Content, Priority, Spec, Target},
@@ -18,7 +18,13 @@ pub fn encode_spec(spec: &Spec) -> Bytes {
     spec_to_message(spec).encode_to_vec().into()
 }
 
-/// Decodes a spec.
+/// Encodes a spec without what is usual in it.
+#[must_use]
+pub fn encode_short(spec: &Spec) -> Bytes {
+    spec_to_short_message(spec).encode_to_vec().into()
+}
+
+/// Decodes a spec, short or not.
 ///
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
@@ -34,6 +40,14 @@ pub fn spec_to_message(spec: &Spec) -> v1::TaskSpec {
         Body::Apart { bytes } => v1::task_spec::Body::ContentBytesApart(*bytes),
     };
     message(spec, body)
+}
+
+/// Converts a spec to its message without what is usual in it: for a store's own eyes.
+#[must_use]
+pub fn spec_to_short_message(spec: &Spec) -> v1::TaskSpec {
+    let mut message = spec_to_message(spec);
+    short::shorten(&mut message);
+    message
 }
 
 /// Converts a spec to its message with `content` inside, wherever the spec has it.
@@ -93,6 +107,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         retention_ms: millis(*retention),
         create_time_ms: create_time.0,
         body: Some(body),
+        left_out: 0,
     }
 }
 
@@ -100,7 +115,8 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
 ///
 /// # Errors
 /// [`Malformed`] when a field that must be there is missing or out of range.
-pub fn spec_from_message(message: v1::TaskSpec) -> Result<Spec, Malformed> {
+pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
+    short::lengthen(&mut message)?;
     let retry = message.retry.ok_or(Malformed::Missing("retry"))?;
     let jitter = match v1::Jitter::try_from(retry.jitter) {
         Ok(v1::Jitter::None) => Jitter::None,

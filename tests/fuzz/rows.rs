@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use tickwheel::{
-    model::{ids::TaskId, time::Millis},
+    model::{ids::TaskId, task::Spec, time::Millis},
     queue::message::TaskMessage,
-    schema::{decode_content, decode_spec, encode_content, encode_spec},
+    schema::{decode_content, decode_spec, encode_content, encode_short, encode_spec},
     store::{
         Heartbeat, Parked,
         embedded::{key, value},
@@ -56,12 +56,14 @@ fn messages_of_the_queue() {
 
 #[test]
 fn specs_and_contents() {
-    let samples = specs().into_iter().map(|spec| encode_spec(&spec).to_vec());
+    let encoded = |spec: Spec| [encode_spec(&spec).to_vec(), encode_short(&spec).to_vec()];
+    let samples = specs().into_iter().flat_map(encoded);
     target("spec", samples.collect()).run(|bytes| {
         let Ok(spec) = decode_spec(Bytes::copy_from_slice(bytes)) else {
             return false;
         };
         assert_eq!(decode_spec(encode_spec(&spec)).unwrap(), spec);
+        assert_eq!(decode_spec(encode_short(&spec)).unwrap(), spec);
         true
     });
     target("content", vec![encode_content(&content()).to_vec()]).run(|bytes| {
@@ -78,7 +80,7 @@ fn specs_and_contents() {
 fn rows_of_the_embedded_wheel() {
     // The key in front, as long as it is.
     let samples = entries().into_iter().map(|entry| {
-        let value = value::entry(&entry, encode_spec(&entry.spec));
+        let value = value::entry(&entry, encode_short(&entry.spec));
         [&*key::version(&entry.key, entry.written), &*value].concat()
     });
     target("embedded_entry", samples.collect()).run(|bytes| {
@@ -93,7 +95,7 @@ fn rows_of_the_embedded_wheel() {
         let Ok(entry) = value::parse_entry(key, written, rest) else {
             return false;
         };
-        let again = value::entry(&entry, encode_spec(&entry.spec));
+        let again = value::entry(&entry, encode_short(&entry.spec));
         assert_eq!(value::parse_entry(key, written, &again).unwrap(), entry);
         true
     });

@@ -88,14 +88,16 @@ fn another_format_or_shape_is_refused_in_words() {
     }
     let format = directory.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace("format=2", "format=7")).unwrap();
+    fs::write(&format, text.replace("format=3", "format=7")).unwrap();
     let said = refusal(settings(directory.path(), Mode::Threaded));
     assert!(said.contains("has format 7"), "{said}");
     fs::remove_file(&format).unwrap();
     let said = refusal(settings(directory.path(), Mode::Threaded));
     assert!(said.contains("FORMAT is missing"), "{said}");
-    fs::write(&format, text).unwrap();
+    // One of before is raised: no earlier program may take it any more.
+    fs::write(&format, text.replace("format=3", "format=2")).unwrap();
     open(directory.path());
+    assert_eq!(fs::read_to_string(&format).unwrap(), text);
     fs::remove_dir_all(directory.path().join("store")).unwrap();
     let settings = settings(directory.path(), Mode::Threaded);
     let error = embedded::Store::open(settings, &TimeSource::real()).unwrap_err();

@@ -11,7 +11,7 @@ use crate::{
     client::Client,
     config::Settings,
     model::time::Millis,
-    store::embedded::{self, Found, RESERVE_BYTES_DEFAULT},
+    store::embedded::{self, Format, Found, RESERVE_BYTES_DEFAULT},
     time_source::TimeSource,
 };
 
@@ -34,9 +34,16 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
             ABOUT,
             format!("nothing is in {shown} yet: `tickwheel serve` sets it up"),
         )),
-        Ok(Found::Free) => findings.push(good(
+        Ok(Found::Free(Format::Ours)) => findings.push(good(
             ABOUT,
             format!("{shown} has the format of this version; no process uses it"),
+        )),
+        Ok(Found::Free(Format::Before)) => findings.push(good(
+            ABOUT,
+            format!(
+                "{shown} was written by an earlier version, which cannot open it any more once this one has: keep a copy \
+                 if you may want to go back; no process uses it"
+            ),
         )),
         Ok(Found::InUse(holder)) => {
             findings.push(good(ABOUT, format!("{shown} is in use by {holder}")));

@@ -13,7 +13,10 @@ use std::{
 use crate::{model::wheel::Shape, store::Error};
 
 /// Version of what this program writes; raise it when keys or values change.
-const FORMAT: &str = "2";
+const FORMAT: &str = "3";
+
+/// Versions that it reads as well: a directory of one becomes one of [`FORMAT`] when it is opened.
+const FORMATS_BEFORE: [&str; 1] = ["2"];
 
 /// The directory, locked.
 #[derive(Debug)]
@@ -101,9 +104,26 @@ impl Directory {
         self.path.join("store")
     }
 
-    /// Checks that what lies here has our format and this shape. False when nothing lies here yet.
-    pub(super) fn check(&self, shape: &Shape) -> Result<bool, Error> {
+    /// Checks that what lies here has a format that we read, and this shape. None: nothing lies here yet.
+    pub(super) fn check(&self, shape: &Shape) -> Result<Option<Format>, Error> {
         check(&self.path, shape)
+    }
+
+    /// Declares a directory that is set up one of the format that this program writes: to be done before anything is written,
+    /// so that no earlier program takes what it cannot read. Needs room for a file on the disk.
+    pub(super) fn raise(&self, from: Format, shape: &Shape) -> Result<(), Error> {
+        match from {
+            // Whoever declared it may have died before that was durable.
+            Format::Ours => sync_directory(&self.path).map_err(|error| refused(&self.path, &error)),
+            Format::Before => {
+                self.set_up(shape)?;
+                tracing::info!(
+                    path = %self.shown(),
+                    "the directory is of format {FORMAT} now: no earlier version opens it any more"
+                );
+                Ok(())
+            }
+        }
     }
 
     /// Declares the directory set up.
@@ -124,6 +144,15 @@ impl Directory {
     }
 }
 
+/// What a directory that is set up was written by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// This version, or one that writes the same.
+    Ours,
+    /// An earlier version: what it wrote is read, and it will not open the directory once this one has.
+    Before,
+}
+
 /// Who holds a lock, for people.
 fn named_in(lock: &mut File) -> String {
     let mut holder = String::new();
@@ -139,7 +168,7 @@ pub enum Found {
     /// It does not exist, or nothing was set up in it yet.
     Nothing,
     /// Whole, and nobody uses it.
-    Free,
+    Free(Format),
     /// In use, by whom.
     InUse(String),
 }
@@ -155,21 +184,20 @@ pub fn inspect(path: &Path, shape: &Shape) -> Result<Found, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(refused(&file, &error)),
     };
-    let is_set_up = check(path, shape)?;
+    let format = check(path, shape)?;
     match lock.try_lock_shared() {
-        Ok(()) if is_set_up => Ok(Found::Free),
-        Ok(()) => Ok(Found::Nothing),
+        Ok(()) => Ok(format.map_or(Found::Nothing, Found::Free)),
         Err(TryLockError::WouldBlock) => Ok(Found::InUse(named_in(&mut lock))),
         Err(TryLockError::Error(error)) => Err(refused(&file, &error)),
     }
 }
 
-/// Checks that what lies in a directory has our format and this shape. False when nothing lies there yet.
-fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
+/// Checks that what lies in a directory has a format that we read, and this shape. None: nothing lies there yet.
+fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
     let file = path.join("FORMAT");
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
         Err(error) => return Err(refused(&file, &error)),
     };
@@ -178,12 +206,14 @@ fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
     };
-    match found("format") {
-        Some(FORMAT) => {}
+    let format = match found("format") {
+        Some(FORMAT) => Format::Ours,
+        Some(format) if FORMATS_BEFORE.contains(&format) => Format::Before,
         Some(other) => {
             return Err(unsuitable(format!(
-                "{shown} has format {other}, this program reads and writes format {FORMAT}: use the program that made \
-                 it, or another data directory"
+                "{shown} has format {other}, this program writes format {FORMAT} and reads {} as well: use the program \
+                 that made it, or another data directory",
+                FORMATS_BEFORE.join(", ")
             )));
         }
         None => {
@@ -192,7 +222,7 @@ fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
                 reason: format!("{} does not say which format it is of", file.display()),
             });
         }
-    }
+    };
     for (name, wanted) in shape_of(shape) {
         let there = found(name).unwrap_or("unknown");
         if there != wanted {
@@ -213,7 +243,7 @@ fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
             ),
         });
     }
-    Ok(true)
+    Ok(Some(format))
 }
 
 /// The parts of the shape, as they are written.

@@ -5,7 +5,7 @@
 //!   `kill -9` at any moment loses nothing that was acknowledged, nor does a loss of power.
 //! - **One writer** takes what all callers ask for in groups, decides conditions one after the other, and commits a group by
 //!   one write and one sync: that is where the throughput comes from. Reads never wait for it.
-//! - **One process** has the directory; another is refused, and so is another format or wheel shape, in a sentence.
+//! - **One process** has the directory; another is refused, and so is a later format or another wheel shape, in a sentence.
 //! - **A full disk** stops new tasks ([`Error::Full`]) while the reserve lasts, so that those already there fire; whatever
 //!   fails, the database is opened anew until it works again, without a restart.
 //!
@@ -36,6 +36,8 @@ mod brake;
 mod database;
 mod directory;
 mod erased;
+#[cfg(test)]
+mod format_2_tests;
 mod group;
 pub mod journal;
 pub mod key;
@@ -72,7 +74,7 @@ use self::{
     shared::Shared,
 };
 pub use self::{
-    directory::{Found, inspect},
+    directory::{Format, Found, inspect},
     space::{Probed, probe},
 };
 use super::Error;
@@ -171,13 +173,15 @@ impl Store {
             free_bytes,
         } = settings;
         let directory = Directory::lock(&directory)?;
-        let is_set_up = directory.check(&shape)?;
+        let format = directory.check(&shape)?;
         let path = directory.store();
         if !path.is_dir() {
             database::create(&path, &shape)?;
         }
         let open = database::open(&path, &shape)?;
-        if !is_set_up {
+        if let Some(format) = format {
+            directory.raise(format, &shape)?;
+        } else {
             refuse_if_used(&open, &path)?;
             directory.set_up(&shape)?;
         }

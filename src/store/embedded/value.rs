@@ -22,11 +22,13 @@ use crate::{
     },
 };
 
-/// Bits that tell which optional columns an entry has; never reused.
+/// Bits that tell which columns an entry has; never reused.
 mod has {
     pub(super) const REASON: u8 = 1;
     pub(super) const AT: u8 = 2;
     pub(super) const MOVED: u8 = 4;
+    /// Its start is its due time, and it was never put further on: neither is told.
+    pub(super) const PLAIN: u8 = 8;
 }
 
 /// The end of what never expires.
@@ -69,7 +71,8 @@ pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
     let columns = EntryColumns::with_spec(entry, spec);
     let spec = columns.spec.unwrap_or_default();
     let mut bytes = Vec::with_capacity(32 + spec.len());
-    let mut presence = 0;
+    let is_plain = entry.start == entry.key.due && entry.spills == 0;
+    let mut presence = if is_plain { has::PLAIN } else { 0 };
     let mut optional = Vec::with_capacity(17);
     if let Some(reason) = columns.reason {
         presence |= has::REASON;
@@ -84,8 +87,10 @@ pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
     bytes.extend(columns.kind.unwrap_or_default().to_be_bytes());
     bytes.extend(columns.flags.unwrap_or_default().to_be_bytes());
     bytes.push(presence);
-    bytes.extend(columns.spills.unwrap_or_default().to_be_bytes());
-    bytes.extend(columns.start_ms.unwrap_or_default().to_be_bytes());
+    if !is_plain {
+        bytes.extend(columns.spills.unwrap_or_default().to_be_bytes());
+        bytes.extend(columns.start_ms.unwrap_or_default().to_be_bytes());
+    }
     bytes.extend(optional);
     bytes.extend(&spec);
     Slice::from(bytes)
@@ -100,16 +105,20 @@ pub fn parse_entry(key: Key, written: i64, value: &[u8]) -> Result<Entry, Unread
         reason: reason.to_owned(),
         raw: Bytes::copy_from_slice(value),
     };
-    entry_columns(value)
+    entry_columns(value, key.due)
         .ok_or_else(|| unreadable("it ends before its columns do"))?
         .into_entry(key, written)
 }
 
-fn entry_columns(value: &[u8]) -> Option<EntryColumns> {
+fn entry_columns(value: &[u8], due: Millis) -> Option<EntryColumns> {
     let mut head = Head(value);
     let (kind, flags) = (head.byte()?.cast_signed(), head.byte()?.cast_signed());
     let presence = head.byte()?;
-    let (spills, start_ms) = (head.int()?, head.long()?);
+    let (spills, start_ms) = if presence & has::PLAIN == 0 {
+        (head.int()?, head.long()?)
+    } else {
+        (0, due.0)
+    };
     let mut columns = EntryColumns {
         kind: Some(kind),
         flags: Some(flags),
@@ -183,7 +192,7 @@ pub fn is_live(value: &[u8], now: Millis) -> bool {
 /// Returns what is kept of a task: what conditions look at first.
 #[must_use]
 pub fn task(row: &TaskRow, expires: Millis) -> Slice {
-    let columns = TaskColumns::of(row);
+    let columns = TaskColumns::short(row);
     let detail = columns.detail.unwrap_or_default();
     let mut bytes = Vec::with_capacity(64 + detail.len());
     bytes.extend(expires.0.to_be_bytes());

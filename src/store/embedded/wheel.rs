@@ -111,7 +111,7 @@ fn encoded(entries: &[Entry]) -> Vec<Write> {
     for entry in entries {
         let bytes = match last.take() {
             Some((known, bytes)) if Arc::ptr_eq(known, &entry.spec) => bytes,
-            Some(_) | None => schema::encode_spec(&entry.spec),
+            Some(_) | None => schema::encode_short(&entry.spec),
         };
         last = Some((&entry.spec, bytes.clone()));
         writes.push(Write {

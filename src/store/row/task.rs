@@ -14,7 +14,7 @@ use crate::{
         task::Spec,
         time::Millis,
     },
-    schema::{Malformed, spec_from_message, spec_to_message, v1},
+    schema::{Malformed, spec_from_message, spec_to_message, spec_to_short_message, v1},
 };
 
 /// What is stored of a task beside its id.
@@ -44,6 +44,16 @@ impl TaskColumns {
     /// Returns the columns of a row: all of them are there.
     #[must_use]
     pub fn of(row: &TaskRow) -> Self {
+        Self::with_detail(row, encode_detail(&row.detail, spec_to_message))
+    }
+
+    /// Returns the columns of a row, its spec without what is usual in it.
+    #[must_use]
+    pub fn short(row: &TaskRow) -> Self {
+        Self::with_detail(row, encode_detail(&row.detail, spec_to_short_message))
+    }
+
+    fn with_detail(row: &TaskRow, detail: Bytes) -> Self {
         let TaskRow {
             id: _,
             state,
@@ -54,7 +64,7 @@ impl TaskColumns {
             last,
             cancel_requested,
             nonce,
-            detail,
+            detail: _,
         } = row;
         Self {
             state: Some(state.number()),
@@ -65,7 +75,7 @@ impl TaskColumns {
             next_ms: Some(next.0),
             last_ms: Some(last.0),
             nonce: Some(*nonce),
-            detail: Some(encode_detail(detail)),
+            detail: Some(detail),
         }
     }
 
@@ -143,7 +153,7 @@ fn to_state(number: i8) -> Result<State, Undecodable> {
     State::from_number(number).ok_or_else(|| Undecodable::out_of_range("state", number))
 }
 
-fn encode_detail(detail: &Detail) -> Bytes {
+fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Bytes {
     let Detail {
         spec,
         start,
@@ -155,7 +165,7 @@ fn encode_detail(detail: &Detail) -> Bytes {
         error,
     } = detail;
     let message = v1::TaskDetail {
-        spec: Some(spec_to_message(spec)),
+        spec: Some(to_message(spec)),
         start_time_ms: start.0,
         claim_time_ms: claim_time.map(|at| at.0),
         end_time_ms: end_time.map(|at| at.0),
