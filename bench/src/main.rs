@@ -22,7 +22,7 @@ use std::{
     sync::Mutex,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickwheel::time_source::TimeSource;
 
@@ -166,7 +166,11 @@ async fn measure(run: Run) -> anyhow::Result<ExitCode> {
         run.scenarios
     };
     let mut report = Report::default();
-    let ran = scenarios::run(&bench, &chosen, run.rounds, &mut report).await;
+    // Whoever is told to stop takes the service down, too, and tells what was measured until then.
+    let ran = tokio::select! {
+        ran = scenarios::run(&bench, &chosen, run.rounds, &mut report) => ran,
+        stopped = embedded::told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
+    };
     finish(&report, run.json.as_deref(), ran)
 }
 
