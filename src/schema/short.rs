@@ -63,24 +63,21 @@ pub(super) fn lengthen(spec: &mut v1::TaskSpec) -> Result<(), Malformed> {
     if is_out(!bit::ALL) {
         return Err(Malformed::OutOfRange("left_out"));
     }
-    if is_out(bit::PRIORITY) {
-        spec.priority = PRIORITY;
-    }
-    if is_out(bit::MAX_ATTEMPTS) {
-        spec.max_attempts = MAX_ATTEMPTS;
-    }
-    if is_out(bit::RETRY) {
-        spec.retry = RETRY;
-    }
-    if is_out(bit::CLAIM_TIMEOUT) {
-        spec.claim_timeout_ms = CLAIM_TIMEOUT_MS;
-    }
-    if is_out(bit::HEARTBEAT_TIMEOUT) {
-        spec.heartbeat_timeout_ms = HEARTBEAT_TIMEOUT_MS;
-    }
-    if is_out(bit::RETENTION) {
-        spec.retention_ms = RETENTION_MS;
-    }
+    put(&mut spec.priority, PRIORITY, is_out(bit::PRIORITY));
+    put(
+        &mut spec.max_attempts,
+        MAX_ATTEMPTS,
+        is_out(bit::MAX_ATTEMPTS),
+    );
+    put(&mut spec.retry, RETRY, is_out(bit::RETRY));
+    let (claim, heartbeat) = (&mut spec.claim_timeout_ms, &mut spec.heartbeat_timeout_ms);
+    put(claim, CLAIM_TIMEOUT_MS, is_out(bit::CLAIM_TIMEOUT));
+    put(
+        heartbeat,
+        HEARTBEAT_TIMEOUT_MS,
+        is_out(bit::HEARTBEAT_TIMEOUT),
+    );
+    put(&mut spec.retention_ms, RETENTION_MS, is_out(bit::RETENTION));
     if let (true, Some(v1::task_spec::Body::Content(content))) =
         (is_out(bit::CONTENT_TYPE), &mut spec.body)
     {
@@ -96,6 +93,13 @@ fn leave<T: PartialEq + Default>(field: &mut T, usual: &T, bit: u32) -> u32 {
     }
     *field = T::default();
     bit
+}
+
+/// Puts a field back that was left out.
+fn put<T>(field: &mut T, usual: T, is_out: bool) {
+    if is_out {
+        *field = usual;
+    }
 }
 
 #[cfg(test)]

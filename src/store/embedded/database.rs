@@ -27,6 +27,7 @@ use super::{
     directory::{refused, sync_directory},
     erased::Marks,
     journal::{self, Overlong},
+    key,
     release::Buffer,
 };
 use crate::{
@@ -209,6 +210,17 @@ impl Open {
                 tell(&table.path);
             }
         }
+    }
+
+    /// Has the database remove the files of tables that were merged or dropped. It does so when it writes a buffer out, on an
+    /// idle service in hours, and that of the clocks is the smallest; and it keeps what it had before the last merge until
+    /// something was written since: a row that is not there is removed.
+    pub(super) fn let_go(&self) -> Result<(), Error> {
+        let written = self.clock.remove(key::END);
+        let written = written.and_then(|()| self.clock.rotate_memtable());
+        written
+            .map(drop)
+            .map_err(|cause| fault("write clocks out", &cause))
     }
 
     /// Returns how many tables were begun: another number, and one is being written or was.

@@ -106,9 +106,7 @@ pub(super) fn drop_tables(open: &Open) -> Result<(), Error> {
         .try_fold(0, |sum, space| Ok(sum + drop_below(open, space, &upper)?));
     let dropped = dropped.map_err(|cause| fault("drop what was erased", &cause))?;
     if dropped > 0 {
-        // Files of dropped tables are removed when the database next writes a buffer out: on an idle service in hours.
-        let written = open.space(Space::Clock).rotate_memtable();
-        written.map_err(|cause| fault("write clocks out", &cause))?;
+        open.let_go()?;
     }
     Ok(())
 }

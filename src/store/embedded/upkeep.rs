@@ -6,12 +6,7 @@ use std::{
 };
 
 use super::{
-    database::{Space, fault},
-    key,
-    release::Release,
-    removal::Removal,
-    shared::Shared,
-    writeback::Writeback,
+    database::Open, release::Release, removal::Removal, shared::Shared, writeback::Writeback,
 };
 use crate::time_source::Moment;
 
@@ -71,25 +66,11 @@ impl Upkeep {
         self.shared.look_at_space();
         if self.removal.is_waiting() && self.begun_at.after(REST) <= now {
             self.begun_at = now;
-            self.let_go();
+            // What has failed is tried again, and told by the writer.
+            let let_go = self.shared.look_after(Open::let_go);
+            let_go.and_then(Result::ok);
         }
         true
-    }
-
-    /// Has the database remove what was merged: that comes with writing out a buffer, and that of the clocks is the smallest. It
-    /// keeps what it had before the last merge until something was written since: a row that is not there is removed.
-    fn let_go(&self) {
-        let written = self.shared.look_after(|open| {
-            let clocks = open.space(Space::Clock);
-            let written = clocks
-                .remove(key::END)
-                .and_then(|()| clocks.rotate_memtable());
-            written
-                .map(drop)
-                .map_err(|cause| fault("write clocks out", &cause))
-        });
-        // What has failed is tried again, and told by the writer.
-        written.and_then(Result::ok);
     }
 
     fn look_at_database(&mut self) -> bool {
@@ -145,7 +126,7 @@ mod tests {
     use super::*;
     use crate::{
         model::time::Millis,
-        store::embedded::{Mode, Settings, Store, tests::shape},
+        store::embedded::{Mode, Settings, Store, database::Space, tests::shape},
         time_source::TimeSource,
     };
 
