@@ -229,6 +229,18 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
+/// Publishing batches of one wheel, or of a node's near tasks, whose contents are kept apart, in flight at once. They have places
+/// of their own, so that contents that wait for memory or for the disk do not keep small tasks back.
+pub const LARGE_PUBLISHES_IN_FLIGHT_MAX: usize = 4;
+
+/// Bytes of contents kept apart that are read, and handed to the queue, as one batch; one content always fits. Large enough to
+/// amortise a read, small enough that several batches are under way within the budget of the node.
+pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Bytes of contents kept apart that a node holds in memory between the store and the queue. Each content counts twice, as it
+/// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
+pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
 pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_MAX + 64 * 1024;
 

@@ -6,13 +6,21 @@
 
 use std::time::Duration;
 
-use super::term::{Held, weight};
-use crate::model::{due_queue::DueQueue, entry::Kind, time::Millis};
+use super::{
+    context::Lane,
+    term::{HELD_BYTES, Held, weight},
+};
+use crate::{
+    limits,
+    model::{due_queue::DueQueue, entry::Kind, time::Millis},
+};
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ahead {
     entries: DueQueue<Held>,
+    /// Due entries whose contents are kept apart, by the bytes of these.
+    large: DueQueue<Held>,
     looks: DueQueue<Held>,
     phase: Duration,
 }
@@ -22,6 +30,7 @@ impl Ahead {
     pub(super) fn new(phase: Duration) -> Self {
         Self {
             entries: DueQueue::default(),
+            large: DueQueue::default(),
             looks: DueQueue::default(),
             phase,
         }
@@ -29,23 +38,39 @@ impl Ahead {
 
     /// Takes in what was read.
     pub(super) fn push(&mut self, held: Held) {
-        let (due, bytes) = (held.entry.key.due, weight(&held.entry));
-        let queue = if matches!(held.entry.kind, Kind::Look { .. }) {
-            &mut self.looks
+        let due = held.entry.key.due;
+        if matches!(held.entry.kind, Kind::Look { .. }) {
+            self.looks.push(due, weight(&held.entry), held);
         } else {
-            &mut self.entries
-        };
-        queue.push(due, bytes, held);
+            self.push_due(held, due);
+        }
+    }
+
+    fn push_due(&mut self, held: Held, at: Millis) {
+        match held.entry.spec.bytes_apart() {
+            Some(bytes) => self.large.push(at, bytes, held),
+            None => self.entries.push(at, weight(&held.entry), held),
+        }
     }
 
     /// Takes back what is to be tried again at `at`, which is not before its time.
     pub(super) fn put_back(&mut self, held: Held, at: Millis) {
-        let bytes = weight(&held.entry);
-        self.entries.push(at, bytes, held);
+        if matches!(held.entry.kind, Kind::Look { .. }) {
+            self.entries.push(at, weight(&held.entry), held);
+        } else {
+            self.push_due(held, at);
+        }
     }
 
-    /// Takes what is to be done at `now`, at most `max`; half of that are looks if there are as many, so that neither waits
-    /// for all of the other.
+    /// Takes what is to be done at `now` of due entries whose contents are kept apart: at most `max`, and as many bytes of contents
+    /// as one step reads.
+    pub(super) fn pop_large(&mut self, now: Millis, max: usize) -> Vec<Held> {
+        self.large
+            .pop_due_within(now, max, limits::CONTENTS_STEP_BYTES_MAX)
+    }
+
+    /// Takes what is to be done at `now` of all others, at most `max`; half of that are looks if there are as many, so that neither
+    /// waits for all of the other.
     pub(super) fn pop_due(&mut self, now: Millis, max: usize) -> Vec<Held> {
         let looks_until = now.before(self.phase);
         let mut taken = self.looks.pop_due(looks_until, max / 2);
@@ -64,20 +89,25 @@ impl Ahead {
         self.looks.next_due().is_some_and(|due| due <= until)
     }
 
-    /// Returns when the next is to be done.
-    pub(super) fn next_due(&self) -> Option<Millis> {
-        let look = self.looks.next_due().map(|due| due.after(self.phase));
-        self.entries.next_due().into_iter().chain(look).min()
+    /// Returns when the next of a lane is to be done; looks are in the lane of what is small.
+    pub(super) fn next_due(&self, lane: Lane) -> Option<Millis> {
+        match lane {
+            Lane::Small => {
+                let look = self.looks.next_due().map(|due| due.after(self.phase));
+                self.entries.next_due().into_iter().chain(look).min()
+            }
+            Lane::Large => self.large.next_due(),
+        }
     }
 
     /// Returns how many there are.
     pub(super) const fn len(&self) -> usize {
-        self.entries.len() + self.looks.len()
+        self.entries.len() + self.large.len() + self.looks.len()
     }
 
-    /// Returns about how many bytes they take.
+    /// Returns about how many bytes they take in memory; contents that are kept apart take none yet.
     pub(super) const fn bytes(&self) -> u64 {
-        self.entries.bytes() + self.looks.bytes()
+        self.entries.bytes() + self.looks.bytes() + self.large.len() as u64 * HELD_BYTES
     }
 }
 
@@ -87,7 +117,8 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        clock::Position, entry::Entry, fixtures, ids::TaskId, ledger::Ledger, wheel::WheelNumber,
+        clock::Position, entry::Entry, fixtures, ids::TaskId, ledger::Ledger, task::Body,
+        wheel::WheelNumber,
     };
 
     fn held(due: i64, is_look: bool) -> Held {
@@ -109,6 +140,31 @@ mod tests {
         }
     }
 
+    fn large(due: i64, bytes: u64) -> Held {
+        let mut held = held(due, false);
+        let mut spec = fixtures::spec();
+        spec.body = Body::Apart { bytes };
+        held.entry.spec = Arc::new(spec);
+        held
+    }
+
+    #[test]
+    fn contents_kept_apart_have_a_lane_of_their_own_and_are_cut_by_their_bytes() {
+        let mut ahead = Ahead::new(Duration::ZERO);
+        let half = limits::CONTENTS_STEP_BYTES_MAX / 2;
+        for due in [1, 2, 3] {
+            ahead.push(large(due, half));
+        }
+        ahead.push(held(4, false));
+        assert_eq!(dues(&ahead.pop_due(Millis(9), 9)), [4]);
+        assert_eq!(dues(&ahead.pop_large(Millis(9), 9)), [1, 2]);
+        assert_eq!(ahead.next_due(Lane::Large), Some(Millis(3)));
+        assert_eq!(ahead.next_due(Lane::Small), None);
+        assert_eq!((ahead.len(), ahead.bytes()), (1, HELD_BYTES));
+        ahead.put_back(large(1, half), Millis(5));
+        assert_eq!(dues(&ahead.pop_large(Millis(5), 9)), [3, 1]);
+    }
+
     fn dues(taken: &[Held]) -> Vec<i64> {
         taken.iter().map(|held| held.entry.key.due.0).collect()
     }
@@ -118,12 +174,18 @@ mod tests {
         let mut ahead = Ahead::new(Duration::from_millis(100));
         ahead.push(held(1000, true));
         ahead.push(held(1010, false));
-        assert_eq!((ahead.len(), ahead.next_due()), (2, Some(Millis(1010))));
+        assert_eq!(
+            (ahead.len(), ahead.next_due(Lane::Small)),
+            (2, Some(Millis(1010)))
+        );
         assert!(ahead.pop_due(Millis(1009), 9).is_empty());
         assert_eq!(dues(&ahead.pop_due(Millis(1099), 9)), [1010]);
-        assert_eq!(ahead.next_due(), Some(Millis(1100)));
+        assert_eq!(ahead.next_due(Lane::Small), Some(Millis(1100)));
         assert_eq!(dues(&ahead.pop_due(Millis(1100), 9)), [1000]);
-        assert_eq!((ahead.len(), ahead.bytes(), ahead.next_due()), (0, 0, None));
+        assert_eq!(
+            (ahead.len(), ahead.bytes(), ahead.next_due(Lane::Small)),
+            (0, 0, None)
+        );
     }
 
     #[test]
@@ -149,6 +211,6 @@ mod tests {
         assert_eq!(dues(&taken), [100, 101, 102, 0, 1, 2]);
         assert_eq!(ahead.pop_due(Millis(1000), 100).len(), 14);
         ahead.put_back(held(5, true), Millis(2000));
-        assert_eq!(ahead.next_due(), Some(Millis(2000)));
+        assert_eq!(ahead.next_due(Lane::Small), Some(Millis(2000)));
     }
 }

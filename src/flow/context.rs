@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::api::Fault;
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     model::{
         clock::Rules,
         ids::NodeId,
+        task::Spec,
         time::{Millis, Tick, TickLength},
         wheel::Shape,
     },
@@ -27,6 +28,8 @@ pub struct Settings {
     pub ahead_bytes_max: u64,
     /// Near tasks that the node holds in memory.
     pub near_tasks_max: usize,
+    /// Bytes of contents kept apart that the node holds in memory on their way to the queue.
+    pub contents_bytes_max: u64,
     /// How long what has fired is kept readable in its slot.
     pub erase_delay: Duration,
     /// How far behind the `erased` hand leftovers are removed.
@@ -43,6 +46,7 @@ impl Default for Settings {
             ahead_entries_max: limits::AHEAD_ENTRIES_MAX,
             ahead_bytes_max: limits::AHEAD_BYTES_MAX,
             near_tasks_max: limits::NEAR_TASKS_MAX,
+            contents_bytes_max: limits::CONTENTS_BYTES_MAX,
             erase_delay: limits::ERASE_DELAY,
             sweep_delay: limits::SWEEP_DELAY,
             page_rows_max: limits::PAGE_ROWS_MAX,
@@ -139,22 +143,83 @@ pub enum Stepped {
     Idle,
 }
 
-/// Takes a batch, if as many as may be in flight are not, and starts handing it over; says whether more may be taken.
-pub(super) fn hand_over<T, F>(
-    firing: &mut JoinSet<()>,
-    take: impl FnOnce() -> Vec<T>,
-    fire: impl FnOnce(Vec<T>) -> F,
-) -> Stepped
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    if firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX {
-        return Stepped::Idle;
+/// The batches that are being handed over. Those whose contents are kept apart have places of their own.
+#[derive(Debug, Default)]
+pub(super) struct Firing {
+    small: JoinSet<()>,
+    large: JoinSet<()>,
+}
+
+/// Which tasks a batch is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Tasks that carry their contents.
+    Small,
+    /// Tasks whose contents must be read first.
+    Large,
+}
+
+impl Lane {
+    /// Returns the lane of a task.
+    pub(super) const fn of(spec: &Spec) -> Self {
+        match spec.bytes_apart() {
+            None => Self::Small,
+            Some(_) => Self::Large,
+        }
     }
-    let batch = take();
-    if batch.is_empty() {
-        return Stepped::Idle;
+}
+
+impl Firing {
+    /// Tells whether another batch of a lane may begin.
+    pub(super) fn has_place(&self, lane: Lane) -> bool {
+        match lane {
+            Lane::Small => self.small.len() < limits::PUBLISHES_IN_FLIGHT_MAX,
+            Lane::Large => self.large.len() < limits::LARGE_PUBLISHES_IN_FLIGHT_MAX,
+        }
     }
-    firing.spawn(fire(batch));
-    Stepped::More
+
+    /// Tells whether nothing is being handed over.
+    pub(super) fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+
+    /// Takes a batch of each lane that has a place, and starts handing it over; says whether more may be taken.
+    pub(super) fn hand_over<T, F>(
+        &mut self,
+        mut take: impl FnMut(Lane) -> Vec<T>,
+        mut fire: impl FnMut(Vec<T>) -> F,
+    ) -> Stepped
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut stepped = Stepped::Idle;
+        for lane in [Lane::Small, Lane::Large] {
+            if !self.has_place(lane) {
+                continue;
+            }
+            let batch = take(lane);
+            if batch.is_empty() {
+                continue;
+            }
+            let lane = match lane {
+                Lane::Small => &mut self.small,
+                Lane::Large => &mut self.large,
+            };
+            lane.spawn(fire(batch));
+            stepped = Stepped::More;
+        }
+        stepped
+    }
+
+    /// Waits until a batch has been handed over, and returns how that ended; none when there is no batch.
+    ///
+    /// A caller that is cancelled while it waits loses nothing.
+    pub(super) async fn ended(&mut self) -> Option<Result<(), JoinError>> {
+        tokio::select! {
+            biased;
+            Some(ended) = self.small.join_next() => Some(ended),
+            Some(ended) = self.large.join_next() => Some(ended),
+            else => None,
+        }
+    }
 }

@@ -8,14 +8,15 @@ use std::{
     time::Duration,
 };
 
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
     catch_up::CatchUp,
-    context::{self, Context, Stepped},
+    context::{Context, Firing, Lane, Stepped},
     place::Placer,
     send::{Sender, Sending, Unsent},
+    term::HELD_BYTES,
 };
 use crate::{
     limits,
@@ -23,7 +24,6 @@ use crate::{
         due_queue::DueQueue,
         entry::{DoneReason, Entry},
         look::NEAR_GRACE,
-        task::Body,
         time::Millis,
     },
     queue::PublishError,
@@ -38,11 +38,59 @@ pub struct NearTask {
     pub backup: Option<Entry>,
 }
 
+impl NearTask {
+    /// Returns about how much memory it takes; a content that is kept apart takes none until it is read.
+    fn weight(&self) -> u64 {
+        let content = self.sending.spec.content();
+        content.map_or(0, |content| content.payload.len() as u64) + HELD_BYTES
+    }
+}
+
 /// A task in memory, and when it can go out: at its start, or later if it came later; none if that was tried before.
 #[derive(Debug)]
 struct Waiting {
     task: NearTask,
     from: Option<Millis>,
+}
+
+/// What waits: tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
+#[derive(Debug, Default)]
+struct Line {
+    small: DueQueue<Waiting>,
+    large: DueQueue<Waiting>,
+}
+
+impl Line {
+    const fn len(&self) -> usize {
+        self.small.len() + self.large.len()
+    }
+
+    /// About how much memory they take.
+    const fn bytes(&self) -> u64 {
+        self.small.bytes() + self.large.len() as u64 * HELD_BYTES
+    }
+
+    fn push(&mut self, due: Millis, waiting: Waiting) {
+        match waiting.task.sending.spec.bytes_apart() {
+            Some(bytes) => self.large.push(due, bytes, waiting),
+            None => self.small.push(due, waiting.task.weight(), waiting),
+        }
+    }
+
+    fn pop_due(&mut self, lane: Lane, now: Millis) -> Vec<Waiting> {
+        let (max, bytes_max) = (limits::STEP_ENTRIES_MAX, limits::CONTENTS_STEP_BYTES_MAX);
+        match lane {
+            Lane::Small => self.small.pop_due(now, max),
+            Lane::Large => self.large.pop_due_within(now, max, bytes_max),
+        }
+    }
+
+    fn next_due(&self, lane: Lane) -> Option<Millis> {
+        match lane {
+            Lane::Small => self.small.next_due(),
+            Lane::Large => self.large.next_due(),
+        }
+    }
 }
 
 /// The memory wheel of near tasks of one node.
@@ -52,7 +100,7 @@ pub struct Near {
     sender: Sender,
     placer: Placer,
     catch_up: Arc<CatchUp>,
-    waiting: Arc<Mutex<DueQueue<Waiting>>>,
+    waiting: Arc<Mutex<Line>>,
     earlier: Arc<Notify>,
 }
 
@@ -79,19 +127,16 @@ impl Near {
     pub fn hold(&self, task: NearTask) -> bool {
         let start = task.sending.start;
         let from = Some(start.max(self.ctx.now()));
-        let bytes = match &task.sending.spec.body {
-            Body::Inline(content) => content.payload.len() as u64 + 512,
-            Body::Apart { .. } => 512,
-        };
         let wakes = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let full = waiting.len() >= self.ctx.settings.near_tasks_max
-                || waiting.bytes() + bytes > limits::NEAR_BYTES_MAX;
+                || waiting.bytes() + task.weight() > limits::NEAR_BYTES_MAX;
             if full {
                 return false;
             }
-            let wakes = waiting.next_due().is_none_or(|next| start < next);
-            waiting.push(start, bytes, Waiting { task, from });
+            let lane = Lane::of(&task.sending.spec);
+            let wakes = waiting.next_due(lane).is_none_or(|next| start < next);
+            waiting.push(start, Waiting { task, from });
             wakes
         };
         if wakes {
@@ -115,21 +160,20 @@ impl Near {
         self.len() == 0
     }
 
-    /// Takes what is due, at most one batch.
-    fn take(&self) -> Vec<Waiting> {
+    /// Takes what is due of a lane, at most one batch.
+    fn take(&self, lane: Lane) -> Vec<Waiting> {
         let now = self.ctx.now();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.pop_due(now, limits::STEP_ENTRIES_MAX)
+        waiting.pop_due(lane, now)
     }
 
-    /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
-    fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
-        let near = self.clone();
-        context::hand_over(
-            firing,
-            || self.take(),
-            |batch| async move { near.fire(batch).await },
-        )
+    /// Takes one batch of each lane of what is due and starts handing it over; says whether more is due and may be taken.
+    fn step(&self, firing: &mut Firing) -> Stepped {
+        let fire = |batch| {
+            let near = self.clone();
+            async move { near.fire(batch).await }
+        };
+        firing.hand_over(|lane| self.take(lane), fire)
     }
 
     async fn fire(&self, batch: Vec<Waiting>) {
@@ -179,21 +223,21 @@ impl Near {
             tracing::debug!(task = %task.sending.id, ?unsent, "left a near task to its durable record");
             return;
         }
-        let bytes = 512;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.push(next, bytes, Waiting { task, from: None });
+        waiting.push(next, Waiting { task, from: None });
     }
 
-    fn next_due(&self) -> Option<Millis> {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .next_due()
+    /// Returns when the next of what there is a place for is due.
+    fn next_due(&self, firing: &Firing) -> Option<Millis> {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes = [Lane::Small, Lane::Large].into_iter();
+        let open = lanes.filter(|lane| firing.has_place(*lane));
+        open.filter_map(|lane| waiting.next_due(lane)).min()
     }
 
     /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
-        let mut firing = JoinSet::new();
+        let mut firing = Firing::default();
         let mut deadline = None;
         loop {
             metrics::gauge!("tickwheel_near_tasks").set(self.len() as f64);
@@ -204,11 +248,10 @@ impl Near {
                     return;
                 }
             }
-            let full = firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX;
-            let next = self.next_due().filter(|_| !full);
+            let next = self.next_due(&firing);
             tokio::select! {
                 biased;
-                Some(_) = firing.join_next() => {}
+                Some(_) = firing.ended() => {}
                 () = async { self.ctx.time.sleep_until_wall(next.unwrap_or(Millis::MAX)).await }, if next.is_some() => {}
                 () = self.earlier.notified() => {}
                 () = stop.cancelled(), if deadline.is_none() => {}

@@ -9,11 +9,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use tokio::task::JoinSet;
-
 use super::{
     catch_up::CatchUp,
-    context::{self, Context, Stepped},
+    context::{Context, Firing, Lane, Stepped},
     look::Looker,
     place::Placer,
     send::{Sender, Sending, Unsent},
@@ -79,8 +77,8 @@ impl Publisher {
         }
     }
 
-    /// Takes what is due, unless the lease has ended.
-    fn take(&self) -> Vec<Held> {
+    /// Takes what is due of a lane, unless the lease has ended.
+    fn take(&self, lane: Lane) -> Vec<Held> {
         let (mut now, moment) = (self.ctx.now(), self.ctx.time.moment());
         if flaw::is(Flaw::PublishEarly) {
             now = now.after(Duration::from_millis(900));
@@ -88,7 +86,7 @@ impl Publisher {
         if !self.term.is_live(moment) {
             return Vec::new();
         }
-        let batch = self.term.take_due(now, limits::STEP_ENTRIES_MAX);
+        let batch = self.term.take_due(lane, now, limits::STEP_ENTRIES_MAX);
         if flaw::is(Flaw::FiredBeforeAcknowledged) {
             let numbers: Vec<Number> = batch.iter().map(|held| held.number).collect();
             self.term.done(&numbers, moment, usize::MAX);
@@ -96,11 +94,21 @@ impl Publisher {
         batch
     }
 
-    /// Takes one batch of what is due and starts handing it over; says whether more is due and may be taken.
-    fn step(&self, firing: &mut JoinSet<()>) -> Stepped {
-        let publisher = self.clone();
-        let fire = |batch| async move { publisher.fire(batch).await };
-        context::hand_over(firing, || self.take(), fire)
+    /// Takes one batch of each lane of what is due and starts handing it over; says whether more is due and may be taken.
+    fn step(&self, firing: &mut Firing) -> Stepped {
+        let fire = |batch| {
+            let publisher = self.clone();
+            async move { publisher.fire(batch).await }
+        };
+        firing.hand_over(|lane| self.take(lane), fire)
+    }
+
+    /// Returns when the next of what there is a place for is due.
+    fn next_due(&self, firing: &Firing) -> Option<Millis> {
+        let state = self.term.lock();
+        let lanes = [Lane::Small, Lane::Large].into_iter();
+        let open = lanes.filter(|lane| firing.has_place(*lane));
+        open.filter_map(|lane| state.ahead.next_due(lane)).min()
     }
 
     async fn fire(&self, batch: Vec<Held>) {
@@ -328,21 +336,21 @@ impl Publisher {
 
     /// Hands over what is due until the term ends.
     pub(super) async fn run(self) {
-        let mut firing = JoinSet::new();
+        let mut firing = Firing::default();
         loop {
             while self.step(&mut firing) == Stepped::More {}
-            let full = firing.len() >= limits::PUBLISHES_IN_FLIGHT_MAX;
-            let next = if full {
-                None
-            } else {
-                self.term.lock().ahead.next_due()
-            };
+            let next = self.next_due(&firing);
             // Due and yet not taken: the lease has ended; only a new one goes on.
-            let wake = next.map(|due| due.max(self.ctx.now().after(Duration::from_millis(1))));
+            let pause = if self.term.is_live(self.ctx.time.moment()) {
+                Duration::from_millis(1)
+            } else {
+                limits::STEP_PAUSE
+            };
+            let wake = next.map(|due| due.max(self.ctx.now().after(pause)));
             tokio::select! {
                 biased;
                 () = self.term.ended.cancelled() => return,
-                Some(fired) = firing.join_next() => if let Err(error) = fired {
+                Some(fired) = firing.ended() => if let Err(error) = fired {
                     // What it held is in nobody's hands: end the term, so that it is read again.
                     tracing::error!(wheel = self.term.wheel.get(), %error, "a batch failed; its wheel is taken anew");
                     self.term.ended.cancel();

@@ -207,11 +207,13 @@ impl Recovery {
                 owed.push(sending);
             }
         }
+        // Contents that are kept apart go the way of near tasks, so that small tasks on later pages do not wait for them.
+        let at_hand = |sending: &Sending| sending.spec.content().is_some();
         let (due, later): (Vec<_>, Vec<_>) = self
             .without_entry(owed, fired)
             .await?
             .into_iter()
-            .partition(|sending| sending.start <= now);
+            .partition(|sending| sending.start <= now && at_hand(sending));
         let held = later.into_iter().map(|sending| {
             let backup = None;
             usize::from(self.near.hold(NearTask { sending, backup }))

@@ -1,5 +1,9 @@
 //! Hands due tasks to the queue: loads contents that are kept apart, builds records, publishes, and says of each how it went.
 //!
+//! Tasks that carry their contents go first, as one batch. Contents that are kept apart are read and handed over in parts of
+//! bounded size, each within the node's byte budget ([`super::budget`]): whatever is due, and whoever sends it, a node holds
+//! no more of them at once.
+//!
 //! It decides nothing: who calls it knows what a failure means for its entry. It remembers when anything was acknowledged
 //! last, so that callers can tell a silent target from a silent queue.
 
@@ -11,10 +15,11 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::{TASK_EVENTS, context::Context, pulse::Pulse};
+use super::{TASK_EVENTS, budget::Budget, context::Context, pulse::Pulse};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
+    limits,
     model::{
         ids::TaskId,
         task::{Content, Spec, Target},
@@ -60,6 +65,7 @@ pub enum Unsent {
 pub struct Sender {
     ctx: Arc<Context>,
     pulse: Pulse,
+    budget: Budget,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -68,6 +74,7 @@ impl Sender {
     #[must_use]
     pub fn new(ctx: Arc<Context>, pulse: Pulse) -> Self {
         Self {
+            budget: Budget::new(ctx.settings.contents_bytes_max),
             ctx,
             pulse,
             acknowledged: Arc::default(),
@@ -84,42 +91,69 @@ impl Sender {
         last.is_some_and(|last| self.ctx.time.moment().since(last) <= within)
     }
 
-    /// Publishes tasks; one result per task, in order. Everything that is not an early task reaches the queue in one batch.
+    /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.
     pub async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
-        let now = self.ctx.now();
-        let contents = self.contents(batch).await;
         let mut results = vec![Ok(()); batch.len()];
-        let mut records = Vec::with_capacity(batch.len());
-        let mut indices = Vec::with_capacity(batch.len());
+        let now = self.ctx.now();
+        let (mut small, mut large) = (Vec::new(), Vec::new());
+        for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
+            // Never early: the last place that can hold it back on this side of the queue.
+            if now < sending.start && !flaw::is(Flaw::PublishEarly) {
+                *result = Err(Unsent::Early);
+            } else if sending.spec.content().is_some() {
+                small.push((index, sending));
+            } else {
+                large.push((index, sending));
+            }
+        }
+        self.publish(&small, &Ok(HashMap::new()), &mut results)
+            .await;
+        for part in parts(&large) {
+            // As it is read, and as the record that is made of it.
+            let _room = self.budget.take(2 * bytes_of(part)).await;
+            metrics::gauge!("tickwheel_contents_free_bytes").set(self.budget.free() as f64);
+            let contents = self.contents(part).await;
+            self.publish(part, &contents, &mut results).await;
+        }
+        results
+    }
+
+    /// Publishes tasks of a batch whose contents are at hand, and notes how each went at its index.
+    async fn publish(
+        &self,
+        part: &[(usize, &Sending)],
+        contents: &Result<HashMap<TaskId, Content>, String>,
+        results: &mut [Result<(), Unsent>],
+    ) {
+        let now = self.ctx.now();
+        let mut records = Vec::with_capacity(part.len());
+        let mut published = Vec::with_capacity(part.len());
         let mut times = TimeTexts::default();
-        for (index, (sending, result)) in batch.iter().zip(&mut results).enumerate() {
-            match Self::record(sending, &contents, now, &mut times) {
+        for (index, sending) in part {
+            match Self::record(sending, contents, now, &mut times) {
                 Ok(record) => {
                     records.push(record);
-                    indices.push(index);
+                    published.push((*index, *sending));
                 }
-                Err(unsent) => *result = Err(unsent),
+                Err(unsent) => set(results, *index, unsent),
             }
         }
         if records.is_empty() {
-            return results;
+            return;
         }
         failpoint::pass("publishing");
-        let published = self.ctx.publisher.publish(records).await;
+        let answers = self.ctx.publisher.publish(records).await;
         failpoint::pass("published");
         let fired = self.ctx.now();
         let gauges = Gauges::new();
-        let mut sent = Vec::with_capacity(indices.len());
-        for (index, outcome) in indices.into_iter().zip(published) {
-            let (Some(sending), Some(result)) = (batch.get(index), results.get_mut(index)) else {
-                continue;
-            };
-            match outcome {
+        let mut sent = Vec::with_capacity(published.len());
+        for ((index, sending), answer) in published.into_iter().zip(answers) {
+            match answer {
                 Ok(()) => {
                     gauges.observe(sending, fired);
                     sent.push((sending.id, sending.spec.target.name(), sending.start));
                 }
-                Err(error) => *result = Err(Unsent::Queue(error)),
+                Err(error) => set(results, index, Unsent::Queue(error)),
             }
         }
         if !sent.is_empty() {
@@ -130,19 +164,14 @@ impl Sender {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = Some(moment);
         }
-        results
     }
 
-    /// Reads the contents that are kept apart.
-    async fn contents(&self, batch: &[Sending]) -> Result<HashMap<TaskId, Content>, String> {
-        let apart: Vec<TaskId> = batch
-            .iter()
-            .filter(|s| s.spec.content().is_none())
-            .map(|s| s.id)
-            .collect();
-        if apart.is_empty() {
-            return Ok(HashMap::new());
-        }
+    /// Reads the contents of tasks, which are kept apart.
+    async fn contents(
+        &self,
+        part: &[(usize, &Sending)],
+    ) -> Result<HashMap<TaskId, Content>, String> {
+        let apart: Vec<TaskId> = part.iter().map(|(_, sending)| sending.id).collect();
         let read = self
             .ctx
             .store
@@ -169,10 +198,6 @@ impl Sender {
             start,
             spec,
         } = sending;
-        // Never early: the last place that can hold it back on this side of the queue.
-        if now < *start && !flaw::is(Flaw::PublishEarly) {
-            return Err(Unsent::Early);
-        }
         let content = match spec.content() {
             Some(content) => content,
             None => contents
@@ -198,6 +223,34 @@ impl Sender {
                 message::user_record(*id, *start, spec, content, times).ok_or(Unsent::NoContent)
             }
         }
+    }
+}
+
+/// Cuts tasks whose contents are kept apart into parts of at most [`limits::CONTENTS_STEP_BYTES_MAX`] bytes, or of one task.
+fn parts<'a, 'b>(mut rest: &'a [(usize, &'b Sending)]) -> Vec<&'a [(usize, &'b Sending)]> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |(_, sending): &&(usize, &Sending)| {
+            bytes += sending.spec.bytes_apart().unwrap_or(0);
+            bytes <= limits::CONTENTS_STEP_BYTES_MAX
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (part, others) = rest.split_at(count);
+        parts.push(part);
+        rest = others;
+    }
+    parts
+}
+
+fn bytes_of(part: &[(usize, &Sending)]) -> u64 {
+    let bytes = part.iter().map(|(_, sending)| sending.spec.bytes_apart());
+    bytes.flatten().sum()
+}
+
+fn set(results: &mut [Result<(), Unsent>], index: usize, unsent: Unsent) {
+    if let Some(result) = results.get_mut(index) {
+        *result = Err(unsent);
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::ahead::Ahead;
+use super::{ahead::Ahead, context::Lane};
 use crate::{
     flaw::{self, Flaw},
     limits,
@@ -178,12 +178,14 @@ impl Term {
         !self.ended.is_cancelled() && now < self.lock().lease_end
     }
 
-    /// Takes what is due, so much at most, and counts it as in flight.
-    pub(super) fn take_due(&self, now: Millis, max: usize) -> Vec<Held> {
+    /// Takes what is due of a lane, so much at most, and counts it as in flight.
+    pub(super) fn take_due(&self, lane: Lane, now: Millis, max: usize) -> Vec<Held> {
         let mut state = self.lock();
-        let batch = match state.still {
-            Some(since) => state.ahead.pop_looks(since, max),
-            None => state.ahead.pop_due(now, max),
+        let batch = match (state.still, lane) {
+            (Some(since), Lane::Small) => state.ahead.pop_looks(since, max),
+            (Some(_), Lane::Large) => Vec::new(),
+            (None, Lane::Small) => state.ahead.pop_due(now, max),
+            (None, Lane::Large) => state.ahead.pop_large(now, max),
         };
         state.in_flight += batch.len();
         batch
@@ -299,10 +301,13 @@ impl Cursor {
     }
 }
 
-/// Returns about how much memory an entry takes.
+/// About how much memory an entry takes beside its content.
+pub(super) const HELD_BYTES: u64 = 512;
+
+/// Returns about how much memory an entry takes. A content that is kept apart takes none until it is read, and then it is counted
+/// by the node's budget.
 pub(super) fn weight(entry: &Entry) -> u64 {
-    const FIXED: u64 = 512;
-    FIXED
+    HELD_BYTES
         + entry
             .spec
             .content()

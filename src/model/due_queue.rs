@@ -38,7 +38,14 @@ impl<T> DueQueue<T> {
 
     /// Takes the oldest items that are due at `now`, at most `max`, in order.
     pub fn pop_due(&mut self, now: Millis, max: usize) -> Vec<T> {
+        self.pop_due_within(now, max, u64::MAX)
+    }
+
+    /// Takes the oldest items that are due at `now`, at most `max` and of at most `bytes_max` bytes together, in order. The first
+    /// item is taken however many bytes it has.
+    pub fn pop_due_within(&mut self, now: Millis, max: usize, bytes_max: u64) -> Vec<T> {
         let mut taken = Vec::new();
+        let mut room = bytes_max;
         while taken.len() < max {
             let Some(mut bucket) = self.buckets.first_entry() else {
                 break;
@@ -46,10 +53,15 @@ impl<T> DueQueue<T> {
             if *bucket.key() > now {
                 break;
             }
+            let fits = |(bytes, _): &(u64, T)| *bytes <= room || taken.is_empty();
+            if !bucket.get().front().is_none_or(fits) {
+                break;
+            }
             match bucket.get_mut().pop_front() {
                 Some((bytes, item)) => {
                     self.len -= 1;
                     self.bytes -= bytes;
+                    room = room.saturating_sub(bytes);
                     taken.push(item);
                 }
                 None => {
@@ -93,6 +105,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn bytes_bound_what_is_taken_and_one_item_always_fits() {
+        let mut queue = DueQueue::default();
+        for (due, bytes) in [(1, 5), (1, 5), (2, 1), (3, 50), (4, 1)] {
+            queue.push(Millis(due), bytes, due);
+        }
+        assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [1, 1, 2]);
+        assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [3]);
+        assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [4]);
+        assert_eq!((queue.len(), queue.bytes()), (0, 0));
+    }
 
     proptest! {
         #[test]

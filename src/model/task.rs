@@ -149,6 +149,15 @@ impl Spec {
         }
     }
 
+    /// Returns how many bytes the content has that must be read before the task can go out; none when it is at hand.
+    #[must_use]
+    pub const fn bytes_apart(&self) -> Option<u64> {
+        match &self.body {
+            Body::Inline(_) => None,
+            Body::Apart { bytes } => Some(*bytes),
+        }
+    }
+
     /// Tells whether a task that should have started at `start` is too late to be useful at `now`.
     #[must_use]
     pub fn is_expired(&self, start: Millis, now: Millis) -> bool {

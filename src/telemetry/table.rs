@@ -90,6 +90,11 @@ pub const METRICS: &[Metric] = &[
         "From the due time to the answer of the poll that hands the task out.",
     ),
     gauge(
+        "tickwheel_contents_free_bytes",
+        &[],
+        "What is free of the memory for contents on their way from the store to the queue; 0 for long: large payloads wait for it.",
+    ),
+    gauge(
         "tickwheel_polls_waiting",
         &[],
         "Polls of workers that wait at this node.",

@@ -1,6 +1,13 @@
 //! When tasks fire: near, far, late, after outages of hours, through wraps of the wheel.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use tickwheel::{
     flow::{
@@ -11,10 +18,14 @@ use tickwheel::{
     model::{
         entry::{Key, KeyCode},
         ids::TaskId,
+        task::Priority,
         time::Millis,
         wheel::WheelNumber,
     },
-    queue::memory::Published,
+    queue::{
+        memory::Published,
+        message::{self, TaskMessage},
+    },
     store::faulty::Fate,
 };
 
@@ -270,27 +281,57 @@ async fn the_wheel_wraps_without_mixing_revolutions() {
     worker.abort();
 }
 
+/// The reader stops when the memory of its wheel is full, whatever is due: by then it has read its bound and a page more.
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded_whatever_is_due() {
+    const PAGE: usize = 50;
+    const BOUND: usize = 100;
     let mut world = World::new(1, 1000);
     world.settings = Settings {
-        ahead_entries_max: 100,
-        page_rows_max: 50,
+        ahead_entries_max: BOUND,
+        page_rows_max: PAGE,
         ..world.settings
     };
-    let node = world.node(1);
+    let scans = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&scans);
+    let node = world.node_with(
+        1,
+        Arc::new(move |_, call| {
+            if call.operation == "scan" {
+                counted.fetch_add(1, Ordering::SeqCst);
+            }
+            Fate::Go
+        }),
+    );
     world.pass(3 * SECOND).await;
     let start = world.time.now().after(20 * SECOND);
     let tasks = (0..5000).map(|_| callback(start)).collect();
-    let ids: Vec<TaskId> = register(&node.service(), tasks)
-        .await
+    let views = register(&node.service(), tasks).await;
+    world.pass(10 * SECOND).await;
+    let before = scans.load(Ordering::SeqCst);
+    world
+        .pass(start.since(world.time.now()) - SECOND / 100)
+        .await;
+    let read_ahead = scans.load(Ordering::SeqCst) - before;
+    // A look at each tick that opens meanwhile, and the pages of the full one.
+    let ticks = 12;
+    assert!(
+        read_ahead <= ticks + BOUND / PAGE + 1,
+        "{read_ahead} pages of {PAGE} were read before anything was due"
+    );
+    world.pass(20 * SECOND).await;
+    let topic = message::topic("work", Priority::Normal);
+    let records = world.queue.records(&topic);
+    let ids: BTreeSet<TaskId> = records
         .iter()
-        .map(|task| task.id)
+        .map(|published| {
+            TaskMessage::decode(published.record.value.clone())
+                .unwrap()
+                .id
+        })
         .collect();
-    world.pass(30 * SECOND).await;
-    for id in ids {
-        assert_eq!(published(&world, id).len(), 1);
-    }
+    assert_eq!(records.len(), views.len());
+    assert_eq!(ids, views.iter().map(|task| task.id).collect());
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod faults;
 mod firing;
 mod given_away;
 mod lifecycle;
+mod memory;
 mod polls;
 mod races;
 mod slots;

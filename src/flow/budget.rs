@@ -1,0 +1,97 @@
+//! A byte budget bounds, for a whole node, the memory of contents that are on their way from the store to the queue.
+//!
+//! A content of more than [`limits::INLINE_BYTES_MAX`](crate::limits::INLINE_BYTES_MAX) is kept apart and read when its task
+//! goes out, whichever stage sends it: publishing, near tasks, looks, catching up, the recovery at a start. All of them take
+//! their bytes from this budget first and give them back when the queue has answered. Contents that travel inside their
+//! entries are not counted here: the memory that holds the entries bounds them, and they never wait behind large ones.
+//!
+//! Those who wait are served in order, so a large request is not passed by for ever. It promises nothing about single requests
+//! that are larger than the budget: such a request gets the whole of it.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Bytes of one permit: a semaphore counts fewer permits than a machine has bytes.
+const UNIT_BYTES: u64 = 1024;
+
+/// The budget of one node; clones share it.
+#[derive(Debug, Clone)]
+pub(super) struct Budget {
+    units: Arc<Semaphore>,
+    units_max: u32,
+}
+
+/// A portion of the budget; it goes back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Portion {
+    _units: Option<OwnedSemaphorePermit>,
+}
+
+impl Budget {
+    /// Allows `bytes` bytes, rounded up to whole KiB, at least one.
+    #[must_use]
+    pub(super) fn new(bytes: u64) -> Self {
+        let units_max = units(bytes);
+        Self {
+            units: Arc::new(Semaphore::new(units_max as usize)),
+            units_max,
+        }
+    }
+
+    /// Waits until `bytes` bytes are free and takes them; a request above the whole budget takes all of it.
+    ///
+    /// A caller that is cancelled while it waits takes nothing and loses its place in the line.
+    pub(super) async fn take(&self, bytes: u64) -> Portion {
+        let wanted = units(bytes).min(self.units_max);
+        let units = Arc::clone(&self.units).acquire_many_owned(wanted).await;
+        // The semaphore is never closed.
+        Portion { _units: units.ok() }
+    }
+
+    /// Returns how many bytes are free now.
+    #[must_use]
+    pub(super) fn free(&self) -> u64 {
+        self.units.available_permits() as u64 * UNIT_BYTES
+    }
+}
+
+fn units(bytes: u64) -> u32 {
+    let most = u32::try_from(Semaphore::MAX_PERMITS).unwrap_or(u32::MAX);
+    u32::try_from(bytes.div_ceil(UNIT_BYTES))
+        .unwrap_or(u32::MAX)
+        .clamp(1, most)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_taken_is_missing_until_it_is_dropped() {
+        let budget = Budget::new(10 * UNIT_BYTES);
+        let first = budget.take(6 * UNIT_BYTES).await;
+        assert_eq!(budget.free(), 4 * UNIT_BYTES);
+        assert!(budget.take(5 * UNIT_BYTES).now_or_never().is_none());
+        drop(first);
+        assert!(budget.take(5 * UNIT_BYTES).now_or_never().is_some());
+        assert_eq!(budget.free(), 10 * UNIT_BYTES);
+    }
+
+    #[tokio::test]
+    async fn a_request_above_the_budget_gets_all_of_it_and_is_not_passed_by() {
+        let budget = Budget::new(4 * UNIT_BYTES);
+        let small = budget.take(1).await;
+        let mut large = Box::pin(budget.take(u64::MAX));
+        assert!((&mut large).now_or_never().is_none());
+        let mut later = Box::pin(budget.take(1));
+        assert!((&mut later).now_or_never().is_none());
+        drop(small);
+        let large = large.now_or_never().unwrap();
+        assert_eq!(budget.free(), 0);
+        drop(large);
+        assert!(later.now_or_never().is_some());
+    }
+}
