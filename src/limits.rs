@@ -217,6 +217,10 @@ pub const AHEAD_ENTRIES_MAX: usize = 20_000;
 /// Bytes that one wheel holds in memory ahead of their due time.
 pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// How long after its publication a message alone proves that its task exists. Rows of tasks that have ended live for seven days
+/// at least ([`crate::model::state::TERMINAL_TTL_MIN`]): a day less leaves room for clocks that differ.
+pub const MESSAGE_TRUSTED_MAX: Duration = Duration::from_secs(6 * 24 * 3600);
+
 /// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
 pub const NEAR_TASKS_MAX: usize = 100_000;
 

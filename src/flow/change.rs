@@ -1,7 +1,13 @@
 //! Reschedules by id, atomic against firing: the answer says who won. ([`super::cancel`] cancels.)
 //!
 //! Tracked tasks: the linearisation point is the conditional write of the task's row. The new entry is written first, then
-//! the row; a crash in between, or a lost race, leaves an entry whose claim is refused.
+//! the row; a crash in between, or a lost race, leaves an entry whose claim is refused. A node that pauses between the two may
+//! write the row when the new entry has come up and was refused already: so the clock is read behind the row, and where that
+//! slot is closed by then a look is written further on. The answer comes behind it.
+//!
+//! Tasks of `kafka` targets have no row: the mark on the old entry decides. A mark that finds its slot closed cannot tell whether
+//! the old entry was read before. Then the old start stands: a copy of the old entry goes further on, the new one is
+//! withdrawn, and the answer is too late. The record goes out once or, if the reader came first, twice; it is never lost.
 
 use std::sync::Arc;
 
@@ -20,11 +26,11 @@ use super::{
 use crate::{
     limits,
     model::{
-        entry::{DoneReason, Entry, Kind},
+        entry::{DoneReason, Entry, Key, Kind},
         ids::TaskId,
         state::{self, Event, Refusal, State, TaskRow},
         task::Spec,
-        time::Millis,
+        time::{Millis, Tick},
     },
 };
 
@@ -127,10 +133,7 @@ impl Changer {
             return Ok(view.map(|view| (RescheduleOutcome::TooLate, view)));
         }
         let (generation, attempt) = (planned.0 + 1, planned.1);
-        let near = self
-            .put_entry(id, generation, attempt, start, spec)
-            .await?
-            .is_some();
+        let put = self.put_entry(id, generation, attempt, start, spec).await?;
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let unchanged = row.map_or((0, 0), |row| (row.generation, row.attempt)) == planned;
             if !unchanged {
@@ -141,7 +144,9 @@ impl Changer {
         let now = self.ctx.now();
         match self.mover.apply(id, row, true, decide).await? {
             Moved::To(row) => {
-                if near || self.hands.will_be_late(id.wheel(), start) {
+                let came_up = self.look_again(&put).await?;
+                let from_memory = matches!(put, Put::Near(_)) || came_up;
+                if from_memory || self.hands.will_be_late(id.wheel(), start) {
                     self.hold(id, generation, attempt, start, spec, None);
                 }
                 Ok(Some((
@@ -158,7 +163,25 @@ impl Changer {
         }
     }
 
-    /// Writes the entry of a new start; for a near one its durable record, which is returned.
+    /// Writes a look further on when what was put for a new start may have been read before the row said so: then it was refused,
+    /// and nothing else would come back to the task at its new start. Tells whether that was so.
+    async fn look_again(&self, put: &Put) -> Result<bool, Fault> {
+        let entry = put.entry();
+        let Key { id, generation, .. } = entry.key;
+        let opened = self.hands.opened(id.wheel()).await?;
+        if self.ctx.tick().tick_of(entry.key.due) > opened {
+            return Ok(false);
+        }
+        // Of a tracked task the record is a look: it reads the row, and names no attempt.
+        let (ctx, spec, start) = (&self.ctx, &entry.spec, entry.start);
+        let look = near_record(ctx, id, generation, 0, start, spec, opened);
+        for placed in self.placer.place(vec![look]).await {
+            placed?;
+        }
+        Ok(true)
+    }
+
+    /// Writes the entry of a new start, or the durable record of a near one.
     async fn put_entry(
         &self,
         id: TaskId,
@@ -166,7 +189,7 @@ impl Changer {
         attempt: u32,
         start: Millis,
         spec: &Arc<Spec>,
-    ) -> Result<Option<Entry>, Fault> {
+    ) -> Result<Put, Fault> {
         let mut opened = self.hands.closing(id.wheel());
         if self.ctx.tick().tick_of(start) > opened {
             let stamp = self.ctx.time.stamp();
@@ -174,7 +197,7 @@ impl Changer {
                 .first_of_generation();
             let written = self.placer.write(std::slice::from_ref(&entry)).await;
             match written.into_iter().next() {
-                Some(Ok(Placed::Open)) | None => return Ok(None),
+                Some(Ok(Placed::Open)) | None => return Ok(Put::Slot(entry)),
                 Some(Ok(Placed::Closed(closed))) => {
                     opened = closed;
                     // Nobody erases what its slot's reader has not seen.
@@ -188,10 +211,12 @@ impl Changer {
             }
         }
         let record = near_record(&self.ctx, id, generation, attempt, start, spec, opened);
-        match self.placer.place(vec![record]).await.into_iter().next() {
-            Some(placed) => placed.map(Some),
-            None => Ok(None),
-        }
+        let placed = self.placer.place(vec![record.clone()]).await;
+        placed
+            .into_iter()
+            .next()
+            .unwrap_or(Ok(record))
+            .map(Put::Near)
     }
 
     fn hold(
@@ -225,23 +250,27 @@ impl Changer {
         let (id, generation) = (entry.key.id, entry.key.generation + 1);
         let tick = self.ctx.tick().tick_of(entry.key.due);
         let waiting = matches!(entry.kind, Kind::Due { .. }) && !entry.is_moved();
-        if !waiting || tick <= self.hands.opened(id.wheel()).await? {
+        let closing = self.hands.opened(id.wheel()).await?;
+        if !waiting || tick <= closing.max(self.hands.closing(id.wheel())) {
             return Ok((RescheduleOutcome::TooLate, view));
         }
-        let record = self
+        let put = self
             .put_entry(id, generation, 0, start, &entry.spec)
             .await?;
-        let to = record.as_ref().map_or(start, |record| record.key.due);
+        let to = put.entry().key.due;
         let mark = entry.marked_done(
             DoneReason::Moved { to },
             self.ctx.now(),
             self.ctx.time.stamp(),
         );
         for written in self.placer.write(&[mark]).await {
-            written?;
+            if let Placed::Closed(opened) = written? {
+                self.stay(entry, put.entry(), opened).await?;
+                return Ok((RescheduleOutcome::TooLate, view));
+            }
         }
-        if record.is_some() {
-            self.hold(id, generation, 0, start, &entry.spec, record);
+        if let Put::Near(record) = put {
+            self.hold(id, generation, 0, start, &entry.spec, Some(record));
         }
         Ok((
             RescheduleOutcome::Rescheduled,
@@ -252,5 +281,39 @@ impl Changer {
                 ..view
             },
         ))
+    }
+
+    /// Lets a record go out at its old start, whether its reader saw the mark or not: a copy of the old entry further on, then a mark
+    /// on the new one. A crash in between leaves both: the record goes out twice.
+    async fn stay(&self, old: &Entry, new: &Entry, opened: Tick) -> Result<(), Fault> {
+        let chance = self.ctx.time.random();
+        let copy = old.due_again(self.ctx.time.stamp());
+        let copy = copy.moved_behind(opened, self.ctx.shape(), chance);
+        for placed in self.placer.place(vec![copy]).await {
+            let to = placed?.key.due;
+            let moved = DoneReason::Moved { to };
+            let mark = new.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
+            for marked in self.placer.write(&[mark]).await {
+                marked?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What stands for a new start.
+#[derive(Debug)]
+enum Put {
+    /// An entry in its slot.
+    Slot(Entry),
+    /// The durable record of a task that is due too soon for its slot, and goes out from memory.
+    Near(Entry),
+}
+
+impl Put {
+    const fn entry(&self) -> &Entry {
+        match self {
+            Self::Slot(entry) | Self::Near(entry) => entry,
+        }
     }
 }

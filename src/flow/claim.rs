@@ -1,8 +1,12 @@
 //! The claim stage: gives a worker the exclusive right to run an attempt.
 //!
 //! The claim is the linearisation point of everything: it is the third check of never-early, it refuses messages of the past,
-//! it raises `attempt`, the fencing token. Claims of slot-mates share one conditional write. A claim whose outcome stays
-//! unknown is answered as a fault: the worker forgets the message, a look comes back to the task.
+//! it raises `attempt`, the fencing token. Claims of slot-mates share one conditional write. A claim whose outcome stays unknown
+//! is answered as a fault: the worker forgets the message, a look comes back to the task.
+//!
+//! An absent row means a new task, so a first claim reads nothing. That holds as long as rows live, and a queue may hand out a
+//! message that is older: a group whose offsets were lost, a mirror, a reset by hand. The claim of such a message needs an entry
+//! or a look of the task. A task that is not terminal has one; a task that has ended long ago has none, and its message is stale.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,6 +21,7 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    limits,
     model::{
         ids::TaskId,
         state::{self, Event, Refusal, State, TaskRow},
@@ -151,7 +156,7 @@ impl Claimer {
         Ok(beats.into_iter().flatten().next().map(|beat| beat.at))
     }
 
-    /// The task: from its row, from the message, or from its entry. What travels in the row is bounded, so a content that
+    /// The task: from its row, from the message if that is young, or from its entry; none when there is no such task. What travels in the row is bounded, so a content that
     /// came inside a message and would not fit is left where it is kept.
     async fn spec(
         &self,
@@ -161,7 +166,10 @@ impl Claimer {
         if let Some(row) = row {
             return Ok(Some(Arc::clone(&row.detail.spec)));
         }
-        match &request.spec {
+        let now = self.ctx.now();
+        let is_young = |at: Millis| now.since(at) < limits::MESSAGE_TRUSTED_MAX;
+        let young = request.published.is_some_and(is_young);
+        match request.spec.as_ref().filter(|_| young) {
             Some(spec) => Ok(Some(schema::without_large_content(spec))),
             None => Ok(self
                 .finder

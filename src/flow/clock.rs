@@ -59,6 +59,13 @@ pub struct Clock {
     avoid_until: Option<Millis>,
 }
 
+impl Drop for Clock {
+    /// A clock that is gone, after a panic, must not leave a term behind that nobody renews or ends.
+    fn drop(&mut self) {
+        self.end("its clock ended");
+    }
+}
+
 impl Clock {
     /// Watches a wheel.
     #[must_use]
@@ -322,13 +329,15 @@ impl Clock {
         self.end("stopped");
     }
 
-    /// Until the next tick ends; sooner while the wheel is free, so that it is not free for long.
+    /// Until the next tick ends, and so that a lease is renewed long before it ends however long ticks are; sooner while the wheel
+    /// is free, so that it is not free for long.
     fn pause_after(&self, ticked: Ticked) -> Duration {
         const FREE: Duration = Duration::from_millis(250);
         let tick = self.ctx.tick();
         let now = self.ctx.now();
         let next = tick.end_of(tick.last_ended(now).plus(1));
-        let until = now.until(next).max(Duration::from_millis(1));
+        let until = now.until(next).min(self.ctx.rules.lease / 3);
+        let until = until.max(Duration::from_millis(1));
         let expected = self.members.view().preferred(self.wheel) == Some(self.ctx.me);
         match ticked {
             // It is about to be handed to this node.

@@ -38,6 +38,22 @@ struct Hand {
     waiting: Mutex<Waiting>,
 }
 
+/// Held by the task that reads a hand. When it ends in a panic, those who wait are told, and the next caller reads.
+struct Serving<'a>(&'a Hand);
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self
+            .0
+            .waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if std::thread::panicking() {
+            *waiting = Waiting::default();
+        }
+    }
+}
+
 /// The `opened` hands of all wheels, as this node knows them.
 #[derive(Debug, Clone)]
 pub struct Hands {
@@ -122,7 +138,7 @@ impl Hands {
         }
         receiver.await.unwrap_or_else(|_| {
             Err(Fault::Unknown {
-                reason: "the node is stopping".to_owned(),
+                reason: "the read of the wheel's clock ended without an answer".to_owned(),
             })
         })
     }
@@ -130,6 +146,7 @@ impl Hands {
     /// Reads for those who wait, as long as anybody does.
     async fn serve(self, wheel: WheelNumber) {
         let Some(hand) = self.hand(wheel) else { return };
+        let _serving = Serving(hand);
         loop {
             let waiters = {
                 let mut waiting = hand.waiting.lock().unwrap_or_else(PoisonError::into_inner);

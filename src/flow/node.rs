@@ -5,11 +5,32 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cancel::Canceller, catch_up::CatchUp, change::Changer, claim::Claimer, claimed::ClaimedRows,
-    clock::Clock, context::Context, find::Finder, hand::Hands, list::Lister, look::Looker,
-    members::Members, near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery,
-    register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
-    stats::Statistician, swap::Mover, turns::Turns, withdraw::Withdrawer,
+    cancel::Canceller,
+    catch_up::CatchUp,
+    change::Changer,
+    claim::Claimer,
+    claimed::ClaimedRows,
+    clock::Clock,
+    context::Context,
+    find::Finder,
+    hand::Hands,
+    list::Lister,
+    look::Looker,
+    members::Members,
+    near::Near,
+    place::Placer,
+    poll::Poller,
+    pulse::Pulse,
+    recover::Recovery,
+    register::Registrar,
+    send::Sender,
+    service::Service,
+    settle::Settler,
+    stages::{self, Stages},
+    stats::Statistician,
+    swap::Mover,
+    turns::Turns,
+    withdraw::Withdrawer,
 };
 
 /// A running node.
@@ -80,8 +101,12 @@ impl Node {
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
-        node.rest.spawn(members.run(node.stop_members.clone()));
-        node.rest.spawn(near.run(node.stop_near.clone(), drain));
+        node.keep("members", &node.stop_members, move |stop| {
+            members.clone().run(stop)
+        });
+        node.keep("near", &node.stop_near, move |stop| {
+            near.clone().run(stop, drain)
+        });
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));
         }
@@ -94,15 +119,30 @@ impl Node {
     /// Starts a clock for each wheel.
     fn scan(&self, hands: &Hands, stages: &Stages) {
         for wheel in self.ctx.shape().all_wheels() {
-            let clock = Clock::new(
-                Arc::clone(&self.ctx),
-                hands.clone(),
-                self.members.clone(),
-                stages.clone(),
-                wheel,
-            );
-            self.clocks.spawn(clock.run(self.stop.clone()));
+            let (ctx, members) = (Arc::clone(&self.ctx), self.members.clone());
+            let (hands, stages, stop) = (hands.clone(), stages.clone(), self.stop.clone());
+            let clock = move || {
+                let (ctx, members) = (Arc::clone(&ctx), members.clone());
+                Clock::new(ctx, hands.clone(), members, stages.clone(), wheel).run(stop.clone())
+            };
+            let (time, stop) = (self.ctx.time.clone(), self.stop.clone());
+            self.clocks.spawn(stages::keep("clock", time, stop, clock));
         }
+    }
+
+    /// Runs a stage of the node until `stop`; one that panics is started again.
+    fn keep<F>(
+        &self,
+        name: &'static str,
+        stop: &CancellationToken,
+        start: impl Fn(CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (time, token) = (self.ctx.time.clone(), stop.clone());
+        let start = move || start(token.clone());
+        let kept = stages::keep(name, time, stop.clone(), start);
+        self.rest.spawn(kept);
     }
 
     /// Returns what requests go to.

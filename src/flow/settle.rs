@@ -1,8 +1,9 @@
 //! The settle stage: records how attempts ended, and their signs of life while they run.
 //!
 //! A report counts only for the attempt that is alive: `attempt` is the fence. A report that is repeated, because its answer
-//! was lost, is answered as the first one. A retry's due entry makes it punctual; the task's look makes it safe, so a crash
-//! between the two costs time, not the retry.
+//! was lost, is answered as the first one, and does again what the first may have left undone. A retry's due entry makes it
+//! punctual; the task's look makes it safe, so a crash between the two costs time, not the retry. A retry that goes out from
+//! memory has a look about one claim timeout on: where the task's look lies further ahead, another is written.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -17,6 +18,7 @@ use super::{
     hand::Hands,
     near::{Near, NearTask},
     place::{Placed, Placer},
+    register::near_record,
     send::Sending,
     swap::{Moved, Mover},
 };
@@ -64,7 +66,20 @@ impl Settler {
     }
 
     /// Records how attempts ended; one answer per report, in order.
+    ///
+    /// It runs to its end though its caller is cancelled: a connection that breaks must not separate the write of a row from that
+    /// of the retry it asks for.
     pub async fn settle(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
+        let count = requests.len();
+        let settler = self.clone();
+        let settling = tokio::spawn(async move { settler.settle_all(requests).await });
+        settling.await.unwrap_or_else(|error| {
+            let reason = format!("the report was not handled to its end: {error}");
+            vec![SettleAnswer::Fault(Fault::Unknown { reason }); count]
+        })
+    }
+
+    async fn settle_all(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
         let remembered: Vec<Option<TaskRow>> = requests
             .iter()
             .map(|request| self.claimed.take(request.id))
@@ -154,25 +169,29 @@ impl Settler {
                 Ok(SettleAnswer::Ok)
             }
             Moved::To(row) => {
-                self.put_retry(&row).await;
+                self.put_retry(&row).await?;
                 Ok(SettleAnswer::Ok)
             }
             Moved::Refused(_, row) => {
-                let repeated =
-                    row.is_some_and(|row| row.attempt == attempt && is_result_of(&row, &outcome));
-                Ok(if repeated {
-                    SettleAnswer::Ok
-                } else {
-                    SettleAnswer::Lost
-                })
+                let is_repeated =
+                    |row: &TaskRow| row.attempt == attempt && is_result_of(row, &outcome);
+                let Some(row) = row.filter(|row| is_repeated(row)) else {
+                    return Ok(SettleAnswer::Lost);
+                };
+                // The first report may have ended between its two writes.
+                if row.state == State::Retrying {
+                    self.put_retry(&row).await?;
+                }
+                Ok(SettleAnswer::Ok)
             }
         }
     }
 
-    /// Makes the next attempt punctual. A failure is left to the look.
-    async fn put_retry(&self, row: &TaskRow) {
+    /// Makes the next attempt punctual. A failure to do so is left to the look; an error says that a look was not written where one
+    /// is needed, and repeating the report is safe.
+    async fn put_retry(&self, row: &TaskRow) -> Result<(), Fault> {
         if flaw::is(Flaw::RetryNotPut) {
-            return;
+            return Ok(());
         }
         let spec = Arc::clone(&row.detail.spec);
         let near = self.ctx.tick().tick_of(row.next) <= self.hands.guess(row.id.wheel());
@@ -194,17 +213,18 @@ impl Settler {
                 .next()
             {
                 Some(Ok(Placed::Open)) if self.hands.will_be_late(row.id.wheel(), row.next) => {}
-                Some(Ok(Placed::Open)) => return,
+                Some(Ok(Placed::Open)) => return Ok(()),
                 Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
                 // Nobody erases what its slot's reader has not seen.
                 Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
                 Some(Err(fault)) => {
                     tracing::debug!(task = %row.id, %fault, "a retry was left to the look");
-                    return;
+                    return Ok(());
                 }
-                None => return,
+                None => return Ok(()),
             }
         }
+        let looked = self.put_look(row).await;
         let sending = Sending {
             id: row.id,
             generation: row.generation,
@@ -218,6 +238,25 @@ impl Settler {
         }) {
             tracing::debug!(task = %row.id, "no room for a near retry: left to the look");
         }
+        looked
+    }
+
+    /// Writes a look about one claim timeout behind a retry that goes out from memory, unless the look that the task has anyway
+    /// comes as soon. The memory may be lost, or the queue not answer.
+    async fn put_look(&self, row: &TaskRow) -> Result<(), Fault> {
+        if row.is_looked_at_soon() {
+            return Ok(());
+        }
+        let (generation, attempt, spec) = (row.generation, row.attempt, &row.detail.spec);
+        let opened = self.hands.closing(row.id.wheel());
+        let look = near_record(
+            &self.ctx, row.id, generation, attempt, row.next, spec, opened,
+        );
+        let placed = self.placer.place(vec![look]).await.into_iter().next();
+        placed.unwrap_or(Err(Fault::Unknown {
+            reason: "the look of a retry was not written".to_owned(),
+        }))?;
+        Ok(())
     }
 
     /// Marks an entry that stands in a closed slot: the retry goes out from memory.

@@ -1,13 +1,39 @@
 //! Starts the stages of a term, and joins them when the node stops.
+//!
+//! A stage that panics does not leave a hole: a stage of a term ends its term, so that the wheel is taken anew; a stage of the
+//! node is started again ([`keep`]).
 
 use std::sync::Arc;
 
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     catch_up::CatchUp, context::Context, erase::Eraser, look::Looker, place::Placer,
     publish::Publisher, read::Reader, send::Sender, term::Term, turns::Turns, withdraw::Withdrawer,
 };
+use crate::{limits, time_source::TimeSource};
+
+/// Runs a stage of the node, and starts it again after a pause when it panics, until it ends by itself or `stop` comes.
+pub(super) async fn keep<F>(
+    name: &'static str,
+    time: TimeSource,
+    stop: CancellationToken,
+    mut start: impl FnMut() -> F,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let Err(error) = tokio::spawn(start()).await else {
+            return;
+        };
+        tracing::error!(name, %error, "a stage failed; it is started again");
+        metrics::counter!("tickwheel_stage_restarts_total", "stage" => name).increment(1);
+        if stop.is_cancelled() {
+            return;
+        }
+        time.sleep(limits::STEP_PAUSE).await;
+    }
+}
 
 /// What the stages of every term are made of.
 #[derive(Debug, Clone)]
@@ -64,6 +90,7 @@ impl Stages {
         self.tasks.spawn(async move {
             if let Err(error) = running.await {
                 tracing::error!(wheel = term.wheel.get(), name, %error, "a stage failed; its wheel is taken anew");
+                metrics::counter!("tickwheel_stage_restarts_total", "stage" => name).increment(1);
                 term.ended.cancel();
             }
         });

@@ -40,6 +40,22 @@ pub enum Moved {
     Refused(Refusal, Option<Box<TaskRow>>),
 }
 
+/// Held by the task that writes the groups of a partition. When it ends in a panic, its line goes with it: those who wait are
+/// told that the outcome is unknown, and the next caller begins a new line.
+struct Serving<'a> {
+    lines: &'a Mutex<HashMap<Partition, Line>>,
+    partition: Partition,
+}
+
+impl Drop for Serving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.remove(&self.partition);
+        }
+    }
+}
+
 /// The mover of tasks.
 #[derive(Debug, Clone)]
 pub struct Mover {
@@ -155,13 +171,17 @@ impl Mover {
         match receiver.await {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(Fault::Unknown {
-                reason: "the node is stopping".to_owned(),
+                reason: "the write ended without an answer".to_owned(),
             }),
         }
     }
 
     /// Writes a partition's groups, one after the other, until its line is empty.
     async fn serve(self, partition: Partition) {
+        let _serving = Serving {
+            lines: &self.lines,
+            partition,
+        };
         loop {
             let Ok(_permit) = self.in_flight.acquire().await else {
                 return;

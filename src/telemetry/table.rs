@@ -94,6 +94,11 @@ pub const METRICS: &[Metric] = &[
         &[],
         "What is free of the memory for contents on their way from the store to the queue; 0 for long: large payloads wait for it.",
     ),
+    counter(
+        "tickwheel_stage_restarts_total",
+        &["stage"],
+        "Stages that failed by a defect of the program and were started again; report what the log says.",
+    ),
     gauge(
         "tickwheel_polls_waiting",
         &[],

@@ -97,12 +97,11 @@ impl Simulated {
 
 impl World {
     pub(crate) fn new(wheels: u16, slots: i64) -> Self {
-        let shape = Shape::new(
-            wheels,
-            TickLength::new(Duration::from_secs(1)).unwrap(),
-            slots,
-        )
-        .unwrap();
+        Self::with_tick(wheels, slots, Duration::from_secs(1))
+    }
+
+    pub(crate) fn with_tick(wheels: u16, slots: i64, tick: Duration) -> Self {
+        let shape = Shape::new(wheels, TickLength::new(tick).unwrap(), slots).unwrap();
         let time = TimeSource::simulated(EPOCH, 1);
         Self {
             store: MemoryStore::new(shape, time.clone()),

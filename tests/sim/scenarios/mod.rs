@@ -8,6 +8,7 @@ mod firing;
 mod given_away;
 mod lifecycle;
 mod memory;
+mod nets;
 mod polls;
 mod races;
 mod slots;
