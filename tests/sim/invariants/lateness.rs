@@ -1,10 +1,10 @@
 //! I7: everything ends within a bound after the last fault, without anybody's help; and where nothing goes wrong, tasks begin
-//! at their time. (Jepsen on Chronos: a short fault of the network could stop it for good.)
+//! at their time, tasks that were moved at the time they were moved to. (Jepsen on Chronos: a short fault of the network could stop it for good.)
 
 use tickwheel::model::state::Outcome;
 
 use super::{Ended, Findings, bound, open};
-use crate::seeded::history::Story;
+use crate::seeded::history::{Story, Told};
 
 /// A next attempt begins when it was asked for, or backed off to, and not when a look finds it.
 fn late_retries(story: &Story, findings: &mut Findings) {
@@ -38,6 +38,22 @@ const LATE_MAX_MS: i64 = 1500;
 /// The service's first owners find each other until then.
 const SETTLED_MS: i64 = 12_000;
 
+/// When a task is due that was moved, by what its client was told; none when a call makes that unsure. A cancel that came too late
+/// changes nothing.
+fn moved_to(story: &Story) -> Option<i64> {
+    let mut due = None;
+    for call in &story.calls {
+        match call.told {
+            Told::Rescheduled(to) => due = Some(to.max(call.answered)),
+            Told::TooLate => {}
+            Told::Cancelled | Told::CancelRequested | Told::NotFound | Told::Unknown => {
+                return None;
+            }
+        }
+    }
+    due
+}
+
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     if !ended.finished {
         let left = open(&ended.contents, ended.history);
@@ -59,11 +75,14 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         let Some(begin) = begin.or(published) else {
             continue;
         };
-        if plan.calls.is_empty() {
-            late_retries(story, findings);
-        }
-        let due = registered.start.max(registered.answered);
-        if plan.calls.is_empty() && due > SETTLED_MS && begin > due + LATE_MAX_MS {
+        late_retries(story, findings);
+        let due = if plan.calls.is_empty() {
+            Some(registered.start.max(registered.answered))
+        } else {
+            moved_to(story)
+        };
+        let late = due.filter(|due| *due > SETTLED_MS && begin > due + LATE_MAX_MS);
+        if let Some(due) = late {
             let (number, id) = (registered.number, registered.id);
             findings.add(format!(
                 "task {number} ({id}) began at {begin}, start {due}, and nothing went wrong"

@@ -96,7 +96,9 @@ impl Findings {
 }
 
 /// How far a hand may be behind the clock when there is nothing to do: some ticks, and a takeover that is under way.
-const BEHIND_MAX_MS: i64 = 15_000;
+const fn behind_max_ms(tick_ms: i64) -> i64 {
+    12_000 + 3 * tick_ms
+}
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
@@ -183,7 +185,7 @@ impl Contents {
 
     /// Tells whether a wheel has not fired up to about `now`.
     pub(crate) fn is_behind(&self, now: i64) -> bool {
-        let latest = Sim::instant(now - BEHIND_MAX_MS);
+        let latest = Sim::instant(now - behind_max_ms(self.tick.millis()));
         self.clocks.iter().any(|(_, row)| row.fired.due < latest)
     }
 }
@@ -322,6 +324,6 @@ pub(crate) fn bound(plan: &Plan) -> i64 {
     let interval = u64::try_from(INTERVAL_MAX.as_millis())
         .unwrap_or(0)
         .min(plan.last() / 2);
-    let allowed = 2 * interval + longest + 60_000 + 2 * plan.clock_error_max();
+    let allowed = 2 * interval + longest + 60_000 + 4 * plan.tick_ms + 2 * plan.clock_error_max();
     (plan.last() + allowed).cast_signed()
 }

@@ -7,13 +7,14 @@
 //! A mark that came after the eraser's look at its tick is left to its TTL, which a store in memory does not have: only
 //! entries that act are judged.
 
-use super::{BEHIND_MAX_MS, Ended, Findings};
+use super::{Ended, Findings, behind_max_ms};
 use crate::seeded::world::Sim;
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
+    let behind_max = behind_max_ms(ended.plan.tick_ms.cast_signed());
     for (wheel, row) in &ended.contents.clocks {
         let fired = row.fired.due.0 - Sim::instant(0).0;
-        if fired < ended.now - BEHIND_MAX_MS {
+        if fired < ended.now - behind_max {
             findings.add(format!(
                 "wheel {} has fired up to {fired} at {}",
                 wheel.get(),

@@ -63,7 +63,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
         seed,
         wheels: chance.one_of(&[1, 2, 2, 4]),
         slots: 8,
-        tick_ms: chance.one_of(&[1000, 1000, 1000, 250]),
+        tick_ms: chance.one_of(&[1000, 1000, 1000, 1000, 250, 250, 10_000, 60_000]),
         partitions: chance.one_of(&[1, 2, 4]),
         page_rows: chance.one_of(&[1000, 100, 5, 2]),
         buffers: chance.one_of(&[10_000, 10_000, 20, 5]),

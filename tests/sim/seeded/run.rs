@@ -136,13 +136,15 @@ async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
 /// every wheel has caught up: an outage of hours takes it minutes.
 async fn quiet(sim: &Arc<Sim>) {
     let limit = sim.time.now().after(Duration::from_secs(2 * 3600));
+    // The mark of a backup lies some ticks on, and is erased, with its content, a tick and a little later.
+    let settles = Duration::from_secs(10) + sim.rules.shape.tick().duration() * 6;
     loop {
         let contents = Contents::of(sim);
         invariants::note_leftovers(&contents, &mut sim.history());
         let last = contents.live().map(|entry| entry.key.due).max();
         let next = last.unwrap_or(Millis(0)).min(limit);
         sim.time.sleep_until_wall(next).await;
-        sim.time.sleep(Duration::from_secs(12)).await;
+        sim.time.sleep(settles).await;
         let done = last.is_none() && !Contents::of(sim).is_behind(sim.now());
         if done || sim.time.now() > limit || sim.events() > EVENTS_MAX {
             return;
