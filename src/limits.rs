@@ -361,6 +361,9 @@ pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 /// Claimed rows that a node remembers, to settle without reading first.
 pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
+/// Running attempts whose leases a node watches: some 100 bytes each, 20 MB together. Those beyond are left to their looks.
+pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
+
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;
 

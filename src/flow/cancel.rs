@@ -19,6 +19,7 @@ use futures_util::{
 use super::{
     api::{CancelOutcome, Fault, TaskView},
     context::Context,
+    deadlines::Deadlines,
     end,
     find::{Finder, Subject, unwritten_view, view_of_row},
     hand::Hands,
@@ -51,6 +52,7 @@ pub struct Canceller {
     mover: Mover,
     finder: Finder,
     withdrawer: Withdrawer,
+    deadlines: Deadlines,
 }
 
 /// A tracked task that this cancel has ended: its row, and its entry where that is known.
@@ -65,6 +67,7 @@ impl Canceller {
         placer: Placer,
         mover: Mover,
         finder: Finder,
+        deadlines: Deadlines,
     ) -> Self {
         let withdrawer = Withdrawer::new(
             Arc::clone(&ctx),
@@ -79,6 +82,7 @@ impl Canceller {
             mover,
             finder,
             withdrawer,
+            deadlines,
         }
     }
 
@@ -189,6 +193,8 @@ impl Canceller {
                 Ok((CancelOutcome::Cancelled, view, Some((*row, entry))))
             }
             Moved::To(row) => {
+                // Its worker may be gone already: then nobody is told, and it ends at once.
+                self.deadlines.watch(&row, None);
                 let view = view_of_row(*row, None, now);
                 Ok((CancelOutcome::CancelRequested, view, None))
             }

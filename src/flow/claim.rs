@@ -12,6 +12,7 @@ use super::{
     api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
     claimed::ClaimedRows,
     context::Context,
+    deadlines::Deadlines,
     end,
     find::Finder,
     swap::{Moved, Mover},
@@ -33,6 +34,7 @@ pub struct Claimer {
     mover: Mover,
     finder: Finder,
     claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
 }
 
 impl Claimer {
@@ -43,12 +45,14 @@ impl Claimer {
         mover: Mover,
         finder: Finder,
         claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
     ) -> Self {
         Self {
             ctx,
             mover,
             finder,
             claimed,
+            deadlines,
         }
     }
 
@@ -131,6 +135,7 @@ impl Claimer {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
                 let answer = self.claimed(request, &row).await?;
+                self.deadlines.watch(&row, None);
                 self.claimed.remember(*row);
                 Ok(answer)
             }

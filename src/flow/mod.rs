@@ -30,6 +30,7 @@ pub mod claim;
 pub mod claimed;
 pub mod clock;
 pub mod context;
+pub mod deadlines;
 mod end;
 mod erase;
 pub mod find;

@@ -5,12 +5,41 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cancel::Canceller, catch_up::CatchUp, change::Changer, claim::Claimer, claimed::ClaimedRows,
-    clock::Clock, context::Context, find::Finder, hand::Hands, list::Lister, look::Looker,
-    members::Members, near::Near, place::Placer, poll::Poller, pulse::Pulse, recover::Recovery,
-    register::Registrar, send::Sender, service::Service, settle::Settler, stages::Stages,
-    stats::Statistician, swap::Mover, turns::Turns, withdraw::Withdrawer,
+    cancel::Canceller,
+    catch_up::CatchUp,
+    change::Changer,
+    claim::Claimer,
+    claimed::ClaimedRows,
+    clock::Clock,
+    context::Context,
+    deadlines::{Deadlines, Watcher},
+    find::Finder,
+    hand::Hands,
+    list::Lister,
+    look::Looker,
+    members::Members,
+    near::Near,
+    place::Placer,
+    poll::Poller,
+    pulse::Pulse,
+    recover::Recovery,
+    register::Registrar,
+    send::Sender,
+    service::Service,
+    settle::Settler,
+    stages::Stages,
+    stats::Statistician,
+    swap::Mover,
+    turns::Turns,
+    withdraw::Withdrawer,
 };
+
+/// What the parts of a node remember together, in memory.
+#[derive(Debug)]
+struct Remembered {
+    pulse: Pulse,
+    deadlines: Deadlines,
+}
 
 /// A running node.
 #[derive(Debug)]
@@ -40,6 +69,7 @@ impl Node {
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up);
         let members = Members::new(Arc::clone(&ctx));
+        let deadlines = Deadlines::new(&ctx);
         let looker = Looker::new(
             Arc::clone(&ctx),
             placer.clone(),
@@ -54,10 +84,20 @@ impl Node {
                 looker: looker.clone(),
                 sender: sender.clone(),
                 near: near.clone(),
+                deadlines: deadlines.clone(),
             };
             (recovery, underway)
         });
+        let remembered = Remembered {
+            pulse,
+            deadlines: deadlines.clone(),
+        };
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
+        let watcher = Watcher {
+            ctx: Arc::clone(&ctx),
+            deadlines: deadlines.clone(),
+            looker: looker.clone(),
+        };
         let stages = Stages {
             ctx: Arc::clone(&ctx),
             placer: placer.clone(),
@@ -75,13 +115,20 @@ impl Node {
             clocks,
             rest,
             service: Arc::new(service(
-                &ctx, &hands, &placer, &near, &mover, &members, pulse,
+                &ctx,
+                &hands,
+                &placer,
+                &near,
+                &mover,
+                &members,
+                &remembered,
             )),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
         node.rest.spawn(members.run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
+        node.rest.spawn(watcher.run(node.stop.clone()));
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));
         }
@@ -168,21 +215,43 @@ fn service(
     near: &Near,
     mover: &Mover,
     members: &Members,
-    pulse: Pulse,
+    remembered: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
+    let Remembered { pulse, deadlines } = remembered;
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
-    let claimer = Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed));
-    let settler = Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed);
+    let claimer = Claimer::new(
+        ctx(),
+        mover.clone(),
+        finder.clone(),
+        Arc::clone(&claimed),
+        deadlines.clone(),
+    );
+    let settler = Settler::new(
+        ctx(),
+        mover.clone(),
+        hands(),
+        placer(),
+        near(),
+        claimed,
+        deadlines.clone(),
+    );
     let subscriptions = ctx().subscriptions.clone();
     let poller = subscriptions
         .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
-        canceller: Canceller::new(ctx(), hands(), placer(), mover.clone(), finder.clone()),
+        canceller: Canceller::new(
+            ctx(),
+            hands(),
+            placer(),
+            mover.clone(),
+            finder.clone(),
+            deadlines.clone(),
+        ),
         changer: Changer::new(
             ctx(),
             hands(),
@@ -198,6 +267,6 @@ fn service(
         members: members.clone(),
         poller,
         statistician: Statistician::new(ctx(), pulse.clone()),
-        pulse,
+        pulse: pulse.clone(),
     }
 }

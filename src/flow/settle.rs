@@ -13,6 +13,7 @@ use super::{
     api::{Fault, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest},
     claimed::ClaimedRows,
     context::Context,
+    deadlines::Deadlines,
     end,
     hand::Hands,
     near::{Near, NearTask},
@@ -40,6 +41,7 @@ pub struct Settler {
     placer: Placer,
     near: Near,
     claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
 }
 
 impl Settler {
@@ -52,6 +54,7 @@ impl Settler {
         placer: Placer,
         near: Near,
         claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
     ) -> Self {
         Self {
             ctx,
@@ -60,6 +63,7 @@ impl Settler {
             placer,
             near,
             claimed,
+            deadlines,
         }
     }
 
@@ -145,7 +149,11 @@ impl Settler {
             };
             state::next(id, row, &spec, event, now, nonce)
         };
-        match self.mover.apply(id, row, fresh, decide).await? {
+        let moved = self.mover.apply(id, row, fresh, decide).await?;
+        if let Moved::To(_) = moved {
+            self.deadlines.forget(id);
+        }
+        match moved {
             Moved::To(row) if row.state.is_terminal() => {
                 // The look repeats the end steps if they fail here.
                 if let Err(fault) = end::steps(&self.ctx, &row).await {
@@ -253,7 +261,16 @@ impl Settler {
             }
             match &rows {
                 Err(fault) => HeartbeatAnswer::Fault(fault.clone()),
-                Ok(rows) => answer(request, rows.get(index).and_then(Option::as_ref)),
+                Ok(rows) => {
+                    let row = rows.get(index).and_then(Option::as_ref);
+                    let answer = answer(request, row);
+                    if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
+                        (row, &answer)
+                    {
+                        self.deadlines.watch(row, Some(at));
+                    }
+                    answer
+                }
             }
         });
         answers.inspect(count).collect()

@@ -150,6 +150,11 @@ pub const METRICS: &[Metric] = &[
         "Reports of ended attempts by their outcome.",
     ),
     counter(
+        "tickwheel_attempts_lost_total",
+        &[],
+        "Attempts whose workers stopped sending heartbeats, as the node noticed that served them; their tasks run again.",
+    ),
+    counter(
         "tickwheel_heartbeats_total",
         &["answer"],
         "Signs of life by their answer.",
