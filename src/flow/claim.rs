@@ -13,9 +13,11 @@ use super::{
     claimed::ClaimedRows,
     context::Context,
     deadlines::Deadlines,
-    end,
+    end, ended,
     find::Finder,
+    labels,
     swap::{Moved, Mover},
+    unclaimed::Demand,
 };
 use crate::{
     model::{
@@ -35,6 +37,7 @@ pub struct Claimer {
     finder: Finder,
     claimed: Arc<ClaimedRows>,
     deadlines: Deadlines,
+    demand: Demand,
 }
 
 impl Claimer {
@@ -46,6 +49,7 @@ impl Claimer {
         finder: Finder,
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
+        demand: Demand,
     ) -> Self {
         Self {
             ctx,
@@ -53,6 +57,7 @@ impl Claimer {
             finder,
             claimed,
             deadlines,
+            demand,
         }
     }
 
@@ -72,6 +77,12 @@ impl Claimer {
                 Ok(answer) => answer,
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
+            match &answer {
+                ClaimAnswer::Claimed(_) | ClaimAnswer::Stale | ClaimAnswer::Held => {
+                    self.demand.taken(request.id);
+                }
+                ClaimAnswer::Early { .. } | ClaimAnswer::Fault(_) => {}
+            }
             metrics::counter!("tickwheel_claims_total", "answer" => name(&answer)).increment(1);
             answer
         });
@@ -134,6 +145,9 @@ impl Claimer {
             Moved::To(row) => {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
+                let callback = labels::label(row.detail.spec.callback().unwrap_or_default());
+                metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
+                    .increment(1);
                 let answer = self.claimed(request, &row).await?;
                 self.deadlines.watch(&row, None);
                 self.claimed.remember(*row);
@@ -186,6 +200,7 @@ impl Claimer {
             state::next(id, row, spec, Event::Expire, now, nonce)
         };
         if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
+            ended::count(&row);
             end::steps(&self.ctx, &row).await?;
         }
         Ok(ClaimAnswer::Stale)

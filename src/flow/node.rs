@@ -5,41 +5,13 @@ use std::{sync::Arc, time::Duration};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cancel::Canceller,
-    catch_up::CatchUp,
-    change::Changer,
-    claim::Claimer,
-    claimed::ClaimedRows,
-    clock::Clock,
-    context::Context,
-    deadlines::{Deadlines, Watcher},
-    find::Finder,
-    hand::Hands,
-    list::Lister,
-    look::Looker,
-    members::Members,
-    near::Near,
-    place::Placer,
-    poll::Poller,
-    pulse::Pulse,
-    recover::Recovery,
-    register::Registrar,
-    send::Sender,
-    service::Service,
-    settle::Settler,
-    stages::Stages,
-    stats::Statistician,
-    swap::Mover,
-    turns::Turns,
+    cancel::Canceller, catch_up::CatchUp, change::Changer, claim::Claimer, claimed::ClaimedRows,
+    clock::Clock, context::Context, deadlines::Watcher, find::Finder, hand::Hands, list::Lister,
+    look::Looker, members::Members, near::Near, pending::Census, place::Placer, poll::Poller,
+    recover::Recovery, register::Registrar, remembered::Remembered, send::Sender, service::Service,
+    settle::Settler, stages::Stages, stats::Statistician, swap::Mover, turns::Turns,
     withdraw::Withdrawer,
 };
-
-/// What the parts of a node remember together, in memory.
-#[derive(Debug)]
-struct Remembered {
-    pulse: Pulse,
-    deadlines: Deadlines,
-}
 
 /// A running node.
 #[derive(Debug)]
@@ -60,22 +32,23 @@ impl Node {
     /// `drain` is how long near tasks may take to go out when the node stops.
     #[must_use]
     pub fn start(ctx: Context, drain: Duration) -> Self {
-        let (ctx, pulse) = (Arc::new(ctx), Pulse::default());
+        let ctx = Arc::new(ctx);
         let hands = Hands::new(Arc::clone(&ctx));
-        let placer = Placer::new(Arc::clone(&ctx), hands.clone());
-        let sender = Sender::new(Arc::clone(&ctx), pulse.clone());
+        let known = Remembered::new(&ctx, &hands);
+        let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
+        let sender = Sender::new(Arc::clone(&ctx), known.pulse.clone(), known.demand.clone());
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
-        let near = near(&ctx, &sender, &placer, &catch_up);
+        let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx));
-        let deadlines = Deadlines::new(&ctx);
         let looker = Looker::new(
             Arc::clone(&ctx),
             placer.clone(),
             sender.clone(),
             mover.clone(),
             Arc::clone(&turns),
+            known.demand.clone(),
         );
         let recovery = ctx.underway.clone().map(|underway| {
             let recovery = Recovery {
@@ -84,26 +57,18 @@ impl Node {
                 looker: looker.clone(),
                 sender: sender.clone(),
                 near: near.clone(),
-                deadlines: deadlines.clone(),
+                deadlines: known.deadlines.clone(),
             };
             (recovery, underway)
         });
-        let remembered = Remembered {
-            pulse,
-            deadlines: deadlines.clone(),
-        };
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
-        let watcher = Watcher {
-            ctx: Arc::clone(&ctx),
-            deadlines: deadlines.clone(),
-            looker: looker.clone(),
-        };
         let stages = Stages {
             ctx: Arc::clone(&ctx),
             placer: placer.clone(),
             sender,
             looker,
             withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
+            leftovers: known.leftovers.clone(),
             catch_up,
             turns,
             tasks: rest.clone(),
@@ -115,20 +80,14 @@ impl Node {
             clocks,
             rest,
             service: Arc::new(service(
-                &ctx,
-                &hands,
-                &placer,
-                &near,
-                &mover,
-                &members,
-                &remembered,
+                &ctx, &hands, &placer, &near, &mover, &members, &known,
             )),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
         node.rest.spawn(members.run(node.stop_members.clone()));
         node.rest.spawn(near.run(node.stop_near.clone(), drain));
-        node.rest.spawn(watcher.run(node.stop.clone()));
+        node.watch(&known, stages.looker.clone());
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));
         }
@@ -136,6 +95,25 @@ impl Node {
             node.scan(&hands, &stages);
         }
         node
+    }
+
+    /// Starts what looks at running attempts, at what waits for workers, and at what the process before has left.
+    fn watch(&self, known: &Remembered, looker: Looker) {
+        let watcher = Watcher {
+            ctx: Arc::clone(&self.ctx),
+            deadlines: known.deadlines.clone(),
+            looker,
+        };
+        self.rest.spawn(watcher.run(self.stop.clone()));
+        self.rest.spawn(known.demand.clone().run(self.stop.clone()));
+        if let Some(underway) = self.ctx.underway.clone() {
+            let census = Census {
+                ctx: Arc::clone(&self.ctx),
+                pending: known.pending.clone(),
+                began: known.began,
+            };
+            self.rest.spawn(census.run(underway, self.stop.clone()));
+        }
     }
 
     /// Starts a clock for each wheel.
@@ -196,9 +174,16 @@ impl Node {
 }
 
 /// The memory wheel of near tasks.
-fn near(ctx: &Arc<Context>, sender: &Sender, placer: &Placer, catch_up: &Arc<CatchUp>) -> Near {
+fn near(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    catch_up: &Arc<CatchUp>,
+    known: &Remembered,
+) -> Near {
     let (ctx, catch_up) = (Arc::clone(ctx), Arc::clone(catch_up));
-    Near::new(ctx, sender.clone(), placer.clone(), catch_up)
+    let leftovers = known.leftovers.clone();
+    Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
 }
 
 /// Who finishes what cancels have left.
@@ -215,10 +200,10 @@ fn service(
     near: &Near,
     mover: &Mover,
     members: &Members,
-    remembered: &Remembered,
+    known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
-    let Remembered { pulse, deadlines } = remembered;
+    let (deadlines, leftovers) = (|| known.deadlines.clone(), || known.leftovers.clone());
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
@@ -227,7 +212,8 @@ fn service(
         mover.clone(),
         finder.clone(),
         Arc::clone(&claimed),
-        deadlines.clone(),
+        deadlines(),
+        known.demand.clone(),
     );
     let settler = Settler::new(
         ctx(),
@@ -236,7 +222,7 @@ fn service(
         placer(),
         near(),
         claimed,
-        deadlines.clone(),
+        deadlines(),
     );
     let subscriptions = ctx().subscriptions.clone();
     let poller = subscriptions
@@ -250,7 +236,8 @@ fn service(
             placer(),
             mover.clone(),
             finder.clone(),
-            deadlines.clone(),
+            deadlines(),
+            leftovers(),
         ),
         changer: Changer::new(
             ctx(),
@@ -259,6 +246,7 @@ fn service(
             near(),
             mover.clone(),
             finder.clone(),
+            leftovers(),
         ),
         claimer,
         settler,
@@ -266,7 +254,8 @@ fn service(
         finder,
         members: members.clone(),
         poller,
-        statistician: Statistician::new(ctx(), pulse.clone()),
-        pulse: pulse.clone(),
+        statistician: Statistician::new(ctx(), known.clone(), near()),
+        pulse: known.pulse.clone(),
+        demand: known.demand.clone(),
     }
 }

@@ -205,6 +205,8 @@ impl Recovery {
                 expected_attempt: publish.expected_attempt,
                 start: publish.start,
                 spec: Arc::clone(&look.spec),
+                // What is due may have gone out before.
+                first: publish.expected_attempt == 0 && publish.start > now,
             };
             let near =
                 self.ctx.tick().tick_of(sending.start) <= self.hands.guess(sending.id.wheel());
@@ -219,8 +221,11 @@ impl Recovery {
             .into_iter()
             .partition(|sending| sending.start <= now);
         let held = later.into_iter().map(|sending| {
-            let backup = None;
-            usize::from(self.near.hold(NearTask { sending, backup }))
+            usize::from(self.near.hold(NearTask {
+                sending,
+                backup: None,
+                stands: false,
+            }))
         });
         let held = held.sum();
         let sent = self.sender.send(&due).await;

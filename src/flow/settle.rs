@@ -14,7 +14,7 @@ use super::{
     claimed::ClaimedRows,
     context::Context,
     deadlines::Deadlines,
-    end,
+    end, ended,
     hand::Hands,
     near::{Near, NearTask},
     place::{Placed, Placer},
@@ -111,11 +111,14 @@ impl Settler {
     ) -> SettleAnswer {
         let outcome = outcome_name(&request.outcome);
         let (id, attempt) = (request.id, request.attempt);
-        let answer = match self.try_settle(request, row, fresh).await {
+        let mut died = false;
+        let answer = match self.try_settle(request, row, fresh, &mut died).await {
             Ok(answer) => answer,
             Err(fault) => SettleAnswer::Fault(fault),
         };
-        let counted = if matches!(answer, SettleAnswer::Ok) {
+        let counted = if died {
+            "dead"
+        } else if matches!(answer, SettleAnswer::Ok) {
             outcome
         } else {
             "refused"
@@ -130,6 +133,7 @@ impl Settler {
         request: SettleRequest,
         row: Option<TaskRow>,
         fresh: bool,
+        died: &mut bool,
     ) -> Result<SettleAnswer, Fault> {
         let SettleRequest {
             id,
@@ -150,8 +154,10 @@ impl Settler {
             state::next(id, row, &spec, event, now, nonce)
         };
         let moved = self.mover.apply(id, row, fresh, decide).await?;
-        if let Moved::To(_) = moved {
+        if let Moved::To(row) = &moved {
             self.deadlines.forget(id);
+            *died = row.state == State::Dead;
+            ended::count(row);
         }
         match moved {
             Moved::To(row) if row.state.is_terminal() => {
@@ -219,10 +225,12 @@ impl Settler {
             expected_attempt: row.attempt,
             start: row.next,
             spec,
+            first: false,
         };
         if !self.near.hold(NearTask {
             sending,
             backup: None,
+            stands: false,
         }) {
             tracing::debug!(task = %row.id, "no room for a near retry: left to the look");
         }

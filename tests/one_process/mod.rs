@@ -2,6 +2,7 @@
 
 mod clock;
 mod doctor;
+mod figures;
 mod full_disk;
 mod refused;
 mod small_disk;
