@@ -4,5 +4,6 @@ mod clock;
 mod doctor;
 mod figures;
 mod full_disk;
+mod lost_worker;
 mod refused;
 mod small_disk;
