@@ -157,7 +157,7 @@ impl Changer {
                 let mark = self.leftovers.retire(&old, moved);
                 self.placer.mark(mark.into_iter().collect()).await;
                 if near || self.hands.will_be_late(id.wheel(), start) {
-                    self.hold(id, generation, attempt, start, spec, None, !near);
+                    self.hold(id, (generation, attempt), start, spec, None, !near);
                 }
                 Ok(Some((
                     RescheduleOutcome::Rescheduled,
@@ -246,8 +246,7 @@ impl Changer {
     fn hold(
         &self,
         id: TaskId,
-        generation: u32,
-        expected_attempt: u32,
+        (generation, expected_attempt): (u32, u32),
         start: Millis,
         spec: &Arc<Spec>,
         backup: Option<Entry>,
@@ -298,7 +297,7 @@ impl Changer {
         }
         self.placer.gone(entry);
         if record.is_some() {
-            self.hold(id, generation, 0, start, &entry.spec, record, false);
+            self.hold(id, (generation, 0), start, &entry.spec, record, false);
         }
         Ok((
             RescheduleOutcome::Rescheduled,

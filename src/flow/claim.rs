@@ -86,7 +86,9 @@ impl Claimer {
             metrics::counter!("tickwheel_claims_total", "answer" => name(&answer)).increment(1);
             answer
         });
-        join_all(claims).await
+        let answers = join_all(claims).await;
+        count_callbacks(&answers);
+        answers
     }
 
     /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
@@ -145,9 +147,6 @@ impl Claimer {
             Moved::To(row) => {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
-                let callback = labels::label(row.detail.spec.callback().unwrap_or_default());
-                metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
-                    .increment(1);
                 let answer = self.claimed(request, &row).await?;
                 self.deadlines.watch(&row, None);
                 self.claimed.remember(*row);
@@ -224,6 +223,23 @@ impl Claimer {
             start: row.detail.start,
             expires: row.next,
         })))
+    }
+}
+
+/// Counts the attempts that were claimed, by callback.
+fn count_callbacks(answers: &[ClaimAnswer]) {
+    let mut counts: HashMap<&str, u64> = HashMap::new();
+    for answer in answers {
+        if let ClaimAnswer::Claimed(task) = answer {
+            *counts
+                .entry(task.spec.callback().unwrap_or_default())
+                .or_default() += 1;
+        }
+    }
+    for (callback, attempts) in counts {
+        let callback = labels::label(callback);
+        metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
+            .increment(attempts);
     }
 }
 

@@ -114,6 +114,8 @@ impl Placer {
                 match placed {
                     Ok(Placed::Open) => self.pending.stands(entry),
                     Ok(Placed::Closed(_)) => {}
+                    // Refused before it was begun.
+                    Err(Fault::Full { .. }) => {}
                     Err(_) => self.pending.unknown(entry),
                 }
                 placed

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::{context::Context, labels};
 use crate::{
     limits,
-    model::{ids::TaskId, time::Millis},
+    model::{ids::TaskId, state::State, time::Millis},
+    store::Freshness,
     time_source::Moment,
 };
 
@@ -56,83 +57,126 @@ pub struct Unclaimed {
     pub exact: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 struct One {
-    callback: Arc<str>,
+    /// Where its callback is.
+    callback: usize,
     due: Millis,
     /// It is known to wait until then.
     until: Millis,
+    /// When it was last known to wait.
+    seen: Millis,
+}
+
+#[derive(Debug)]
+struct Callback {
+    name: Arc<str>,
+    tasks: usize,
 }
 
 #[derive(Debug, Default)]
 struct Known {
     tasks: HashMap<TaskId, One>,
-    /// How many tasks of each callback there are.
-    callbacks: HashMap<Arc<str>, usize>,
+    callbacks: Vec<Callback>,
+    /// Where callbacks are that have tasks.
+    places: HashMap<Arc<str>, usize>,
+    /// Places of callbacks that have none any more.
+    free: Vec<usize>,
     polled: HashMap<String, Moment>,
     /// Until when what there was no room for may wait without being known.
     missed_until: Option<Millis>,
 }
 
 impl Known {
-    fn note(&mut self, id: TaskId, callback: &str, due: Millis, until: Millis, max: usize) -> bool {
+    fn note(&mut self, id: TaskId, callback: &str, found: One, max: usize) -> bool {
         if let Some(known) = self.tasks.get_mut(&id) {
-            (known.due, known.until) = (due, until);
+            known.due = known.due.max(found.due);
+            (known.until, known.seen) = (found.until, found.seen);
             return true;
         }
         if self.tasks.len() >= max {
             return false;
         }
-        let name = self.callbacks.get_key_value(callback);
-        let callback = name.map_or_else(|| Arc::from(callback), |(name, _)| Arc::clone(name));
-        *self.callbacks.entry(Arc::clone(&callback)).or_default() += 1;
-        let one = One {
-            callback,
-            due,
-            until,
-        };
-        self.tasks.insert(id, one);
+        let callback = self.place(callback);
+        if let Some(callback) = self.callbacks.get_mut(callback) {
+            callback.tasks += 1;
+        }
+        self.tasks.insert(id, One { callback, ..found });
         true
+    }
+
+    fn place(&mut self, name: &str) -> usize {
+        if let Some(place) = self.places.get(name) {
+            return *place;
+        }
+        let name: Arc<str> = Arc::from(name);
+        let callback = Callback {
+            name: Arc::clone(&name),
+            tasks: 0,
+        };
+        let place = self.free.pop().unwrap_or(self.callbacks.len());
+        match self.callbacks.get_mut(place) {
+            Some(old) => *old = callback,
+            None => self.callbacks.push(callback),
+        }
+        self.places.insert(name, place);
+        place
     }
 
     fn forget(&mut self, id: TaskId) {
         let Some(known) = self.tasks.remove(&id) else {
             return;
         };
-        if let Some(count) = self.callbacks.get_mut(&known.callback) {
-            *count -= 1;
-            if *count == 0 {
-                self.callbacks.remove(&known.callback);
+        if let Some(callback) = self.callbacks.get_mut(known.callback) {
+            callback.tasks -= 1;
+            if callback.tasks == 0 {
+                self.places.remove(&callback.name);
+                self.free.push(known.callback);
             }
         }
     }
 
-    fn tally(&mut self, now: Millis, moment: Moment) -> Vec<Waiting> {
-        let old: Vec<TaskId> = self
-            .tasks
-            .iter()
-            .filter_map(|(id, one)| (one.until < now).then_some(*id))
-            .collect();
+    /// Forgets what is not known to wait any more.
+    fn expire(&mut self, now: Millis) {
+        let old = self.tasks.iter().filter(|(_, one)| one.until < now);
+        let old: Vec<TaskId> = old.map(|(id, _)| *id).collect();
         for id in old {
             self.forget(id);
         }
-        let mut waiting: BTreeMap<&str, (u64, Millis)> = BTreeMap::new();
+    }
+
+    /// Returns tasks that were seen to wait before `before`, at most `max`.
+    fn seen_before(&self, before: Millis, max: usize) -> Vec<TaskId> {
+        let old = self.tasks.iter().filter(|(_, one)| one.seen < before);
+        let mut old: Vec<(Millis, TaskId)> = old.map(|(id, one)| (one.seen, *id)).collect();
+        old.sort_unstable();
+        old.truncate(max);
+        old.into_iter().map(|(_, id)| id).collect()
+    }
+
+    fn tally(&self, now: Millis, moment: Moment) -> Vec<Waiting> {
+        let mut waiting: Vec<(u64, Millis)> = vec![(0, now); self.callbacks.len()];
         for one in self.tasks.values().filter(|one| one.due <= now) {
-            let (tasks, oldest) = waiting.entry(&one.callback).or_insert((0, one.due));
-            *tasks += 1;
-            *oldest = one.due.min(*oldest);
+            if let Some((tasks, oldest)) = waiting.get_mut(one.callback) {
+                *tasks += 1;
+                *oldest = one.due.min(*oldest);
+            }
         }
         let polled = |callback: &str| self.polled.get(callback).map(|at| moment.since(*at));
-        let mut waiting: Vec<Waiting> = waiting
-            .into_iter()
+        let counted = self.callbacks.iter().zip(waiting);
+        let mut waiting: Vec<Waiting> = counted
+            .filter(|(_, (tasks, _))| *tasks > 0)
             .map(|(callback, (tasks, oldest))| Waiting {
-                callback: callback.to_owned(),
+                callback: callback.name.to_string(),
                 tasks,
                 oldest,
-                polled: polled(callback),
+                polled: polled(&callback.name),
             })
             .collect();
-        waiting.sort_by(|one, other| other.tasks.cmp(&one.tasks));
+        waiting.sort_by(|one, other| {
+            let order = other.tasks.cmp(&one.tasks);
+            order.then_with(|| one.callback.cmp(&other.callback))
+        });
         waiting
     }
 }
@@ -165,7 +209,8 @@ impl Demand {
         let mut known = self.lock();
         let mut missed = false;
         for (id, callback, due) in tasks {
-            missed |= !known.note(id, callback, due, Millis::MAX, limits::UNCLAIMED_MAX);
+            let found = self.found(due, Millis::MAX);
+            missed |= !known.note(id, callback, found, limits::UNCLAIMED_MAX);
         }
         if missed {
             // Each has a look within twice the longest interval.
@@ -181,8 +226,44 @@ impl Demand {
         } else {
             again.after(LATE_LOOK)
         };
-        self.lock()
-            .note(id, callback, due, until, limits::UNCLAIMED_MAX);
+        let found = self.found(due, until);
+        self.lock().note(id, callback, found, limits::UNCLAIMED_MAX);
+    }
+
+    fn found(&self, due: Millis, until: Millis) -> One {
+        One {
+            callback: 0,
+            due,
+            until,
+            seen: self.ctx.now(),
+        }
+    }
+
+    /// Finds out what was claimed at other nodes: reads the rows of some that are thought to wait.
+    async fn check(&self) {
+        let now = self.ctx.now();
+        let ids = {
+            let mut known = self.lock();
+            known.expire(now);
+            known.seen_before(now.before(LOOKED_AT), limits::STEP_ENTRIES_MAX)
+        };
+        if ids.is_empty() {
+            return;
+        }
+        // Who cannot read now does so the next time.
+        let rows = self.ctx.store.tasks(&ids, Freshness::Quorum).await;
+        let mut known = self.lock();
+        for (id, row) in ids.iter().zip(rows.unwrap_or_default()) {
+            // One whose worker was lost is found by its look: a row alone does not tell.
+            let waits = row.is_none_or(|row| {
+                matches!(row.state, State::New | State::Retrying) && row.next <= now
+            });
+            match known.tasks.get_mut(id) {
+                Some(one) if waits => one.seen = now,
+                Some(_) => known.forget(*id),
+                None => {}
+            }
+        }
     }
 
     /// Notes that a task does not wait for a worker: it was claimed, moved, has ended, or could not be handed over.
@@ -207,7 +288,7 @@ impl Demand {
     #[must_use]
     pub fn tally(&self) -> Unclaimed {
         let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
-        let mut known = self.lock();
+        let known = self.lock();
         let mut callbacks = known.tally(now, moment);
         let tasks = callbacks.iter().map(|waiting| waiting.tasks).sum();
         callbacks.truncate(limits::CALLBACKS_TOLD_MAX);
@@ -223,6 +304,9 @@ impl Demand {
     pub(super) async fn run(self, stop: CancellationToken) {
         let (mut shown, mut said) = (BTreeSet::new(), HashMap::new());
         while !stop.is_cancelled() {
+            if !self.alone {
+                self.check().await;
+            }
             let tally = self.tally();
             show(&tally, self.ctx.now(), &mut shown);
             self.say(&tally, &mut said);
@@ -319,12 +403,18 @@ mod tests {
     fn a_task_counts_once_and_until_it_is_taken() {
         let mut known = Known::default();
         let moment = TimeSource::real().moment();
-        for number in [1, 2, 2, 3] {
-            let due = Millis(100 * i64::try_from(number).unwrap());
-            assert!(known.note(id(number), "mail", due, Millis::MAX, 4));
+        let found = |due, until| One {
+            callback: 0,
+            due: Millis(due),
+            until: Millis(until),
+            seen: Millis(due),
+        };
+        for (number, due) in [(1, 100), (2, 200), (2, 150), (3, 300)] {
+            assert!(known.note(id(number), "mail", found(due, i64::MAX), 4));
         }
-        assert!(known.note(id(4), "bill", Millis(50), Millis(1000), 4));
-        assert!(!known.note(id(5), "bill", Millis(50), Millis::MAX, 4));
+        assert!(known.note(id(4), "bill", found(50, 1000), 4));
+        assert!(!known.note(id(5), "bill", found(50, i64::MAX), 4));
+        assert_eq!(known.seen_before(Millis(101), 9), [id(4), id(1)]);
         let counts = |waiting: Vec<Waiting>| -> Vec<(String, u64, i64)> {
             let of = |one: Waiting| (one.callback, one.tasks, one.oldest.0);
             waiting.into_iter().map(of).collect()
@@ -336,9 +426,12 @@ mod tests {
         );
         known.forget(id(1));
         known.forget(id(1));
+        known.expire(Millis(1001));
         let seen = counts(known.tally(Millis(1001), moment));
         assert_eq!(seen, [("mail".to_owned(), 2, 200)]);
-        assert_eq!(known.callbacks.len(), 1);
+        assert_eq!((known.places.len(), known.free.len()), (1, 1));
+        assert!(known.note(id(6), "ship", found(50, i64::MAX), 4));
+        assert_eq!(known.callbacks.len(), 2, "places are used again");
     }
 
     #[test]
