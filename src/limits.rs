@@ -377,6 +377,9 @@ pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 /// Claimed rows that a node remembers, to settle without reading first.
 pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
+/// Running attempts whose leases a node watches: some 100 bytes each, 20 MB together. Those beyond are left to their looks.
+pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
+
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;
 
@@ -453,6 +456,27 @@ pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);
 /// How long a look at the whole (`/v1/stats`, the page at `/`) is shown to all who ask: a page that reloads, in several
 /// windows, costs no more than one.
 pub const STATS_KEPT: Duration = Duration::from_secs(1);
+
+/// Seconds of one wheel whose pending tasks are counted apart: some 40 bytes each, 2 MB a wheel. Beyond them tasks are counted by the hour of their start.
+pub const PENDING_SECONDS_MAX: usize = 50_000;
+
+/// Rows that the count of what the process before has left looks at before it lets others have their turn.
+pub const CENSUS_ROWS_MAX: usize = 10_000;
+
+/// Places of cancelled and moved tasks in closed slots that a node remembers: some 80 bytes each.
+pub const LEFTOVERS_MAX: usize = 50_000;
+
+/// Tasks that wait for a worker of which a node knows by name, some 60 bytes each: those beyond are found by their looks once there is room.
+pub const UNCLAIMED_MAX: usize = 200_000;
+
+/// Names of callbacks that were polled lately which a node remembers: at most 128 characters each, 2 MB together.
+pub const POLLED_NAMES_MAX: usize = 10_000;
+
+/// Callbacks that are told apart in figures and metrics: more would be more than anybody looks at.
+pub const CALLBACKS_TOLD_MAX: usize = 100;
+
+/// How long a task waits for a worker before a log line says so, and how long its callback was not polled.
+pub const UNCLAIMED_WARN: Duration = Duration::from_secs(60);
 
 /// Entries of one wheel that a look at the whole counts; beyond it says "at least".
 pub const STATS_ROWS_MAX: usize = 5000;

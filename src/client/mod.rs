@@ -35,6 +35,7 @@ use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::http::dto::{
     problem::Problem,
+    stats::StatsResponse,
     task_response::{
         CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TargetResponse,
         TaskResponse, TaskState,
@@ -299,6 +300,14 @@ impl Client {
         let call = self.plain(Method::GET, "/readyz", None, true);
         self.transport.send(call).await?;
         Ok(())
+    }
+
+    /// Reads what the service is doing, as the server that is asked sees it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot be read.
+    pub async fn stats(&self) -> Result<StatsResponse, Error> {
+        self.call(Method::GET, "/v1/stats", None, true).await
     }
 
     async fn call<T: DeserializeOwned>(

@@ -9,7 +9,13 @@
 //! go to the mover at once, which groups them, and its marks are one write. Each task goes its own way through that: the
 //! fault of one is not that of another.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use futures_util::{
     future::join_all,
@@ -19,9 +25,11 @@ use futures_util::{
 use super::{
     api::{CancelOutcome, Fault, TaskView},
     context::Context,
-    end,
+    deadlines::Deadlines,
+    end, ended,
     find::{Finder, Subject, unwritten_view, view_of_row},
     hand::Hands,
+    leftovers::Leftovers,
     place::Placer,
     service::View,
     swap::{Moved, Mover},
@@ -46,15 +54,22 @@ pub type Answer = Result<Option<(CancelOutcome, TaskView)>, Fault>;
 #[derive(Debug, Clone)]
 pub struct Canceller {
     ctx: Arc<Context>,
-    hands: Hands,
     placer: Placer,
     mover: Mover,
     finder: Finder,
     withdrawer: Withdrawer,
+    deadlines: Deadlines,
+    leftovers: Leftovers,
 }
 
-/// A tracked task that this cancel has ended: its row, and its entry where that is known.
-type Ended = (TaskRow, Option<Entry>);
+/// A tracked task that this cancel has ended.
+struct Ended {
+    row: TaskRow,
+    /// Its entry, where that is known.
+    entry: Option<Entry>,
+    /// It waited for its start, not for another attempt.
+    first: bool,
+}
 
 impl Canceller {
     /// Cancels through these.
@@ -65,20 +80,18 @@ impl Canceller {
         placer: Placer,
         mover: Mover,
         finder: Finder,
+        deadlines: Deadlines,
+        leftovers: Leftovers,
     ) -> Self {
-        let withdrawer = Withdrawer::new(
-            Arc::clone(&ctx),
-            hands.clone(),
-            placer.clone(),
-            mover.clone(),
-        );
+        let withdrawer = Withdrawer::new(Arc::clone(&ctx), hands, placer.clone(), mover.clone());
         Self {
             ctx,
-            hands,
             placer,
             mover,
             finder,
             withdrawer,
+            deadlines,
+            leftovers,
         }
     }
 
@@ -155,11 +168,15 @@ impl Canceller {
         }
         // Each may have a content in hand.
         stream::iter(&ended)
-            .for_each_concurrent(limits::END_STEPS_IN_FLIGHT_MAX, |(row, _)| async move {
-                if let Err(fault) = end::steps(&self.ctx, row).await {
-                    tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
-                }
-            })
+            .for_each_concurrent(
+                limits::END_STEPS_IN_FLIGHT_MAX,
+                |Ended { row, .. }| async move {
+                    ended::count(row);
+                    if let Err(fault) = end::steps(&self.ctx, row).await {
+                        tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+                    }
+                },
+            )
             .await;
         // Spares the scanner publications that nobody could claim; nothing depends on it.
         let marks = ended.into_iter().filter_map(|ended| self.mark(ended));
@@ -174,7 +191,10 @@ impl Canceller {
         subject: Subject,
     ) -> Result<(CancelOutcome, TaskView, Option<Ended>), Fault> {
         let Subject { row, spec, entry } = subject;
+        let first = AtomicBool::new(false);
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let is_new = row.is_none_or(|row| row.state == State::New);
+            first.store(is_new, Ordering::Relaxed);
             state::next(id, row, &spec, Event::Cancel, now, nonce)
         };
         if flaw::is(Flaw::CancelNotWritten) {
@@ -186,9 +206,16 @@ impl Canceller {
         match moved {
             Moved::To(row) if row.state == State::Cancelled => {
                 let view = view_of_row((*row).clone(), None, now);
-                Ok((CancelOutcome::Cancelled, view, Some((*row, entry))))
+                let ended = Ended {
+                    row: *row,
+                    entry,
+                    first: first.load(Ordering::Relaxed),
+                };
+                Ok((CancelOutcome::Cancelled, view, Some(ended)))
             }
             Moved::To(row) => {
+                // Its worker may be gone already: then nobody is told, and it ends at once.
+                self.deadlines.watch(&row, None);
                 let view = view_of_row(*row, None, now);
                 Ok((CancelOutcome::CancelRequested, view, None))
             }
@@ -213,24 +240,20 @@ impl Canceller {
     }
 
     /// Returns the mark of a task whose entry is still ahead.
-    fn mark(&self, (row, entry): Ended) -> Option<Entry> {
-        let entry = entry.unwrap_or_else(|| {
+    fn mark(&self, Ended { row, entry, first }: Ended) -> Option<Entry> {
+        let at_start = || {
             let spec = Arc::clone(&row.detail.spec);
-            Entry::due(
-                row.id,
-                row.generation,
-                row.attempt,
-                row.next,
-                spec,
-                self.ctx.time.stamp(),
-            )
-        });
-        let ahead = self.ctx.tick().tick_of(entry.key.due) > self.hands.guess(row.id.wheel());
-        let is_due = matches!(entry.kind, Kind::Due { .. });
-        (ahead && is_due).then(|| {
-            let now = self.ctx.now();
-            entry.marked_done(DoneReason::Cancelled, now, self.ctx.time.stamp())
-        })
+            let stamp = self.ctx.time.stamp();
+            let entry = Entry::due(row.id, row.generation, row.attempt, row.next, spec, stamp);
+            if first {
+                entry.first_of_generation()
+            } else {
+                entry
+            }
+        };
+        let found = entry.filter(|entry| matches!(entry.kind, Kind::Due { .. }));
+        let entry = found.unwrap_or_else(at_start);
+        self.leftovers.retire(&entry, DoneReason::Cancelled)
     }
 
     async fn cancel_published(

@@ -16,6 +16,7 @@ use super::{
     context::Context,
     find::{Finder, is_told_by, view_of_row},
     hand::Hands,
+    leftovers::Leftovers,
     near::{Near, NearTask},
     place::{Placed, Placer},
     register::near_record,
@@ -46,6 +47,7 @@ pub struct Changer {
     near: Near,
     mover: Mover,
     finder: Finder,
+    leftovers: Leftovers,
 }
 
 impl Changer {
@@ -58,6 +60,7 @@ impl Changer {
         near: Near,
         mover: Mover,
         finder: Finder,
+        leftovers: Leftovers,
     ) -> Self {
         Self {
             ctx,
@@ -66,6 +69,7 @@ impl Changer {
             near,
             mover,
             finder,
+            leftovers,
         }
     }
 
@@ -132,8 +136,10 @@ impl Changer {
             let view = row.map(|row| view_of_row(row, None, self.ctx.now()));
             return Ok(view.map(|view| (RescheduleOutcome::TooLate, view)));
         }
+        let old = self.waiting(id, row.as_ref(), spec);
         let (generation, attempt) = (planned.0 + 1, planned.1);
         let put = self.put_entry(id, generation, attempt, start, spec).await?;
+        let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let unchanged = row.map_or((0, 0), |row| (row.generation, row.attempt)) == planned;
             if !unchanged {
@@ -142,12 +148,21 @@ impl Changer {
             state::next(id, row, spec, Event::Reschedule { start }, now, nonce)
         };
         let now = self.ctx.now();
-        match self.mover.apply(id, row, true, decide).await? {
+        let moved = self.mover.apply(id, row, true, decide).await?;
+        if let Moved::Refused(_, row) = &moved
+            && !near
+        {
+            self.take_back(id, (generation, attempt), start, spec, row.as_deref())
+                .await;
+        }
+        match moved {
             Moved::To(row) => {
                 let came_up = self.look_again(&put).await?;
-                let from_memory = matches!(put, Put::Near(_)) || came_up;
-                if from_memory || self.hands.will_be_late(id.wheel(), start) {
-                    self.hold(id, generation, attempt, start, spec, None);
+                let moved = DoneReason::Moved { to: start };
+                let mark = self.leftovers.retire(&old, moved);
+                self.placer.mark(mark.into_iter().collect()).await;
+                if near || came_up || self.hands.will_be_late(id.wheel(), start) {
+                    self.hold(id, (generation, attempt), start, spec, None, !near);
                 }
                 Ok(Some((
                     RescheduleOutcome::Rescheduled,
@@ -179,6 +194,40 @@ impl Changer {
             placed?;
         }
         Ok(true)
+    }
+
+    /// The entry by which a task waits for its start, or for its next attempt.
+    fn waiting(&self, id: TaskId, row: Option<&TaskRow>, spec: &Arc<Spec>) -> Entry {
+        let (generation, attempt) = row.map_or((0, 0), |row| (row.generation, row.attempt));
+        let due = row.map_or_else(|| id.first_start(), |row| row.next);
+        let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
+        let entry = Entry::due(id, generation, attempt, due, spec, stamp);
+        if row.is_some_and(|row| row.state == State::Retrying) {
+            entry
+        } else {
+            entry.first_of_generation()
+        }
+    }
+
+    /// Withdraws the entry of a move that was refused, unless the one that was made instead rests on the same.
+    async fn take_back(
+        &self,
+        id: TaskId,
+        (generation, attempt): (u32, u32),
+        start: Millis,
+        spec: &Arc<Spec>,
+        row: Option<&TaskRow>,
+    ) {
+        let Some(row) = row else { return };
+        if (row.generation, row.next) == (generation, start) {
+            return;
+        }
+        let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
+        let entry = Entry::due(id, generation, attempt, start, spec, stamp).first_of_generation();
+        let mark = self
+            .leftovers
+            .drop(&entry, DoneReason::Moved { to: row.next });
+        self.placer.mark(mark.into_iter().collect()).await;
     }
 
     /// Writes the entry of a new start, or the durable record of a near one.
@@ -222,11 +271,11 @@ impl Changer {
     fn hold(
         &self,
         id: TaskId,
-        generation: u32,
-        expected_attempt: u32,
+        (generation, expected_attempt): (u32, u32),
         start: Millis,
         spec: &Arc<Spec>,
         backup: Option<Entry>,
+        stands: bool,
     ) {
         let sending = Sending {
             id,
@@ -234,8 +283,14 @@ impl Changer {
             expected_attempt,
             start,
             spec: Arc::clone(spec),
+            first: true,
         };
-        if !self.near.hold(NearTask { sending, backup }) {
+        let task = NearTask {
+            sending,
+            backup,
+            stands,
+        };
+        if !self.near.hold(task) {
             tracing::debug!(task = %id, "no room for a near task: left to its durable record");
         }
     }
@@ -269,8 +324,9 @@ impl Changer {
                 return Ok((RescheduleOutcome::TooLate, view));
             }
         }
+        self.placer.gone(entry);
         if let Put::Near(record) = put {
-            self.hold(id, generation, 0, start, &entry.spec, Some(record));
+            self.hold(id, (generation, 0), start, &entry.spec, Some(record), false);
         }
         Ok((
             RescheduleOutcome::Rescheduled,

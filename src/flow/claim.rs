@@ -16,9 +16,12 @@ use super::{
     api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
     claimed::ClaimedRows,
     context::Context,
-    end,
+    deadlines::Deadlines,
+    end, ended,
     find::Finder,
+    labels,
     swap::{Moved, Mover},
+    unclaimed::Demand,
 };
 use crate::{
     limits,
@@ -38,6 +41,8 @@ pub struct Claimer {
     mover: Mover,
     finder: Finder,
     claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
+    demand: Demand,
 }
 
 impl Claimer {
@@ -48,12 +53,16 @@ impl Claimer {
         mover: Mover,
         finder: Finder,
         claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
+        demand: Demand,
     ) -> Self {
         Self {
             ctx,
             mover,
             finder,
             claimed,
+            deadlines,
+            demand,
         }
     }
 
@@ -73,10 +82,18 @@ impl Claimer {
                 Ok(answer) => answer,
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
+            match &answer {
+                ClaimAnswer::Claimed(_) | ClaimAnswer::Stale | ClaimAnswer::Held => {
+                    self.demand.taken(request.id);
+                }
+                ClaimAnswer::Early { .. } | ClaimAnswer::Fault(_) => {}
+            }
             metrics::counter!("tickwheel_claims_total", "answer" => name(&answer)).increment(1);
             answer
         });
-        join_all(claims).await
+        let answers = join_all(claims).await;
+        count_callbacks(&answers);
+        answers
     }
 
     /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
@@ -136,6 +153,7 @@ impl Claimer {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
                 let answer = self.claimed(request, &row).await?;
+                self.deadlines.watch(&row, None);
                 self.claimed.remember(*row);
                 Ok(answer)
             }
@@ -189,6 +207,7 @@ impl Claimer {
             state::next(id, row, spec, Event::Expire, now, nonce)
         };
         if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
+            ended::count(&row);
             end::steps(&self.ctx, &row).await?;
         }
         Ok(ClaimAnswer::Stale)
@@ -212,6 +231,23 @@ impl Claimer {
             start: row.detail.start,
             expires: row.next,
         })))
+    }
+}
+
+/// Counts the attempts that were claimed, by callback.
+fn count_callbacks(answers: &[ClaimAnswer]) {
+    let mut counts: HashMap<&str, u64> = HashMap::new();
+    for answer in answers {
+        if let ClaimAnswer::Claimed(task) = answer {
+            *counts
+                .entry(task.spec.callback().unwrap_or_default())
+                .or_default() += 1;
+        }
+    }
+    for (callback, attempts) in counts {
+        let callback = labels::label(callback);
+        metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
+            .increment(attempts);
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
         look::Grid,
-        state::{State, TaskRow},
+        state::{State, TaskRow, WORKER_LOST},
         task::{Body, Spec, Target},
         time::Millis,
     },
@@ -253,7 +253,7 @@ impl Finder {
             None
         };
         let now = self.ctx.now();
-        Ok((!is_hidden(&row, now)).then(|| view_of_row(row, heartbeat, now)))
+        Ok((!is_hidden(&row, now)).then(|| view_of_attempt(row, heartbeat, now)))
     }
 
     async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
@@ -373,6 +373,23 @@ pub(super) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Millis) -> Tas
         error: None,
         cancel_requested: false,
     }
+}
+
+/// A task as its row and the last sign of life of its attempt say: one whose worker has stopped sending heartbeats waits for its
+/// next attempt, though nothing was written of it.
+pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: Millis) -> TaskView {
+    let alive_until = row.alive_until(heartbeat.as_ref().map(|beat| beat.at));
+    let lost = row.state == State::Claimed && now >= alive_until;
+    let runs_again = !row.cancel_requested && row.tries < row.detail.spec.max_attempts;
+    let mut view = view_of_row(row, heartbeat, now);
+    if lost {
+        view.error = Some(WORKER_LOST.to_owned());
+        if runs_again {
+            view.state = VisibleState::Retrying;
+            view.effective_start = alive_until;
+        }
+    }
+    view
 }
 
 /// A task as its row says.

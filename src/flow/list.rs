@@ -18,7 +18,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{
     api::{Fault, TaskView, VisibleState},
     context::Context,
-    find::{is_hidden, view_of_entry, view_of_row},
+    find::{is_hidden, view_of_attempt, view_of_entry},
 };
 use crate::{
     limits,
@@ -240,7 +240,7 @@ impl Lister {
             let id = entry.key.id;
             let view = match rows.get(&id) {
                 Some(row) if is_hidden(row, now) => return None,
-                Some(row) => view_of_row(row.clone(), beats.get(&id).cloned(), now),
+                Some(row) => view_of_attempt(row.clone(), beats.get(&id).cloned(), now),
                 None => view_of_entry(&entry, has_fired(&entry, clocks, now)),
             };
             Some((entry.key, view))

@@ -11,11 +11,12 @@ use futures_util::future::join_all;
 use super::{
     api::Fault,
     context::Context,
-    end,
+    end, ended,
     place::Placer,
     send::{Sender, Sending},
     swap::{Moved, Mover},
     turns::Turns,
+    unclaimed::Demand,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -37,6 +38,7 @@ pub struct Looker {
     sender: Sender,
     mover: Mover,
     turns: Arc<Turns>,
+    demand: Demand,
 }
 
 impl Looker {
@@ -48,6 +50,7 @@ impl Looker {
         sender: Sender,
         mover: Mover,
         turns: Arc<Turns>,
+        demand: Demand,
     ) -> Self {
         Self {
             ctx,
@@ -55,6 +58,7 @@ impl Looker {
             sender,
             mover,
             turns,
+            demand,
         }
     }
 
@@ -93,6 +97,9 @@ impl Looker {
             })
             .collect();
         self.hold_queued(looks, &mut decisions).await;
+        for ((look, decision), row) in looks.iter().zip(&decisions).zip(&rows) {
+            self.note_demand(look, decision, row.as_ref(), now);
+        }
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(rows).map(
@@ -226,6 +233,7 @@ impl Looker {
                 expected_attempt: publish.expected_attempt,
                 start: publish.start,
                 spec: Arc::clone(&look.spec),
+                first: false,
             })
             .collect();
         let failed = self
@@ -237,6 +245,26 @@ impl Looker {
             .count();
         if failed > 0 {
             tracing::debug!(failed, "publications were left to the next look");
+        }
+    }
+
+    /// Notes whether the task waits for a worker.
+    fn note_demand(&self, look: &Entry, decision: &Decision, row: Option<&TaskRow>, now: Millis) {
+        let id = look.key.id;
+        let due = row.map_or_else(|| id.first_start(), |row| row.next);
+        let again = match decision {
+            Decision::Drop => return,
+            Decision::Publish(publish) => publish.look_at,
+            Decision::LookAgain { at, .. } => Some(*at),
+            Decision::End { .. } | Decision::EndSteps => None,
+        };
+        let lost = matches!(decision, Decision::Publish(_));
+        let waits = due <= now && (lost || row.is_none_or(|row| row.state != State::Claimed));
+        match (look.spec.callback(), again) {
+            (Some(callback), Some(again)) if waits => {
+                self.demand.waits(id, callback, due, again);
+            }
+            _ => self.demand.taken(id),
         }
     }
 
@@ -297,7 +325,10 @@ impl Looker {
             })
             .await?;
         match moved {
-            Moved::To(row) => end::steps(&self.ctx, &row).await,
+            Moved::To(row) => {
+                ended::count(&row);
+                end::steps(&self.ctx, &row).await
+            }
             Moved::Refused(Refusal::Ended { .. }, Some(row)) => end::steps(&self.ctx, &row).await,
             // It moved on since it was read: look again at once, with what it is now.
             Moved::Refused(refusal, _) => Err(Fault::Unavailable {

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     catch_up::CatchUp,
     context::{Context, Firing, Lane, Stepped},
+    leftovers::Leftovers,
     place::Placer,
     send::{Sender, Sending, Unsent},
     term::HELD_BYTES,
@@ -36,6 +37,8 @@ pub struct NearTask {
     pub sending: Sending,
     /// The backup entry to mark when it was handed over; none for a tracked task, whose look decides by itself.
     pub backup: Option<Entry>,
+    /// A due entry of it stands in the wheel, which is late: the task is counted there.
+    pub stands: bool,
 }
 
 impl NearTask {
@@ -100,6 +103,7 @@ pub struct Near {
     sender: Sender,
     placer: Placer,
     catch_up: Arc<CatchUp>,
+    leftovers: Leftovers,
     waiting: Arc<Mutex<Line>>,
     earlier: Arc<Notify>,
 }
@@ -112,12 +116,14 @@ impl Near {
         sender: Sender,
         placer: Placer,
         catch_up: Arc<CatchUp>,
+        leftovers: Leftovers,
     ) -> Self {
         Self {
             ctx,
             sender,
             placer,
             catch_up,
+            leftovers,
             waiting: Arc::default(),
             earlier: Arc::default(),
         }
@@ -176,7 +182,30 @@ impl Near {
         firing.hand_over(|lane| self.take(lane), fire)
     }
 
+    /// Hands out when each task that waits here for its first start is due, unless it is counted elsewhere.
+    pub(super) fn each(&self, mut take: impl FnMut(Millis)) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        for Waiting { task, .. } in waiting.small.iter().chain(waiting.large.iter()) {
+            if task.sending.first && !task.stands {
+                take(task.sending.start);
+            }
+        }
+    }
+
+    /// Leaves out tasks that were cancelled or moved since they came.
+    fn without_passed(&self, batch: Vec<Waiting>) -> Vec<Waiting> {
+        let version = |waiting: &Waiting| {
+            let sending = &waiting.task.sending;
+            (sending.id, sending.generation, sending.expected_attempt)
+        };
+        let passed = self.leftovers.are_stale(batch.iter().map(version));
+        let kept = batch.into_iter().zip(passed);
+        kept.filter_map(|(waiting, passed)| (!passed).then_some(waiting))
+            .collect()
+    }
+
     async fn fire(&self, batch: Vec<Waiting>) {
+        let batch = self.without_passed(batch);
         let sendings = batch.iter().map(|waiting| waiting.task.sending.clone());
         let sendings: Vec<Sending> = sendings.collect();
         let first = batch.iter().filter(|waiting| waiting.from.is_some());
@@ -190,6 +219,12 @@ impl Near {
         for (Waiting { task, .. }, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(()) => {
+                    if task.stands {
+                        // When its wheel comes to its entry, it has gone out.
+                        let version = (task.sending.generation, task.sending.expected_attempt);
+                        let until = self.ctx.now().after(limits::BEHIND_HELD_MAX);
+                        self.leftovers.pass(task.sending.id, version, until);
+                    }
                     let mark = |entry: Entry| {
                         entry.marked_done(
                             DoneReason::Published,

@@ -12,17 +12,19 @@ use super::{
     claimed::ClaimedRows,
     clock::Clock,
     context::Context,
+    deadlines::Watcher,
     find::Finder,
     hand::Hands,
     list::Lister,
     look::Looker,
     members::Members,
     near::Near,
+    pending::Census,
     place::Placer,
     poll::Poller,
-    pulse::Pulse,
     recover::Recovery,
     register::Registrar,
+    remembered::Remembered,
     send::Sender,
     service::Service,
     settle::Settler,
@@ -52,14 +54,15 @@ impl Node {
     /// `drain` is how long near tasks may take to go out when the node stops.
     #[must_use]
     pub fn start(ctx: Context, drain: Duration) -> Self {
-        let (ctx, pulse) = (Arc::new(ctx), Pulse::default());
+        let ctx = Arc::new(ctx);
         let hands = Hands::new(Arc::clone(&ctx));
-        let placer = Placer::new(Arc::clone(&ctx), hands.clone());
-        let sender = Sender::new(Arc::clone(&ctx), pulse.clone());
+        let known = Remembered::new(&ctx, &hands);
+        let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
+        let sender = Sender::new(Arc::clone(&ctx), known.pulse.clone(), known.demand.clone());
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
-        let near = near(&ctx, &sender, &placer, &catch_up);
+        let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx));
         let looker = Looker::new(
             Arc::clone(&ctx),
@@ -67,6 +70,7 @@ impl Node {
             sender.clone(),
             mover.clone(),
             Arc::clone(&turns),
+            known.demand.clone(),
         );
         let recovery = ctx.underway.clone().map(|underway| {
             let recovery = Recovery {
@@ -75,6 +79,7 @@ impl Node {
                 looker: looker.clone(),
                 sender: sender.clone(),
                 near: near.clone(),
+                deadlines: known.deadlines.clone(),
             };
             (recovery, underway)
         });
@@ -85,6 +90,7 @@ impl Node {
             sender,
             looker,
             withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
+            leftovers: known.leftovers.clone(),
             catch_up,
             turns,
             tasks: rest.clone(),
@@ -96,7 +102,7 @@ impl Node {
             clocks,
             rest,
             service: Arc::new(service(
-                &ctx, &hands, &placer, &near, &mover, &members, pulse,
+                &ctx, &hands, &placer, &near, &mover, &members, &known,
             )),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
@@ -107,6 +113,7 @@ impl Node {
         node.keep("near", &node.stop_near, move |stop| {
             near.clone().run(stop, drain)
         });
+        node.watch(&known, stages.looker.clone());
         if let Some((recovery, underway)) = recovery {
             node.rest.spawn(recovery.run(underway, node.stop.clone()));
         }
@@ -114,6 +121,25 @@ impl Node {
             node.scan(&hands, &stages);
         }
         node
+    }
+
+    /// Starts what looks at running attempts, at what waits for workers, and at what the process before has left.
+    fn watch(&self, known: &Remembered, looker: Looker) {
+        let watcher = Watcher {
+            ctx: Arc::clone(&self.ctx),
+            deadlines: known.deadlines.clone(),
+            looker,
+        };
+        self.rest.spawn(watcher.run(self.stop.clone()));
+        self.rest.spawn(known.demand.clone().run(self.stop.clone()));
+        if let Some(underway) = self.ctx.underway.clone() {
+            let census = Census {
+                ctx: Arc::clone(&self.ctx),
+                pending: known.pending.clone(),
+                began: known.began,
+            };
+            self.rest.spawn(census.run(underway, self.stop.clone()));
+        }
     }
 
     /// Starts a clock for each wheel.
@@ -189,9 +215,16 @@ impl Node {
 }
 
 /// The memory wheel of near tasks.
-fn near(ctx: &Arc<Context>, sender: &Sender, placer: &Placer, catch_up: &Arc<CatchUp>) -> Near {
+fn near(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    catch_up: &Arc<CatchUp>,
+    known: &Remembered,
+) -> Near {
     let (ctx, catch_up) = (Arc::clone(ctx), Arc::clone(catch_up));
-    Near::new(ctx, sender.clone(), placer.clone(), catch_up)
+    let leftovers = known.leftovers.clone();
+    Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
 }
 
 /// Who finishes what cancels have left.
@@ -208,21 +241,45 @@ fn service(
     near: &Near,
     mover: &Mover,
     members: &Members,
-    pulse: Pulse,
+    known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
+    let (deadlines, leftovers) = (|| known.deadlines.clone(), || known.leftovers.clone());
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
-    let claimer = Claimer::new(ctx(), mover.clone(), finder.clone(), Arc::clone(&claimed));
-    let settler = Settler::new(ctx(), mover.clone(), hands(), placer(), near(), claimed);
+    let claimer = Claimer::new(
+        ctx(),
+        mover.clone(),
+        finder.clone(),
+        Arc::clone(&claimed),
+        deadlines(),
+        known.demand.clone(),
+    );
+    let settler = Settler::new(
+        ctx(),
+        mover.clone(),
+        hands(),
+        placer(),
+        near(),
+        claimed,
+        deadlines(),
+    );
     let subscriptions = ctx().subscriptions.clone();
     let poller = subscriptions
         .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
-        canceller: Canceller::new(ctx(), hands(), placer(), mover.clone(), finder.clone()),
+        canceller: Canceller::new(
+            ctx(),
+            hands(),
+            placer(),
+            mover.clone(),
+            finder.clone(),
+            deadlines(),
+            leftovers(),
+        ),
         changer: Changer::new(
             ctx(),
             hands(),
@@ -230,6 +287,7 @@ fn service(
             near(),
             mover.clone(),
             finder.clone(),
+            leftovers(),
         ),
         claimer,
         settler,
@@ -237,7 +295,8 @@ fn service(
         finder,
         members: members.clone(),
         poller,
-        statistician: Statistician::new(ctx(), pulse.clone()),
-        pulse,
+        statistician: Statistician::new(ctx(), known.clone(), near()),
+        pulse: known.pulse.clone(),
+        demand: known.demand.clone(),
     }
 }

@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::{api::Fault, context::Context, hand::Hands};
+use super::{api::Fault, context::Context, hand::Hands, pending::Pending};
 use crate::{
     flaw::{self, Flaw},
     limits,
@@ -47,13 +47,29 @@ struct Way {
 pub struct Placer {
     ctx: Arc<Context>,
     hands: Hands,
+    pending: Pending,
 }
 
 impl Placer {
     /// Writes through this store, checks against these hands.
     #[must_use]
-    pub const fn new(ctx: Arc<Context>, hands: Hands) -> Self {
-        Self { ctx, hands }
+    pub fn new(ctx: Arc<Context>, hands: Hands) -> Self {
+        Self::counting(ctx, hands, Pending::default())
+    }
+
+    /// Counts what it puts into open slots, too.
+    #[must_use]
+    pub const fn counting(ctx: Arc<Context>, hands: Hands, pending: Pending) -> Self {
+        Self {
+            ctx,
+            hands,
+            pending,
+        }
+    }
+
+    /// Takes a due entry out of the counts that will not start its task any more.
+    pub(super) fn gone(&self, entry: &Entry) {
+        self.pending.gone(entry);
     }
 
     /// Writes entries once and tells of each whether its slot was still open afterwards.
@@ -93,7 +109,17 @@ impl Placer {
         entries
             .iter()
             .zip(written)
-            .map(|(entry, written)| verdict(entry, written))
+            .map(|(entry, written)| {
+                let placed = verdict(entry, written);
+                match placed {
+                    Ok(Placed::Open) => self.pending.stands(entry),
+                    Ok(Placed::Closed(_)) => {}
+                    // Refused before it was begun.
+                    Err(Fault::Full { .. }) => {}
+                    Err(_) => self.pending.unknown(entry),
+                }
+                placed
+            })
             .collect()
     }
 

@@ -12,6 +12,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use super::{
     catch_up::CatchUp,
     context::{Context, Firing, Lane, Stepped},
+    leftovers::Leftovers,
     look::Looker,
     place::Placer,
     send::{Sender, Sending, Unsent},
@@ -55,6 +56,7 @@ pub(super) struct Publisher {
     sender: Sender,
     looker: Looker,
     catch_up: Arc<CatchUp>,
+    leftovers: Leftovers,
     term: Arc<Term>,
 }
 
@@ -65,6 +67,7 @@ impl Publisher {
         sender: Sender,
         looker: Looker,
         catch_up: Arc<CatchUp>,
+        leftovers: Leftovers,
         term: Arc<Term>,
     ) -> Self {
         Self {
@@ -73,6 +76,7 @@ impl Publisher {
             sender,
             looker,
             catch_up,
+            leftovers,
             term,
         }
     }
@@ -138,7 +142,9 @@ impl Publisher {
     }
 
     async fn fire_dues(&self, dues: Vec<Held>) {
+        let (dues, passed) = self.without_passed(dues);
         let (dues, mut done) = self.without_stale(dues).await;
+        done.extend(passed);
         if dues.is_empty() {
             return self.finish(&done, Vec::new());
         }
@@ -179,6 +185,30 @@ impl Publisher {
         }
         self.spill(spills, &mut done, &mut again).await;
         self.finish(&done, again);
+    }
+
+    /// Leaves out entries of tasks that were cancelled or moved since they were read, as far as this node knows.
+    fn without_passed(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Number>) {
+        let version = |held: &Held| {
+            let (id, generation) = (held.entry.key.id, held.entry.key.generation);
+            let attempt = match held.entry.kind {
+                Kind::Due {
+                    expected_attempt, ..
+                } => expected_attempt,
+                Kind::Look { .. } | Kind::Done { .. } => u32::MAX,
+            };
+            (id, generation, attempt)
+        };
+        let mut passed = self
+            .leftovers
+            .are_stale(dues.iter().map(version))
+            .into_iter();
+        if passed.len() == 0 {
+            return (dues, Vec::new());
+        }
+        let (passed, rest): (Vec<Held>, Vec<Held>) =
+            dues.into_iter().partition(|_| passed.next() == Some(true));
+        (rest, passed.iter().map(|held| held.number).collect())
     }
 
     /// Leaves out entries of a wheel that is behind whose tasks have been claimed already, and returns the others and the numbers
@@ -365,7 +395,8 @@ impl Publisher {
 /// What a due entry hands over; looks and marks hand over nothing.
 fn sending(entry: &Entry) -> Option<Sending> {
     let Kind::Due {
-        expected_attempt, ..
+        expected_attempt,
+        first,
     } = entry.kind
     else {
         return None;
@@ -376,5 +407,6 @@ fn sending(entry: &Entry) -> Option<Sending> {
         expected_attempt,
         start: entry.start,
         spec: Arc::clone(&entry.spec),
+        first,
     })
 }

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     api::Fault,
     context::Context,
+    deadlines::Deadlines,
     hand::Hands,
     look::Looker,
     near::{Near, NearTask},
@@ -79,6 +80,7 @@ pub(super) struct Recovery {
     pub(super) looker: Looker,
     pub(super) sender: Sender,
     pub(super) near: Near,
+    pub(super) deadlines: Deadlines,
 }
 
 /// A process that lives moves its hands more often than this.
@@ -186,6 +188,10 @@ impl Recovery {
         let (rows, heartbeats) = self.looker.known(&ids).await?;
         let mut owed = Vec::new();
         for (look, row) in looks.iter().zip(&rows) {
+            if let Some(row) = row {
+                // Its worker could not reach the process while that was away.
+                self.deadlines.watch(row, Some(now));
+            }
             let known = Known {
                 row: row.as_ref(),
                 heartbeat: heartbeats.get(&look.key.id).map(|beat| beat.at),
@@ -199,6 +205,8 @@ impl Recovery {
                 expected_attempt: publish.expected_attempt,
                 start: publish.start,
                 spec: Arc::clone(&look.spec),
+                // What is due may have gone out before.
+                first: publish.expected_attempt == 0 && publish.start > now,
             };
             let near =
                 self.ctx.tick().tick_of(sending.start) <= self.hands.guess(sending.id.wheel());
@@ -215,8 +223,11 @@ impl Recovery {
             .into_iter()
             .partition(|sending| sending.start <= now && at_hand(sending));
         let held = later.into_iter().map(|sending| {
-            let backup = None;
-            usize::from(self.near.hold(NearTask { sending, backup }))
+            usize::from(self.near.hold(NearTask {
+                sending,
+                backup: None,
+                stands: false,
+            }))
         });
         let held = held.sum();
         let sent = self.sender.send(&due).await;

@@ -126,7 +126,7 @@ impl Registrar {
             Placed::Open if !self.hands.will_be_late(wheel, entry.start) => Ok(None),
             // Its entry stands. What the wheel publishes later is refused by the claim.
             Placed::Open if entry.spec.target.is_tracked() => {
-                self.hold(entry.key.id, entry.start, &entry.spec, None);
+                self.hold(entry.key.id, entry.start, &entry.spec, None, true);
                 Ok(None)
             }
             Placed::Open => Ok(None),
@@ -218,7 +218,7 @@ impl Registrar {
             match placed {
                 Ok(record) => {
                     let backup = (!task.spec.target.is_tracked()).then_some(record);
-                    self.hold(task.id, task.start, &task.spec, backup);
+                    self.hold(task.id, task.start, &task.spec, backup, false);
                 }
                 Err(fault) => set(results, index, fault),
             }
@@ -230,15 +230,28 @@ impl Registrar {
         near_record(&self.ctx, task.id, 0, 0, task.start, &task.spec, opened)
     }
 
-    fn hold(&self, id: TaskId, start: Millis, spec: &Arc<Spec>, backup: Option<Entry>) {
+    fn hold(
+        &self,
+        id: TaskId,
+        start: Millis,
+        spec: &Arc<Spec>,
+        backup: Option<Entry>,
+        stands: bool,
+    ) {
         let sending = Sending {
             id,
             generation: 0,
             expected_attempt: 0,
             start,
             spec: Arc::clone(spec),
+            first: true,
         };
-        if !self.near.hold(NearTask { sending, backup }) {
+        let task = NearTask {
+            sending,
+            backup,
+            stands,
+        };
+        if !self.near.hold(task) {
             tracing::debug!(task = %id, "no room for a near task: left to its durable record");
         }
     }

@@ -15,7 +15,9 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::{TASK_EVENTS, budget::Budget, context::Context, pulse::Pulse};
+use super::{
+    TASK_EVENTS, budget::Budget, context::Context, labels, pulse::Pulse, unclaimed::Demand,
+};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
@@ -45,6 +47,8 @@ pub struct Sending {
     pub start: Millis,
     /// The task.
     pub spec: Arc<Spec>,
+    /// It goes out for the first time since it was registered, or moved: figures of firing are of these.
+    pub first: bool,
 }
 
 /// Why a task was not handed over.
@@ -66,17 +70,19 @@ pub struct Sender {
     ctx: Arc<Context>,
     pulse: Pulse,
     budget: Budget,
+    demand: Demand,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
 impl Sender {
     /// Publishes through this queue.
     #[must_use]
-    pub fn new(ctx: Arc<Context>, pulse: Pulse) -> Self {
+    pub fn new(ctx: Arc<Context>, pulse: Pulse, demand: Demand) -> Self {
         Self {
             budget: Budget::new(ctx.settings.contents_bytes_max),
             ctx,
             pulse,
+            demand,
             acknowledged: Arc::default(),
         }
     }
@@ -141,29 +147,50 @@ impl Sender {
         if records.is_empty() {
             return;
         }
+        // Before: its claim may be answered before this is.
+        self.expect_claims(&published);
         failpoint::pass("publishing");
         let answers = self.ctx.publisher.publish(records).await;
         failpoint::pass("published");
         let fired = self.ctx.now();
-        let gauges = Gauges::new();
+        let mut gauges = Gauges::new();
         let mut sent = Vec::with_capacity(published.len());
+        let mut acknowledged = false;
         for ((index, sending), answer) in published.into_iter().zip(answers) {
             match answer {
                 Ok(()) => {
+                    acknowledged = true;
                     gauges.observe(sending, fired);
-                    sent.push((sending.id, sending.spec.target.name(), sending.start));
+                    if sending.first {
+                        sent.push((sending.id, sending.spec.target.name(), sending.start));
+                    }
                 }
-                Err(error) => set(results, index, Unsent::Queue(error)),
+                Err(error) => {
+                    self.demand.taken(sending.id);
+                    set(results, index, Unsent::Queue(error));
+                }
             }
         }
+        gauges.count_callbacks();
         if !sent.is_empty() {
             self.pulse.fired(fired, sent.into_iter());
+        }
+        if acknowledged {
             let moment = self.ctx.time.moment();
             *self
                 .acknowledged
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = Some(moment);
         }
+    }
+
+    /// Notes what waits for a worker from now on.
+    fn expect_claims(&self, part: &[(usize, &Sending)]) {
+        let tracked = part.iter().filter_map(|(_, sending)| {
+            let callback = sending.spec.callback()?;
+            Some((sending.id, callback, sending.start))
+        });
+        self.demand.publishing(tracked);
     }
 
     /// Reads the contents of tasks, which are kept apart.
@@ -197,6 +224,7 @@ impl Sender {
             expected_attempt,
             start,
             spec,
+            first: _,
         } = sending;
         let content = match spec.content() {
             Some(content) => content,
@@ -255,29 +283,51 @@ fn set(results: &mut [Result<(), Unsent>], index: usize, unsent: Unsent) {
 }
 
 /// What is counted of each; looked up once a batch.
-struct Gauges {
+struct Gauges<'a> {
     callback: Counter,
     kafka: Counter,
     lag: Histogram,
+    lag_again: Histogram,
+    /// Of the batch.
+    callbacks: HashMap<&'a str, u64>,
 }
 
-impl Gauges {
+impl<'a> Gauges<'a> {
     fn new() -> Self {
         let fired = |target| metrics::counter!("tickwheel_tasks_fired_total", "target" => target);
         Self {
             callback: fired("callback"),
             kafka: fired("kafka"),
             lag: metrics::histogram!("tickwheel_fire_lag_seconds"),
+            lag_again: metrics::histogram!("tickwheel_refire_lag_seconds"),
+            callbacks: HashMap::new(),
         }
     }
 
-    fn observe(&self, sending: &Sending, fired: Millis) {
+    fn observe(&mut self, sending: &'a Sending, fired: Millis) {
         let late_ms = fired.0 - sending.start.0;
+        if !sending.first {
+            tracing::debug!(target: TASK_EVENTS, task = %sending.id, to = sending.spec.target.name(), late_ms, "published again");
+            return self
+                .lag_again
+                .record(fired.since(sending.start).as_secs_f64());
+        }
         tracing::debug!(target: TASK_EVENTS, task = %sending.id, to = sending.spec.target.name(), late_ms, "fired");
         match sending.spec.target {
             Target::Callback { .. } => self.callback.increment(1),
             Target::Kafka { .. } => self.kafka.increment(1),
         }
+        if let Some(callback) = sending.spec.callback() {
+            *self.callbacks.entry(callback).or_default() += 1;
+        }
         self.lag.record(fired.since(sending.start).as_secs_f64());
+    }
+
+    fn count_callbacks(self) {
+        for (callback, tasks) in self.callbacks {
+            let callback = labels::label(callback);
+            metrics::counter!("tickwheel_callback_fired_total", "callback" => callback)
+                .increment(tasks);
+        }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     register::Registrar,
     settle::Settler,
     stats::{Statistician, Stats},
+    unclaimed::Demand,
 };
 use crate::{
     model::{ids::TaskId, task::Priority, time::Millis, wheel::Shape},
@@ -50,6 +51,7 @@ pub struct Service {
     pub(super) poller: Option<Arc<Poller>>,
     pub(super) statistician: Statistician,
     pub(super) pulse: Pulse,
+    pub(super) demand: Demand,
 }
 
 impl Service {
@@ -149,6 +151,8 @@ impl Service {
 
     /// Claims messages for a worker; one answer per message, in order.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
+        let specs = requests.iter().filter_map(|request| request.spec.as_ref());
+        self.demand.asked(specs.filter_map(|spec| spec.callback()));
         self.claimer.claim(worker, requests).await
     }
 
@@ -158,7 +162,14 @@ impl Service {
     /// [`Refusal`].
     pub async fn poll(&self, request: PollRequest) -> Result<Handout, Refusal> {
         match &self.poller {
-            Some(poller) => poller.poll(request).await,
+            Some(poller) => {
+                let callbacks = request.callbacks.clone();
+                let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
+                asked();
+                let answer = poller.poll(request).await;
+                asked();
+                answer
+            }
             None => Err(Refusal::NoRole),
         }
     }

@@ -14,7 +14,8 @@ use super::{
     api::{Fault, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest},
     claimed::ClaimedRows,
     context::Context,
-    end,
+    deadlines::Deadlines,
+    end, ended,
     hand::Hands,
     near::{Near, NearTask},
     place::{Placed, Placer},
@@ -42,6 +43,7 @@ pub struct Settler {
     placer: Placer,
     near: Near,
     claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
 }
 
 impl Settler {
@@ -54,6 +56,7 @@ impl Settler {
         placer: Placer,
         near: Near,
         claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
     ) -> Self {
         Self {
             ctx,
@@ -62,6 +65,7 @@ impl Settler {
             placer,
             near,
             claimed,
+            deadlines,
         }
     }
 
@@ -122,11 +126,14 @@ impl Settler {
     ) -> SettleAnswer {
         let outcome = outcome_name(&request.outcome);
         let (id, attempt) = (request.id, request.attempt);
-        let answer = match self.try_settle(request, row, fresh).await {
+        let mut died = false;
+        let answer = match self.try_settle(request, row, fresh, &mut died).await {
             Ok(answer) => answer,
             Err(fault) => SettleAnswer::Fault(fault),
         };
-        let counted = if matches!(answer, SettleAnswer::Ok) {
+        let counted = if died {
+            "dead"
+        } else if matches!(answer, SettleAnswer::Ok) {
             outcome
         } else {
             "refused"
@@ -141,6 +148,7 @@ impl Settler {
         request: SettleRequest,
         row: Option<TaskRow>,
         fresh: bool,
+        died: &mut bool,
     ) -> Result<SettleAnswer, Fault> {
         let SettleRequest {
             id,
@@ -160,7 +168,13 @@ impl Settler {
             };
             state::next(id, row, &spec, event, now, nonce)
         };
-        match self.mover.apply(id, row, fresh, decide).await? {
+        let moved = self.mover.apply(id, row, fresh, decide).await?;
+        if let Moved::To(row) = &moved {
+            self.deadlines.forget(id);
+            *died = row.state == State::Dead;
+            ended::count(row);
+        }
+        match moved {
             Moved::To(row) if row.state.is_terminal() => {
                 // The look repeats the end steps if they fail here.
                 if let Err(fault) = end::steps(&self.ctx, &row).await {
@@ -231,10 +245,12 @@ impl Settler {
             expected_attempt: row.attempt,
             start: row.next,
             spec,
+            first: false,
         };
         if !self.near.hold(NearTask {
             sending,
             backup: None,
+            stands: false,
         }) {
             tracing::debug!(task = %row.id, "no room for a near retry: left to the look");
         }
@@ -292,7 +308,16 @@ impl Settler {
             }
             match &rows {
                 Err(fault) => HeartbeatAnswer::Fault(fault.clone()),
-                Ok(rows) => answer(request, rows.get(index).and_then(Option::as_ref)),
+                Ok(rows) => {
+                    let row = rows.get(index).and_then(Option::as_ref);
+                    let answer = answer(request, row);
+                    if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
+                        (row, &answer)
+                    {
+                        self.deadlines.watch(row, Some(at));
+                    }
+                    answer
+                }
             }
         });
         answers.inspect(count).collect()

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    catch_up::CatchUp, context::Context, erase::Eraser, look::Looker, place::Placer,
-    publish::Publisher, read::Reader, send::Sender, term::Term, turns::Turns, withdraw::Withdrawer,
+    catch_up::CatchUp, context::Context, erase::Eraser, leftovers::Leftovers, look::Looker,
+    place::Placer, publish::Publisher, read::Reader, send::Sender, term::Term, turns::Turns,
+    withdraw::Withdrawer,
 };
 use crate::{limits, time_source::TimeSource};
 
@@ -43,6 +44,7 @@ pub struct Stages {
     pub(super) sender: Sender,
     pub(super) looker: Looker,
     pub(super) withdrawer: Withdrawer,
+    pub(super) leftovers: Leftovers,
     pub(super) catch_up: Arc<CatchUp>,
     pub(super) turns: Arc<Turns>,
     /// Owns them.
@@ -65,6 +67,7 @@ impl Stages {
             self.sender.clone(),
             self.looker.clone(),
             Arc::clone(&self.catch_up),
+            self.leftovers.clone(),
             Arc::clone(term),
         );
         let eraser = Eraser::new(

@@ -1,7 +1,8 @@
 //! A look at the whole: wheels, nodes, what is pending by horizon, what this node has done lately.
 //!
-//! It is for people and dashboards: bounded work (a clock read per wheel, a bounded walk ahead of each), shared by all who
-//! ask within [`limits::STATS_KEPT`], and never in the way of firing.
+//! It is for people and dashboards: bounded work, shared by all who ask within [`limits::STATS_KEPT`], and never in the way of
+//! firing. What is pending is counted as it comes and goes where the store is this node's alone ([`super::pending`]); on a
+//! cluster a bounded walk ahead of each wheel finds some of it, and the figures say so.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,13 +12,16 @@ use tokio::sync::Mutex;
 use super::{
     api::Fault,
     context::Context,
-    pulse::{self, Fired, Lateness, Pulse, Second},
+    near::Near,
+    pulse::{self, Fired, Lateness, Second},
+    remembered::Remembered,
+    unclaimed::Unclaimed,
 };
 use crate::{
     limits,
     model::{
         clock::ClockRow,
-        entry::{Key, Kind},
+        entry::{Entry, Key, Kind},
         time::Millis,
         wheel::{Span, WheelNumber},
     },
@@ -107,6 +111,10 @@ pub struct Stats {
     pub wheels: Vec<(WheelNumber, ClockRow)>,
     /// What is pending, the nearest first.
     pub pending: Vec<Pending>,
+    /// All that is pending was counted, and nothing twice; else the counts are lower bounds.
+    pub exact: bool,
+    /// Due tasks that no worker has taken.
+    pub unclaimed: Unclaimed,
     /// The last seconds of this node, the oldest first.
     pub seconds: Vec<Second>,
     /// How late this node handed tasks over in the last minute.
@@ -144,15 +152,17 @@ type Seen = (Moment, Arc<Stats>);
 #[derive(Debug, Clone)]
 pub(super) struct Statistician {
     ctx: Arc<Context>,
-    pulse: Pulse,
+    known: Remembered,
+    near: Near,
     last: Arc<Mutex<Option<Seen>>>,
 }
 
 impl Statistician {
-    pub(super) fn new(ctx: Arc<Context>, pulse: Pulse) -> Self {
+    pub(super) fn new(ctx: Arc<Context>, known: Remembered, near: Near) -> Self {
         Self {
             ctx,
-            pulse,
+            known,
+            near,
             last: Arc::default(),
         }
     }
@@ -179,16 +189,22 @@ impl Statistician {
             .buffered(WHEELS_AT_ONCE)
             .try_collect()
             .await?;
+        let near = self.near(now);
+        let exact = self.known.pending.is_exact();
+        let counting = self.known.pending.is_counting();
         let pending = Horizon::ALL.map(|horizon| {
             let tasks = seen
                 .iter()
                 .filter_map(|(_, _, walk)| walk.counts.get(horizon as usize));
             Pending {
                 horizon,
-                tasks: tasks.sum(),
-                complete: seen
-                    .iter()
-                    .all(|(_, _, walk)| walk.ended.is_none_or(|at| horizon < at)),
+                tasks: tasks.sum::<u64>() + near.get(horizon as usize).copied().unwrap_or(0),
+                complete: if counting {
+                    exact
+                } else {
+                    seen.iter()
+                        .all(|(_, _, walk)| walk.ended.is_none_or(|at| horizon < at))
+                },
             }
         });
         let mut stats = Stats {
@@ -196,21 +212,36 @@ impl Statistician {
             nodes,
             wheels: seen.iter().map(|(wheel, row, _)| (*wheel, *row)).collect(),
             pending: pending.to_vec(),
-            seconds: self.pulse.seconds(now),
+            exact,
+            unclaimed: self.known.demand.tally(),
+            seconds: self.known.pulse.seconds(now),
             lateness: None,
-            recent: self.pulse.recent(),
+            recent: self.known.pulse.recent(),
         };
         stats.lateness = pulse::lateness(stats.lately());
         Ok(stats)
     }
 
-    /// Reads a wheel's clock and walks a bounded way ahead of its `fired` hand.
+    /// Counts what waits in this node's memory for its start.
+    fn near(&self, now: Millis) -> [u64; Horizon::ALL.len()] {
+        let mut counts = [0; Horizon::ALL.len()];
+        self.near.each(|due| add(&mut counts, due, now, 1));
+        counts
+    }
+
+    /// Reads a wheel's clock and counts what is pending in it, or walks a bounded way ahead of its `fired` hand.
     async fn wheel(
         &self,
         wheel: WheelNumber,
         now: Millis,
     ) -> Result<(WheelNumber, ClockRow, Walk), Fault> {
         let row = self.ctx.store.clock(wheel, Freshness::Quorum).await?;
+        if self.known.pending.is_counting() {
+            let mut walk = Walk::default();
+            let take = |due, tasks| add(&mut walk.counts, due, now, tasks);
+            self.known.pending.each(wheel, row.fired.due, take);
+            return Ok((wheel, row, walk));
+        }
         let range = RangeScan {
             wheel,
             shape: *self.ctx.shape(),
@@ -226,16 +257,23 @@ impl Statistician {
         let mut walk = Walk::default();
         for found in &page.rows {
             let fired = found.position() <= row.fired;
-            let due = matches!(&found.entry, Ok(entry) if matches!(entry.kind, Kind::Due { .. }));
-            let horizon = Horizon::of(found.key.due, now).filter(|_| due && !fired);
-            if let Some(count) = horizon.and_then(|at| walk.counts.get_mut(at as usize)) {
-                *count += 1;
+            let first = |entry: &Entry| matches!(entry.kind, Kind::Due { first: true, .. });
+            if !fired && found.entry.as_ref().is_ok_and(first) {
+                add(&mut walk.counts, found.key.due, now, 1);
             }
         }
         if page.reached < Key::behind(Millis::MAX) {
             walk.ended = Some(Horizon::of(page.reached.due, now).unwrap_or(Horizon::Minute));
         }
         Ok((wheel, row, walk))
+    }
+}
+
+/// Counts tasks that are due at `due`.
+fn add(counts: &mut [u64; Horizon::ALL.len()], due: Millis, now: Millis, tasks: u64) {
+    let horizon = Horizon::of(due, now);
+    if let Some(count) = horizon.and_then(|at| counts.get_mut(at as usize)) {
+        *count += tasks;
     }
 }
 

@@ -21,6 +21,7 @@ use futures_util::future::join_all;
 use super::{
     api::{CancelOutcome, Fault},
     context::Context,
+    ended,
     hand::Hands,
     place::{Placed, Placer},
     swap::{Moved, Mover},
@@ -172,6 +173,8 @@ impl Withdrawer {
         };
         match self.mover.apply(id, None, true, decide).await? {
             Moved::To(row) if row.state == State::Cancelled => {
+                ended::count(&row);
+                self.placer.gone(entry);
                 Ok((CancelOutcome::Cancelled, Some(*row)))
             }
             Moved::Refused(

@@ -81,6 +81,11 @@ impl<T> DueQueue<T> {
             .map(|(due, _)| *due)
     }
 
+    /// Returns the items, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.buckets.values().flatten().map(|(_, item)| item)
+    }
+
     /// Returns how many items wait.
     #[must_use]
     pub const fn len(&self) -> usize {

@@ -23,6 +23,9 @@ pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
 pub const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
+/// The error of a task whose worker was lost, while it waits for its next attempt and after.
+pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
+
 /// The state of a row; numbers are what stores keep, and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i8)]
@@ -353,6 +356,13 @@ fn claim(
         return Err(Refusal::Stale);
     }
     let lease_end = now.after(base.detail.spec.heartbeat_timeout);
+    // The attempt before ended without a report.
+    let lost = base.state == State::Claimed;
+    let error = if lost {
+        Some(WORKER_LOST.to_owned())
+    } else {
+        base.detail.error
+    };
     Ok(TaskRow {
         state: State::Claimed,
         attempt: base.attempt + 1,
@@ -362,6 +372,7 @@ fn claim(
             worker,
             fire_time: published,
             claim_time: Some(now),
+            error,
             ..base.detail
         },
         ..base
@@ -451,12 +462,8 @@ fn abandoned(base: TaskRow, heartbeat: Option<Millis>, now: Millis) -> Result<Ta
     if base.tries < base.detail.spec.max_attempts {
         return Err(Refusal::Stale);
     }
-    let attempt = base.attempt;
-    let error = base.detail.error.unwrap_or_else(|| {
-        format!("attempt {attempt} ended without a report: no heartbeat in time")
-    });
     let detail = Detail {
-        error: Some(error),
+        error: Some(WORKER_LOST.to_owned()),
         ..base.detail
     };
     Ok(ended(TaskRow { detail, ..base }, State::Dead, now))

@@ -321,6 +321,15 @@ pub trait NodeStore: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error>;
 }
 
+/// A part of what waits for its first publication.
+#[derive(Debug, Clone, Default)]
+pub struct Firsts {
+    /// The places of due entries that are the first of their generation.
+    pub firsts: Vec<Key>,
+    /// Where the next part begins; none: this is the last.
+    pub behind: Option<Key>,
+}
+
 /// A store that belongs to one process alone and can list the tasks that are under way: those that have a look.
 ///
 /// What its process kept in memory, an embedded queue above all, is rebuilt from it at start.
@@ -333,6 +342,15 @@ pub trait Underway: Store {
         behind: Option<Key>,
         rows_max: usize,
     ) -> Result<Page, Error>;
+    /// Reads the places of due entries that are the first of their generation, of all wheels, due at `from` or later and behind
+    /// a key, as they were before `before` microseconds: what was written since says nothing of them. Looks at some `rows_max` rows.
+    async fn firsts(
+        &self,
+        from: Millis,
+        behind: Option<Key>,
+        before: i64,
+        rows_max: usize,
+    ) -> Result<Firsts, Error>;
 }
 
 /// A store.

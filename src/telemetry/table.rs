@@ -72,12 +72,42 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tickwheel_tasks_fired_total",
         &["target"],
-        "Tasks handed to the queue and acknowledged by it.",
+        "Tasks handed to the queue for the first time, and acknowledged by it: each once, but for what a new owner of a wheel repeats.",
+    ),
+    counter(
+        "tickwheel_callback_fired_total",
+        &["callback"],
+        "The same by callback: the first hundred callbacks by name, the others as `(other)`.",
+    ),
+    counter(
+        "tickwheel_callback_claimed_total",
+        &["callback"],
+        "Attempts claimed by workers, by callback.",
+    ),
+    counter(
+        "tickwheel_tasks_ended_total",
+        &["outcome", "callback"],
+        "Tasks by how they ended: succeeded, failed, dead, cancelled, expired. Records have an empty callback and count when they are cancelled.",
+    ),
+    gauge(
+        "tickwheel_unclaimed_tasks",
+        &["callback"],
+        "Due tasks that no worker has taken, as this node knows; on a cluster it knows of some.",
+    ),
+    gauge(
+        "tickwheel_unclaimed_age_seconds",
+        &["callback"],
+        "How long the oldest of them has been due.",
     ),
     seconds(
         "tickwheel_fire_lag_seconds",
         &[],
-        "From the due time to the acknowledged hand-off to the queue: the lateness.",
+        "From the due time to the acknowledged hand-off to the queue, of tasks that go out for the first time: the lateness.",
+    ),
+    seconds(
+        "tickwheel_refire_lag_seconds",
+        &[],
+        "The same of what is published again: retries from the time of the retry, all else from the task's start.",
     ),
     seconds(
         "tickwheel_claim_lag_seconds",
@@ -117,7 +147,7 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tickwheel_ticks_total",
         &["result"],
-        "Ticks of the clock by what became of them: won, lost, unknown.",
+        "Swaps of clocks by what became of them: why they were made (advanced, took_over and others), or lost.",
     ),
     gauge(
         "tickwheel_wheels_owned",
@@ -157,7 +187,12 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tickwheel_settles_total",
         &["outcome"],
-        "Reports of ended attempts by their outcome.",
+        "Reports of ended attempts by their outcome: succeeded, retry, failed, snoozed, dead (the last attempt), refused.",
+    ),
+    counter(
+        "tickwheel_attempts_lost_total",
+        &[],
+        "Attempts whose workers stopped sending heartbeats, as the node noticed that served them; their tasks run again.",
     ),
     counter(
         "tickwheel_heartbeats_total",

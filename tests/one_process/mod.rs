@@ -2,6 +2,8 @@
 
 mod clock;
 mod doctor;
+mod figures;
 mod full_disk;
+mod lost_worker;
 mod refused;
 mod small_disk;

@@ -48,6 +48,7 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
         Ok(Found::InUse(holder)) => {
             findings.push(good(ABOUT, format!("{shown} is in use by {holder}")));
             findings.push(node(settings).await?);
+            findings.extend(super::workers::look(settings).await?);
         }
         Err(error) => findings.push(bad(ABOUT, error.to_string())),
     }

@@ -2,6 +2,7 @@
 
 mod directory;
 mod shared;
+mod workers;
 
 use std::io::Write as _;
 

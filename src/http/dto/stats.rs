@@ -16,6 +16,11 @@ pub struct StatsResponse {
     pub time: InstantText,
     /// Tasks that wait for their time, over all wheels, the nearest first.
     pub pending: Vec<PendingCount>,
+    /// Whether the counts of what is pending are exact; else each is a lower bound: on a cluster, and while a node that has just
+    /// started counts what it has found.
+    pub exact: bool,
+    /// Due tasks that no worker has taken.
+    pub unclaimed: UnclaimedResponse,
     /// How far the slowest wheel is behind, in milliseconds.
     pub behind_ms: u64,
     /// What the node that was asked has done in the last minute.
@@ -34,12 +39,39 @@ pub struct PendingCount {
     pub complete: bool,
 }
 
+/// Due tasks that no worker has taken.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct UnclaimedResponse {
+    /// How many there are, of all callbacks.
+    pub tasks: u64,
+    /// Whether that is all of them; on a cluster a node knows of some.
+    pub exact: bool,
+    /// By callback, the most first; a hundred at most.
+    pub callbacks: Vec<UnclaimedCallback>,
+}
+
+/// Due tasks of one callback that no worker has taken.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct UnclaimedCallback {
+    /// The callback.
+    pub callback: String,
+    /// How many.
+    pub tasks: u64,
+    /// Since when the oldest is due.
+    pub oldest_due_time: InstantText,
+    /// For how long, in milliseconds.
+    pub oldest_age_ms: u64,
+    /// How long ago a worker last asked this node for tasks of it, in milliseconds; absent when none did within ten minutes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_poll_ms: Option<u64>,
+}
+
 /// What a node has done in the last minute.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct NodeStats {
     /// Tasks registered, per second.
     pub registered_per_second: f64,
-    /// Tasks handed over, per second.
+    /// Tasks handed over for the first time, per second.
     pub fired_per_second: f64,
     /// Attempts settled, per second.
     pub settled_per_second: f64,
@@ -115,6 +147,8 @@ impl From<&Stats> for StatsResponse {
         Self {
             time: stats.at.into(),
             pending: pending.collect(),
+            exact: stats.exact,
+            unclaimed: unclaimed(stats),
             behind_ms: millis(stats.behind()),
             node: NodeStats {
                 registered_per_second: stats.per_second(|second| second.registered),
@@ -127,6 +161,23 @@ impl From<&Stats> for StatsResponse {
                 }),
             },
         }
+    }
+}
+
+fn unclaimed(stats: &Stats) -> UnclaimedResponse {
+    let callbacks = stats.unclaimed.callbacks.iter();
+    UnclaimedResponse {
+        tasks: stats.unclaimed.tasks,
+        exact: stats.unclaimed.exact,
+        callbacks: callbacks
+            .map(|waiting| UnclaimedCallback {
+                callback: waiting.callback.clone(),
+                tasks: waiting.tasks,
+                oldest_due_time: waiting.oldest.into(),
+                oldest_age_ms: millis(stats.at.since(waiting.oldest)),
+                last_poll_ms: waiting.polled.map(millis),
+            })
+            .collect(),
     }
 }
 

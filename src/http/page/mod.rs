@@ -2,11 +2,13 @@
 
 mod chart;
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::{
     Router,
     extract::State,
-    http::{StatusCode, header},
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -16,13 +18,21 @@ use crate::{
     flow::{
         pulse::Fired,
         stats::{Horizon, Stats},
+        unclaimed::Waiting,
     },
+    limits::UNCLAIMED_WARN,
     model::{ids::NodeId, time::Millis},
     queue::message::rfc3339,
 };
 
 /// Nothing but what this server sends, and nothing that runs.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Callbacks whose waiting tasks are shown.
+const WAITING_SHOWN: usize = 10;
+
+/// A task that has waited for so long with nobody to ask for it is shown as a problem: a poll begins within seconds of the last.
+const ALARMING: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Router<Api> {
     let style = || async {
@@ -45,9 +55,22 @@ struct Page {
     cards: Vec<Card>,
     chart: String,
     pending: Vec<Bar>,
+    at_least: bool,
+    waiting: Vec<WaitingLine>,
     recent: Vec<Line>,
     wheels: Vec<WheelLine>,
     at: String,
+    /// Where the browser has found the page: what is typed in a terminal goes there as well.
+    server: String,
+}
+
+struct WaitingLine {
+    callback: String,
+    tasks: String,
+    oldest: String,
+    polled: String,
+    /// Nobody asks for them.
+    alarming: bool,
 }
 
 struct Card {
@@ -86,7 +109,7 @@ struct WheelLine {
 }
 
 /// Shows what the service does.
-async fn page(State(api): State<Api>) -> Response {
+async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
     let problems = api.service.readiness().into_iter().filter_map(|check| {
         let problem = check.problem?;
         Some(format!("{}: {problem}", check.name))
@@ -96,7 +119,7 @@ async fn page(State(api): State<Api>) -> Response {
         Ok(stats) => stats,
         Err(fault) => return Error::from(fault).into_response(),
     };
-    match filled(&stats, problems).render() {
+    match filled(&stats, problems, &server(&headers)).render() {
         Ok(html) => {
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -109,7 +132,20 @@ async fn page(State(api): State<Api>) -> Response {
     }
 }
 
-fn filled(stats: &Stats, problems: Vec<String>) -> Page {
+/// The server as the browser names it, if that is a name or address and a port; else the default one.
+fn server(headers: &HeaderMap) -> String {
+    const DEFAULT: &str = "localhost:7420";
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let plain = |host: &&str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
+        (1..=255).contains(&host.len()) && host.chars().all(allowed)
+    };
+    host.filter(plain).unwrap_or(DEFAULT).to_owned()
+}
+
+fn filled(stats: &Stats, problems: Vec<String>, server: &str) -> Page {
     let longest = stats.pending.iter().map(|pending| pending.tasks).max();
     let longest = longest.unwrap_or_default().max(1);
     let pending = stats.pending.iter().map(|pending| Bar {
@@ -117,7 +153,7 @@ fn filled(stats: &Stats, problems: Vec<String>) -> Page {
         tasks: match (pending.complete, pending.tasks) {
             (true, tasks) => grouped(tasks),
             (false, 0) => "not counted".to_owned(),
-            (false, tasks) => format!("{} or more", grouped(tasks)),
+            (false, tasks) => format!("at least {}", grouped(tasks)),
         },
         percent: pending.tasks * 100 / longest,
     });
@@ -148,9 +184,18 @@ fn filled(stats: &Stats, problems: Vec<String>) -> Page {
         cards: cards(stats),
         chart: chart::fired(&stats.seconds),
         pending: pending.collect(),
+        at_least: !stats.unclaimed.exact,
+        waiting: stats
+            .unclaimed
+            .callbacks
+            .iter()
+            .take(WAITING_SHOWN)
+            .map(|waiting| waiting_line(waiting, stats.at))
+            .collect(),
         recent: stats.recent.iter().map(line).collect(),
         wheels: wheels.collect(),
         at: clock(stats.at),
+        server: server.to_owned(),
     }
 }
 
@@ -200,6 +245,30 @@ fn cards(stats: &Stats) -> Vec<Card> {
     ]
 }
 
+fn waiting_line(waiting: &Waiting, now: Millis) -> WaitingLine {
+    let age = now.since(waiting.oldest);
+    let idle = waiting.polled.is_none_or(|ago| ago >= UNCLAIMED_WARN);
+    WaitingLine {
+        callback: waiting.callback.clone(),
+        tasks: grouped(waiting.tasks),
+        oldest: seconds(age),
+        polled: waiting.polled.map_or_else(
+            || "not in the last ten minutes".to_owned(),
+            |ago| format!("{} ago", seconds(ago)),
+        ),
+        alarming: idle && age >= ALARMING,
+    }
+}
+
+/// A time span as people say it.
+fn seconds(span: Duration) -> String {
+    match span.as_secs() {
+        seconds @ 0..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
 fn line(fired: &Fired) -> Line {
     Line {
         id: fired.id.to_string(),
@@ -243,6 +312,7 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::flow::unclaimed::Unclaimed;
 
     #[test]
     fn numbers_are_read_in_groups_of_three() {
@@ -267,17 +337,63 @@ mod tests {
             nodes: Vec::new(),
             wheels: Vec::new(),
             pending: Vec::new(),
+            exact: true,
+            unclaimed: unclaimed("<b>"),
             seconds: Vec::new(),
             lateness: None,
             recent: vec![fired],
         };
-        let html = filled(&stats, vec!["store: <away>".to_owned()])
+        let html = filled(&stats, vec!["store: <away>".to_owned()], "here:1")
             .render()
             .expect("a page");
         assert!(
-            !html.contains("<script>") && !html.contains("<away>"),
+            !html.contains("<script>") && !html.contains("<away>") && !html.contains("<b>"),
             "{html}"
         );
         assert!(html.contains("08:00:00.003"), "{html}");
+        assert!(html.contains("1 234"), "{html}");
+    }
+
+    fn unclaimed(callback: &str) -> Unclaimed {
+        let waiting = Waiting {
+            callback: callback.to_owned(),
+            tasks: 1234,
+            oldest: Millis(1_799_999_900_000),
+            polled: None,
+        };
+        Unclaimed {
+            callbacks: vec![waiting],
+            tasks: 1234,
+            exact: true,
+        }
+    }
+
+    #[test]
+    fn an_empty_page_names_the_server_that_it_came_from() {
+        let stats = Stats {
+            at: Millis(1_800_000_000_500),
+            nodes: Vec::new(),
+            wheels: Vec::new(),
+            pending: Vec::new(),
+            exact: true,
+            unclaimed: Unclaimed::default(),
+            seconds: Vec::new(),
+            lateness: None,
+            recent: Vec::new(),
+        };
+        let mut headers = HeaderMap::new();
+        let html = |headers: &HeaderMap| {
+            let page = filled(&stats, Vec::new(), &server(headers));
+            page.render().expect("a page")
+        };
+        assert!(html(&headers).contains("localhost:7420/v1/tasks"));
+        for (host, shown) in [
+            ("127.0.0.1:7499", "127.0.0.1:7499/v1/tasks"),
+            ("[::1]:80", "[::1]:80/v1/tasks"),
+            ("x'; rm -r ~ #", "localhost:7420/v1/tasks"),
+        ] {
+            headers.insert(header::HOST, host.parse().expect("a header"));
+            assert!(html(&headers).contains(shown), "{host}");
+        }
     }
 }

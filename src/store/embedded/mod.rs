@@ -36,6 +36,7 @@ mod brake;
 mod database;
 mod directory;
 mod erased;
+mod firsts;
 #[cfg(test)]
 mod format_2_tests;
 mod group;

@@ -2,13 +2,14 @@
 
 use async_trait::async_trait;
 
-use super::{Store, read};
+use super::{Store, firsts, read};
 use crate::{
     model::{
         entry::Key,
+        time::Millis,
         wheel::{Shape, WheelNumber},
     },
-    store::{Error, Page, Underway},
+    store::{Error, Firsts, Page, Underway},
 };
 
 impl Store {
@@ -28,6 +29,17 @@ impl Underway for Store {
         rows_max: usize,
     ) -> Result<Page, Error> {
         self.read(move |open| read::looks(open, wheel, behind, rows_max))
+            .await
+    }
+
+    async fn firsts(
+        &self,
+        from: Millis,
+        behind: Option<Key>,
+        before: i64,
+        rows_max: usize,
+    ) -> Result<Firsts, Error> {
+        self.read(move |open| firsts::read(open, from, behind, before, rows_max))
             .await
     }
 }

@@ -37,6 +37,12 @@ mod reason {
     pub(super) const MOVED: i8 = 3;
 }
 
+/// Tells from its first columns whether an entry is due, and the first of its generation.
+#[must_use]
+pub const fn is_first(kind: i8, flags: i8) -> bool {
+    kind == kind::DUE && flags & flag::FIRST != 0
+}
+
 /// What is stored of an entry beside its key and its write time.
 ///
 /// Writing fills what the kind of the entry uses and leaves the rest out; reading looks at nothing else, so that a

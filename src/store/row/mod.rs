@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 pub use self::{
     clock::ClockColumns,
-    entry::EntryColumns,
+    entry::{EntryColumns, is_first},
     task::{ExpectColumns, TaskColumns},
 };
 use crate::schema::Malformed;

@@ -7,6 +7,7 @@ mod faults;
 mod firing;
 mod given_away;
 mod lifecycle;
+mod lost_workers;
 mod memory;
 mod nets;
 mod polls;

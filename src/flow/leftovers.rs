@@ -1,0 +1,114 @@
+//! What is left of a task that was cancelled or moved: its old place in the wheel must not count, and must not go out.
+//!
+//! Where the slot is still open the place is marked: its reader passes over it, on any node. Where it is closed, its reader may
+//! hold it in memory already: this node remembers for a while that it means nothing any more. Both spare a publication whose
+//! claim would be refused, and nothing depends on either.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use super::{context::Context, hand::Hands, pending::Pending, unclaimed::Demand};
+use crate::{
+    limits,
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        time::Millis,
+    },
+};
+
+/// How long behind its due time a place is remembered: it has gone out by then, unless its wheel is late.
+const KEPT: Duration = Duration::from_secs(60);
+
+/// What a publication says of its task: generation and expected attempt.
+type Version = (u32, u32);
+
+#[derive(Debug, Default)]
+struct Passed {
+    versions: HashMap<TaskId, Version>,
+    order: VecDeque<(Millis, TaskId)>,
+}
+
+/// What is remembered of places in closed slots. Cheap to clone; clones are the same memory.
+#[derive(Debug, Clone)]
+pub struct Leftovers {
+    ctx: Arc<Context>,
+    hands: Hands,
+    pending: Pending,
+    demand: Demand,
+    passed: Arc<Mutex<Passed>>,
+}
+
+impl Leftovers {
+    /// Remembers nothing yet.
+    #[must_use]
+    pub fn new(ctx: Arc<Context>, hands: Hands, pending: Pending, demand: Demand) -> Self {
+        Self {
+            ctx,
+            hands,
+            pending,
+            demand,
+            passed: Arc::default(),
+        }
+    }
+
+    /// Takes a due entry out of the counts whose task was cancelled or moved; returns the mark to write over it where that
+    /// helps. The conditional write that decided so has been applied.
+    pub(super) fn retire(&self, entry: &Entry, reason: DoneReason) -> Option<Entry> {
+        self.demand.taken(entry.key.id);
+        self.drop(entry, reason)
+    }
+
+    /// As [`Self::retire`], for an entry that was written in vain.
+    pub(super) fn drop(&self, entry: &Entry, reason: DoneReason) -> Option<Entry> {
+        let Kind::Due { .. } = entry.kind else {
+            return None;
+        };
+        if self.ctx.tick().tick_of(entry.key.due) <= self.hands.guess(entry.key.wheel()) {
+            let until = entry.key.due.max(self.ctx.now()).after(KEPT);
+            self.pass(entry.key.id, (entry.key.generation, u32::MAX), until);
+            return None;
+        }
+        self.pending.gone(entry);
+        Some(entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp()))
+    }
+
+    /// Remembers until then that publications of a task up to this version mean nothing any more.
+    pub(super) fn pass(&self, id: TaskId, version: Version, until: Millis) {
+        let now = self.ctx.now();
+        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let Passed { versions, order } = &mut *passed;
+        while order
+            .front()
+            .is_some_and(|(until, _)| *until < now || order.len() >= limits::LEFTOVERS_MAX)
+        {
+            if let Some((_, id)) = order.pop_front() {
+                versions.remove(&id);
+            }
+        }
+        let known = versions.entry(id).or_insert((0, 0));
+        *known = (*known).max(version);
+        order.push_back((until, id));
+    }
+
+    /// Tells of each publication whether it means nothing any more.
+    pub(super) fn are_stale(
+        &self,
+        publications: impl Iterator<Item = (TaskId, u32, u32)>,
+    ) -> Vec<bool> {
+        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        // Mostly there are none.
+        let none = passed.versions.is_empty();
+        let stale = |(id, generation, attempt)| {
+            if none {
+                return false;
+            }
+            let version = passed.versions.get(&id);
+            version.is_some_and(|version| (generation, attempt) <= *version)
+        };
+        publications.map(stale).collect()
+    }
+}

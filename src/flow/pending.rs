@@ -1,0 +1,258 @@
+//! Exact counts of what waits for its start, where the store is this node's alone.
+//!
+//! A task is counted once, at the place in the wheel that will start it: the writer of entries adds it when its first write is
+//! known to stand, and whoever cancels or moves the task takes it out. Nothing is taken out when it fires: what the `fired` hand
+//! of its wheel has passed is left out when it is counted. So a wheel that is read again counts nothing twice.
+//!
+//! The counts are kept in memory, by wheel and second, and cost no write. What the process before has left is read once at the
+//! start, in the background ([`Census`]), as it was then; until that has ended, the counts say that they are not exact.
+//! What waits in the memory of near tasks is counted there.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use tokio_util::sync::CancellationToken;
+
+use super::context::Context;
+use crate::{
+    limits,
+    model::{
+        clock::ClockRow,
+        entry::{Entry, Key, Kind},
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    store::{Freshness, Underway},
+};
+
+/// Seconds of the span that takes what there is no room for second by second.
+const COARSE: i64 = 3600;
+
+/// How many tasks wait by the second of their due time. Below zero: taken out before the census has come to it.
+#[derive(Debug, Default)]
+struct Seconds(BTreeMap<i64, i64>);
+
+impl Seconds {
+    fn change(&mut self, due: Millis, by: i64, max: usize) {
+        let second = due.0.div_euclid(1000);
+        let coarse = (second.div_euclid(COARSE) + 1).saturating_mul(COARSE) - 1;
+        let exact = self.0.contains_key(&second);
+        let adds_one = by > 0 && self.0.len() < max;
+        let place = if exact || adds_one || (by < 0 && !self.0.contains_key(&coarse)) {
+            second
+        } else {
+            coarse
+        };
+        let count = self.0.entry(place).or_default();
+        *count += by;
+        if *count == 0 {
+            self.0.remove(&place);
+        }
+    }
+
+    /// Forgets the seconds that have passed wholly before `fired`.
+    fn pass(&mut self, fired: Millis) {
+        let kept = self.0.split_off(&fired.0.div_euclid(1000));
+        self.0 = kept;
+    }
+}
+
+#[derive(Debug)]
+struct Counts {
+    wheels: Vec<Mutex<Seconds>>,
+    /// The census has ended.
+    complete: AtomicBool,
+    /// A write whose outcome is not known may have been one too many or too few.
+    uncertain: AtomicBool,
+}
+
+/// The counts. Cheap to clone; clones are the same counts. Without any, nothing is counted and nothing is known.
+#[derive(Debug, Clone, Default)]
+pub struct Pending(Option<Arc<Counts>>);
+
+impl Pending {
+    /// Counts where the store is this node's alone, and what it finds there is not another's.
+    #[must_use]
+    pub fn new(ctx: &Context) -> Self {
+        let counts = || Counts {
+            wheels: ctx.shape().all_wheels().map(|_| Mutex::default()).collect(),
+            complete: AtomicBool::new(false),
+            uncertain: AtomicBool::new(false),
+        };
+        Self(ctx.underway.is_some().then(|| Arc::new(counts())))
+    }
+
+    /// Adds an entry that stands in an open slot, unless its task is counted elsewhere.
+    pub(super) fn stands(&self, entry: &Entry) {
+        if is_counted(entry) {
+            self.change(entry.key.wheel(), entry.key.due, 1);
+        }
+    }
+
+    /// Takes an entry out that will not start its task any more.
+    pub(super) fn gone(&self, entry: &Entry) {
+        if is_counted(entry) {
+            self.change(entry.key.wheel(), entry.key.due, -1);
+        }
+    }
+
+    /// Notes that it is not known whether an entry stands.
+    pub(super) fn unknown(&self, entry: &Entry) {
+        if let Some(counts) = self.0.as_ref().filter(|_| is_counted(entry)) {
+            counts.uncertain.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells whether tasks are counted.
+    #[must_use]
+    pub(super) const fn is_counting(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Tells whether the counts are exact.
+    #[must_use]
+    pub(super) fn is_exact(&self) -> bool {
+        self.0.as_ref().is_some_and(|counts| {
+            counts.complete.load(Ordering::Relaxed) && !counts.uncertain.load(Ordering::Relaxed)
+        })
+    }
+
+    /// Hands out what lies in a wheel and was not fired: the last millisecond of each second, and how many are due in it.
+    pub(super) fn each(
+        &self,
+        wheel: WheelNumber,
+        fired: Millis,
+        mut take: impl FnMut(Millis, u64),
+    ) {
+        let Some(mut seconds) = self.seconds(wheel) else {
+            return;
+        };
+        seconds.pass(fired);
+        for (second, count) in &seconds.0 {
+            let last = Millis(second.saturating_mul(1000).saturating_add(999));
+            if last > fired {
+                take(last, u64::try_from(*count).unwrap_or(0));
+            }
+        }
+    }
+
+    fn change(&self, wheel: WheelNumber, due: Millis, by: i64) {
+        if let Some(mut seconds) = self.seconds(wheel) {
+            seconds.change(due, by, limits::PENDING_SECONDS_MAX);
+        }
+    }
+
+    fn seconds(&self, wheel: WheelNumber) -> Option<MutexGuard<'_, Seconds>> {
+        let wheels = &self.0.as_ref()?.wheels;
+        let seconds = wheels.get(usize::from(wheel.get()))?;
+        Some(seconds.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The backup of a near task lies behind its start; the task is counted where it waits.
+fn is_counted(entry: &Entry) -> bool {
+    let first = matches!(entry.kind, Kind::Due { first: true, .. });
+    first && (!entry.is_moved() || entry.spills > 0)
+}
+
+/// Counts once what the process before has left.
+#[derive(Debug)]
+pub(super) struct Census {
+    pub(super) ctx: Arc<Context>,
+    pub(super) pending: Pending,
+    /// Rows from here on were written by this process.
+    pub(super) began: i64,
+}
+
+impl Census {
+    pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
+        let Some(fired) = self.fired(&*underway).await else {
+            return;
+        };
+        let from = fired.values().map(|row| row.fired.due).min();
+        let (from, mut behind) = (from.unwrap_or_else(|| self.ctx.now()), None::<Key>);
+        let rows_max = limits::CENSUS_ROWS_MAX;
+        while !stop.is_cancelled() {
+            let began = self.ctx.time.moment();
+            let page = match underway.firsts(from, behind, self.began, rows_max).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::warn!(%error, "what is pending could not be counted: the counts are too low until the next start");
+                    return;
+                }
+            };
+            for key in &page.firsts {
+                let wheel = key.wheel();
+                let passed = fired
+                    .get(&wheel)
+                    .is_some_and(|row| (row.fired.due, row.fired.id) >= (key.due, key.id));
+                if !passed {
+                    self.pending.change(wheel, key.due, 1);
+                }
+            }
+            behind = page.behind;
+            if behind.is_none() {
+                if let Some(counts) = &self.pending.0 {
+                    counts.complete.store(true, Ordering::Relaxed);
+                }
+                return;
+            }
+            // Half of a core at most: what is due comes first.
+            let took = self.ctx.time.moment().since(began);
+            self.ctx.time.sleep(took).await;
+        }
+    }
+
+    async fn fired(&self, underway: &dyn Underway) -> Option<BTreeMap<WheelNumber, ClockRow>> {
+        let mut rows = BTreeMap::new();
+        for wheel in self.ctx.shape().all_wheels() {
+            match underway.clock(wheel, Freshness::Quorum).await {
+                Ok(row) => rows.insert(wheel, row),
+                Err(error) => {
+                    tracing::warn!(%error, "what is pending could not be counted: the counts are too low until the next start");
+                    return None;
+                }
+            };
+        }
+        Some(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(seconds: &Seconds) -> i64 {
+        seconds.0.values().sum()
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_counted_by_the_hour() {
+        let mut seconds = Seconds::default();
+        for second in 0..10 {
+            seconds.change(Millis(second * 1000 + 7), 1, 4);
+            seconds.change(Millis(second * 1000 + 8), 1, 4);
+        }
+        assert_eq!(total(&seconds), 20);
+        assert_eq!(seconds.0.get(&3599), Some(&12));
+        for second in 0..10 {
+            seconds.change(Millis(second * 1000), -1, 4);
+        }
+        assert_eq!(total(&seconds), 10);
+        seconds.pass(Millis(2500));
+        assert_eq!(seconds.0.keys().copied().collect::<Vec<_>>(), [2, 3, 3599]);
+    }
+
+    #[test]
+    fn what_is_taken_out_before_it_is_found_is_not_counted() {
+        let mut seconds = Seconds::default();
+        seconds.change(Millis(5000), -1, 4);
+        seconds.change(Millis(5000), 1, 4);
+        assert!(seconds.0.is_empty());
+    }
+}

@@ -1,0 +1,105 @@
+//! A worker process that is killed: its task runs again at the heartbeat timeout, and reads so meanwhile.
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tickwheel::{model::state::WORKER_LOST, time_source::TimeSource};
+
+use crate::server::{Server, post};
+
+/// Longest wait for anything.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What is promised of a heartbeat timeout of five seconds.
+const NOTICED: Duration = Duration::from_secs(8);
+
+/// A worker process; killed when it is dropped, as `kill -9` does.
+struct Worker(Child);
+
+impl Worker {
+    /// Runs a command that does not end in its first attempt.
+    fn start(url: &str) -> Self {
+        const SCRIPT: &str = r#"[ "$TICKWHEEL_ATTEMPT" -gt 1 ] || exec sleep 30"#;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        command
+            .args(["worker", "--callback", "work", "--server", url])
+            .args(["--", "sh", "-c", SCRIPT]);
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null());
+        Self(
+            quiet
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("the program can be run"),
+        )
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.0.kill().expect("the worker can be killed");
+        self.0.wait().expect("the worker can be waited for");
+    }
+}
+
+/// Reads the task until it is as wanted.
+async fn once(url: &str, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let time = TimeSource::real();
+    let until = time.moment().after(LIMIT);
+    loop {
+        let answer = reqwest::get(format!("{url}/v1/tasks/{id}")).await;
+        let text = answer.expect("an answer").text().await.expect("a text");
+        let task: Value = serde_json::from_str(&text).expect("JSON");
+        if is_so(&task) {
+            return task;
+        }
+        assert!(time.moment() < until, "{task}");
+        time.sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_worker_process_is_noticed_at_the_heartbeat_timeout() {
+    let directory = TempDir::new().expect("a directory");
+    let server = Server::start(directory.path(), &[]).await;
+    let (url, time) = (server.url.as_str(), TimeSource::real());
+    let worker = Worker::start(url);
+    let task = json!({
+        "callback": "work", "delay": "0s", "heartbeat_timeout": "5s", "claim_timeout": "600s"});
+    let task = post(url, "/v1/tasks", &task).await;
+    let id = task["id"].as_str().expect("an id");
+    // A second sign of life: the lease does not end where the claim says.
+    once(url, id, |task| task["state"] == "processing").await;
+    drop(worker);
+    let killed = time.moment();
+    let _other = Worker::start(url);
+    let task = once(url, id, |task| task["attempt"] == 2).await;
+    let waited = time.moment().since(killed);
+    assert!(waited <= NOTICED, "{waited:?}: {task}");
+    assert_eq!(task["error"], WORKER_LOST, "{task}");
+    once(url, id, |task| task["state"] == "succeeded").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_has_lost_its_worker_reads_retrying_until_another_comes() {
+    let directory = TempDir::new().expect("a directory");
+    let mut server = Server::start(directory.path(), &[]).await;
+    let url = server.url.clone();
+    let worker = Worker::start(&url);
+    let task = json!({
+        "callback": "work", "delay": "0s", "heartbeat_timeout": "3s", "claim_timeout": "600s"});
+    let task = post(&url, "/v1/tasks", &task).await;
+    let id = task["id"].as_str().expect("an id");
+    once(&url, id, |task| task["attempt"] == 1).await;
+    drop(worker);
+    let task = once(&url, id, |task| task["state"] == "retrying").await;
+    assert_eq!(task["error"], WORKER_LOST, "{task}");
+    // Nor does it wait for its look when the service was away: who waits for it now is handed it soon.
+    server.kill();
+    let server = Server::start(directory.path(), &[]).await;
+    let _other = Worker::start(&server.url);
+    once(&server.url, id, |task| task["state"] == "succeeded").await;
+}
