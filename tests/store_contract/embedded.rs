@@ -1,5 +1,6 @@
 //! The contract on the embedded store, and what only it can show: one process, one format, a full disk, looks after a start.
 
+mod damage;
 mod disk;
 mod kill;
 mod torn;

@@ -26,7 +26,7 @@ use super::{
     background,
     directory::{refused, sync_directory},
     erased::Marks,
-    journal::{self, Overlong},
+    journal::{self, Damage, Torn},
     key,
     release::Buffer,
 };
@@ -78,9 +78,6 @@ const NAP: Duration = Duration::from_millis(2);
 /// again and again without a pause while no other is free. With fjall's default on two cores, two in all, it did so throughout
 /// every merge, at 36 % of their CPU while registering; with four it is hardly seen.
 const THREADS: usize = 4;
-
-/// Said of a repaired journal.
-const CUT: &str = "cut a half-written batch off the journal; it was never acknowledged";
 
 /// Which keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -305,32 +302,49 @@ pub(super) fn create(path: &Path, shape: &Shape) -> Result<(), Error> {
     named.map_err(|error| refused(path, &error))
 }
 
-/// Opens the database, cutting off what a crash of the machine has left half written.
+/// Opens the database, cutting off what a crash has left half written. Damage is refused, and nothing is changed then.
 pub(super) fn open(path: &Path, shape: &Shape) -> Result<Open, Error> {
-    match journal::overlong(path) {
-        Ok(Overlong::None) => {}
-        Ok(Overlong::Cut) => tracing::warn!(path = %path.display(), "{CUT}"),
-        Ok(Overlong::In(journal)) => {
-            let reason = format!(
-                "the journal {} is damaged; restore a copy, or begin anew elsewhere",
-                journal.display()
-            );
-            return Err(corrupt(reason));
-        }
+    let found = match journal::look(path) {
+        Ok(found) => found,
         // A new directory has none yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => journal::Found::default(),
         Err(error) => return Err(refused(path, &error)),
-    }
-    let cause = match attempt(path, shape) {
-        Ok(opened) => return Ok(opened),
-        Err(cause) => cause,
     };
-    let torn = matches!(cause, Failed::Fjall(Cause::JournalRecovery(_)));
-    if torn && journal::repair(path).map_err(|error| refused(path, &error))? {
-        tracing::warn!(path = %path.display(), "{CUT}");
-        return attempt(path, shape).map_err(|cause| explained(path, cause));
+    if let Some(refusal) = refusal(path, &found.damages) {
+        return Err(refusal);
     }
-    Err(explained(path, cause))
+    for torn in found.torn {
+        cut_off(&torn).map_err(|error| refused(&torn.journal, &error))?;
+    }
+    attempt(path, shape).map_err(|cause| explained(path, cause))
+}
+
+/// Says what is damaged, what it costs and what to do.
+fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
+    let first = damages.first()?;
+    let others = match damages.len() - 1 {
+        0 => String::new(),
+        others => format!(" ({others} more places are damaged)"),
+    };
+    let directory = path.parent().unwrap_or(path).display();
+    Some(corrupt(format!(
+        "{first}{others}; what was registered, claimed or settled in that place is lost here: restore a copy of the \
+         directory, or set the place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
+    )))
+}
+
+/// Cuts off what a crash has left at the end of a journal.
+fn cut_off(torn: &Torn) -> io::Result<()> {
+    let journal::Cut { bytes, kept } = journal::cut_off(&torn.journal, torn.at)?;
+    let kept = kept.map_or_else(
+        || "nowhere, the disk is full".to_owned(),
+        |kept| kept.display().to_string(),
+    );
+    tracing::warn!(
+        journal = %torn.journal.display(), at = torn.at, bytes, kept,
+        "cut a half-written end off the journal; it was never acknowledged"
+    );
+    Ok(())
 }
 
 enum Failed {

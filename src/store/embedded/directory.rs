@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::journal::{self, Damage, Repaired};
 use crate::{model::wheel::Shape, store::Error};
 
 /// Version of what this program writes; raise it when keys or values change.
@@ -190,6 +191,31 @@ pub fn inspect(path: &Path, shape: &Shape) -> Result<Found, Error> {
         Err(TryLockError::WouldBlock) => Ok(Found::InUse(named_in(&mut lock))),
         Err(TryLockError::Error(error)) => Err(refused(&file, &error)),
     }
+}
+
+/// Lists what is damaged in the journals of a data directory that no process uses, and changes nothing.
+///
+/// # Errors
+/// When it cannot be read; the reason says what to do.
+pub fn damages(path: &Path) -> Result<Vec<Damage>, Error> {
+    let store = path.join("store");
+    if !store.is_dir() {
+        return Ok(Vec::new());
+    }
+    journal::damages(&store).map_err(|error| refused(&store, &error))
+}
+
+/// Sets aside what is damaged in the journals of a data directory, as files in it, and keeps everything that is whole.
+///
+/// # Errors
+/// [`Error::Unsuitable`] when a process uses it, or when it cannot be written; it can be called again then.
+pub fn repair(path: &Path) -> Result<Vec<Repaired>, Error> {
+    let store = path.join("store");
+    if !store.is_dir() {
+        return Ok(Vec::new());
+    }
+    let _locked = Directory::lock(path)?;
+    journal::repair(&store, path).map_err(|error| refused(&store, &error))
 }
 
 /// Checks that what lies in a directory has a format that we read, and this shape. None: nothing lies there yet.

@@ -74,7 +74,7 @@ use self::{
     shared::Shared,
 };
 pub use self::{
-    directory::{Format, Found, inspect},
+    directory::{Format, Found, damages, inspect, repair},
     space::{Probed, probe},
 };
 use super::Error;
