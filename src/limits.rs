@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-/// Largest payload a task may carry, counted with headers, key and labels as encoded. Kafka's default for a message is
+/// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
-pub const CONTENT_BYTES_MAX_DEFAULT: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
+///
+/// The one number that bounds of records, messages and topics derive from. No setting exceeds it: a topic has its bound from
+/// when it was created, a broker its own, and what one node accepts another must be able to publish.
+pub const CONTENT_BYTES_MAX: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
+
+/// What the setting is unless it is lowered.
+pub const CONTENT_BYTES_MAX_DEFAULT: usize = CONTENT_BYTES_MAX;
 
 /// What the envelope, the CloudEvents headers and the record's own framing may add to a content.
 pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
@@ -230,7 +236,7 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
-pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_MAX + 64 * 1024;
+pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX + ENVELOPE_BYTES_MAX + 64 * 1024;
 
 /// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
 pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);

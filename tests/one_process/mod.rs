@@ -4,4 +4,5 @@ mod clock;
 mod doctor;
 mod full_disk;
 mod refused;
+mod sizes;
 mod small_disk;

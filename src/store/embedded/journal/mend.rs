@@ -127,7 +127,11 @@ fn replace(journal: &Journal, mended: &[u8]) -> io::Result<()> {
     chown(&new, Some(before.uid()), Some(before.gid()))?;
     file.sync_all()?;
     fs::rename(&new, &journal.path)?;
-    sync_directory(journal.path.parent().unwrap_or(Path::new(".")))
+    sync_directory(parent(&journal.path))
+}
+
+fn parent(journal: &Path) -> &Path {
+    journal.parent().unwrap_or(journal)
 }
 
 fn set_aside(directory: &Path, damage: &Damage, bytes: &[u8]) -> io::Result<PathBuf> {
@@ -186,7 +190,7 @@ pub(in crate::store::embedded) fn cut_off(journal: &Path, at: usize) -> io::Resu
         }
         Err(error) => return Err(error),
     };
-    sync_directory(journal.parent().unwrap_or(Path::new(".")))?;
+    sync_directory(parent(journal))?;
     let file = OpenOptions::new().write(true).open(journal)?;
     file.set_len(u64::try_from(at).unwrap_or(u64::MAX))?;
     file.sync_all()?;

@@ -220,7 +220,7 @@ fn listed(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 
 /// Reads what was written of a journal, without the zeros that it ends with: it is made longer than what lies in it.
 fn written(path: &Path) -> io::Result<Vec<u8>> {
-    const ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+    static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
     let mut file = File::open(path)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let (mut bytes, mut zeros) = (Vec::new(), 0);

@@ -104,9 +104,10 @@ impl Survey {
         let fitting = order.last.map_or(found, |last| last.saturating_add(1));
         let next = whole_at(bytes, at + batch.bytes).map(|next| next.sequence);
         let own_fits = next.is_none_or(|next| fits(Some(fitting), next));
-        let before_fitting = order
-            .before_last
-            .map_or(found.saturating_sub(1), |before| before.saturating_add(1));
+        let before_fitting = order.before_last.map_or_else(
+            || found.saturating_sub(1),
+            |before| before.saturating_add(1),
+        );
         if !own_fits
             && fits(order.before_last, found)
             && before_fitting < found
