@@ -2,9 +2,15 @@
 
 use std::time::Duration;
 
-/// Largest payload a task may carry, counted with headers, key and labels as encoded. Kafka's default for a message is
+/// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
-pub const CONTENT_BYTES_MAX_DEFAULT: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
+///
+/// The one number that bounds of records, messages and topics derive from. No setting exceeds it: a topic has its bound from
+/// when it was created, a broker its own, and what one node accepts another must be able to publish.
+pub const CONTENT_BYTES_MAX: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
+
+/// What the setting is unless it is lowered.
+pub const CONTENT_BYTES_MAX_DEFAULT: usize = CONTENT_BYTES_MAX;
 
 /// What the envelope, the CloudEvents headers and the record's own framing may add to a content.
 pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
@@ -245,8 +251,16 @@ pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
 pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Space that the embedded store keeps for tasks that are already there: their claims, looks and settles, and the merges of
+/// the database, each of which needs room for a copy of what it merges.
+pub const EMBEDDED_RESERVE_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Space that overflow files of the embedded queue leave: a quarter more, so that a callback without workers never is why new
+/// tasks of others are refused, which are taken again with a tenth more.
+pub const OVERFLOW_RESERVE_BYTES: u64 = EMBEDDED_RESERVE_BYTES + EMBEDDED_RESERVE_BYTES / 4;
+
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
-pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_MAX + 64 * 1024;
+pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX + ENVELOPE_BYTES_MAX + 64 * 1024;
 
 /// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
 pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use super::{
         store,
     },
 };
-use crate::limits::DURATION_MAX;
+use crate::limits::{CONTENT_BYTES_MAX, DURATION_MAX};
 
 /// How a value is written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,8 +252,9 @@ pub(super) const KEYS: &[Key] = &[
         default: "1032192",
         value: "BYTES",
         about: "Largest payload of a task, with its headers and labels.",
-        why: "What is accepted must fit into a Kafka message, which has 1 MiB by default, with its envelope.",
-        set: |s, text| put(&mut s.content_bytes_max, number(text, 1, 64 * 1024 * 1024)),
+        why: "What is accepted must fit into a Kafka message, which has 1 MiB by default, with its envelope. It can be lowered \
+              only: nodes, brokers and topics that exist already would each have to be raised with it.",
+        set: |s, text| put(&mut s.content_bytes_max, number(text, 1, CONTENT_BYTES_MAX)),
     },
     Key {
         name: "drain_timeout",

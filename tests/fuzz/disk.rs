@@ -20,15 +20,16 @@ use tickwheel::{
     schema::encode_spec,
     store::{
         Error, WheelStore,
-        embedded::{Mode, Settings, Store, inspect, journal},
+        embedded::{Mode, Settings, Store, inspect, journal, repair},
     },
     time_source::TimeSource,
 };
 
 use super::{run::Target, samples::entries};
 
+/// Few wheels: the first batch holds their clocks, and inputs are cut where they get long.
 fn shape() -> Shape {
-    Shape::new(1024, TickLength::new(Duration::from_secs(1)).unwrap(), 1000).unwrap()
+    Shape::new(4, TickLength::new(Duration::from_secs(1)).unwrap(), 1000).unwrap()
 }
 
 fn open(directory: &Path) -> Result<Arc<Store>, Error> {
@@ -46,7 +47,7 @@ fn directory() -> TempDir {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
-    for entry in entries() {
+    for entry in [entries(), entries(), entries()].concat() {
         assert!(!encode_spec(&entry.spec).is_empty());
         let put = runtime.block_on(store.put_entries(&[entry]));
         assert!(put.iter().all(Result::is_ok), "{put:?}");
@@ -77,24 +78,32 @@ fn written(path: &Path) -> Vec<u8> {
 }
 
 #[test]
-fn the_outline_of_a_journal() {
+fn the_damage_of_a_journal() {
     let directory = directory();
-    let bytes = written(&journal_of(directory.path()));
+    let path = journal_of(directory.path());
+    let bytes = written(&path);
     assert!(bytes.len() > 1000, "{} bytes", bytes.len());
     let target = Target {
         name: "journal_outline",
         samples: vec![bytes],
         words: &["FJL\u{3}", "\u{1}", "\u{2}", "\u{3}", "\u{4}"],
-        bytes_max: (4096, 2),
+        bytes_max: (1024 * 1024, 16),
         seconds: 2,
     };
-    target.run(|bytes| match journal::broken_end(bytes) {
-        // Cut off there, nothing is broken any more.
-        Some(cut) => {
-            assert_eq!(journal::broken_end(&bytes[..cut]), None);
-            false
+    target.run(|bytes| {
+        fs::write(&path, bytes).unwrap();
+        let is_whole = journal::damages(&directory.path().join("store"))
+            .unwrap()
+            .is_empty();
+        if !is_whole {
+            // Mended, nothing is damaged any more.
+            repair(directory.path()).unwrap();
+            assert_eq!(
+                journal::damages(&directory.path().join("store")).unwrap(),
+                []
+            );
         }
-        None => true,
+        is_whole
     });
 }
 

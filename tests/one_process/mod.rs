@@ -5,5 +5,7 @@ mod doctor;
 mod figures;
 mod full_disk;
 mod lost_worker;
+mod power;
 mod refused;
+mod sizes;
 mod small_disk;

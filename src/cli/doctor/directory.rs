@@ -11,7 +11,10 @@ use crate::{
     client::Client,
     config::Settings,
     model::time::Millis,
-    store::embedded::{self, Format, Found, RESERVE_BYTES_DEFAULT},
+    store::embedded::{
+        self, Format, Found, RESERVE_BYTES_DEFAULT,
+        journal::{Damage, Repaired},
+    },
     time_source::TimeSource,
 };
 
@@ -29,7 +32,8 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
     const ABOUT: &str = "data directory";
     let (directory, shown) = (&settings.data_dir, settings.data_dir.display());
     let mut findings = Vec::new();
-    match embedded::inspect(directory, &settings.shape()?) {
+    let inspected = embedded::inspect(directory, &settings.shape()?);
+    match &inspected {
         Ok(Found::Nothing) => findings.push(good(
             ABOUT,
             format!("nothing is in {shown} yet: `tickwheel serve` sets it up"),
@@ -52,9 +56,55 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
         }
         Err(error) => findings.push(bad(ABOUT, error.to_string())),
     }
+    if matches!(inspected, Ok(Found::Free(_))) {
+        findings.extend(journals(directory));
+    }
     findings.extend(disk(&existing(directory), time).await);
     findings.push(clock(directory, time.now()));
     Ok(findings)
+}
+
+/// Looks for damage in the journals; a torn end is mended by the next start.
+fn journals(directory: &Path) -> Vec<Finding> {
+    const ABOUT: &str = "journals";
+    let found = match embedded::damages(directory) {
+        Ok(found) => found,
+        Err(error) => return vec![bad(ABOUT, error.to_string())],
+    };
+    if found.is_empty() {
+        return vec![good(ABOUT, "they are whole")];
+    }
+    let told = |damage: &Damage| {
+        let text = format!(
+            "{damage}: restore a copy, or run `tickwheel doctor --repair`, which keeps what is whole"
+        );
+        bad(ABOUT, text)
+    };
+    found.iter().map(told).collect()
+}
+
+/// Mends the journals.
+pub(super) fn repair(settings: &Settings) -> Vec<Finding> {
+    const ABOUT: &str = "repair";
+    let repaired = match embedded::repair(&settings.data_dir) {
+        Ok(repaired) => repaired,
+        Err(error) => return vec![bad(ABOUT, error.to_string())],
+    };
+    if repaired.is_empty() {
+        return vec![good(ABOUT, "there was nothing to mend")];
+    }
+    let told = |Repaired { damage, aside }: &Repaired| {
+        let done = aside.as_ref().map_or_else(
+            || "an empty one stands in its place".to_owned(),
+            |aside| format!("a copy of the place is set aside as {}", aside.display()),
+        );
+        let kept = damage.whole_behind;
+        good(
+            ABOUT,
+            format!("{damage}: {done}; the {kept} whole batches behind it are kept"),
+        )
+    };
+    repaired.iter().map(told).collect()
 }
 
 /// Compares the clock with when the directory was last written: behind that, tasks wait for the difference besides.

@@ -25,6 +25,10 @@ pub(super) struct Command {
     settings: SettingsArgs,
     #[command(flatten)]
     print: PrintArgs,
+    /// Mend a damaged data directory: what is damaged is set aside as a file in it, everything whole is kept. The service
+    /// must not run.
+    #[arg(long)]
+    repair: bool,
 }
 
 /// What was found out about one thing.
@@ -53,6 +57,15 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let time = TimeSource::real();
     let mut findings = vec![open_files()];
+    if command.repair {
+        findings.extend(match settings.store {
+            StoreKind::Cassandra => vec![bad(
+                "repair",
+                "a shared store has no data directory: its own tools repair it",
+            )],
+            StoreKind::Embedded => directory::repair(&settings),
+        });
+    }
     findings.extend(match settings.store {
         StoreKind::Cassandra => shared::look(&settings, &time).await?,
         StoreKind::Embedded => directory::look(&settings, &time).await?,

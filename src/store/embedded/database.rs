@@ -12,7 +12,10 @@ use std::{
     fs, io,
     panic::{self, AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -26,7 +29,7 @@ use super::{
     background,
     directory::{refused, sync_directory},
     erased::Marks,
-    journal::{self, Overlong},
+    journal::{self, Damage, Torn},
     key,
     release::Buffer,
 };
@@ -79,9 +82,6 @@ const NAP: Duration = Duration::from_millis(2);
 /// every merge, at 36 % of their CPU while registering; with four it is hardly seen.
 const THREADS: usize = 4;
 
-/// Said of a repaired journal.
-const CUT: &str = "cut a half-written batch off the journal; it was never acknowledged";
-
 /// Which keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Space {
@@ -128,6 +128,7 @@ pub(super) struct Open {
     /// Clocks as they were committed last: every registration reads one, and must not wait for the disk.
     clocks: Mutex<HashMap<Slice, ClockRow>>,
     marks: Mutex<Marks>,
+    syncs: AtomicU64,
     shape: Shape,
 }
 
@@ -215,7 +216,15 @@ impl Open {
     /// Has the database remove the files of tables that were merged or dropped. It does so when it writes a buffer out, on an
     /// idle service in hours, and that of the clocks is the smallest; and it keeps what it had before the last merge until
     /// something was written since: a row that is not there is removed.
+    ///
+    /// Not while there is no room: the database itself would wait for it, for ever if whoever makes it has died, and the caller
+    /// with it, who holds on to what has to be opened anew. Whoever has something removed comes again.
     pub(super) fn let_go(&self) -> Result<(), Error> {
+        if !self.has_room() {
+            return Ok(());
+        }
+        self.is_sound()
+            .map_err(|cause| fault("write clocks out", &cause))?;
         let written = self.clock.remove(key::END);
         let written = written.and_then(|()| self.clock.rotate_memtable());
         written
@@ -250,9 +259,36 @@ impl Open {
         self.space(space).get(key)
     }
 
-    /// Returns a batch of writes that are made together; whether it is synced is told when it is committed.
+    /// Returns a batch of writes that are made together.
     pub(super) fn batch(&self) -> fjall::OwnedWriteBatch {
         self.database.batch()
+    }
+
+    /// Makes the writes of a batch, and all before them as durable as is asked.
+    pub(super) fn commit(
+        &self,
+        batch: fjall::OwnedWriteBatch,
+        durability: PersistMode,
+    ) -> Result<(), Cause> {
+        let is_written = !batch.is_empty();
+        batch.durability(Some(durability)).commit()?;
+        if is_written {
+            self.note_synced(durability);
+        }
+        Ok(())
+    }
+
+    /// Returns how often everything that was written was waited for until the disk had it.
+    #[cfg(test)]
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    fn note_synced(&self, durability: PersistMode) {
+        if durability != PersistMode::Buffer {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            metrics::counter!("tickwheel_store_syncs_total").increment(1);
+        }
     }
 
     /// Returns the most runs that a keyspace has in its first level.
@@ -278,7 +314,9 @@ impl Open {
 
     /// Waits until everything that was written is on the disk.
     pub(super) fn sync(&self) -> Result<(), Cause> {
-        self.database.persist(PersistMode::SyncData)
+        self.database.persist(PersistMode::SyncData)?;
+        self.note_synced(PersistMode::SyncData);
+        Ok(())
     }
 
     /// Tells whether tables are being merged.
@@ -305,32 +343,49 @@ pub(super) fn create(path: &Path, shape: &Shape) -> Result<(), Error> {
     named.map_err(|error| refused(path, &error))
 }
 
-/// Opens the database, cutting off what a crash of the machine has left half written.
+/// Opens the database, cutting off what a crash has left half written. Damage is refused, and nothing is changed then.
 pub(super) fn open(path: &Path, shape: &Shape) -> Result<Open, Error> {
-    match journal::overlong(path) {
-        Ok(Overlong::None) => {}
-        Ok(Overlong::Cut) => tracing::warn!(path = %path.display(), "{CUT}"),
-        Ok(Overlong::In(journal)) => {
-            let reason = format!(
-                "the journal {} is damaged; restore a copy, or begin anew elsewhere",
-                journal.display()
-            );
-            return Err(corrupt(reason));
-        }
+    let found = match journal::look(path) {
+        Ok(found) => found,
         // A new directory has none yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => journal::Found::default(),
         Err(error) => return Err(refused(path, &error)),
-    }
-    let cause = match attempt(path, shape) {
-        Ok(opened) => return Ok(opened),
-        Err(cause) => cause,
     };
-    let torn = matches!(cause, Failed::Fjall(Cause::JournalRecovery(_)));
-    if torn && journal::repair(path).map_err(|error| refused(path, &error))? {
-        tracing::warn!(path = %path.display(), "{CUT}");
-        return attempt(path, shape).map_err(|cause| explained(path, cause));
+    if let Some(refusal) = refusal(path, &found.damages) {
+        return Err(refusal);
     }
-    Err(explained(path, cause))
+    for torn in found.torn {
+        cut_off(&torn).map_err(|error| refused(&torn.journal, &error))?;
+    }
+    attempt(path, shape).map_err(|cause| explained(path, cause))
+}
+
+/// Says what is damaged, what it costs and what to do.
+fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
+    let first = damages.first()?;
+    let others = match damages.len() - 1 {
+        0 => String::new(),
+        others => format!(" ({others} more places are damaged)"),
+    };
+    let directory = path.parent().unwrap_or(path).display();
+    Some(corrupt(format!(
+        "{first}{others}; what was registered, claimed or settled in that place is lost here: restore a copy of the \
+         directory, or set the place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
+    )))
+}
+
+/// Cuts off what a crash has left at the end of a journal.
+fn cut_off(torn: &Torn) -> io::Result<()> {
+    let journal::Cut { bytes, kept } = journal::cut_off(&torn.journal, torn.at)?;
+    let kept = kept.map_or_else(
+        || "nowhere, the disk is full".to_owned(),
+        |kept| kept.display().to_string(),
+    );
+    tracing::warn!(
+        journal = %torn.journal.display(), at = torn.at, bytes, kept,
+        "cut a half-written end off the journal; it was never acknowledged"
+    );
+    Ok(())
 }
 
 enum Failed {
@@ -397,6 +452,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         tables: Mutex::default(),
         clocks: Mutex::default(),
         marks: Mutex::default(),
+        syncs: AtomicU64::new(0),
         shape: *shape,
         database,
     })

@@ -1,72 +1,29 @@
-//! A journal whose end a crash of the machine has torn: it opens, and what lies before is there.
+//! A journal whose end a crash has torn: it opens, what lies before is there, and what was cut off is kept.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::Path};
 
 use tempfile::TempDir;
-use tickwheel::{
-    model::{entry::Entry, time::Tick},
-    store::{
-        Error, WheelStore,
-        embedded::{self, Mode},
-    },
-    time_source::TimeSource,
-};
 
-use super::{
-    super::{read_tick, spec},
-    open, settings, stores,
-};
+use super::damage::{Written, expect, journal, used, written};
 
-/// The newest journal and where its last batch begins and ends.
-fn journal(directory: &TempDir) -> (PathBuf, Vec<u8>) {
-    let path = directory.path().join("store").join("0.jnl");
-    let bytes = fs::read(&path).unwrap();
-    (path, bytes)
-}
-
-fn used(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1
-}
-
-/// Writes entries one by one; returns them, their ticks and how long the journal was after each.
-async fn written(directory: &TempDir, count: i64) -> Vec<(Tick, Entry, usize)> {
-    let store = open(directory.path());
-    let stores = stores(&store);
-    let mut all = Vec::new();
-    for _ in 0..count {
-        let tick = stores.tick();
-        let id = stores.task(1, tick);
-        let entry = Entry::due(id, 0, 0, id.first_start(), spec(), 5);
-        store
-            .put_entries(std::slice::from_ref(&entry))
-            .await
-            .remove(0)
-            .unwrap();
-        all.push((tick, entry, used(&journal(directory).1)));
-    }
-    all
-}
-
-async fn expect(directory: &TempDir, all: &[(Tick, Entry, usize)], there: usize) {
-    let store = open(directory.path());
-    for (index, (tick, entry, _)) in all.iter().enumerate() {
-        let read = read_tick(&*store, 1, *tick, 10).await;
-        let expected = if index < there {
-            std::slice::from_ref(entry)
-        } else {
-            &[]
-        };
-        assert_eq!(read, expected, "{index}");
-    }
+/// What was cut off and kept.
+fn kept(directory: &Path) -> Vec<Vec<u8>> {
+    let files = fs::read_dir(directory.join("store")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let torn = paths.filter(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "torn")
+    });
+    torn.map(|path| fs::read(path).unwrap()).collect()
 }
 
 #[tokio::test]
 async fn a_last_batch_that_is_cut_short_or_garbled_is_dropped_and_nothing_else() {
-    for torn in 0..6 {
+    for torn in 0..7 {
         let directory = TempDir::new().unwrap();
         let all = written(&directory, 5).await;
         let (path, mut bytes) = journal(&directory);
-        let (from, to) = (all[3].2, all[4].2);
+        let Written { from, to, .. } = all[4];
         let middle = from + (to - from) / 2;
         match torn {
             0 => bytes.truncate(to - 1),
@@ -75,11 +32,15 @@ async fn a_last_batch_that_is_cut_short_or_garbled_is_dropped_and_nothing_else()
             2 => bytes[middle..to].fill(0),
             3 => bytes[middle] ^= 0x55,
             4 => bytes[middle..middle + 9].fill(0),
+            5 => bytes[from..middle].fill(0),
             _ => bytes[to - 6] ^= 1,
         }
+        let cut = bytes[from..used(&bytes)].to_vec();
         fs::write(&path, bytes).unwrap();
-        expect(&directory, &all, 4).await;
-        expect(&directory, &all, 4).await;
+        let there: Vec<bool> = (0..5).map(|batch| batch < 4).collect();
+        expect(&directory, &all, &there).await;
+        expect(&directory, &all, &there).await;
+        assert_eq!(kept(directory.path()), [cut], "{torn}");
     }
 }
 
@@ -88,26 +49,27 @@ async fn garbage_behind_the_last_batch_is_dropped() {
     let directory = TempDir::new().unwrap();
     let all = written(&directory, 3).await;
     let (path, mut bytes) = journal(&directory);
-    let end = all[2].2;
-    bytes.truncate(end);
+    bytes.truncate(all[2].to);
     bytes.extend([0xa7; 500]);
     fs::write(&path, bytes).unwrap();
-    expect(&directory, &all, 3).await;
+    expect(&directory, &all, &[true; 3]).await;
+    assert_eq!(kept(directory.path()), [vec![0xa7; 500]]);
 }
 
+/// A client may send what a journal holds; a torn end that holds it is no damage for that.
 #[tokio::test]
-async fn a_broken_batch_with_whole_ones_behind_it_is_for_a_person_to_decide() {
+async fn a_torn_batch_whose_payload_looks_like_a_journal_is_dropped() {
     let directory = TempDir::new().unwrap();
-    let all = written(&directory, 5).await;
+    let all = written(&directory, 3).await;
+    let (_, bytes) = journal(&directory);
+    let whole = bytes[all[0].from..all[2].to].to_vec();
+    super::damage::put_content(&directory, &whole).await;
     let (path, mut bytes) = journal(&directory);
-    let (from, to) = (all[1].2, all[2].2);
-    bytes[from + (to - from) / 2] ^= 0x55;
+    let begins = (all[2].to..bytes.len())
+        .find(|at| bytes[*at..].starts_with(&whole))
+        .unwrap();
+    bytes.truncate(begins + whole.len() + 2);
     fs::write(&path, &bytes).unwrap();
-    let settings = settings(directory.path(), Mode::Threaded);
-    let error = embedded::Store::open(settings, &TimeSource::real()).unwrap_err();
-    assert!(
-        matches!(&error, Error::Corrupt { reason, .. } if reason.contains("restore a copy")),
-        "{error}"
-    );
-    assert_eq!(fs::read(&path).unwrap(), bytes);
+    expect(&directory, &all, &[true; 3]).await;
+    assert_eq!(kept(directory.path()).len(), 1);
 }

@@ -1,0 +1,179 @@
+//! One batch of a journal: whether its bytes are what was written, and how far it reaches if not.
+//!
+//! Written against the format of fjall 3 (`src/journal/entry.rs`): `[1, items u32, seqno u64]`, items `[2, type u8,
+//! compression u8, keyspace u64, key length u16, value length u32, stored length u32, key, value]` or `[4, keyspace u64]`,
+//! then `[3, xxh3 of the items u64, magic]`; little-endian.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::limits::RECORD_BYTES_MAX;
+
+/// Ends every batch.
+const MAGIC: &[u8] = b"FJL\x03";
+
+/// Begins every batch.
+pub(super) const START: u8 = 1;
+const ITEM: u8 = 2;
+const END: u8 = 3;
+const CLEAR: u8 = 4;
+
+/// No keyspace of ours has a higher number.
+const KEYSPACES_MAX: u64 = 64;
+
+/// No key of ours is longer. A flipped bit of a length within it reaches less far than the least batch is long.
+const KEY_BYTES_MAX: u64 = 63;
+
+/// No value of ours is longer: the largest is a content.
+const VALUE_BYTES_MAX: u64 = 2 * RECORD_BYTES_MAX as u64;
+
+/// Where in a batch its sequence number lies.
+pub(super) const SEQUENCE_AT: usize = 1 + 4;
+
+/// A batch whose items are what was written. Its sequence number is not covered by the checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub(super) sequence: u64,
+    pub(super) bytes: usize,
+}
+
+/// How far a batch that is not whole reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outline {
+    /// Beyond what was written: what a crash leaves at the end. Nothing of what is there lies behind it.
+    CutShort,
+    /// Up to here at least: what is behind has to be looked through.
+    Upto(usize),
+}
+
+/// Reads how far a batch reaches that is not whole.
+///
+/// Lengths are believed where they agree with each other, so that bytes of a payload that look like a batch are not taken for
+/// one: a client may send such bytes on purpose. When what follows an item is not what should, its lengths are in doubt, and it
+/// is looked through as well; and with it every compressed one before, whose lengths agree with nothing.
+pub(super) fn outline(bytes: &[u8]) -> Outline {
+    let mut rest = Reader { bytes, at: 0 };
+    if rest.byte() != Some(START) {
+        return Outline::Upto(1);
+    }
+    let (mut packed, mut last) = (None, None);
+    let mut walk = || {
+        rest.skip(4 + 8)?;
+        loop {
+            let from = rest.at;
+            match rest.byte()? {
+                ITEM => {
+                    let (mut head, mut item) = (rest.peek(), rest.peek());
+                    let Some(is_packed) = head.plausible()? else {
+                        return Some(packed.or(last).unwrap_or(from));
+                    };
+                    if is_packed {
+                        packed = packed.or(Some(from));
+                    }
+                    last = Some(from);
+                    item.item()?;
+                    rest.at = item.at;
+                }
+                CLEAR => rest.skip(8)?,
+                END => {
+                    rest.skip(8 + MAGIC.len())?;
+                    return Some(from + 1);
+                }
+                _ => return Some(packed.or(last).unwrap_or(from)),
+            }
+        }
+    };
+    walk().map_or(Outline::CutShort, Outline::Upto)
+}
+
+/// Reads the sequence number of what may be a batch.
+pub(super) fn sequence(bytes: &[u8]) -> Option<u64> {
+    let mut rest = Reader { bytes, at: 0 };
+    (rest.byte()? == START).then_some(())?;
+    rest.number::<4>()?;
+    rest.number::<8>()
+}
+
+/// Reads the batch that bytes begin with; none unless it is whole. A length that is broken is never believed: what it leads to
+/// is no batch with the right checksum.
+pub(super) fn whole(bytes: &[u8]) -> Option<Batch> {
+    let mut rest = Reader { bytes, at: 0 };
+    (rest.byte()? == START).then_some(())?;
+    let items = rest.number::<4>()?;
+    let sequence = rest.number::<8>()?;
+    let from = rest.at;
+    for _ in 0..items {
+        match rest.byte()? {
+            ITEM => rest.item()?,
+            CLEAR => rest.skip(8)?,
+            _ => return None,
+        }
+    }
+    let to = rest.at;
+    (rest.byte()? == END).then_some(())?;
+    let checksum = rest.number::<8>()?;
+    let sound = rest.take(MAGIC.len())? == MAGIC && xxh3_64(bytes.get(from..to)?) == checksum;
+    sound.then_some(Batch {
+        sequence,
+        bytes: rest.at,
+    })
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let end = self.at.checked_add(count)?;
+        let taken = self.bytes.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+
+    fn skip(&mut self, count: usize) -> Option<()> {
+        self.take(count).map(|_| ())
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take(1)?.first().copied()
+    }
+
+    const fn peek(&self) -> Self {
+        Self { ..*self }
+    }
+
+    /// Tells of an item, behind its tag, whether its value is compressed; none within when its head is none that is written.
+    fn plausible(&mut self) -> Option<Option<bool>> {
+        let (kind, packed) = (self.byte()?, self.byte()?);
+        let keyspace = self.number::<8>()?;
+        let key = self.number::<2>()?;
+        let (value, stored) = (self.number::<4>()?, self.number::<4>()?);
+        let agree = match packed {
+            0 => value == stored,
+            1 => stored <= value + value / 128 + 64,
+            _ => false,
+        };
+        let sound = kind <= 2
+            && keyspace <= KEYSPACES_MAX
+            && key <= KEY_BYTES_MAX
+            && value <= VALUE_BYTES_MAX
+            && agree;
+        Some(sound.then_some(packed == 1))
+    }
+
+    /// Skips what follows the tag of an item.
+    fn item(&mut self) -> Option<()> {
+        self.skip(1 + 1 + 8)?;
+        let key = self.number::<2>()?;
+        self.number::<4>()?;
+        let stored = self.number::<4>()?;
+        self.skip(usize::try_from(key + stored).ok()?)
+    }
+
+    /// Reads a little-endian number of so many bytes.
+    fn number<const N: usize>(&mut self) -> Option<u64> {
+        let read = self.take(N)?.iter().rev();
+        Some(read.fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+}

@@ -1,0 +1,245 @@
+//! The journals of the database: whether they are what was written, and what is done about it if not.
+//!
+//! fjall reads them at a start, and cuts a journal off at the first place that it cannot read, whatever lies behind. So they
+//! are all read here before it may touch them:
+//! - **A torn end** is what a crash leaves: a last batch that is cut short or garbled, and nothing whole behind it. It was never
+//!   acknowledged, since its sync had not returned. It is cut off, and kept beside the journal as a `.torn` file.
+//! - **Damage** is everything else: a broken place with a whole batch behind it, in the same journal or a later one; a sequence
+//!   number out of order, which no checksum covers; a journal that is missing. Nothing is changed then; a person decides, and
+//!   [`repair`] keeps every batch that is whole.
+//!
+//! # What is not seen
+//! Zeros from the end of a batch up to the end of its journal are what every journal ends with: a sealed journal that lost its
+//! last batches exactly so looks whole. A loss of power may leave damage that only cost what was not acknowledged: pages of
+//! several unsynced batches (clocks, heartbeats) that reached the disk out of order.
+
+mod batch;
+mod mend;
+mod survey;
+
+use std::{
+    fmt,
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+};
+
+pub(super) use self::mend::{Cut, cut_off};
+pub use self::mend::{Repaired, repair};
+use self::survey::{Order, Survey};
+
+/// Bytes that are read of a journal at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A damaged place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The journal.
+    pub journal: PathBuf,
+    /// What is wrong with it.
+    pub kind: Kind,
+    /// Whole batches behind the place, in this journal and later ones.
+    pub whole_behind: u64,
+}
+
+/// What is wrong with a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Bytes are not what was written.
+    Broken {
+        /// Where they begin.
+        at: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+    /// The sequence number of a batch does not fit between those of its neighbours.
+    Misnumbered {
+        /// Where the batch begins.
+        at: u64,
+        /// Its number.
+        found: u64,
+    },
+    /// It is not there, and the ones before and after it are.
+    Missing,
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (journal, behind) = (self.journal.display(), self.whole_behind);
+        match self.kind {
+            Kind::Broken { at, bytes } => write!(
+                f,
+                "the journal {journal} is damaged at byte {at}: {bytes} bytes are not what was written, and {behind} whole \
+                 batches lie behind them"
+            ),
+            Kind::Misnumbered { at, found } => write!(
+                f,
+                "the journal {journal} is damaged at byte {at}: a batch has the sequence number {found}, which does not fit \
+                 between those of its neighbours"
+            ),
+            Kind::Missing => write!(
+                f,
+                "the journal {journal} is missing, and {behind} whole batches lie in later ones"
+            ),
+        }
+    }
+}
+
+/// A broken end that a crash left.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Torn {
+    pub(super) journal: PathBuf,
+    pub(super) at: usize,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) damages: Vec<Damage>,
+    pub(super) torn: Vec<Torn>,
+}
+
+/// A journal and what lies in it.
+struct Journal {
+    number: u64,
+    path: PathBuf,
+    survey: Survey,
+}
+
+/// Lists the damage in the journals of a database, and changes nothing. Reads all of them; a torn end is no damage.
+///
+/// # Errors
+/// The disk's.
+pub fn damages(store: &Path) -> io::Result<Vec<Damage>> {
+    look(store).map(|found| found.damages)
+}
+
+/// Looks at all journals of a database, in order.
+pub(super) fn look(store: &Path) -> io::Result<Found> {
+    Ok(judged(&surveyed(store)?))
+}
+
+fn surveyed(store: &Path) -> io::Result<Vec<Journal>> {
+    let mut order = Order::default();
+    let survey = |(number, path): (u64, PathBuf)| {
+        let survey = Survey::of(&written(&path)?, &mut order);
+        Ok(Journal {
+            number,
+            path,
+            survey,
+        })
+    };
+    listed(store)?.into_iter().map(survey).collect()
+}
+
+fn judged(journals: &[Journal]) -> Found {
+    let mut found = Found::default();
+    let mut later = 0;
+    let mut next_number = None;
+    for journal in journals.iter().rev() {
+        let survey = &journal.survey;
+        if let Some(next) = next_number {
+            found.damages.extend(missing(journal, next, later));
+        }
+        next_number = Some(journal.number);
+        let mut here = Vec::new();
+        let damage = |kind, whole_behind| Damage {
+            journal: journal.path.clone(),
+            kind,
+            whole_behind,
+        };
+        for hole in &survey.holes {
+            here.push(damage(
+                broken(&hole.bytes),
+                later + survey.batches - hole.before,
+            ));
+        }
+        for wrong in &survey.misnumbered {
+            let kind = Kind::Misnumbered {
+                at: wrong.at as u64,
+                found: wrong.found,
+            };
+            here.push(damage(kind, later + survey.batches - wrong.before - 1));
+        }
+        match &survey.broken_end {
+            Some(end) if later > 0 => here.push(damage(broken(end), later)),
+            Some(end) => found.torn.push(Torn {
+                journal: journal.path.clone(),
+                at: end.start,
+            }),
+            None => {}
+        }
+        found.damages.extend(here.into_iter().rev());
+        later += survey.batches;
+    }
+    found.damages.reverse();
+    found
+}
+
+/// Returns the journals that should lie between one and the next that is there: they are numbered one after the other, and
+/// the oldest are removed first.
+fn missing(journal: &Journal, next: u64, later: u64) -> impl Iterator<Item = Damage> {
+    /// What is told of a large gap: each would be made anew by a repair.
+    const TOLD_MAX: usize = 100;
+    let directory = journal
+        .path
+        .parent()
+        .map(Path::to_owned)
+        .unwrap_or_default();
+    let absent = (journal.number + 1..next).rev().take(TOLD_MAX);
+    absent.map(move |number| Damage {
+        journal: directory.join(format!("{number}.jnl")),
+        kind: Kind::Missing,
+        whole_behind: later,
+    })
+}
+
+fn broken(bytes: &std::ops::Range<usize>) -> Kind {
+    Kind::Broken {
+        at: bytes.start as u64,
+        bytes: bytes.len() as u64,
+    }
+}
+
+/// Lists the journals by number. What has another name is left to the database, which refuses it.
+fn listed(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut journals = Vec::new();
+    for found in fs::read_dir(store)? {
+        let path = found?.path();
+        let number = path
+            .file_stem()
+            .and_then(|stem| stem.to_str()?.parse().ok());
+        let is_journal = path.extension().is_some_and(|extension| extension == "jnl");
+        if let Some(number) = number.filter(|_| is_journal) {
+            journals.push((number, path));
+        }
+    }
+    journals.sort();
+    Ok(journals)
+}
+
+/// Reads what was written of a journal, without the zeros that it ends with: it is made longer than what lies in it.
+fn written(path: &Path) -> io::Result<Vec<u8>> {
+    static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+    let mut file = File::open(path)?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let (mut bytes, mut zeros) = (Vec::new(), 0);
+    loop {
+        let read = file.read(&mut chunk)?;
+        let read = chunk.get(..read).unwrap_or_default();
+        if read.is_empty() {
+            return Ok(bytes);
+        }
+        if ZEROS.starts_with(read) {
+            zeros += read.len();
+            continue;
+        }
+        let used = read
+            .iter()
+            .rposition(|byte| *byte != 0)
+            .map_or(0, |last| last + 1);
+        bytes.resize(bytes.len() + zeros, 0);
+        bytes.extend_from_slice(read.get(..used).unwrap_or_default());
+        zeros = read.len() - used;
+    }
+}
