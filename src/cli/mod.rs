@@ -11,6 +11,7 @@ mod dev;
 mod doctor;
 mod drill;
 mod export;
+mod fields;
 mod healthcheck;
 mod import;
 mod init;
@@ -21,6 +22,7 @@ mod output;
 mod request;
 mod serve;
 mod task;
+mod times;
 mod worker;
 
 use std::{io::Write as _, process::ExitCode};

@@ -9,6 +9,7 @@ mod explain;
 mod file;
 mod keys;
 mod text;
+mod variables;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -16,6 +17,7 @@ pub use args::SettingsArgs;
 pub use explain::{Explained, explain};
 pub use file::print_default;
 use keys::{KEYS, Key};
+pub use variables::unknown_variables;
 
 use crate::model::{time::TickLength, wheel::Shape};
 
@@ -291,6 +293,12 @@ impl Settings {
             needs(
                 "queue",
                 "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",
+            );
+        }
+        if self.store == StoreKind::Embedded && !self.roles.contains(&Role::Scanner) {
+            needs(
+                "roles",
+                "store = \"embedded\" is used by this process alone, so it needs the role scanner: without it no task ever fires",
             );
         }
         if !self.partitions.is_power_of_two() {

@@ -17,6 +17,7 @@ use futures_util::{
 };
 
 use super::{
+    TASK_EVENTS,
     api::{CancelOutcome, Fault, TaskView},
     context::Context,
     end,
@@ -133,6 +134,9 @@ impl Canceller {
         );
         let places = tracked_places.into_iter().chain(published_places);
         for (place, answer) in places.zip(tracked.into_iter().chain(published)) {
+            if let Ok((outcome, view)) = &answer {
+                tracing::debug!(target: TASK_EVENTS, task = %view.id, ?outcome, "cancel");
+            }
             if let Some(at) = answers.get_mut(place) {
                 *at = answer.map(Some);
             }

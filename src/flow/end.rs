@@ -5,11 +5,27 @@
 
 use std::sync::Arc;
 
-use super::{api::Fault, context::Context};
+use super::{TASK_EVENTS, api::Fault, context::Context};
 use crate::model::{
-    state::{TERMINAL_TTL_MIN, TaskRow},
+    state::{State, TERMINAL_TTL_MIN, TaskRow},
     task::Body,
 };
+
+/// Logs an end that is no success, once, by the one who made it. A death needs a person, so it is a warning.
+pub(super) fn log(row: &TaskRow) {
+    let (task, attempt) = (row.id, row.attempt);
+    let (callback, error) = (row.detail.spec.target.name(), &row.detail.error);
+    match row.state {
+        State::Dead => {
+            tracing::warn!(target: TASK_EVENTS, %task, callback, attempt, error, "dead: its attempts are used up");
+        }
+        State::Expired => tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, "expired"),
+        State::Failed => {
+            tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, error, "failed")
+        }
+        State::New | State::Claimed | State::Retrying | State::Succeeded | State::Cancelled => {}
+    }
+}
 
 /// Does the end steps of a terminal task: a content that is kept apart gets an end of life.
 ///

@@ -297,7 +297,10 @@ impl Looker {
             })
             .await?;
         match moved {
-            Moved::To(row) => end::steps(&self.ctx, &row).await,
+            Moved::To(row) => {
+                end::log(&row);
+                end::steps(&self.ctx, &row).await
+            }
             Moved::Refused(Refusal::Ended { .. }, Some(row)) => end::steps(&self.ctx, &row).await,
             // It moved on since it was read: look again at once, with what it is now.
             Moved::Refused(refusal, _) => Err(Fault::Unavailable {

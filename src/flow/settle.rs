@@ -147,6 +147,7 @@ impl Settler {
         };
         match self.mover.apply(id, row, fresh, decide).await? {
             Moved::To(row) if row.state.is_terminal() => {
+                end::log(&row);
                 // The look repeats the end steps if they fail here.
                 if let Err(fault) = end::steps(&self.ctx, &row).await {
                     tracing::debug!(task = %id, %fault, "end steps were left to the look");
