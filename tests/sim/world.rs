@@ -97,12 +97,13 @@ impl Simulated {
 
 impl World {
     pub(crate) fn new(wheels: u16, slots: i64) -> Self {
-        let shape = Shape::new(
-            wheels,
-            TickLength::new(Duration::from_secs(1)).unwrap(),
-            slots,
-        )
-        .unwrap();
+        Self::with_tick(wheels, slots, Duration::from_secs(1))
+    }
+
+    /// A world whose ticks are of this length.
+    pub(crate) fn with_tick(wheels: u16, slots: i64, tick: Duration) -> Self {
+        let tick = TickLength::new(tick).unwrap();
+        let shape = Shape::new(wheels, tick, slots).unwrap();
         let time = TimeSource::simulated(EPOCH, 1);
         Self {
             store: MemoryStore::new(shape, time.clone()),
