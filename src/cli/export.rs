@@ -157,3 +157,30 @@ fn request(task: TaskResponse) -> TaskRequest {
         labels: (!task.labels.is_empty()).then_some(task.labels),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_says_how_much_it_is_and_warns_when_it_had_to_stop() {
+        let until = Some("2030-01-31T09:00:00.000Z");
+        let all = summary(1, Some("9999-12-31T23:59:59.999Z"), true, false);
+        assert_eq!(all, "exported 1 task: all that are pending");
+        let asked = summary(2, until, false, true);
+        assert_eq!(
+            asked,
+            "exported 2 tasks that start before 2030-01-31T09:00:00.000Z"
+        );
+        let stopped = summary(0, until, false, false);
+        let (first, warning) = stopped.split_once('\n').unwrap();
+        assert_eq!(
+            first,
+            "exported 0 tasks that start before 2030-01-31T09:00:00.000Z"
+        );
+        assert!(
+            warning.starts_with("warning: ") && warning.contains("--to TIME"),
+            "{warning}"
+        );
+    }
+}

@@ -52,7 +52,8 @@ pub(super) struct FilterArgs {
     /// Only tasks that start then or later: RFC 3339, or from now, such as 2h or -10m.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     from: Option<Bound>,
-    /// Only tasks that start earlier than this, written likewise [default: 24h after now or --from].
+    /// Only tasks that start earlier than this, written likewise; without it an embedded store has no end, and a
+    /// cluster looks 24 h ahead.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     to: Option<Bound>,
 }

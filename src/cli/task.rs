@@ -39,7 +39,7 @@ const IMPORT_EXAMPLES: &str = "Examples:
   jq -c .task failed.jsonl | tickwheel task import -";
 
 const EXPORT_EXAMPLES: &str = "Examples:
-  tickwheel task export --to 720h > tasks.jsonl
+  tickwheel task export > tasks.jsonl
   tickwheel task export | tickwheel task import - --server http://other:7420";
 
 #[derive(Debug, Subcommand)]
@@ -62,8 +62,8 @@ pub(super) enum Command {
     },
     /// List tasks that have not ended, or ended within about ten minutes, by start time.
     ///
-    /// There is no index: the wheel is read from now up to --to, which takes a while when that is far away. A task that moves
-    /// on meanwhile may be listed twice or not at all.
+    /// There is no index: on a cluster the wheel is read from now up to --to, which takes a while when that is far away. A task
+    /// that moves on meanwhile may be listed twice or not at all.
     #[command(after_help = LIST_EXAMPLES)]
     List(list::Command),
     /// Cancel one task or several.
@@ -92,7 +92,8 @@ pub(super) enum Command {
     Import(import::Command),
     /// Write tasks that have not ended to standard output, as lines that `task import` takes.
     ///
-    /// Only tasks that start before --to are found. Imported, they are new tasks: ids, attempts and states are not kept.
+    /// An embedded store exports everything; a cluster what starts within 24 hours, with a warning, unless --to says otherwise.
+    /// Imported, they are new tasks: ids, attempts and states are not kept.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Command),
 }

@@ -71,7 +71,9 @@ impl TaskPages {
     /// Tells whether the list had no end, so that no task that is pending starts behind it.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.start_time_to().is_some_and(|to| to >= LAST_START)
+        // A year of five digits begins with its sign.
+        let is_last = |to: &str| to.starts_with('+') || to >= LAST_START;
+        self.start_time_to().is_some_and(is_last)
     }
 
     /// Returns the end of the list once a page was read: tasks that start then or later are not in it.

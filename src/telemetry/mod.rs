@@ -1,7 +1,8 @@
 //! Logs and metrics: how they leave the process.
 //!
-//! Logs go to standard error, filtered by `RUST_LOG`'s syntax; drivers that repeat themselves are limited ([`quiet`]). Metrics are recorded anywhere with the `metrics` macros
-//! and rendered by [`crate::http`] at `/metrics`; [`table`] lists all of them.
+//! Logs go to standard error, filtered by `RUST_LOG`'s syntax; drivers that repeat themselves are limited (`quiet.rs`).
+//! Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at `/metrics`; [`table`] lists all
+//! of them.
 
 mod quiet;
 mod short;

@@ -384,8 +384,8 @@ fn records_that_are_lost_early_or_too_many_are_found() {
     );
 }
 
-/// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. What it does is done long before the
-/// start, and the faults that explain it are over by then.
+/// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. What it does is done long
+/// before the start, and the faults that explain it are over by then.
 #[test]
 fn what_a_fast_clock_repeats_is_explained_by_the_faults_of_its_moment() {
     let fast = |ms: i64, t: i64| json!({"what": "offset", "who": "node-2", "ms": ms, "t": t});

@@ -207,3 +207,10 @@ async fn a_worker_says_what_it_does_and_how_each_run_ended() {
     worker.kill().expect("the worker can be killed");
     worker.wait().expect("the worker can be waited for");
 }
+
+#[test]
+fn an_embedded_store_needs_no_init() {
+    let output = program(&["init"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said(&output).contains("needs no init"), "{}", said(&output));
+}

@@ -10,8 +10,8 @@ const AFTERMATH_MS: i64 = 15_000;
 /// Slots are read so far ahead of their time; what happens then can reach a task that is not due yet.
 pub(super) const AHEAD_MS: i64 = 2_000;
 
-/// A worker that goes on after a pause finds by its monotonic clock that its leases are over, and drops what ran, within this on two
-/// busy cores.
+/// A worker that goes on after a pause finds by its monotonic clock that its leases are over, and drops what ran, within this
+/// on two busy cores.
 const GRACE_MS: i64 = 2_000;
 
 /// A task that a client asked for.

@@ -6,7 +6,7 @@
 //! | I1 an acknowledged task that was not cancelled succeeds | [`ends`] |
 //! | I2 nothing begins before its start, by the one clock of the machine, less the error that was injected | [`runs`] |
 //! | I3 runs beyond the first are few: none without a fault, two a fault at most; none after the end | [`runs`] |
-//! | I4 no two live runs of a task; a run that goes on after its worker was stopped is over soon, and changes nothing | [`runs`] |
+//! | I4 no two live runs of a task; one that goes on after a stop of its worker is over soon, and fenced | [`runs`] |
 //! | I5 attempts go up; without a fault no claim is lost | [`runs`] |
 //! | I6 nothing begins after a cancel was acknowledged | [`runs`] |
 //! | I1 to I3 of tasks that go to a topic | [`records`] |

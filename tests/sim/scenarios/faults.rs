@@ -124,12 +124,7 @@ async fn one_missing_topic_does_not_hold_up_its_wheel() {
     world.queue.faults().missing("users", true);
     world.pass(5 * SECOND).await;
     let now = world.time.now();
-    let lost = register(
-        &node.service(),
-        vec![record(now.after(SECOND * 10))],
-    )
-    .await[0]
-        .id;
+    let lost = register(&node.service(), vec![record(now.after(SECOND * 10))]).await[0].id;
     let ids: Vec<TaskId> = register(
         &node.service(),
         (0..20)
