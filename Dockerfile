@@ -1,12 +1,21 @@
-# Two stages: the program is built with a C toolchain (librdkafka), and runs without one, without a shell's rights.
+# Two stages: the program is built with a C toolchain (librdkafka), and runs without one, as a user with no rights.
+#
+#   docker build -t tickwheel .
+#   docker run -p 127.0.0.1:7420:7420 -v tickwheel-data:/var/lib/tickwheel tickwheel
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN cargo build --release --locked --bin tickwheel
 
 FROM debian:bookworm-slim
-RUN useradd --system --uid 10001 tickwheel
+# A new volume takes over owner and mode of the directory that it is mounted on, so it belongs to the user before it is one.
+RUN useradd --system --user-group --uid 10001 tickwheel \
+    && install --directory --owner=tickwheel --group=tickwheel --mode=0700 /var/lib/tickwheel
 COPY --from=build /src/target/release/tickwheel /usr/local/bin/tickwheel
+COPY --from=build /src/LICENSE /usr/share/doc/tickwheel/LICENSE
+ENV TICKWHEEL_DATA_DIR=/var/lib/tickwheel
+WORKDIR /var/lib/tickwheel
+VOLUME /var/lib/tickwheel
 USER tickwheel
 EXPOSE 7420
 HEALTHCHECK --interval=5s --timeout=3s CMD ["tickwheel", "healthcheck"]

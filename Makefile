@@ -90,5 +90,5 @@ stack-down: ## stops what `make stack` started
 	$(STACK) down
 
 demo: ## a service on this machine, a few tasks, each shown firing; stops by itself
-	$(CARGO) build --quiet --bin tickwheel
+	$(CARGO) build --bin tickwheel
 	examples/demo.sh target/debug/tickwheel

@@ -151,7 +151,13 @@ class Worker:
         while not task.lost.is_set() and time.monotonic() < until:
             try:
                 result = self.service.call("settle", {"tasks": [item]}, 10)["results"][0]
-                if result["status"] != "error" or not result["error"]["retryable"]:
+                if result["status"] == "ok":
+                    return
+                if result["status"] == "lost":
+                    print(f"{task.id}: attempt {task.attempt} is not the live one any more", file=sys.stderr)
+                    return
+                if not result["error"]["retryable"]:
+                    print(f"{task.id}: the report was refused: {result['error']['detail']}", file=sys.stderr)
                     return
             except (OSError, ValueError) as error:
                 print(f"cannot report, trying again: {reason(error)}", file=sys.stderr)

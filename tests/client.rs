@@ -210,7 +210,9 @@ async fn a_batch_of_cancels_answers_one_by_one() {
 
 #[test]
 fn an_address_that_is_none_is_refused() {
-    for server in ["", "127.0.0.1:7420", "ftp://x", "http://"] {
+    // As people write it.
+    assert!(Client::connect("127.0.0.1:7420, localhost:7421").is_ok());
+    for server in ["", "ftp://x", "http://", "a b"] {
         let error = Client::connect(server).unwrap_err();
         assert!(
             matches!(&error, Error::Invalid(text) if text.contains("7420")),

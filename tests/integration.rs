@@ -22,6 +22,7 @@ mod golden_rows;
 mod guarantees;
 mod local;
 mod one_process;
+mod program_words;
 mod programs;
 mod queue_contract;
 mod readme;

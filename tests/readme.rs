@@ -126,13 +126,20 @@ async fn the_calls_of_a_worker_in_python_are_these() {
     let served = Served::start();
     let id = greeting(&served);
     let script = served.here(block("python"));
-    let ran = Command::new("python3")
-        .args(["-c", &script])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
-    assert!(ran.status.success() && text == "hello Ada\n", "{ran:?}");
+    let mut worker = Running(
+        Command::new("python3")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    let mut lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
     succeeded(&served, id).await;
+    // It goes on: the next one is run, too.
+    let next = greeting(&served);
+    assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
+    succeeded(&served, next).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,6 +16,7 @@ use tickwheel::{
     app,
     client::Client,
     flow::{
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
     },
@@ -103,6 +104,7 @@ impl Servers {
             publisher: Arc::new(self.publisher()?),
             subscriptions: None,
             time: self.time.clone(),
+            contents: Budget::default(),
             settings: Settings {
                 scans: false,
                 ..Settings::default()

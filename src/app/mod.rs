@@ -15,6 +15,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     flow::{
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
     },
@@ -45,6 +46,8 @@ pub struct Options {
     pub drain_timeout: Duration,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
+    /// How log lines are written: the one that says that the node is ready is of their kind.
+    pub log_format: telemetry::LogFormat,
 }
 
 /// Why a node ended that was not told to.
@@ -102,6 +105,7 @@ pub async fn run(
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
+    say_start(&options, address);
     let (gate, front) = Gate::closed("not connected yet");
     let (serving, hang_up) = (TaskTracker::new(), CancellationToken::new());
     serving.spawn(http::serve(listener, front, hang_up.clone()));
@@ -127,7 +131,7 @@ pub async fn run(
     api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
     api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
     gate.open(http::router(node.service(), api));
-    if announce(&node, address, &time, &stop).await {
+    if announce(&node, address, options.log_format, &time, &stop).await {
         // Nobody may want to know.
         ready.send(address).ok();
     }
@@ -169,6 +173,7 @@ fn start(
         publisher,
         subscriptions: options.polled.then_some(subscriptions),
         time: time.clone(),
+        contents: Budget::default(),
         settings: options.settings,
     };
     Ok(Node::start(context, options.drain_timeout))
@@ -207,11 +212,27 @@ async fn connect(
     }
 }
 
-/// Prints one line on standard error once the node can do its work.
+/// Logs what is started, where, and on what: the first line of every log.
+fn say_start(options: &Options, address: SocketAddr) {
+    let version = env!("CARGO_PKG_VERSION");
+    let (store, at) = options.store.named();
+    let (queue, node) = (options.queue.named(), &options.name);
+    tracing::info!(version, node, %address, store, at, queue, "tickwheel starts");
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the API can be reached from other machines and there is no authentication yet: \
+             anybody who reaches it may register, read and cancel tasks"
+        );
+    }
+}
+
+/// Prints one line on standard error once the node can do its work, whatever lines the log leaves out.
 /// Tells whether it came to that.
 async fn announce(
     node: &Node,
     address: SocketAddr,
+    log_format: telemetry::LogFormat,
     time: &TimeSource,
     stop: &CancellationToken,
 ) -> bool {
@@ -229,7 +250,8 @@ async fn announce(
             })
             .collect();
         if problems.is_empty() {
-            eprintln_line(&format!("ready on http://{address}"));
+            let ready = format!("ready on http://{address}");
+            telemetry::announce(log_format, tracing::Level::INFO, &ready);
             return true;
         }
         time.sleep(PAUSE).await;
@@ -239,12 +261,4 @@ async fn announce(
         }
     }
     false
-}
-
-/// The one line that scripts wait for: not a log line, whatever the log format.
-fn eprintln_line(line: &str) {
-    use std::io::Write as _;
-    if let Err(error) = writeln!(std::io::stderr().lock(), "{line}") {
-        tracing::debug!(%error, "standard error is closed");
-    }
 }

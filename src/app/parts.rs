@@ -23,6 +23,22 @@ pub enum StoreOptions {
     Embedded(Box<embedded::Settings>),
 }
 
+impl StoreOptions {
+    /// Returns its kind, and the directory or the contact points.
+    pub(super) fn named(&self) -> (&'static str, String) {
+        match self {
+            Self::Cassandra(settings) => ("cassandra", settings.contact_points.join(",")),
+            Self::Embedded(settings) => {
+                let directory = &settings.directory;
+                // A relative one depends on where the program was started.
+                let whole = std::path::absolute(directory);
+                let whole = whole.unwrap_or_else(|_| directory.clone());
+                ("embedded", whole.display().to_string())
+            }
+        }
+    }
+}
+
 /// What carries due tasks to workers.
 #[derive(Debug, Clone)]
 pub enum QueueOptions {
@@ -30,6 +46,16 @@ pub enum QueueOptions {
     Kafka(Box<kafka::Settings>),
     /// This process; what does not fit into memory goes to this directory.
     Embedded(PathBuf),
+}
+
+impl QueueOptions {
+    /// Returns its kind.
+    pub(super) const fn named(&self) -> &'static str {
+        match self {
+            Self::Kafka(_) => "kafka",
+            Self::Embedded(_) => "embedded",
+        }
+    }
 }
 
 /// A store that was connected to.

@@ -8,6 +8,7 @@ use std::{
     ffi::OsString,
     io::{self, Write as _},
     os::unix::process::ExitStatusExt,
+    path::Path,
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -98,8 +99,23 @@ impl Program {
         Self { command }
     }
 
-    /// Runs the command for a task. Dropping the future kills it.
+    /// Runs the command for a task, and says in one line how that ended. Dropping the future kills it.
     pub(super) async fn run(&self, job: Job<Raw>, context: &Context) -> Outcome {
+        let (task, attempt, callback) = (job.id, job.attempt, job.callback.clone());
+        let began = context.time().moment();
+        let outcome = self.run_once(job, context).await;
+        let took_ms = context.time().moment().since(began).as_millis();
+        let (outcome_name, error) = said_of(&outcome);
+        match error {
+            None => tracing::info!(%task, attempt, callback, took_ms, "{outcome_name}"),
+            Some(error) => {
+                tracing::warn!(%task, attempt, callback, took_ms, error, "{outcome_name}")
+            }
+        }
+        outcome
+    }
+
+    async fn run_once(&self, job: Job<Raw>, context: &Context) -> Outcome {
         let mut child = match self.spawn(&job) {
             Ok(child) => child,
             Err(error) => return Outcome::retry(format!("cannot run the command: {error}")),
@@ -144,6 +160,53 @@ impl Program {
             .process_group(0)
             .kill_on_drop(true)
             .spawn()
+    }
+}
+
+/// Checks that a command can be started at all: one that cannot would use up the attempts of every task.
+///
+/// It may still vanish later: then its tasks are tried again.
+pub(super) fn check(command: &[OsString]) -> Result<(), String> {
+    let Some(program) = command.first() else {
+        return Err("no command is given behind --".to_owned());
+    };
+    let path = Path::new(program);
+    let shown = path.display();
+    if path.components().count() > 1 || path.is_absolute() {
+        return match can_run(path) {
+            Ok(()) => Ok(()),
+            Err(why) => Err(format!("the command {shown} {why}")),
+        };
+    }
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&places).any(|place| can_run(&place.join(path)).is_ok());
+    if found {
+        Ok(())
+    } else {
+        Err(format!(
+            "the command {shown} is in no directory of PATH: correct its name, or give its path"
+        ))
+    }
+}
+
+/// Tells why a file is none that this user can run.
+fn can_run(path: &Path) -> Result<(), &'static str> {
+    if !path.is_file() {
+        return Err("does not exist, or is no file: correct its path");
+    }
+    let runs = rustix::fs::access(path, rustix::fs::Access::EXEC_OK);
+    runs.map_err(|_| "cannot be run by this user: make it executable (chmod +x)")
+}
+
+/// What is said of a run: what became of it, and the error.
+fn said_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
+    match outcome {
+        Outcome::Done | Outcome::DoneWith(_) => ("succeeded", None),
+        Outcome::Retry(error) | Outcome::RetryAfter(_, error) => {
+            ("failed, is tried again", Some(error))
+        }
+        Outcome::Fail(error) => ("failed for good", Some(error)),
+        Outcome::Snooze(_) => ("given back", None),
     }
 }
 

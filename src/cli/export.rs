@@ -11,7 +11,9 @@ use indicatif::ProgressBar;
 
 use super::{
     Exit, Failure,
+    fields::by_flags,
     list::{FilterArgs, next_page},
+    output::counted,
 };
 use crate::{
     client::{Client, Error, TargetResponse, TaskResponse, has_ended},
@@ -53,6 +55,7 @@ struct ExportArgs {
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command { filter, client } = command;
     let client = Client::connect(&client.server)?;
+    let ends = filter.has_end();
     // Asked for by name, what has ended is exported, too.
     let ended_too = filter.state.is_some();
     let time = TimeSource::real();
@@ -60,7 +63,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let progress = ProgressBar::new_spinner();
     let mut seen: HashSet<TaskId> = HashSet::new();
     let mut count: u64 = 0;
-    while let Some(tasks) = next_page(&mut pages, &time).await? {
+    while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
         let ids: Vec<TaskId> = tasks
             .iter()
             .filter(|task| ended_too || !has_ended(task.state))
@@ -81,14 +84,29 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             count += 1;
             progress.set_position(count);
         }
-        progress.set_message(format!("{count} tasks"));
+        progress.set_message(counted(count, "task"));
         progress.tick();
     }
     progress.finish_and_clear();
-    let until = pages.start_time_to().unwrap_or_default();
-    let summary = format!("exported {count} tasks that start before {until}");
+    let summary = summary(count, pages.start_time_to(), pages.is_whole(), ends);
     writeln!(std::io::stderr(), "{summary}").unwrap_or_default();
     Ok(Exit::Ok)
+}
+
+/// Says what was exported, and what was not when nobody asked for an end.
+fn summary(count: u64, until: Option<&str>, whole: bool, ends: bool) -> String {
+    let tasks = counted(count, "task");
+    let Some(until) = until.filter(|_| !whole) else {
+        return format!("exported {tasks}: all that are pending");
+    };
+    let mut text = format!("exported {tasks} that start before {until}");
+    if !ends {
+        text.push_str(
+            "\nwarning: tasks that start then or later are not part of it: the store of this service is read tick by tick; \
+             --to TIME looks further ahead",
+        );
+    }
+    text
 }
 
 fn write_line(task: TaskResponse) -> Result<(), Failure> {
@@ -137,5 +155,32 @@ fn request(task: TaskResponse) -> TaskRequest {
         expire_after: task.expire_after,
         retention: task.retention,
         labels: (!task.labels.is_empty()).then_some(task.labels),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_export_says_how_much_it_is_and_warns_when_it_had_to_stop() {
+        let until = Some("2030-01-31T09:00:00.000Z");
+        let all = summary(1, Some("9999-12-31T23:59:59.999Z"), true, false);
+        assert_eq!(all, "exported 1 task: all that are pending");
+        let asked = summary(2, until, false, true);
+        assert_eq!(
+            asked,
+            "exported 2 tasks that start before 2030-01-31T09:00:00.000Z"
+        );
+        let stopped = summary(0, until, false, false);
+        let (first, warning) = stopped.split_once('\n').unwrap();
+        assert_eq!(
+            first,
+            "exported 0 tasks that start before 2030-01-31T09:00:00.000Z"
+        );
+        assert!(
+            warning.starts_with("warning: ") && warning.contains("--to TIME"),
+            "{warning}"
+        );
     }
 }

@@ -20,6 +20,7 @@ use super::{
     ClientArgs, Exit, Failure, Format,
     batch::{Rejected, Sent, send},
     lines::{self, Batch, Reading},
+    output::counted,
 };
 use crate::{client::Client, limits::BATCH_ITEMS_MAX, time_source::TimeSource};
 
@@ -206,8 +207,9 @@ fn progress(size: Option<u64>) -> ProgressBar {
 
 fn interrupted_twice(summary: &Summary) -> Failure {
     Failure::failed(format!(
-        "stopped: {} tasks were registered; of the lines up to {} the last ones sent may or may not be",
-        summary.registered, summary.lines
+        "stopped: registered {}; of the lines up to {} the last ones sent may or may not be",
+        counted(summary.registered, "task"),
+        summary.lines
     ))
 }
 
@@ -218,8 +220,9 @@ fn finish(format: Format, dry_run: bool, ledger: &Ledger) -> Result<Exit, Failur
         Format::Table if dry_run => {
             writeln!(
                 out,
-                "{} lines can be read, {} cannot",
-                summary.registered, summary.failed
+                "{} can be read, {} cannot",
+                counted(summary.registered, "line"),
+                summary.failed
             )?;
         }
         Format::Table => {
@@ -235,7 +238,10 @@ fn finish(format: Format, dry_run: bool, ledger: &Ledger) -> Result<Exit, Failur
     drop(out);
     if summary.interrupted {
         let lines = summary.lines;
-        let told = format!("{lines} lines were handled; to go on: --skip {lines}");
+        let told = format!(
+            "{} handled; to go on: --skip {lines}",
+            counted(lines, "line")
+        );
         writeln!(std::io::stderr(), "{told}").unwrap_or_default();
     }
     Ok(if summary.failed > 0 || summary.interrupted {

@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use super::{Exit, Failure, node};
 use crate::{
-    config::{Settings, SettingsArgs},
+    config::{Settings, SettingsArgs, StoreKind},
     queue::{Publisher as _, kafka::KafkaPublisher},
     store::cassandra::{self, Initialized},
     time_source::TimeSource,
@@ -16,6 +16,12 @@ const COPIES: usize = 3;
 /// Runs the command.
 pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
+    if settings.store == StoreKind::Embedded && settings.cassandra.is_empty() {
+        return Err(Failure::usage(
+            "an embedded store needs no init: `tickwheel serve` creates it; for a cluster add --store cassandra \
+             --cassandra HOST:PORT",
+        ));
+    }
     let time = TimeSource::real();
     let mut store = node::cassandra(&settings)?;
     let shape = settings.shape()?;

@@ -5,7 +5,12 @@ use std::{io::Write as _, time::Duration};
 use clap::Args;
 use jiff::SignedDuration;
 
-use super::{ClientArgs, Exit, Failure, output::TaskRows};
+use super::{
+    ClientArgs, Exit, Failure,
+    fields::by_flags,
+    output::{TaskRows, counted},
+    times,
+};
 use crate::{
     client::{Client, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
     limits::LIST_TASKS_MAX,
@@ -47,7 +52,8 @@ pub(super) struct FilterArgs {
     /// Only tasks that start then or later: RFC 3339, or from now, such as 2h or -10m.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     from: Option<Bound>,
-    /// Only tasks that start earlier than this, written likewise [default: 24h after now or --from].
+    /// Only tasks that start earlier than this, written likewise; without it an embedded store has no end, and a
+    /// cluster looks 24 h ahead.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     to: Option<Bound>,
 }
@@ -83,7 +89,14 @@ fn time(text: &str) -> Result<Bound, String> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(Bound::At(at.to_string()));
     }
-    text.parse().map(Bound::FromNow).map_err(|_| {
+    if let Ok(offset) = text.parse::<SignedDuration>() {
+        return Ok(Bound::FromNow(offset));
+    }
+    // A number alone may be a year as well as seconds.
+    let after = Some(text).filter(|text| text.parse::<u32>().is_err());
+    let after = after.and_then(|text| times::duration(text).ok());
+    let after = after.and_then(|after| SignedDuration::try_from(after).ok());
+    after.map(Bound::FromNow).ok_or_else(|| {
         "expected a time such as 2030-01-31T09:00:00Z, or one from now such as 2h, 168h or -10m"
             .to_owned()
     })
@@ -103,6 +116,11 @@ impl Bound {
 }
 
 impl FilterArgs {
+    /// Tells whether the range was given an end.
+    pub(super) const fn has_end(&self) -> bool {
+        self.to.is_some()
+    }
+
     /// Returns the filter; times from now count from `now`.
     pub(super) fn filter(self, now: Millis, page_size: usize) -> TaskFilter {
         TaskFilter {
@@ -122,7 +140,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         limit,
         client,
     } = command;
-    let ends = filter.to.is_some();
+    let ends = filter.has_end();
     let limit = limit.unwrap_or(usize::MAX);
     let page_size = limit.clamp(1, LIST_TASKS_MAX);
     let time = TimeSource::real();
@@ -131,7 +149,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let mut rows = TaskRows::new(client.print.output);
     let mut count = 0;
     while count < limit
-        && let Some(tasks) = next_page(&mut pages, &time).await?
+        && let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)?
     {
         let mut out = std::io::stdout().lock();
         for task in tasks.iter().take(limit - count) {
@@ -142,7 +160,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     }
     rows.end(&mut std::io::stdout().lock())?;
     if let Some(to) = pages.start_time_to().filter(|_| count < limit && !ends) {
-        let more = format!("{count} tasks that start before {to}; --to TIME looks further ahead");
+        let tasks = counted(count as u64, "task");
+        let more = if pages.is_whole() {
+            tasks
+        } else {
+            format!("{tasks} that start before {to}; --to TIME looks further ahead")
+        };
         writeln!(std::io::stderr(), "{more}").unwrap_or_default();
     }
     Ok(Exit::Ok)

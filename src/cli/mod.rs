@@ -11,6 +11,7 @@ mod dev;
 mod doctor;
 mod drill;
 mod export;
+mod fields;
 mod healthcheck;
 mod import;
 mod init;
@@ -21,6 +22,7 @@ mod output;
 mod request;
 mod serve;
 mod task;
+mod times;
 mod worker;
 
 use std::{io::Write as _, process::ExitCode};
@@ -50,12 +52,14 @@ pub enum Exit {
 /// Where a client looks for the service when it is not told.
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
 
+const ABOUT: &str = "A durable timer service: register a task with a time, and it runs then";
+
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 failed; 2 the command or the request is wrong; 3 not found; \
 4 the service is unavailable: try again later; 5 too late: the task had started or ended";
 
 /// A durable, distributed timer service.
 #[derive(Debug, Parser)]
-#[command(name = "tickwheel", version, about, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "tickwheel", version, about = ABOUT, after_help = EXIT_CODES, propagate_version = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,

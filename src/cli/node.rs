@@ -27,6 +27,9 @@ pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Fail
         ));
     }
     let mut store = cassandra::Settings::new(settings.cassandra.clone(), settings.keyspace.clone());
+    store
+        .local_datacenter
+        .clone_from(&settings.cassandra_datacenter);
     if let Some(copies) = settings.replication_factor {
         store.replication_factor = u8::try_from(copies).map_err(|_| {
             Failure::usage(format!(
@@ -84,6 +87,7 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         },
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
+        log_format: log_format(settings),
     })
 }
 

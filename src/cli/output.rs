@@ -156,6 +156,14 @@ fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
     )
 }
 
+/// Returns a count with its noun: `1 task`, `2 tasks`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}
+
 /// Returns the state's name, as the API writes it.
 pub(super) fn state(task: &TaskResponse) -> String {
     let name = serde_json::to_value(task.state).ok();

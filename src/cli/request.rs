@@ -10,13 +10,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
 use serde_json::value::RawValue;
 
-use super::Failure;
+use super::{Failure, times};
 use crate::{
-    client::Task,
+    client::{NewStart, StartTime, Task},
     http::dto::{
         target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-        task_request::{Priority, TaskRequest},
-        text::{DurationText, InstantText},
+        task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
+        text::DurationText,
     },
 };
 
@@ -35,11 +35,11 @@ pub(super) struct RegisterArgs {
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
     /// Start it this long from now, such as 90s or "1h 30m"; without --delay and --at it starts now.
-    #[arg(long, value_name = "DURATION", conflicts_with = "at")]
-    delay: Option<String>,
-    /// Start it then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    at: Option<String>,
+    #[arg(long, value_name = "DURATION", conflicts_with = "at", value_parser = times::duration_text)]
+    delay: Option<DurationText>,
+    /// Start it then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
+    #[arg(long, value_name = "TIME", value_parser = times::start)]
+    at: Option<NewStart>,
     /// Payload as JSON.
     #[arg(long, value_name = "JSON", conflicts_with = "payload_file")]
     payload: Option<String>,
@@ -61,18 +61,30 @@ pub(super) struct RegisterArgs {
     /// How often it may be tried.
     #[arg(long, value_name = "COUNT")]
     max_attempts: Option<u32>,
+    /// Wait after the first failed attempt.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text, conflicts_with = "topic")]
+    retry_initial: Option<DurationText>,
+    /// How many times longer each further wait is.
+    #[arg(long, value_name = "FACTOR", conflicts_with = "topic")]
+    retry_factor: Option<f64>,
+    /// Longest wait between attempts.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text, conflicts_with = "topic")]
+    retry_max: Option<DurationText>,
+    /// How waits are spread: full (from zero to the computed wait) or none (exactly that wait).
+    #[arg(long, value_name = "JITTER", value_parser = jitter, conflicts_with = "topic")]
+    retry_jitter: Option<Jitter>,
     /// How long it may stay unclaimed before it is published again.
-    #[arg(long, value_name = "DURATION")]
-    claim_timeout: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    claim_timeout: Option<DurationText>,
     /// How long an attempt lives after its claim or its last heartbeat.
-    #[arg(long, value_name = "DURATION")]
-    heartbeat_timeout: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    heartbeat_timeout: Option<DurationText>,
     /// How long after its start time it is still useful.
-    #[arg(long, value_name = "DURATION")]
-    expire_after: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    expire_after: Option<DurationText>,
     /// How long it can be read once it has ended.
-    #[arg(long, value_name = "DURATION")]
-    retention: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    retention: Option<DurationText>,
     /// Key of the record.
     #[arg(long, value_name = "TEXT", conflicts_with = "callback")]
     key: Option<String>,
@@ -99,10 +111,19 @@ fn priority(text: &str) -> Result<Priority, String> {
     }
 }
 
+fn jitter(text: &str) -> Result<Jitter, String> {
+    match text {
+        "full" => Ok(Jitter::Full),
+        "none" => Ok(Jitter::None),
+        _ => Err("expected full or none".to_owned()),
+    }
+}
+
 impl RegisterArgs {
     /// Returns the task.
     pub(super) fn task(self) -> Result<Task, Failure> {
         let (payload, payload_base64) = self.content()?;
+        let retry = self.retry();
         let labels: BTreeMap<String, String> = self.labels.into_iter().collect();
         let headers = self.headers.into_iter().map(|(name, value)| KafkaHeader {
             name,
@@ -117,24 +138,44 @@ impl RegisterArgs {
             headers: (!headers.is_empty()).then_some(KafkaHeaders::List(headers)),
             partition: self.partition,
         });
+        let (start_time, delay) = match self.at {
+            Some(NewStart::At(StartTime(at))) => (Some(at), None),
+            Some(NewStart::In(after)) => (None, Some(after)),
+            None => (None, self.delay),
+        };
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
             kafka,
             collection: self.collection,
-            start_time: self.at.map(InstantText),
-            delay: self.delay.map(DurationText),
+            start_time,
+            delay,
             payload,
             payload_base64,
             content_type: self.content_type,
             priority: self.priority,
             max_attempts: self.max_attempts,
-            retry: None,
-            claim_timeout: self.claim_timeout.map(DurationText),
-            heartbeat_timeout: self.heartbeat_timeout.map(DurationText),
-            expire_after: self.expire_after.map(DurationText),
-            retention: self.retention.map(DurationText),
+            retry,
+            claim_timeout: self.claim_timeout,
+            heartbeat_timeout: self.heartbeat_timeout,
+            expire_after: self.expire_after,
+            retention: self.retention,
             labels: (!labels.is_empty()).then_some(labels),
         }))
+    }
+
+    /// Returns the retry rule; none when no flag says anything of it.
+    fn retry(&self) -> Option<RetryPolicy> {
+        let policy = RetryPolicy {
+            initial: self.retry_initial.clone(),
+            factor: self.retry_factor,
+            max: self.retry_max.clone(),
+            jitter: self.retry_jitter,
+        };
+        let given = policy.initial.is_some()
+            || policy.factor.is_some()
+            || policy.max.is_some()
+            || policy.jitter.is_some();
+        given.then_some(policy)
     }
 
     /// Returns the payload as JSON or as base64.
@@ -219,6 +260,33 @@ mod tests {
     }
 
     #[test]
+    fn a_start_may_count_from_now_and_a_retry_rule_has_its_flags() {
+        let flags = [
+            "--callback",
+            "c",
+            "--at",
+            "2h",
+            "--retry-initial",
+            "10s",
+            "--retry-factor",
+            "5",
+        ];
+        let wanted =
+            json!({"callback": "c", "delay": "2h", "retry": {"initial": "10s", "factor": 5.0}});
+        assert_eq!(written(&flags), wanted);
+        let flags = [
+            "--callback",
+            "c",
+            "--retry-max",
+            "12h",
+            "--retry-jitter",
+            "none",
+        ];
+        let wanted = json!({"callback": "c", "retry": {"max": "12h", "jitter": "none"}});
+        assert_eq!(written(&flags), wanted);
+    }
+
+    #[test]
     fn a_record_has_key_headers_and_partition() {
         let flags = [
             "--topic",
@@ -264,6 +332,9 @@ mod tests {
             vec!["--callback", "c", "--topic", "t"],
             vec!["--callback", "c", "--delay", "1s", "--at", "x"],
             vec!["--callback", "c", "--key", "k"],
+            vec!["--topic", "t", "--retry-max", "1h"],
+            vec!["--callback", "c", "--delay", "14 fortnights"],
+            vec!["--callback", "c", "--at", "tomorrow"],
         ] {
             assert!(
                 Parsed::try_parse_from([&["register"], flags.as_slice()].concat()).is_err(),

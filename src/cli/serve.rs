@@ -8,11 +8,12 @@ use tokio::{
     sync::oneshot,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Level;
 
 use super::{Exit, Failure, drill::DrillArgs, node};
 use crate::{
     app,
-    config::{Settings, SettingsArgs},
+    config::{self, Problem, Settings, SettingsArgs},
     telemetry,
 };
 
@@ -28,17 +29,43 @@ pub(super) struct Command {
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let options = node::options(&settings)?;
-    telemetry::start_logging(node::log_format(&settings), &settings.log)
+    let format = node::log_format(&settings);
+    telemetry::start_logging(format, &settings.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    warn_of_unknown_variables();
+    let ended = serve(options, &settings, command.drill).await;
+    let Err(failure) = ended else {
+        return Ok(Exit::Ok);
+    };
+    if format == telemetry::LogFormat::Text {
+        return Err(failure);
+    }
+    // Every line is JSON, the last one as well.
+    telemetry::announce(format, Level::ERROR, &failure.text);
+    Ok(failure.exit)
+}
+
+/// A mistyped variable changes nothing, and nobody notices.
+fn warn_of_unknown_variables() {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for Problem { origin, reason } in config::unknown_variables(names) {
+        tracing::warn!(variable = origin, "{reason}");
+    }
+}
+
+async fn serve(
+    options: app::Options,
+    settings: &Settings,
+    drill: DrillArgs,
+) -> Result<(), Failure> {
     node::keep_memory_small();
     let prometheus =
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();
     listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (ready, _) = oneshot::channel();
-    let time = command.drill.time().await;
-    app::run(options, time, Some(prometheus), stop, ready).await?;
-    Ok(Exit::Ok)
+    let time = drill.time().await;
+    Ok(app::run(options, time, Some(prometheus), stop, ready).await?)
 }
 
 /// The first SIGTERM or SIGINT stops the process in order, the second one at once: then `last` is done and nothing else.

@@ -5,12 +5,12 @@ use std::{io::Write as _, time::Duration};
 use clap::{Args, Subcommand};
 
 use super::{
-    ClientArgs, Exit, Failure, Format, cancel, export, import, list, output, request::RegisterArgs,
+    ClientArgs, Exit, Failure, Format, cancel, export, fields::by_flags, import, list, output,
+    request::RegisterArgs, times,
 };
 use crate::{
     client::{
-        Client, NewStart, RescheduleOutcome, RescheduleResponse, StartTime, TaskResponse,
-        TaskState, has_ended,
+        Client, NewStart, RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState, has_ended,
     },
     http::dto::text::DurationText,
     model::ids::TaskId,
@@ -39,7 +39,7 @@ const IMPORT_EXAMPLES: &str = "Examples:
   jq -c .task failed.jsonl | tickwheel task import -";
 
 const EXPORT_EXAMPLES: &str = "Examples:
-  tickwheel task export --to 720h > tasks.jsonl
+  tickwheel task export > tasks.jsonl
   tickwheel task export | tickwheel task import - --server http://other:7420";
 
 #[derive(Debug, Subcommand)]
@@ -56,14 +56,14 @@ pub(super) enum Command {
     Get {
         #[command(flatten)]
         of: TaskArgs,
-        /// Wait this many seconds for it to end.
-        #[arg(long, value_name = "SECONDS")]
-        wait: Option<u64>,
+        /// Wait this long for it to end, such as 30s.
+        #[arg(long, value_name = "DURATION", value_parser = times::duration)]
+        wait: Option<Duration>,
     },
     /// List tasks that have not ended, or ended within about ten minutes, by start time.
     ///
-    /// There is no index: the wheel is read from now up to --to, which takes a while when that is far away. A task that moves
-    /// on meanwhile may be listed twice or not at all.
+    /// There is no index: on a cluster the wheel is read from now up to --to, which takes a while when that is far away. A task
+    /// that moves on meanwhile may be listed twice or not at all.
     #[command(after_help = LIST_EXAMPLES)]
     List(list::Command),
     /// Cancel one task or several.
@@ -92,7 +92,8 @@ pub(super) enum Command {
     Import(import::Command),
     /// Write tasks that have not ended to standard output, as lines that `task import` takes.
     ///
-    /// Only tasks that start before --to are found. Imported, they are new tasks: ids, attempts and states are not kept.
+    /// An embedded store exports everything; a cluster what starts within 24 hours, with a warning, unless --to says otherwise.
+    /// Imported, they are new tasks: ids, attempts and states are not kept.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Command),
 }
@@ -111,18 +112,18 @@ pub(super) struct TaskArgs {
 #[group(required = true, multiple = false)]
 pub(super) struct StartArgs {
     /// This long from now, such as 90s or "1h 30m".
-    #[arg(long, value_name = "DURATION")]
-    delay: Option<String>,
-    /// Then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    at: Option<String>,
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    delay: Option<DurationText>,
+    /// Then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
+    #[arg(long, value_name = "TIME", value_parser = times::start)]
+    at: Option<NewStart>,
 }
 
 impl StartArgs {
     fn new_start(self) -> Result<NewStart, Failure> {
         match (self.delay, self.at) {
-            (Some(delay), None) => Ok(NewStart::In(DurationText(delay))),
-            (None, Some(at)) => Ok(NewStart::At(StartTime::from(at))),
+            (Some(delay), None) => Ok(NewStart::In(delay)),
+            (None, Some(at)) => Ok(at),
             _ => Err(Failure::usage("expected either --delay or --at")),
         }
     }
@@ -132,14 +133,15 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Register { task, client } => {
             let task = task.task()?;
-            let registered = Client::connect(&client.server)?.register(task).await?;
+            let registered = Client::connect(&client.server)?.register(task).await;
+            let registered = registered.map_err(by_flags)?;
             print(client.print.output, None, &registered.task)?;
             Ok(Exit::Ok)
         }
         Command::Get { of, wait } => {
             let client = of.client()?;
             let task = match wait {
-                Some(seconds) => client.wait(of.id, Duration::from_secs(seconds)).await?,
+                Some(limit) => client.wait(of.id, limit).await?,
                 None => client.get(of.id).await?,
             };
             print(of.client.print.output, None, &task)?;
@@ -150,7 +152,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Export(command) => export::run(command).await,
         Command::Cancel(command) => cancel::run(command).await,
         Command::Reschedule { of, start } => {
-            let answer = of.client()?.reschedule(of.id, start.new_start()?).await?;
+            let answer = of.client()?.reschedule(of.id, start.new_start()?).await;
+            let answer = answer.map_err(by_flags)?;
             moved(of.client.print.output, &answer)
         }
         Command::Run(of) => {

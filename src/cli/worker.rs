@@ -1,6 +1,6 @@
 //! `tickwheel worker`: runs a command for each task of some callbacks, in any language.
 
-use std::{ffi::OsString, sync::Arc, time::Duration};
+use std::{ffi::OsString, io::IsTerminal as _, sync::Arc, time::Duration};
 
 use clap::Args;
 use tokio_util::sync::CancellationToken;
@@ -9,6 +9,7 @@ use super::{
     Exit, Failure,
     command::{self, Program},
     serve::listen_for_signals,
+    times,
 };
 use crate::{
     telemetry::{self, LogFormat},
@@ -22,8 +23,11 @@ TICKWHEEL_CALLBACK and TICKWHEEL_START_TIME. The task id and the attempt togethe
 Exit code of the command:
   0            succeeded; standard output is kept as the result: as JSON if it is, else as a string (up to 16 KiB)
   65, 100      failed for good: trying again is of no use (65 is EX_DATAERR of sysexits.h)
-  any other    tried again, by the task's retry rule; so is a command that a signal has ended, or that is not found
-               (75, EX_TEMPFAIL, says it most clearly)
+  any other    tried again, by the task's retry rule; so is a command that a signal has ended (75, EX_TEMPFAIL, says it
+               most clearly)
+
+A command that does not exist is refused at start, with exit code 2. One line says how each run ended; --log warn leaves \
+them out.
 
 The end of standard error is kept as the error. The command and everything it has started (its process group) is killed \
 when its claim cannot be extended any more; when the task is cancelled it gets SIGTERM, and SIGKILL 5 s later.
@@ -52,14 +56,14 @@ pub(super) struct Command {
     /// The worker's name, for people; host, process and a random part by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Seconds that running commands may take when the worker is told to stop.
-    #[arg(long, default_value_t = 20, value_name = "SECONDS")]
-    drain_timeout: u64,
+    /// How long running commands may take when the worker is told to stop.
+    #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = times::duration)]
+    drain_timeout: Duration,
     /// Which log lines are written to standard error.
     #[arg(
         long,
         env = "TICKWHEEL_LOG",
-        default_value = "warn",
+        default_value = "warn,tickwheel::cli=info",
         value_name = "FILTER"
     )]
     log: String,
@@ -70,12 +74,21 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    telemetry::start_logging(LogFormat::Text, &command.log)
+    // A person who watches needs neither date nor module.
+    let format = if std::io::stderr().is_terminal() {
+        LogFormat::Short
+    } else {
+        LogFormat::Text
+    };
+    telemetry::start_logging(format, &command.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    command::check(&command.command).map_err(Failure::usage)?;
     let stop = CancellationToken::new();
-    let drain_timeout = Duration::from_secs(command.drain_timeout);
+    let drain_timeout = command.drain_timeout;
     listen_for_signals(stop.clone(), drain_timeout, command::kill_all)?;
+    let (server, callbacks) = (command.server.clone(), command.callbacks.join(", "));
     let worker = builder(command, drain_timeout).build()?;
+    tracing::info!("polling {callbacks} at {server}; each task runs the command, Ctrl-C stops");
     worker.run_until(stop.cancelled_owned()).await?;
     Ok(Exit::Ok)
 }

@@ -107,15 +107,28 @@ impl Error {
 }
 
 fn described(problem: &Problem) -> String {
-    let mut text = if problem.detail.is_empty() {
-        problem.title.clone()
-    } else {
-        problem.detail.clone()
+    let fields = problem
+        .errors
+        .iter()
+        .map(|error| match error.pointer.as_str() {
+            "" => error.detail.clone(),
+            pointer => format!("{pointer}: {}", error.detail),
+        });
+    let fields: Vec<String> = fields.collect();
+    // The service's detail of a wrong field is that field: it is said once.
+    let says_a_field = fields
+        .first()
+        .is_some_and(|first| problem.detail.starts_with(first.as_str()));
+    let head = match problem.detail.as_str() {
+        "" => Some(&problem.title),
+        _ => Some(&problem.detail).filter(|_| !says_a_field),
     };
-    for error in &problem.errors {
-        text = format!("{text}; {} {}", error.pointer, error.detail);
-    }
-    text
+    let said: Vec<&str> = head
+        .into_iter()
+        .chain(&fields)
+        .map(String::as_str)
+        .collect();
+    said.join("; ")
 }
 
 #[cfg(test)]
@@ -143,8 +156,25 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "refused: the task is not valid; /retry/max must be a duration"
+            "refused: the task is not valid; /retry/max: must be a duration"
         );
         assert!(!error.is_temporary());
+    }
+
+    #[test]
+    fn a_refusal_is_said_once() {
+        let field = |pointer: &str| FieldError {
+            pointer: pointer.to_owned(),
+            detail: "must be a duration".to_owned(),
+        };
+        let error = crate::http::error::Error::fields(
+            crate::http::error::Code::InvalidRequest,
+            vec![field("/delay"), field("/retention")],
+        );
+        let error = Error::of_item(error.problem());
+        assert_eq!(
+            error.to_string(),
+            "refused: /delay: must be a duration; /retention: must be a duration"
+        );
     }
 }

@@ -7,6 +7,9 @@ use reqwest::Method;
 use super::{Client, Error, StartTime, TaskResponse, TaskState};
 use crate::http::dto::{task_list::ListTasksResponse, text::InstantText};
 
+/// No task starts later than in this second, as the service writes it.
+const LAST_START: &str = "9999-12-30T22:00:00";
+
 /// Which tasks to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFilter {
@@ -65,6 +68,14 @@ impl TaskPages {
 }
 
 impl TaskPages {
+    /// Tells whether the list had no end, so that no task that is pending starts behind it.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        // A year of five digits begins with its sign.
+        let is_last = |to: &str| to.starts_with('+') || to >= LAST_START;
+        self.start_time_to().is_some_and(is_last)
+    }
+
     /// Returns the end of the list once a page was read: tasks that start then or later are not in it.
     #[must_use]
     pub fn start_time_to(&self) -> Option<&str> {

@@ -28,7 +28,7 @@ use crate::{
 /// Made from a [`SystemTime`], from [`Millis`], or from a text such as `2030-01-31T09:00:00+01:00` (RFC 3339), which the
 /// service checks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StartTime(pub(super) InstantText);
+pub struct StartTime(pub(crate) InstantText);
 
 impl From<Millis> for StartTime {
     fn from(at: Millis) -> Self {

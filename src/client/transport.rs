@@ -199,14 +199,20 @@ fn checked(server: &str) -> Result<String, Error> {
             "{server:?} is not an address of a server: {reason}; expected one such as http://127.0.0.1:7420"
         ))
     };
-    let url = reqwest::Url::parse(server).map_err(|error| invalid(&error.to_string()))?;
+    // As people write it.
+    let server = if server.contains("://") {
+        server.to_owned()
+    } else {
+        format!("http://{server}")
+    };
+    let url = reqwest::Url::parse(&server).map_err(|error| invalid(&error.to_string()))?;
     if url.scheme() == "https" && !schemes.contains(&"https") {
         return Err(invalid("this build has no TLS (feature `tls`)"));
     }
     if !schemes.contains(&url.scheme()) || !url.has_host() {
-        return Err(invalid("no http:// in front"));
+        return Err(invalid("it begins with neither http:// nor a host"));
     }
-    Ok(server.to_owned())
+    Ok(server)
 }
 
 fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {

@@ -9,6 +9,7 @@ mod explain;
 mod file;
 mod keys;
 mod text;
+mod variables;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -16,6 +17,7 @@ pub use args::SettingsArgs;
 pub use explain::{Explained, explain};
 pub use file::print_default;
 use keys::{KEYS, Key};
+pub use variables::unknown_variables;
 
 use crate::model::{time::TickLength, wheel::Shape};
 

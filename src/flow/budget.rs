@@ -1,8 +1,9 @@
 //! A byte budget bounds, for a whole node, the memory of contents that are on their way from the store to the queue.
 //!
 //! A content of more than [`limits::INLINE_BYTES_MAX`](crate::limits::INLINE_BYTES_MAX) is kept apart and read when its task
-//! goes out, whichever stage sends it: publishing, near tasks, looks, catching up, the recovery at a start. All of them take
-//! their bytes from this budget first and give them back when the queue has answered. Contents that travel inside their
+//! goes out, whichever stage sends it: publishing, near tasks, looks, catching up, the recovery at a start. It is read again when
+//! its task ends, to be given an end of life. All of them take their bytes from this budget first and give them back when the
+//! queue or the store has answered. Contents that travel inside their
 //! entries are not counted here: the memory that holds the entries bounds them, and they never wait behind large ones.
 //!
 //! Those who wait are served in order, so a large request is not passed by for ever. It promises nothing about single requests
@@ -12,26 +13,35 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::limits;
+
 /// Bytes of one permit: a semaphore counts fewer permits than a machine has bytes.
 const UNIT_BYTES: u64 = 1024;
 
 /// The budget of one node; clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct Budget {
+pub struct Budget {
     units: Arc<Semaphore>,
     units_max: u32,
 }
 
 /// A portion of the budget; it goes back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Portion {
+pub struct Portion {
     _units: Option<OwnedSemaphorePermit>,
+}
+
+impl Default for Budget {
+    /// Allows [`limits::CONTENTS_BYTES_MAX`].
+    fn default() -> Self {
+        Self::new(limits::CONTENTS_BYTES_MAX)
+    }
 }
 
 impl Budget {
     /// Allows `bytes` bytes, rounded up to whole KiB, at least one.
     #[must_use]
-    pub(super) fn new(bytes: u64) -> Self {
+    pub fn new(bytes: u64) -> Self {
         let units_max = units(bytes);
         Self {
             units: Arc::new(Semaphore::new(units_max as usize)),
@@ -42,7 +52,7 @@ impl Budget {
     /// Waits until `bytes` bytes are free and takes them; a request above the whole budget takes all of it.
     ///
     /// A caller that is cancelled while it waits takes nothing and loses its place in the line.
-    pub(super) async fn take(&self, bytes: u64) -> Portion {
+    pub async fn take(&self, bytes: u64) -> Portion {
         let wanted = units(bytes).min(self.units_max);
         let units = Arc::clone(&self.units).acquire_many_owned(wanted).await;
         // The semaphore is never closed.
@@ -51,7 +61,7 @@ impl Budget {
 
     /// Returns how many bytes are free now.
     #[must_use]
-    pub(super) fn free(&self) -> u64 {
+    pub fn free(&self) -> u64 {
         self.units.available_permits() as u64 * UNIT_BYTES
     }
 }

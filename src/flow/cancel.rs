@@ -23,6 +23,7 @@ use futures_util::{
 };
 
 use super::{
+    TASK_EVENTS,
     api::{CancelOutcome, Fault, TaskView},
     context::Context,
     deadlines::Deadlines,
@@ -146,6 +147,9 @@ impl Canceller {
         );
         let places = tracked_places.into_iter().chain(published_places);
         for (place, answer) in places.zip(tracked.into_iter().chain(published)) {
+            if let Ok((outcome, view)) = &answer {
+                tracing::debug!(target: TASK_EVENTS, task = %view.id, ?outcome, "cancel");
+            }
             if let Some(at) = answers.get_mut(place) {
                 *at = answer.map(Some);
             }
@@ -171,7 +175,7 @@ impl Canceller {
             .for_each_concurrent(
                 limits::END_STEPS_IN_FLIGHT_MAX,
                 |Ended { row, .. }| async move {
-                    ended::count(row);
+                    ended::note(row);
                     if let Err(fault) = end::steps(&self.ctx, row).await {
                         tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
                     }

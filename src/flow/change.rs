@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use super::{
+    TASK_EVENTS,
     api::{Fault, RescheduleOutcome, TaskView},
     context::Context,
     find::{Finder, is_told_by, view_of_row},
@@ -109,6 +110,8 @@ impl Changer {
                 }
             };
             if let Some(answer) = moved {
+                let due_in_ms = start.0 - self.ctx.now().0;
+                tracing::debug!(target: TASK_EVENTS, task = %id, outcome = ?answer.0, due_in_ms, "reschedule");
                 return Ok(Some(answer));
             }
         }

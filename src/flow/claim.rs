@@ -208,7 +208,7 @@ impl Claimer {
             state::next(id, row, spec, Event::Expire, now, nonce)
         };
         if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
-            ended::count(&row);
+            ended::note(&row);
             end::steps(&self.ctx, &row).await?;
         }
         Ok(ClaimAnswer::Stale)

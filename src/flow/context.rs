@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::task::{JoinError, JoinSet};
 
-use super::api::Fault;
+use super::{api::Fault, budget::Budget};
 use crate::{
     limits,
     model::{
@@ -28,8 +28,6 @@ pub struct Settings {
     pub ahead_bytes_max: u64,
     /// Near tasks that the node holds in memory.
     pub near_tasks_max: usize,
-    /// Bytes of contents kept apart that the node holds in memory on their way to the queue.
-    pub contents_bytes_max: u64,
     /// How long what has fired is kept readable in its slot.
     pub erase_delay: Duration,
     /// How far behind the `erased` hand leftovers are removed.
@@ -46,7 +44,6 @@ impl Default for Settings {
             ahead_entries_max: limits::AHEAD_ENTRIES_MAX,
             ahead_bytes_max: limits::AHEAD_BYTES_MAX,
             near_tasks_max: limits::NEAR_TASKS_MAX,
-            contents_bytes_max: limits::CONTENTS_BYTES_MAX,
             erase_delay: limits::ERASE_DELAY,
             sweep_delay: limits::SWEEP_DELAY,
             page_rows_max: limits::PAGE_ROWS_MAX,
@@ -75,6 +72,8 @@ pub struct Context {
     pub time: TimeSource,
     /// Constants of the clock protocol.
     pub rules: Rules,
+    /// Memory for contents that are kept apart, while the node moves them.
+    pub contents: Budget,
     /// Bounds.
     pub settings: Settings,
 }

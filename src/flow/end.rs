@@ -6,19 +6,18 @@
 use std::sync::Arc;
 
 use super::{api::Fault, context::Context};
-use crate::model::{
-    state::{TERMINAL_TTL_MIN, TaskRow},
-    task::Body,
-};
+use crate::model::state::{TERMINAL_TTL_MIN, TaskRow};
 
 /// Does the end steps of a terminal task: a content that is kept apart gets an end of life.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
 pub(super) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    if matches!(row.detail.spec.body, Body::Inline(_)) {
+    let Some(bytes) = row.detail.spec.bytes_apart() else {
         return Ok(());
-    }
+    };
+    // Many tasks may end at once, and each content is in memory for this.
+    let _room = ctx.contents.take(2 * bytes).await;
     let body = ctx
         .store
         .bodies(&[row.id])

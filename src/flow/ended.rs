@@ -1,10 +1,10 @@
-//! Counts tasks by how they end, once each: by whoever makes them terminal.
+//! Counts and logs tasks by how they end, once each: by the stage that makes them terminal.
 
-use super::labels;
+use super::{TASK_EVENTS, labels};
 use crate::model::state::{State, TaskRow};
 
-/// Counts a task that has just become terminal; others are not counted.
-pub(super) fn count(row: &TaskRow) {
+/// Counts a task that has just become terminal, and logs an end that is no success; others are left out.
+pub(super) fn note(row: &TaskRow) {
     let outcome = match row.state {
         State::Succeeded => "succeeded",
         State::Failed => "failed",
@@ -16,4 +16,21 @@ pub(super) fn count(row: &TaskRow) {
     let callback = labels::label(row.detail.spec.callback().unwrap_or_default());
     metrics::counter!("tickwheel_tasks_ended_total", "outcome" => outcome, "callback" => callback)
         .increment(1);
+    log(row);
+}
+
+/// Logs an end that is no success. A death needs a person, so it is a warning.
+fn log(row: &TaskRow) {
+    let (task, attempt) = (row.id, row.attempt);
+    let (callback, error) = (row.detail.spec.target.name(), &row.detail.error);
+    match row.state {
+        State::Dead => {
+            tracing::warn!(target: TASK_EVENTS, %task, callback, attempt, error, "dead: its attempts are used up");
+        }
+        State::Expired => tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, "expired"),
+        State::Failed => {
+            tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, error, "failed")
+        }
+        State::New | State::Claimed | State::Retrying | State::Succeeded | State::Cancelled => {}
+    }
 }

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     model::{
+        backup,
         clock::Position,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
@@ -30,7 +31,7 @@ use crate::{
 /// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
 const NEAR_POINTS: usize = 3;
 
-/// Ticks behind its start in which the backup entry of a near `kafka` task may lie.
+/// Ticks, from the distance of a backup on, in which the backup entry of a near `kafka` task may lie.
 const BACKUP_TICKS: i64 = 12;
 
 /// What a registration left of a task.
@@ -199,7 +200,9 @@ impl Finder {
             return Ok(Vec::new());
         }
         let (tick, grid) = (self.ctx.tick(), Grid::of(id, self.ctx.shape()));
-        let backups = (1..=BACKUP_TICKS).map(|k| tick.end_of(opened.plus(k)));
+        // The hand may have gone on by as much as the distance since.
+        let ticks = backup::distance_ticks(tick) - 1 + BACKUP_TICKS;
+        let backups = (1..=ticks).map(|k| tick.end_of(opened.plus(k)));
         // The hand may have moved on a little since.
         let first = grid.for_near(id.first_start(), tick.end_of(opened));
         let looks = grid.points_from(first.before(grid.step()));
@@ -215,8 +218,9 @@ impl Finder {
             Grid::of(id, self.ctx.shape()),
         );
         let first = tick.tick_of(start);
-        let mut near: Vec<Millis> = (1..=BACKUP_TICKS)
-            .map(|k| tick.end_of(first.plus(k)))
+        let distance = backup::distance_ticks(tick);
+        let mut near: Vec<Millis> = (0..BACKUP_TICKS)
+            .map(|k| tick.end_of(first.plus(distance + k)))
             .collect();
         near.extend(
             grid.points_from(grid.for_near(start, start))

@@ -327,7 +327,7 @@ impl Looker {
             .await?;
         match moved {
             Moved::To(row) => {
-                ended::count(&row);
+                ended::note(&row);
                 end::steps(&self.ctx, &row).await
             }
             Moved::Refused(Refusal::Ended { .. }, Some(row)) => end::steps(&self.ctx, &row).await,

@@ -23,7 +23,7 @@
 
 mod ahead;
 pub mod api;
-mod budget;
+pub mod budget;
 pub mod cancel;
 mod catch_up;
 pub mod change;

@@ -22,7 +22,8 @@ use crate::{
     flaw::{self, Flaw},
     limits,
     model::{
-        entry::{Entry, Key, KeyCode, backup_due},
+        backup,
+        entry::{Entry, Key, KeyCode},
         ids::TaskId,
         look::Grid,
         look_step::LookStep,
@@ -308,11 +309,8 @@ pub(super) fn near_record(
             stamp,
         );
     }
-    // Its slot must not be read ahead before the task has gone out from memory and the backup is marked.
-    let behind = opened
-        .max(ctx.tick().tick_of(start))
-        .plus(ctx.rules.look_ahead);
-    let due = backup_due(ctx.shape(), behind, ctx.time.random());
+    let chance = ctx.time.random();
+    let due = backup::due(ctx.shape(), opened, start, ctx.rules.look_ahead, chance);
     let entry = Entry::due(
         id,
         generation,

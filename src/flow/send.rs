@@ -15,9 +15,7 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::{
-    TASK_EVENTS, budget::Budget, context::Context, labels, pulse::Pulse, unclaimed::Demand,
-};
+use super::{TASK_EVENTS, context::Context, labels, pulse::Pulse, unclaimed::Demand};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
@@ -69,7 +67,6 @@ pub enum Unsent {
 pub struct Sender {
     ctx: Arc<Context>,
     pulse: Pulse,
-    budget: Budget,
     demand: Demand,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
@@ -79,7 +76,6 @@ impl Sender {
     #[must_use]
     pub fn new(ctx: Arc<Context>, pulse: Pulse, demand: Demand) -> Self {
         Self {
-            budget: Budget::new(ctx.settings.contents_bytes_max),
             ctx,
             pulse,
             demand,
@@ -116,8 +112,8 @@ impl Sender {
             .await;
         for part in parts(&large) {
             // As it is read, and as the record that is made of it.
-            let _room = self.budget.take(2 * bytes_of(part)).await;
-            metrics::gauge!("tickwheel_contents_free_bytes").set(self.budget.free() as f64);
+            let _room = self.ctx.contents.take(2 * bytes_of(part)).await;
+            metrics::gauge!("tickwheel_contents_free_bytes").set(self.ctx.contents.free() as f64);
             let contents = self.contents(part).await;
             self.publish(part, &contents, &mut results).await;
         }

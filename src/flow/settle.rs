@@ -172,7 +172,7 @@ impl Settler {
         if let Moved::To(row) = &moved {
             self.deadlines.forget(id);
             *died = row.state == State::Dead;
-            ended::count(row);
+            ended::note(row);
         }
         match moved {
             Moved::To(row) if row.state.is_terminal() => {

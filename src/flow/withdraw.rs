@@ -173,7 +173,7 @@ impl Withdrawer {
         };
         match self.mover.apply(id, None, true, decide).await? {
             Moved::To(row) if row.state == State::Cancelled => {
-                ended::count(&row);
+                ended::note(&row);
                 self.placer.gone(entry);
                 Ok((CancelOutcome::Cancelled, Some(*row)))
             }

@@ -38,6 +38,9 @@ pub(super) async fn observe(State(api): State<Api>, request: Request, next: Next
         if error.code.status().is_server_error() {
             let (code, detail) = (error.code.name(), &error.detail);
             tracing::warn!(%trace_id, method, route, code, detail, "request failed");
+        } else {
+            let (code, detail) = (error.code.name(), &error.detail);
+            tracing::debug!(%trace_id, method, route, code, detail, "request refused");
         }
         let finished = error.respond(Some(trace_id));
         // Headers of the first answer (such as Allow) stay; length and type are those of the new one.

@@ -22,6 +22,7 @@
 //! | [`backoff`] | when a failed attempt is tried again |
 
 pub mod backoff;
+pub mod backup;
 pub mod clock;
 pub mod due_queue;
 pub mod entry;

@@ -1,16 +1,24 @@
 //! Logs and metrics: how they leave the process.
 //!
-//! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Metrics are recorded anywhere with the `metrics` macros
-//! and rendered by [`crate::http`] at `/metrics`; [`table`] lists all of them.
+//! Logs go to standard error, filtered by `RUST_LOG`'s syntax; drivers that repeat themselves are limited (`quiet.rs`).
+//! Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at `/metrics`; [`table`] lists all
+//! of them.
 
+mod quiet;
 mod short;
 pub mod table;
 
-use std::{io::IsTerminal as _, time::Duration};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
-use tracing_subscriber::{EnvFilter, filter::ParseError, fmt, prelude::*, util::TryInitError};
+use tracing::Level;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, filter::ParseError, fmt, prelude::*, util::TryInitError,
+};
 
 use crate::time_source::TimeSource;
 
@@ -59,13 +67,39 @@ pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
-    let registry = tracing_subscriber::registry().with(filter);
-    match format {
-        LogFormat::Text => registry.with(lines).try_init()?,
-        LogFormat::Short => registry.with(lines.event_format(short::Short)).try_init()?,
-        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init()?,
+    let lines = match format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Short => lines.event_format(short::Short).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let quiet = quiet::Quiet::new(TimeSource::real());
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(lines.with_filter(quiet))
+        .try_init()?;
+    if format == LogFormat::Json {
+        // The usual message of a panic is no JSON.
+        std::panic::set_hook(Box::new(|panic| {
+            tracing::error!(%panic, "a panic: this is a bug");
+        }));
     }
     Ok(())
+}
+
+/// Writes a line to standard error that no filter holds back: the text itself, or with JSON logs an event whose message it
+/// is, so that every line is JSON.
+pub fn announce(format: LogFormat, level: Level, text: &str) {
+    let line = match format {
+        LogFormat::Text | LogFormat::Short => text.to_owned(),
+        LogFormat::Json => serde_json::json!({
+            "timestamp": jiff::Timestamp::now().to_string(), "level": level.as_str(), "message": text,
+            "target": "tickwheel",
+        })
+        .to_string(),
+    };
+    if let Err(error) = writeln!(std::io::stderr().lock(), "{line}") {
+        tracing::debug!(%error, "standard error is closed");
+    }
 }
 
 /// Makes the process record metrics, and returns where they are rendered.

@@ -4,7 +4,7 @@
 //! Tests in virtual time run it as a task of theirs instead ([`Place`]).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::pending,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -27,7 +27,9 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// Heartbeat calls in flight: one that hangs must not hold up the others.
+/// Heartbeat calls in flight for tasks of one cycle length. One call that hangs must not hold up the next ones, and the calls of
+/// tasks with long timeouts, which may hang longer, must not hold up those of tasks with short ones. The number of
+/// cycle lengths is bounded by their rounding to three bits.
 const CALLS_IN_FLIGHT_MAX: usize = 4;
 
 /// Longest time that one server may take for a heartbeat call.
@@ -148,12 +150,16 @@ impl Shared {
     }
 }
 
-/// Attempts whose heartbeats are due, and how long one server may take for them.
+/// Attempts whose heartbeats are due, and their cycle: how long one server may take for them.
 type Due = (Vec<Arc<Attempt>>, Duration);
+
+/// Calls in flight by cycle.
+type InFlight = BTreeMap<Duration, usize>;
 
 /// A heartbeat call and what came of it.
 struct Beaten {
     attempts: Vec<Arc<Attempt>>,
+    cycle: Duration,
     sent: Moment,
     answer: Result<HeartbeatResponse, client::Error>,
 }
@@ -168,39 +174,54 @@ struct Beat {
 impl Beat {
     async fn run(self) {
         let mut calls: FuturesUnordered<BoxFuture<'_, Beaten>> = FuturesUnordered::new();
+        let mut in_flight = InFlight::new();
         loop {
-            let (batches, next) = self.due(CALLS_IN_FLIGHT_MAX - calls.len());
-            for (attempts, limit) in batches {
-                calls.push(Box::pin(self.call(attempts, limit)));
+            let (batches, next) = self.due(&mut in_flight);
+            for (attempts, cycle) in batches {
+                calls.push(Box::pin(self.call(attempts, cycle)));
             }
-            let room = calls.len() < CALLS_IN_FLIGHT_MAX;
             if self.shared.lock().stopped {
                 return;
             }
             let wake = async {
-                match next.filter(|_| room) {
+                match next {
                     Some(next) => self.time.sleep_until(next).await,
                     None => pending().await,
                 }
             };
             tokio::select! {
-                Some(beaten) = calls.next() => self.react(beaten),
+                Some(beaten) = calls.next() => {
+                    in_flight
+                        .entry(beaten.cycle)
+                        .and_modify(|calls| *calls = calls.saturating_sub(1));
+                    self.react(beaten);
+                }
                 () = wake => {}
                 () = self.shared.changed.notified() => {}
             }
         }
     }
 
-    /// Returns up to `room` batches that are due, and when there will be another.
-    fn due(&self, room: usize) -> (Vec<Due>, Option<Moment>) {
+    /// Returns the batches that are due and have room, which are counted as in flight from now on, and when there will be
+    /// another that has room.
+    fn due(&self, in_flight: &mut InFlight) -> (Vec<Due>, Option<Moment>) {
         let now = self.time.moment();
         let mut state = self.shared.lock();
         let State {
             schedule, attempts, ..
         } = &mut *state;
-        let due: Vec<Batch> = std::iter::from_fn(|| schedule.take(now))
-            .take(room)
-            .collect();
+        let has_room = |in_flight: &InFlight, cycle: Duration| {
+            in_flight
+                .get(&cycle)
+                .is_none_or(|calls| *calls < CALLS_IN_FLIGHT_MAX)
+        };
+        let mut due: Vec<Batch> = Vec::new();
+        while let Some(batch) = schedule.take(now, |cycle| has_room(in_flight, cycle)) {
+            *in_flight.entry(batch.limit).or_default() += 1;
+            due.push(batch);
+        }
+        in_flight.retain(|_, calls| *calls > 0);
+        let next = schedule.next(|cycle| has_room(in_flight, cycle));
         let batches = due.into_iter().map(|batch| {
             let known = batch
                 .keys
@@ -208,10 +229,10 @@ impl Beat {
                 .filter_map(|key| attempts.get(key).cloned());
             (known.collect(), batch.limit)
         });
-        (batches.collect(), schedule.next())
+        (batches.collect(), next)
     }
 
-    async fn call(&self, attempts: Vec<Arc<Attempt>>, limit: Duration) -> Beaten {
+    async fn call(&self, attempts: Vec<Arc<Attempt>>, cycle: Duration) -> Beaten {
         let sent = self.time.moment();
         let tasks = attempts.iter().map(|attempt| HeartbeatItem {
             id: attempt.key.id.to_string(),
@@ -224,10 +245,11 @@ impl Beat {
         };
         let answer = self
             .server
-            .heartbeat(&request, limit.min(CALL_LIMIT_MAX))
+            .heartbeat(&request, cycle.min(CALL_LIMIT_MAX))
             .await;
         Beaten {
             attempts,
+            cycle,
             sent,
             answer,
         }
@@ -314,4 +336,98 @@ impl State {
 /// Patience has its end where it would cost a lease: a tenth of the heartbeat timeout.
 fn patience(attempt: &Attempt, asked: Duration) -> Duration {
     asked.min(attempt.heartbeat_timeout() / 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::{
+        client::Error,
+        http::dto::{
+            poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+            worker::{
+                ClaimRequest, ClaimResponse, SettleRequest, SettleResponse, SubscribeRequest,
+                SubscribeResponse,
+            },
+        },
+        model::{ids::TaskId, time::Millis, wheel::WheelNumber},
+    };
+
+    /// Answers heartbeats of one attempt at once, and those of others never.
+    #[derive(Debug)]
+    struct Stuck {
+        answered: TaskId,
+        time: TimeSource,
+    }
+
+    fn refused<T>() -> Result<T, Error> {
+        Err(Error::Invalid("not asked for here".to_owned()))
+    }
+
+    #[async_trait]
+    impl Server for Stuck {
+        async fn poll(&self, _: &PollRequest, _: Duration) -> Result<PollResponse, Error> {
+            refused()
+        }
+        async fn leave(&self, _: &LeaveRequest) -> Result<LeaveResponse, Error> {
+            refused()
+        }
+        async fn subscribe(&self, _: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
+            refused()
+        }
+        async fn claim(&self, _: &ClaimRequest) -> Result<ClaimResponse, Error> {
+            refused()
+        }
+        async fn settle(&self, _: &SettleRequest) -> Result<SettleResponse, Error> {
+            refused()
+        }
+        async fn heartbeat(
+            &self,
+            request: &HeartbeatRequest,
+            limit: Duration,
+        ) -> Result<HeartbeatResponse, Error> {
+            let answered = self.answered.to_string();
+            if request.tasks.iter().any(|task| task.id != answered) {
+                self.time.sleep(limit).await;
+                return refused();
+            }
+            let results = request.tasks.iter().map(|_| HeartbeatResult {
+                status: HeartbeatStatus::Ok,
+                error: None,
+            });
+            Ok(HeartbeatResponse {
+                results: results.collect(),
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_that_hang_do_not_hold_up_the_heartbeats_of_short_timeouts() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let attempt = |number: u64, timeout: Duration| {
+            let id = TaskId::new(Millis(0), WheelNumber::from_low_bits(0), number);
+            Arc::new(Attempt::new(Key { id, attempt: 1 }, timeout, time.moment()))
+        };
+        let short = attempt(0, Duration::from_secs(3));
+        let server = Arc::new(Stuck {
+            answered: short.key.id,
+            time: time.clone(),
+        });
+        let heart = Heart::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
+        for number in 1..=40 {
+            heart.add(&attempt(number, Duration::from_secs(20)), time.moment());
+        }
+        heart.add(&short, time.moment());
+        for _ in 0..240 {
+            time.sleep(Duration::from_millis(250)).await;
+            assert!(
+                time.moment() < short.deadline(),
+                "no heartbeat in time after {:?}",
+                time.now()
+            );
+        }
+        heart.stop().await;
+    }
 }

@@ -31,7 +31,7 @@ const CYCLES_PER_TIMEOUT: u32 = 4;
 pub(crate) struct Batch {
     /// Whose.
     pub(crate) keys: Vec<Key>,
-    /// How long the call may take: a step that hangs must not cost the lease.
+    /// Its cycle, and how long the call may take: a step that hangs must not cost the lease.
     pub(crate) limit: Duration,
 }
 
@@ -97,21 +97,23 @@ impl Schedule {
         }
     }
 
-    /// Returns when [`Schedule::take`] has something next; none when nothing runs.
-    pub(crate) fn next(&self) -> Option<Moment> {
-        let steps = self.lanes.iter().map(|(cycle, lane)| lane.next(*cycle));
+    /// Returns when [`Schedule::take`] has something next; none when nothing runs whose cycle has `room`.
+    pub(crate) fn next(&self, room: impl Fn(Duration) -> bool) -> Option<Moment> {
+        let lanes = self.lanes.iter().filter(|(cycle, _)| room(**cycle));
+        let steps = lanes.map(|(cycle, lane)| lane.next(*cycle));
         let next = steps.min()?;
         Some(self.paused_until.map_or(next, |until| until.max(next)))
     }
 
-    /// Returns the next batch that is due; call until there is none.
-    pub(crate) fn take(&mut self, now: Moment) -> Option<Batch> {
+    /// Returns the next batch that is due and whose cycle has `room`; call until there is none.
+    pub(crate) fn take(&mut self, now: Moment, room: impl Fn(Duration) -> bool) -> Option<Batch> {
         if self.paused_until.is_some_and(|until| now < until) {
             return None;
         }
         self.paused_until = None;
         let Self { running, lanes, .. } = self;
-        lanes.iter_mut().find_map(|(cycle, lane)| {
+        let mut lanes = lanes.iter_mut().filter(|(cycle, _)| room(**cycle));
+        lanes.find_map(|(cycle, lane)| {
             let keys = lane.take(*cycle, now, running);
             let limit = *cycle;
             (!keys.is_empty()).then_some(Batch { keys, limit })
@@ -258,7 +260,7 @@ mod tests {
 
     fn take_all(schedule: &mut Schedule, now: Moment) -> Vec<Key> {
         let mut all = Vec::new();
-        while let Some(batch) = schedule.take(now) {
+        while let Some(batch) = schedule.take(now, |_| true) {
             all.extend(batch.keys);
         }
         all
@@ -271,7 +273,7 @@ mod tests {
             let mut seen = Vec::new();
             for step in 1..=8 {
                 let now = start.after(CYCLE * cycle).after(steps(step));
-                assert_eq!(schedule.next(), Some(now));
+                assert_eq!(schedule.next(|_| true), Some(now));
                 let keys = take_all(&mut schedule, now);
                 assert_eq!(keys.len(), 10, "cycle {cycle} step {step}");
                 for key in &keys {
@@ -288,11 +290,11 @@ mod tests {
     #[test]
     fn nothing_is_sent_before_its_step_or_for_an_ended_attempt() {
         let (mut schedule, start) = filled(2);
-        assert_eq!(schedule.take(start), None);
+        assert_eq!(schedule.take(start, |_| true), None);
         schedule.remove(key(0));
         schedule.remove(key(1));
-        assert_eq!(schedule.next(), None);
-        assert_eq!(schedule.take(start.after(CYCLE)), None);
+        assert_eq!(schedule.next(|_| true), None);
+        assert_eq!(schedule.take(start.after(CYCLE), |_| true), None);
     }
 
     #[test]
@@ -301,10 +303,10 @@ mod tests {
         let first = take_all(&mut schedule, start.after(steps(1)));
         schedule.answered(first[0], Sent::Throttled);
         schedule.pause(start.after(steps(3)));
-        assert_eq!(schedule.take(start.after(steps(2))), None);
-        assert_eq!(schedule.next(), Some(start.after(steps(3))));
+        assert_eq!(schedule.take(start.after(steps(2)), |_| true), None);
+        assert_eq!(schedule.next(|_| true), Some(start.after(steps(3))));
         assert_eq!(
-            schedule.take(start.after(steps(3))).unwrap().keys,
+            schedule.take(start.after(steps(3)), |_| true).unwrap().keys,
             [first[0]]
         );
     }
@@ -339,14 +341,14 @@ mod tests {
         let (mut schedule, start) = filled(80);
         let now = start.after(steps(60));
         assert_eq!(take_all(&mut schedule, now).len(), 10);
-        assert_eq!(schedule.next(), Some(now.after(steps(1))));
+        assert_eq!(schedule.next(|_| true), Some(now.after(steps(1))));
     }
 
     #[test]
     fn a_batch_has_a_bound() {
         let (mut schedule, start) = filled(8 * 1500);
         let now = start.after(steps(1));
-        let sizes: Vec<usize> = std::iter::from_fn(|| schedule.take(now))
+        let sizes: Vec<usize> = std::iter::from_fn(|| schedule.take(now, |_| true))
             .map(|batch| batch.keys.len())
             .collect();
         assert_eq!(sizes, [1000, 500]);

@@ -103,7 +103,15 @@ impl Clients {
         let start = self.time.now().after(delay);
         // Before it is due, when it is, or a little later.
         let pause = Duration::from_millis(draw(delay_ms + 1000));
-        let moved = start.after(Duration::from_millis(draw(10_000)));
+        // Further on, or nearer: a task that waits for long is wanted soon.
+        let moved = if draw(2) == 0 {
+            start.after(Duration::from_millis(draw(10_000)))
+        } else {
+            self.time
+                .now()
+                .after(pause)
+                .after(Duration::from_millis(draw(5_000)))
+        };
         let change = match draw(14) {
             0 => Some(Change::Cancel(pause)),
             1 => Some(Change::Reschedule(pause, moved)),

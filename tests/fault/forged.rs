@@ -185,6 +185,21 @@ fn a_task_that_begins_before_its_new_start_is_found() {
 }
 
 #[test]
+fn a_moved_task_that_begins_long_after_its_new_start_is_found() {
+    let moved = |from: i64, to: i64, begin: i64| {
+        let mut lines = task(1, from, &[("worker-1", 1, begin, begin + 9, "done")]).0;
+        lines.extend(told(1, "reschedule", to, "rescheduled", to - 1000));
+        lines
+    };
+    // From far away to soon: at the old start is too late, whatever the old start was.
+    breaks(&[], &moved(95_000, 50_000, 51_000));
+    breaks(&["I7"], &moved(95_000, 50_000, 72_000));
+    // What a fault has touched ends within its bound.
+    breaks(&[], &moved(HEALED + 80_000, FAULT, HEALED + 80_000));
+    breaks(&["I7"], &moved(HEALED + 95_000, FAULT, HEALED + 95_000));
+}
+
+#[test]
 fn runs_without_need_are_found() {
     let twice = |n: u64, start: i64| {
         task(
@@ -237,6 +252,22 @@ fn two_live_runs_are_found() {
         ("worker-2", 2, FAULT + 8999, FAULT + 9010, "done"),
     ];
     breaks(&["I4"], &task(1, FAULT, &overlap).0);
+    // One that goes on behind the pause of its worker, for longer than it takes to find out, is one of them.
+    let goes_on = |until: i64, how| {
+        let runs = [
+            ("worker-1", 1, FAULT, until, how),
+            ("worker-2", 2, FAULT + 9000, FAULT + 15_000, "done"),
+        ];
+        let mut lines = task(1, FAULT, &runs).0;
+        lines.push(process("worker-1", "pause", FAULT + 5));
+        lines.push(process("worker-1", "resume", FAULT + 10_000));
+        lines
+    };
+    breaks(&[], &goes_on(FAULT + 11_000, "dropped"));
+    breaks(&[], &goes_on(FAULT + 11_000, "fenced"));
+    breaks(&["I4"], &goes_on(FAULT + 12_500, "dropped"));
+    // What it changes then must be refused, however soon it is over.
+    breaks(&["I4"], &goes_on(FAULT + 10_001, "done"));
     // The pause of another worker, or a later one, is no excuse.
     let mut lines = task(1, FAULT, &overlap).0;
     lines.push(process("worker-3", "pause", FAULT + 5));
@@ -351,4 +382,37 @@ fn records_that_are_lost_early_or_too_many_are_found() {
             &[(FAULT, "r"), (FAULT + 9, "r"), (FAULT + 10, "r")],
         ),
     );
+}
+
+/// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. What it does is done long
+/// before the start, and the faults that explain it are over by then.
+#[test]
+fn what_a_fast_clock_repeats_is_explained_by_the_faults_of_its_moment() {
+    let fast = |ms: i64, t: i64| json!({"what": "offset", "who": "node-2", "ms": ms, "t": t});
+    let clock = [fast(30_000, FAULT), fast(0, HEALED)];
+    let (at, start) = (FAULT + 15_000, FAULT + 45_000);
+    let record = |n: u64, produced: &[i64]| {
+        let mut lines = vec![
+            json!({"what": "ask", "op": "record", "n": n, "start": start, "t": at - 5000}),
+            json!({"what": "told", "op": "record", "n": n, "told": "ok", "id": "r", "t": at - 4990}),
+        ];
+        let produced = produced.iter();
+        lines.extend(
+            produced.map(|at| json!({"what": "record", "n": n, "id": "r", "at": at, "t": OVER})),
+        );
+        lines
+    };
+    let twice = record(1, &[at, at + 1_200]);
+    breaks(&[], &[&twice[..], &clock].concat());
+    // It explains as many as any fault does, and no more.
+    let often = record(1, &[at, at + 300, at + 600, at + 1_200]);
+    breaks(&["I3"], &[&often[..], &clock].concat());
+    let ran = |n: u64| {
+        let again = [
+            ("worker-1", 1, at, at + 9, "done"),
+            ("worker-2", 2, at + 1_200, at + 1_209, "done"),
+        ];
+        task(n, start, &again).0
+    };
+    breaks(&[], &[&ran(1)[..], &ran(2), &clock].concat());
 }

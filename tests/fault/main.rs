@@ -31,6 +31,7 @@ macro_rules! say {
 mod check;
 mod clients;
 mod faults;
+mod fence;
 mod finals;
 mod journal;
 mod members;

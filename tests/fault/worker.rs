@@ -9,7 +9,7 @@ use tickwheel::{
     worker::{Context, Job, Outcome, Source, Worker},
 };
 
-use crate::{journal::Journal, site::CALLBACK};
+use crate::{fence::Fence, journal::Journal, site::CALLBACK};
 
 /// What a task asks of its callback.
 #[derive(Debug, Deserialize)]
@@ -64,6 +64,7 @@ pub(crate) async fn run(arguments: &[String]) {
     let (name, life) = (option(arguments, "--name"), option(arguments, "--life"));
     let directory = PathBuf::from(option(arguments, "--directory"));
     let journal = Journal::open(&directory, &name);
+    let fence = Fence::of(&directory);
     let servers = option(arguments, "--servers");
     let source = match option(arguments, "--source").as_str() {
         "poll" => Source::poll(&servers),
@@ -78,10 +79,18 @@ pub(crate) async fn run(arguments: &[String]) {
             of: of.clone(),
             ended: false,
         };
+        let fence = fence.clone();
         async move {
             run.note("begin", "");
+            let id = job.id.to_string();
+            fence.show(&id, job.attempt);
             let time = context.time();
             time.sleep(Duration::from_millis(job.payload.run_ms)).await;
+            // It may have been stopped and gone on: what it changes now is refused if another attempt has begun meanwhile.
+            if !fence.lets_through(&id, job.attempt) {
+                run.end("fenced");
+                return Ok(Outcome::retry("a later attempt has been here"));
+            }
             if job.attempt <= job.payload.retries {
                 run.end("retry");
                 return Ok(Outcome::retry("once more"));

@@ -9,6 +9,7 @@ use axum::{
 };
 use tickwheel::{
     flow::{
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
     },
@@ -67,6 +68,7 @@ impl Site {
                 skew_max: Duration::from_secs(1),
                 stall_max: Duration::from_secs(15),
             },
+            contents: Budget::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, Duration::from_secs(3));

@@ -7,6 +7,7 @@ use tickwheel::{
     app,
     client::Client,
     flow::{
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
     },
@@ -49,6 +50,7 @@ impl Local {
                 subscriptions: Some(Arc::new(queue)),
                 time: time.clone(),
                 rules: app::rules(shape),
+                contents: Budget::default(),
                 settings: Settings::default(),
             },
             DRAIN,

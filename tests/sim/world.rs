@@ -15,6 +15,7 @@ use tickwheel::{
         api::{
             ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, VisibleState,
         },
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
         poll::PollRequest,
@@ -100,8 +101,10 @@ impl World {
         Self::with_tick(wheels, slots, Duration::from_secs(1))
     }
 
+    /// A world whose ticks are of this length.
     pub(crate) fn with_tick(wheels: u16, slots: i64, tick: Duration) -> Self {
-        let shape = Shape::new(wheels, TickLength::new(tick).unwrap(), slots).unwrap();
+        let tick = TickLength::new(tick).unwrap();
+        let shape = Shape::new(wheels, tick, slots).unwrap();
         let time = TimeSource::simulated(EPOCH, 1);
         Self {
             store: MemoryStore::new(shape, time.clone()),
@@ -198,6 +201,7 @@ impl World {
                 .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
             time,
             rules: self.rules,
+            contents: Budget::default(),
             settings: self.settings,
         }
     }

@@ -10,6 +10,10 @@ const AFTERMATH_MS: i64 = 15_000;
 /// Slots are read so far ahead of their time; what happens then can reach a task that is not due yet.
 pub(super) const AHEAD_MS: i64 = 2_000;
 
+/// A worker that goes on after a pause finds by its monotonic clock that its leases are over, and drops what ran, within this
+/// on two busy cores.
+const GRACE_MS: i64 = 2_000;
+
 /// A task that a client asked for.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Task {
@@ -53,6 +57,10 @@ pub(crate) struct Run {
     pub(crate) end: Option<(i64, String)>,
     /// When its worker was killed or paused while it ran.
     pub(crate) cut: Option<(i64, String)>,
+    /// When its worker, which was paused, went on.
+    pub(crate) resumed: Option<i64>,
+    /// When its worker was killed, or ended by itself.
+    pub(crate) killed: Option<i64>,
 }
 
 /// A fault, or several at once.
@@ -159,7 +167,13 @@ impl Task {
         history: &'a History,
         until: i64,
     ) -> impl Iterator<Item = &'a Fault> {
-        history.faults_within(self.start - AHEAD_MS, until)
+        history.faults_within(self.first_seen() - AHEAD_MS, until)
+    }
+
+    /// When it was due, or began: with a clock that is ahead that is before.
+    fn first_seen(&self) -> i64 {
+        let begun = self.runs.iter().map(|run| run.begin).min();
+        begun.unwrap_or(self.start).min(self.start)
     }
 
     /// When it was last heard of.
@@ -204,6 +218,14 @@ impl Run {
         let end = self.end.as_ref().map_or(i64::MAX, |end| end.0);
         let cut = self.cut.as_ref().map_or(i64::MAX, |cut| cut.0);
         end.min(cut)
+    }
+
+    /// From when to when it went on behind the pause of its worker, less the moment in which that finds its lease over.
+    pub(crate) fn went_on(&self) -> Option<(i64, i64)> {
+        let from = self.resumed? + GRACE_MS;
+        let end = self.end.as_ref().map_or(i64::MAX, |end| end.0);
+        let until = end.min(self.killed.unwrap_or(i64::MAX));
+        (from < until).then_some((from, until))
     }
 }
 
@@ -319,6 +341,8 @@ impl Reading {
             begin: at,
             end: None,
             cut: None,
+            resumed: None,
+            killed: None,
         };
         self.runs.push((text(line, "id"), text(line, "life"), run));
     }
@@ -333,6 +357,15 @@ impl Reading {
                 *who == run.worker && ends_it && run.begin <= *at && *at <= until
             });
             run.cut = cuts.map(|(_, at, did)| (*at, did.clone())).min();
+            let first = |behind: i64, kinds: &[&str]| {
+                let told = self.processes.iter().filter(|(who, at, did)| {
+                    *who == run.worker && *at >= behind && kinds.contains(&did.as_str())
+                });
+                told.map(|(_, at, _)| *at).min()
+            };
+            let paused = run.cut.as_ref().filter(|(_, did)| did == "pause");
+            run.killed = first(run.begin, &["kill", "ended"]);
+            run.resumed = paused.and_then(|(at, _)| first(*at, &["resume"]));
             let start = self.asked[&run.n];
             let task = self.task(&id);
             // Of a registration that nobody was told of, the run says which it was.

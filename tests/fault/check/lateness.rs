@@ -1,6 +1,6 @@
 //! I7: how late tasks began, and how soon everything was well again.
 
-use super::history::{Fault, History, Task};
+use super::history::{AHEAD_MS, Fault, History, Task};
 
 /// Once everything is mended, whatever is overdue ends within this: a lease (5 s) and its grace (3 s), the looks of tasks whose
 /// claim or message was lost (5 s each, on a grid of 5 s, and once more for a retry), sessions of brokers and drivers (10 s), and
@@ -15,6 +15,45 @@ const CALM_P99_MAX_MS: i64 = 5_000;
 /// node that was stopped went on.
 fn is_plain(task: &&Task) -> bool {
     task.registered.is_some() && task.moves.is_empty() && task.cancels.is_empty()
+}
+
+/// A moved task that no fault has touched begins within this: its message is handed over at its new start, and what a wheel or a
+/// look is for makes it no later than a claim timeout (5 s) and its step, on two busy cores.
+const MOVED_MAX_MS: i64 = 20_000;
+
+/// The new start of a task that was moved once, with an answer; none for others, which have no one start to be late for.
+fn moved_to(task: &Task) -> Option<i64> {
+    let [change] = task.moves.as_slice() else {
+        return None;
+    };
+    let (told, outcome) = change.told.as_ref()?;
+    let is_moved = outcome == "rescheduled" && task.cancels.is_empty() && task.registered.is_some();
+    is_moved.then(|| change.start.max(*told))
+}
+
+/// I7 for tasks that were moved: they begin at their new start, soon after it when nothing is broken.
+pub(super) fn moved_too_late(history: &History) -> Vec<String> {
+    let mut found = Vec::new();
+    for task in &history.tasks {
+        let Some((due, first)) = moved_to(task).zip(task.runs.first()) else {
+            continue;
+        };
+        let touched = history.faults_within(due - AHEAD_MS, first.begin).next();
+        let bound = if touched.is_some() {
+            END_MAX_MS
+        } else {
+            MOVED_MAX_MS
+        };
+        let late = longest_well_ms(history, due, first.begin.max(due));
+        let warm = history.calm.is_some_and(|calm| due >= calm);
+        if late > bound && warm {
+            found.push(format!(
+                "{}: moved to {due}, it waited {late} ms while nothing was broken: {:?}",
+                task.id, task.runs
+            ));
+        }
+    }
+    found
 }
 
 /// From start to the first begin, in order.

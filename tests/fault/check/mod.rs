@@ -6,7 +6,7 @@
 //! | I1 an acknowledged task that was not cancelled succeeds | [`ends`] |
 //! | I2 nothing begins before its start, by the one clock of the machine, less the error that was injected | [`runs`] |
 //! | I3 runs beyond the first are few: none without a fault, two a fault at most; none after the end | [`runs`] |
-//! | I4 no two live runs of a task | [`runs`] |
+//! | I4 no two live runs of a task; one that goes on after a stop of its worker is over soon, and fenced | [`runs`] |
 //! | I5 attempts go up; without a fault no claim is lost | [`runs`] |
 //! | I6 nothing begins after a cancel was acknowledged | [`runs`] |
 //! | I1 to I3 of tasks that go to a topic | [`records`] |
@@ -34,7 +34,7 @@ const SHOWN_MAX: usize = 5;
 /// A promise by its number, and who finds where it does not hold.
 type Check = fn(&History) -> Vec<String>;
 
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 15] = [
     ("I1 no loss", ends::lost),
     ("I1 no record lost", records::lost),
     ("I2 never early", runs::early),
@@ -43,9 +43,14 @@ const CHECKS: [(&str, Check); 13] = [
     ("I3 few records twice", records::too_many),
     ("I3 nothing after the end", runs::after_the_end),
     ("I4 no two at once", runs::at_once),
+    ("I4 a stale run is fenced", runs::unfenced),
     ("I5 attempts go up", runs::attempts),
     ("I6 cancelled is cancelled", runs::after_cancel),
     ("I7 ends soon after healing", lateness::too_late),
+    (
+        "I7 moved tasks begin at their new start",
+        lateness::moved_too_late,
+    ),
     ("I9 results are of their runs", ends::false_results),
     ("I13 entries do not multiply", slots::too_many),
 ];

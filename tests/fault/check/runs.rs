@@ -89,10 +89,36 @@ pub(super) fn after_the_end(history: &History) -> Vec<String> {
     })
 }
 
-/// I4. Two runs of a task are never alive at once: each ends, is killed or is stopped before the next begins.
+/// I4. Two runs of a task are never alive at once: each ends, is killed or is stopped before the next begins. One that goes on
+/// behind the stop is over a moment later.
 pub(super) fn at_once(history: &History) -> Vec<String> {
-    of_pairs(history, |one, next| {
+    let mut found = of_pairs(history, |one, next| {
         (one.alive_until() > next.begin).then_some("two live runs")
+    });
+    found.extend(of_runs(history, |task, run| {
+        let (from, until) = run.went_on()?;
+        let mut others = task
+            .runs
+            .iter()
+            .filter(|other| other.attempt != run.attempt);
+        let beside = others.find(|other| other.begin < until && other.alive_until() > from)?;
+        Some(format!(
+            "went on after its worker was stopped, beside {beside:?}"
+        ))
+    }));
+    found
+}
+
+/// I4. What a run changes is refused once a later attempt has begun, wherever its worker was stopped meanwhile.
+pub(super) fn unfenced(history: &History) -> Vec<String> {
+    of_runs(history, |task, run| {
+        // Two that were never stopped are two live runs.
+        run.resumed?;
+        let (at, how) = run.end.as_ref()?;
+        let later = task.runs.iter().filter(|other| other.attempt > run.attempt);
+        let begun = later.map(|other| other.begin).min()?;
+        (how == "done" && begun < *at)
+            .then(|| format!("changed something although a later attempt had begun at {begun}"))
     })
 }
 

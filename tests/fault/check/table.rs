@@ -112,6 +112,7 @@ fn cause(before: &Run) -> Option<&'static str> {
     match (how, cut) {
         // It asked for it.
         (Some("retry"), _) => None,
+        (Some("fenced"), _) => Some("worker stopped, and fenced"),
         (_, Some("pause")) => Some("worker stopped"),
         (None, Some(_)) => Some("worker killed"),
         (Some("dropped"), _) => Some("lease lost and run dropped"),

@@ -1,6 +1,6 @@
 //! The wall clock is set by an hour while everything runs: nothing is early, nothing is lost, what can be in time is.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
@@ -8,9 +8,10 @@ use tickwheel::{
         service::{Service, View},
     },
     model::{ids::TaskId, state::Outcome},
+    queue::message::TASK_ID_HEADER,
 };
 
-use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
+use crate::world::{Behaviour, Simulated, World, callback, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -176,4 +177,50 @@ async fn a_task_behind_slots_that_a_fast_clock_has_closed_is_found_by_every_node
         }
     }
     assert_eq!(unknown, []);
+}
+
+/// When each record went out by true time, in order, while one of three nodes is dead and another's clock is half a minute ahead.
+async fn records_of_two_nodes_that_disagree() -> BTreeMap<TaskId, Vec<i64>> {
+    let world = World::new(4, 10_000);
+    world.queue.create_topic("users", None);
+    let (right, fast, dies) = (world.node(1), world.node(2), world.node(3));
+    world.pass(15 * SECOND).await;
+    let start = world.time.now().after(20 * SECOND);
+    let due = |number: u32| record(start.after(SECOND / 20 * number));
+    register(&right.service(), (0..1200).map(due).collect()).await;
+    dies.crash();
+    fast.time.set_wall_error_ms(30_000);
+    world.pass(30 * SECOND).await;
+    fast.time.set_wall_error_ms(0);
+    let _again = world.node(4);
+    world.pass(90 * SECOND).await;
+    let mut went_out: BTreeMap<TaskId, Vec<i64>> = BTreeMap::new();
+    for published in world.queue.records("users") {
+        let headers = &published.record.headers;
+        let id = headers.iter().find(|(name, _)| name == TASK_ID_HEADER);
+        let id = std::str::from_utf8(&id.unwrap().1).unwrap();
+        let times = went_out.entry(id.parse().unwrap()).or_default();
+        times.push(published.at.0);
+    }
+    went_out
+}
+
+/// Found by faults on real servers. With two nodes alive there is no median that says whose clock is wrong: each finds the
+/// other's leases impossible and takes the wheel, and what went out since the last row was written goes out once more, early
+/// by the error of the clock. No promise covers more than this, so the checker of the faults must not ask for more.
+#[tokio::test(start_paused = true)]
+async fn two_nodes_that_disagree_about_the_time_lose_nothing_and_repeat_little() {
+    let went_out = records_of_two_nodes_that_disagree().await;
+    assert_eq!(went_out.len(), 1200);
+    let mut early_and_twice = 0;
+    for (id, times) in &went_out {
+        let early_ms = id.first_start().0 - times[0];
+        assert!(early_ms <= 30_000, "{id}: {early_ms} ms early");
+        // Two faults are under way, and each may cost two copies at most; it takes one, a step or two later.
+        assert!(times.len() <= 2, "{id}: {times:?}");
+        let apart_ms = times.last().unwrap() - times[0];
+        assert!(apart_ms <= 2_000, "{id}: {apart_ms} ms apart");
+        early_and_twice += usize::from(early_ms > 0 && times.len() > 1);
+    }
+    assert!((1..200).contains(&early_and_twice), "{early_and_twice}");
 }

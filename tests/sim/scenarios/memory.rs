@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -11,17 +11,17 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
-    flow::{api::NewTask, context::Settings, node::Node},
+    flow::{api::NewTask, budget::Budget, node::Node},
     model::{
         task::{Body, Content},
         time::Millis,
     },
     queue::{Error, Probe, PublishError, Publisher, Record, memory::MemoryPublisher},
-    store::faulty::Fate,
+    store::faulty::{Call, Fate, Hook},
     time_source::TimeSource,
 };
 
-use crate::world::{World, callback, published, register};
+use crate::world::{World, callback, published, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1024 * 1024;
@@ -81,6 +81,10 @@ fn large(start: Millis, bytes: usize) -> NewTask {
 
 /// Starts a node in a world whose budget for contents is 8 MiB, with a publisher that answers large records late.
 fn start(world: &World, answers_after: Duration) -> (Node, Arc<Metered>) {
+    start_with(world, answers_after, Arc::new(|_| Fate::Go))
+}
+
+fn start_with(world: &World, answers_after: Duration, hook: Hook) -> (Node, Arc<Metered>) {
     let publisher = world.queue.handle();
     let metered = Arc::new(Metered {
         inner: publisher.clone(),
@@ -89,23 +93,15 @@ fn start(world: &World, answers_after: Duration) -> (Node, Arc<Metered>) {
         held: AtomicUsize::new(0),
         most: AtomicUsize::new(0),
     });
-    let mut context = world.context(1, &publisher, Arc::new(|_| Fate::Go));
+    let mut context = world.context(1, &publisher, hook);
     context.publisher = Arc::clone(&metered) as Arc<dyn Publisher>;
+    context.contents = Budget::new(8 * MIB as u64);
     (Node::start(context, SECOND), metered)
-}
-
-fn world() -> World {
-    let mut world = World::new(4, 1000);
-    world.settings = Settings {
-        contents_bytes_max: 8 * MIB as u64,
-        ..world.settings
-    };
-    world
 }
 
 #[tokio::test(start_paused = true)]
 async fn contents_due_at_one_moment_are_held_within_the_budget_and_delay_no_small_task() {
-    let world = world();
+    let world = World::new(4, 1000);
     let (node, metered) = start(&world, Duration::from_millis(100));
     world.pass(3 * SECOND).await;
     let now = world.time.now();
@@ -134,7 +130,7 @@ async fn contents_due_at_one_moment_are_held_within_the_budget_and_delay_no_smal
 
 #[tokio::test(start_paused = true)]
 async fn contents_that_looks_publish_again_are_held_within_the_budget() {
-    let world = world();
+    let world = World::new(4, 1000);
     let (node, metered) = start(&world, Duration::from_millis(10));
     world.pass(3 * SECOND).await;
     let lost = tickwheel::queue::memory::Fault::UnconfirmedLost;
@@ -153,5 +149,39 @@ async fn contents_that_looks_publish_again_are_held_within_the_budget() {
     }
     let most = metered.most.load(Ordering::SeqCst);
     assert!(most > MIB && most <= 4 * MIB + 64 * 1024, "{most} bytes");
+    node.stop(SECOND).await;
+}
+
+/// The content of a task that ends is read and written once more, for its end of life, by the report and by the look behind it.
+#[tokio::test(start_paused = true)]
+async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
+    const TAKES: Duration = Duration::from_millis(100);
+    let world = World::new(1, 1000);
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let (noted, time) = (Arc::clone(&begun), world.time.clone());
+    let hook = move |call: Call| {
+        if call.operation == "put_bodies" {
+            noted.lock().unwrap().push(time.now());
+            return Fate::Delay(TAKES);
+        }
+        Fate::Go
+    };
+    let (node, _) = start_with(&world, Duration::from_millis(1), Arc::new(hook));
+    let worker = world.worker(node.service(), succeeds(Duration::ZERO));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(10 * SECOND);
+    let tasks = (0..60).map(|_| large(start, MIB - 64 * 1024)).collect();
+    register(&node.service(), tasks).await;
+    begun.lock().unwrap().clear();
+    world.pass(100 * SECOND).await;
+    let begun = begun.lock().unwrap().clone();
+    assert!(begun.len() >= 120, "{} contents were moved", begun.len());
+    // Each counts twice, so four are in memory at once.
+    for at in &begun {
+        let within = |other: &&Millis| **other >= *at && other.since(*at) < TAKES;
+        let together = begun.iter().filter(within).count();
+        assert!(together <= 4, "{together} within {TAKES:?}");
+    }
+    worker.abort();
     node.stop(SECOND).await;
 }

@@ -7,6 +7,7 @@ use std::{
 
 use tickwheel::{
     flow::{
+        budget::Budget,
         context::{Context, Settings},
         node::Node,
         service::Service,
@@ -251,6 +252,7 @@ impl Sim {
             subscriptions: Some(Arc::new(queue)),
             time,
             rules: self.rules,
+            contents: Budget::default(),
             settings: self.settings,
         };
         self.note(format_args!("{} starts", process.name));

@@ -1,0 +1,81 @@
+//! Refusals of the service, told in the words of the command line: a flag is named as it was typed.
+
+use super::Failure;
+use crate::client::{Error, Problem};
+
+/// Fields and query parameters of the service, and the flags they come from.
+const FLAGS: [(&str, &str); 25] = [
+    ("/callback", "--callback"),
+    ("/kafka/topic", "--topic"),
+    ("/kafka/key", "--key"),
+    ("/kafka/headers", "--header"),
+    ("/kafka/partition", "--partition"),
+    ("/start_time", "--at"),
+    ("/delay", "--delay"),
+    ("/payload", "--payload"),
+    ("/payload_base64", "--payload"),
+    ("/content_type", "--content-type"),
+    ("/collection", "--collection"),
+    ("/priority", "--priority"),
+    ("/labels", "--label"),
+    ("/max_attempts", "--max-attempts"),
+    ("/retry/initial", "--retry-initial"),
+    ("/retry/factor", "--retry-factor"),
+    ("/retry/max", "--retry-max"),
+    ("/retry/jitter", "--retry-jitter"),
+    ("/claim_timeout", "--claim-timeout"),
+    ("/heartbeat_timeout", "--heartbeat-timeout"),
+    ("/expire_after", "--expire-after"),
+    ("/retention", "--retention"),
+    ("?callback", "--callback"),
+    ("?start_time_from", "--from"),
+    ("?start_time_to", "--to"),
+];
+
+/// Returns the flag that a field comes from; of a label or a header the one that gave it.
+fn flag(pointer: &str) -> Option<&'static str> {
+    let comes_from = |(field, _): &&(&str, &str)| {
+        let rest = pointer.strip_prefix(field);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    FLAGS.iter().find(comes_from).map(|(_, flag)| *flag)
+}
+
+/// Tells a failed call with the names of the flags.
+pub(super) fn by_flags(error: Error) -> Failure {
+    match error {
+        Error::Refused { problem } => Error::Refused {
+            problem: Box::new(renamed(*problem)),
+        }
+        .into(),
+        other => other.into(),
+    }
+}
+
+fn renamed(mut problem: Problem) -> Problem {
+    for error in &mut problem.errors {
+        if let Some(flag) = flag(&error.pointer) {
+            // What the service writes of a field begins with its pointer.
+            problem.detail = problem
+                .detail
+                .replace(&format!("{}: ", error.pointer), &format!("{flag}: "));
+            flag.clone_into(&mut error.pointer);
+        }
+    }
+    problem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_named_by_its_flag() {
+        assert_eq!(flag("/claim_timeout"), Some("--claim-timeout"));
+        assert_eq!(flag("/labels/tenant"), Some("--label"));
+        assert_eq!(flag("/kafka/headers/1/value"), Some("--header"));
+        assert_eq!(flag("/retry/max"), Some("--retry-max"));
+        assert_eq!(flag("/callbacks"), None);
+        assert_eq!(flag(""), None);
+    }
+}

@@ -1,0 +1,88 @@
+//! Durations and times of flags, read in one way wherever a flag takes one.
+//!
+//! A flag is refused by its own name, before anything is sent. Limits of a task (the least claim timeout and the like) are
+//! the service's to say: its answer is told with the names of the flags ([`super::fields`]).
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+use crate::{
+    client::{NewStart, StartTime},
+    http::dto::{
+        text::{DurationText, InstantText},
+        time,
+    },
+};
+
+/// What a duration looks like on a command line.
+const DURATION_EXAMPLES: &str = "expected a duration such as 90s, 250ms, \"1h 30m\" or PT1M30S";
+
+/// What a time looks like on a command line.
+const TIME_EXAMPLES: &str =
+    "expected a time with its offset such as 2030-01-31T09:00:00Z, or one from now such as 2h";
+
+/// Reads a duration that is sent as it was written.
+pub(super) fn duration_text(text: &str) -> Result<DurationText, String> {
+    let written = DurationText(text.to_owned());
+    match time::duration(&written, Duration::ZERO) {
+        Ok(_) => Ok(written),
+        // A duration that is out of range: the reason names the range.
+        Err(reason) if text.parse::<SignedDuration>().is_ok() => Err(reason),
+        Err(_) => Err(DURATION_EXAMPLES.to_owned()),
+    }
+}
+
+/// Reads a duration that counts in this program; a number alone is seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = text.parse::<u32>() {
+        return Ok(Duration::from_secs(seconds.into()));
+    }
+    let written = duration_text(text)?;
+    time::duration(&written, Duration::ZERO)
+}
+
+/// Reads a start: a time, or a duration from now, which the service adds to its own clock.
+pub(super) fn start(text: &str) -> Result<NewStart, String> {
+    if let Ok(after) = duration_text(text) {
+        return Ok(NewStart::In(after));
+    }
+    match time::instant(&InstantText(text.to_owned())) {
+        Ok(_) => Ok(NewStart::At(StartTime::from(text))),
+        Err(reason) if text.parse::<jiff::Timestamp>().is_ok() => Err(reason),
+        Err(_) => Err(TIME_EXAMPLES.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_read_wherever_one_is_meant_and_a_number_is_seconds() {
+        for (text, millis) in [
+            ("2s", 2000),
+            ("250ms", 250),
+            ("PT1M", 60_000),
+            ("30", 30_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "soon", "2 fortnights", "-3"] {
+            assert_eq!(duration(text), Err(DURATION_EXAMPLES.to_owned()), "{text}");
+        }
+        let reason = duration_text("-5s").unwrap_err();
+        assert!(reason.contains("negative"), "{reason}");
+    }
+
+    #[test]
+    fn a_start_is_a_time_or_counts_from_now() {
+        let two_hours = NewStart::In(DurationText("2h".to_owned()));
+        assert_eq!(start("2h"), Ok(two_hours));
+        let text = "2030-01-31T09:00:00+01:00";
+        assert_eq!(start(text), Ok(NewStart::At(StartTime::from(text))));
+        for text in ["", "tomorrow", "2030-01-31", "2030-01-31T09:00:00"] {
+            assert_eq!(start(text), Err(TIME_EXAMPLES.to_owned()), "{text}");
+        }
+    }
+}
