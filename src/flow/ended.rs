@@ -1,4 +1,4 @@
-//! Counts tasks by how they end, once each: by whoever makes them terminal.
+//! The counter of ends tells operators how tasks end: each is counted once, by whoever makes it terminal.
 
 use super::labels;
 use crate::model::state::{State, TaskRow};
