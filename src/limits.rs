@@ -471,7 +471,8 @@ pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);
 /// windows, costs no more than one.
 pub const STATS_KEPT: Duration = Duration::from_secs(1);
 
-/// Seconds of one wheel whose pending tasks are counted apart: some 40 bytes each, 2 MB a wheel. Beyond them tasks are counted by the hour of their start.
+/// Seconds of one wheel whose pending tasks are counted apart: some 40 bytes each, 2 MB a wheel. Beyond them tasks are counted
+/// by the hour of their start.
 pub const PENDING_SECONDS_MAX: usize = 50_000;
 
 /// Rows that the count of what the process before has left looks at before it lets others have their turn.
@@ -480,7 +481,8 @@ pub const CENSUS_ROWS_MAX: usize = 10_000;
 /// Places of cancelled and moved tasks in closed slots that a node remembers: some 80 bytes each.
 pub const LEFTOVERS_MAX: usize = 50_000;
 
-/// Tasks that wait for a worker of which a node knows by name, some 60 bytes each: those beyond are found by their looks once there is room.
+/// Tasks that wait for a worker of which a node knows, some 60 bytes each: those beyond are found by their looks once there is
+/// room.
 pub const UNCLAIMED_MAX: usize = 200_000;
 
 /// Names of callbacks that were polled lately which a node remembers: at most 128 characters each, 2 MB together.

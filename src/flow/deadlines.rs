@@ -1,5 +1,5 @@
-//! The watch over running attempts: an attempt whose worker stops sending heartbeats is noticed when its lease ends, not when
-//! the next look of its task comes up.
+//! The watch notices for every task that its worker has stopped sending heartbeats: when the lease ends, not when the next look
+//! of the task comes up.
 //!
 //! A node watches, in memory, the attempts whose claims and heartbeats it serves. When a lease lapses it reads the row and the
 //! last heartbeat, since heartbeats may go to another node, and then does what a look does ([`super::look`]): successor first,

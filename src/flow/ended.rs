@@ -1,4 +1,4 @@
-//! Counts and logs tasks by how they end, once each: by the stage that makes them terminal.
+//! The note of ends tells operators how tasks end: each is counted and logged once, by the stage that makes it terminal.
 
 use super::{TASK_EVENTS, labels};
 use crate::model::state::{State, TaskRow};

@@ -1,4 +1,4 @@
-//! Names of callbacks as labels of metrics: the first ones by name, all others together, so that clients that invent names
+//! Labels name callbacks in metrics for operators: the first ones by name, all others together, so that clients that invent names
 //! cannot fill the memory of whoever keeps the metrics.
 
 use std::{

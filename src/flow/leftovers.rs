@@ -1,4 +1,4 @@
-//! What is left of a task that was cancelled or moved: its old place in the wheel must not count, and must not go out.
+//! Leftovers keep the old places of cancelled and moved tasks out of the counts and out of the queue, for whoever reads figures.
 //!
 //! Where the slot is still open the place is marked: its reader passes over it, on any node. Where it is closed, its reader may
 //! hold it in memory already: this node remembers for a while that it means nothing any more. Both spare a publication whose

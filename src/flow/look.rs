@@ -98,9 +98,7 @@ impl Looker {
             })
             .collect();
         self.hold_queued(looks, &mut decisions).await;
-        for ((look, decision), row) in looks.iter().zip(&decisions).zip(&rows) {
-            self.note_demand(look, decision, row.as_ref(), now);
-        }
+        self.note_demand(looks, &decisions, &rows, now);
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(rows).map(
@@ -249,8 +247,20 @@ impl Looker {
         }
     }
 
+    fn note_demand(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        rows: &[Option<TaskRow>],
+        now: Millis,
+    ) {
+        for ((look, decision), row) in looks.iter().zip(decisions).zip(rows) {
+            self.note_one(look, decision, row.as_ref(), now);
+        }
+    }
+
     /// Notes whether the task waits for a worker.
-    fn note_demand(&self, look: &Entry, decision: &Decision, row: Option<&TaskRow>, now: Millis) {
+    fn note_one(&self, look: &Entry, decision: &Decision, row: Option<&TaskRow>, now: Millis) {
         let id = look.key.id;
         let due = row.map_or_else(|| id.first_start(), |row| row.next);
         let again = match decision {

@@ -72,17 +72,14 @@ impl Node {
             Arc::clone(&turns),
             known.demand.clone(),
         );
-        let recovery = ctx.underway.clone().map(|underway| {
-            let recovery = Recovery {
-                ctx: Arc::clone(&ctx),
-                hands: hands.clone(),
-                looker: looker.clone(),
-                sender: sender.clone(),
-                near: near.clone(),
-                deadlines: known.deadlines.clone(),
-            };
-            (recovery, underway)
-        });
+        let recovery = Recovery {
+            ctx: Arc::clone(&ctx),
+            hands: hands.clone(),
+            looker: looker.clone(),
+            sender: sender.clone(),
+            near: near.clone(),
+            deadlines: known.deadlines.clone(),
+        };
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages {
             ctx: Arc::clone(&ctx),
@@ -113,10 +110,7 @@ impl Node {
         node.keep("near", &node.stop_near, move |stop| {
             near.clone().run(stop, drain)
         });
-        node.watch(&known, stages.looker.clone());
-        if let Some((recovery, underway)) = recovery {
-            node.rest.spawn(recovery.run(underway, node.stop.clone()));
-        }
+        node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
         }
@@ -124,7 +118,7 @@ impl Node {
     }
 
     /// Starts what looks at running attempts, at what waits for workers, and at what the process before has left.
-    fn watch(&self, known: &Remembered, looker: Looker) {
+    fn watch(&self, known: &Remembered, looker: Looker, recovery: Recovery) {
         let watcher = Watcher {
             ctx: Arc::clone(&self.ctx),
             deadlines: known.deadlines.clone(),
@@ -138,7 +132,9 @@ impl Node {
                 pending: known.pending.clone(),
                 began: known.began,
             };
-            self.rest.spawn(census.run(underway, self.stop.clone()));
+            self.rest
+                .spawn(census.run(Arc::clone(&underway), self.stop.clone()));
+            self.rest.spawn(recovery.run(underway, self.stop.clone()));
         }
     }
 
@@ -268,27 +264,21 @@ fn service(
     let subscriptions = ctx().subscriptions.clone();
     let poller = subscriptions
         .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
+    let canceller = Canceller::new(
+        ctx(),
+        hands(),
+        placer(),
+        mover.clone(),
+        finder.clone(),
+        deadlines(),
+        leftovers(),
+    );
+    let (moved, found) = (mover.clone(), finder.clone());
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
-        canceller: Canceller::new(
-            ctx(),
-            hands(),
-            placer(),
-            mover.clone(),
-            finder.clone(),
-            deadlines(),
-            leftovers(),
-        ),
-        changer: Changer::new(
-            ctx(),
-            hands(),
-            placer(),
-            near(),
-            mover.clone(),
-            finder.clone(),
-            leftovers(),
-        ),
+        canceller,
+        changer: Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers()),
         claimer,
         settler,
         lister: Lister::new(ctx()),

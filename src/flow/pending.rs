@@ -1,12 +1,13 @@
-//! Exact counts of what waits for its start, where the store is this node's alone.
+//! Pending counts for operators the tasks that wait for their start, exactly, where the store is this node's alone.
 //!
-//! A task is counted once, at the place in the wheel that will start it: the writer of entries adds it when its first write is
-//! known to stand, and whoever cancels or moves the task takes it out. Nothing is taken out when it fires: what the `fired` hand
-//! of its wheel has passed is left out when it is counted. So a wheel that is read again counts nothing twice.
+//! A task is counted once, at the place in the wheel that will start it: the writer of entries adds it when its first write
+//! is known to stand, and whoever cancels or moves the task takes it out. Nothing is taken out when it fires: places that the
+//! `fired` hand of their wheel has passed are left out when they are counted. So a wheel that is read again counts nothing
+//! twice.
 //!
-//! The counts are kept in memory, by wheel and second, and cost no write. What the process before has left is read once at the
-//! start, in the background ([`Census`]), as it was then; until that has ended, the counts say that they are not exact.
-//! What waits in the memory of near tasks is counted there.
+//! The counts are kept in memory, by wheel and second, and cost no write. Entries of the process before are read once, in the
+//! background ([`Census`]), as they were at the start; until that has ended, the counts say that they are not exact. Near
+//! tasks are counted in the memory that they wait in.
 
 use std::{
     collections::BTreeMap,

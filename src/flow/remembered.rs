@@ -1,4 +1,4 @@
-//! What the parts of a node remember together, in memory: hints and figures, on which nothing rests.
+//! Remembered holds for the parts of a node the hints and figures that they share in memory; nothing rests on them.
 
 use std::sync::Arc;
 

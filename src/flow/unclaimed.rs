@@ -1,9 +1,10 @@
-//! Due tasks that no worker has taken: how many, of which callbacks, for how long; and whether anybody asks for them.
+//! Demand tells operators which due tasks no worker has taken: how many, of which callbacks, for how long, and whether anybody
+//! asks for them.
 //!
 //! A figure for people, kept in memory and bounded. Where the queue is this node's own, every publication is noted before it is
 //! made and taken back by the claim, the cancel or the move that ends it, so the figure is exact. On a cluster a claim may be
 //! answered by any node: only looks tell that a task still waits, each for as long as the next one is away, so that the figure
-//! is a lower bound. What is missed either way is put right by the task's next look.
+//! is a lower bound. The next look of a task puts right what either way has missed.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -250,7 +251,7 @@ impl Demand {
         if ids.is_empty() {
             return;
         }
-        // Who cannot read now does so the next time.
+        // A read that fails is made the next time.
         let rows = self.ctx.store.tasks(&ids, Freshness::Quorum).await;
         let mut known = self.lock();
         for (id, row) in ids.iter().zip(rows.unwrap_or_default()) {

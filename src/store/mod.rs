@@ -348,7 +348,8 @@ pub trait Underway: Store {
         rows_max: usize,
     ) -> Result<Page, Error>;
     /// Reads the places of due entries that are the first of their generation, of all wheels, due at `from` or later and behind
-    /// a key, as they were before `before` microseconds: what was written since says nothing of them. Looks at some `rows_max` rows.
+    /// a key, as they were before `before` microseconds: what was written since says nothing of them. Looks at some `rows_max`
+    /// rows.
     async fn firsts(
         &self,
         from: Millis,

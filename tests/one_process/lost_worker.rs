@@ -79,7 +79,6 @@ async fn a_killed_worker_process_is_noticed_at_the_heartbeat_timeout() {
     let task = once(url, id, |task| task["attempt"] == 2).await;
     let waited = time.moment().since(killed);
     assert!(waited <= NOTICED, "{waited:?}: {task}");
-    assert_eq!(task["error"], WORKER_LOST, "{task}");
     once(url, id, |task| task["state"] == "succeeded").await;
 }
 

@@ -1,4 +1,4 @@
-//! Whether due tasks wait for workers that do not come, as the running node tells it.
+//! This look tells an operator whether due tasks wait for workers that do not come, as the running node has it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What waited for its first publication when the process began: the base of the counts that it keeps from then on.
+//! This read lists for the counts of a new process the tasks that waited for their first publication when it began.
 
 use super::{
     database::{Open, Space, fault},

@@ -4,6 +4,7 @@ mod catch_up;
 mod clock_steps;
 mod crash;
 mod faults;
+mod figures;
 mod firing;
 mod given_away;
 mod lifecycle;
