@@ -235,6 +235,52 @@ pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_M
 /// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
 pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long a batch bears with a topic: with a partition that is silent while it has open records, and with one that nobody
+/// knows yet. Longer than a broker's short pause and than a topic takes to be created, short beside what others can bear whose
+/// records are in the same batch.
+pub const TOPIC_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Records of a sick partition that are open at once: enough to notice when it is well again, and each may go out twice.
+pub const SICK_LANE_RECORDS_MAX: usize = 4;
+
+/// How long a batch waits for a record that goes to a sick partition: what is well again answers sooner.
+pub const SICK_PROBE_WAIT: Duration = Duration::from_millis(50);
+
+/// How long the queue may acknowledge nothing at all before it is taken for away: there is nothing then that a batch holds up.
+pub const QUEUE_SILENT: Duration = Duration::from_secs(1);
+
+/// Batches that wait for as long as a record may while the queue is away; the others come back sooner. Half of the places of
+/// a wheel: the other half is for what comes to another topic.
+pub const SILENT_BATCHES_MAX: usize = PUBLISHES_IN_FLIGHT_MAX / 2;
+
+/// Records that were acknowledged after their batch was answered, and that are remembered until they are tried again.
+pub const ABANDONED_MAX: usize = 10_000;
+
+/// How long such a record is remembered: longer than the longest wait of one that was put further on.
+pub const ABANDONED_KEPT: Duration = Duration::from_secs(400);
+
+/// How long a topic is taken for missing without asking again.
+pub const TOPIC_MISSING: Duration = Duration::from_secs(1);
+
+/// Topics of which a node remembers how many partitions they have, or that they do not exist.
+pub const TOPICS_KNOWN_MAX: usize = 10_000;
+
+/// Topics that wait to be asked for; beyond it a record is told at once that its topic is not known.
+pub const TOPIC_QUESTIONS_MAX: usize = 10_000;
+
+/// Topics that are asked for one by one, a millisecond each; more are looked for in the list of all.
+pub const TOPICS_ASKED_SINGLY_MAX: usize = 32;
+
+/// Topics of one request to create some.
+pub const TOPICS_CREATED_MAX: usize = 100;
+
+/// How long the records of our topics are kept by the broker. A task's row lives [`TERMINAL_TTL_MIN`](crate::model::state::TERMINAL_TTL_MIN) behind its last entry;
+/// a message that outlives the row finds no trace of its task and would run it again. Hence a day less.
+pub const TOPIC_RETENTION: Duration = Duration::from_secs(5 * 24 * 3600);
+
+/// How much of [`TOPIC_RETENTION`] one file of a topic may cover: a broker keeps a record as long as the file that it lies in.
+pub const TOPIC_SEGMENT: Duration = Duration::from_secs(12 * 3600);
+
 /// Longest time for a question to the queue (a ping, an offset, a topic's partitions): the answer has a safe default.
 pub const QUEUE_QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -342,10 +388,10 @@ pub const HAND_OVER_STEP: Duration = Duration::from_millis(5);
 /// searched for a near task by its id.
 pub const REPLACED_AHEAD_MAX: i64 = 8;
 
-/// Times a record whose topic is missing or silent is put again further on before it is parked.
-pub const SPILLS_MAX: u32 = 10;
+/// First wait of a record that is put further on because its topic is missing or silent; doubled each time.
+pub const SPILL_WAIT_MIN: Duration = Duration::from_secs(5);
 
-/// Longest wait of a record that was put further on, for the next try: its topic may be there again.
+/// Longest wait of a record that was put further on, for the next try. It is tried for ever: its topic may be there again.
 pub const SPILL_WAIT_MAX: Duration = Duration::from_secs(320);
 
 /// Ticks erased by one step behind an outage: a read that fails has them all read again.

@@ -1,18 +1,22 @@
 //! Kafka, through librdkafka.
 //!
-//! A publisher is one idempotent producer with `acks=all`; a consumer is one member of one group that commits what was
+//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick; a consumer is one member of one group that commits what was
 //! handled, never what was only received. Both survive any outage of the brokers: librdkafka reconnects by itself, and
 //! what it calls fatal replaces the client. Durability, retention and access rights are the cluster's.
 //!
 //! Nothing here waits on the network in an async task: librdkafka's blocking questions run on blocking threads, each with
 //! a time limit.
 
+mod abandoned;
 mod consumer;
 mod delivery;
 mod events;
 mod in_hand;
+mod lanes;
 mod link;
+mod metadata;
 mod outgoing;
+mod producers;
 mod progress;
 mod publisher;
 mod session;
@@ -68,6 +72,8 @@ pub struct Settings {
     pub linger: Duration,
     /// How long a record waits for its acknowledgement.
     pub publish_timeout: Duration,
+    /// How long a call bears with a topic that does not answer before the records of other topics are more important.
+    pub patience: Duration,
     /// The protocol of consumer groups.
     pub group_protocol: GroupProtocol,
     /// Further properties of librdkafka, for example for authentication; they override ours.
@@ -85,6 +91,7 @@ impl Settings {
             replication_factor: None,
             linger: Duration::from_millis(1),
             publish_timeout: limits::PUBLISH_TIMEOUT,
+            patience: limits::TOPIC_PATIENCE,
             group_protocol: GroupProtocol::default(),
             properties: BTreeMap::new(),
         }
@@ -201,6 +208,7 @@ impl fmt::Debug for Settings {
             .field("replication_factor", &self.replication_factor)
             .field("linger", &self.linger)
             .field("publish_timeout", &self.publish_timeout)
+            .field("patience", &self.patience)
             .field("group_protocol", &self.group_protocol)
             .field("properties", &self.properties.keys())
             .finish()

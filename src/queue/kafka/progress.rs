@@ -21,12 +21,7 @@ use rdkafka::{
 };
 
 use super::{Limit, Settings, blocking, discard, link::Link};
-use crate::{
-    limits,
-    model::time::Millis,
-    queue::{Probe, PublishError},
-    time_source::TimeSource,
-};
+use crate::{limits, model::time::Millis, queue::Probe, time_source::TimeSource};
 
 /// A topic and one of its partitions.
 type Place = (String, i32);
@@ -122,11 +117,11 @@ impl Progress {
     pub(super) async fn still_queued(
         &self,
         probes: &[Probe],
-        counts: &BTreeMap<String, Result<i32, PublishError>>,
+        counts: &BTreeMap<String, i32>,
     ) -> Vec<bool> {
         let place = |probe: &Probe| match counts.get(&probe.topic) {
-            Some(Ok(count)) => Some((probe.topic.clone(), probe.wheel.partition(*count))),
-            _ => None,
+            Some(count) => Some((probe.topic.clone(), probe.wheel.partition(*count))),
+            None => None,
         };
         let mut questions: BTreeMap<String, BTreeMap<Place, BTreeSet<Millis>>> = BTreeMap::new();
         for probe in probes {

@@ -9,4 +9,5 @@ mod given_away;
 mod lifecycle;
 mod polls;
 mod races;
+mod sick_topics;
 mod slots;
