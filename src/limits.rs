@@ -1,6 +1,10 @@
 //! Every bound of the service, with its reason. What a request can hit is named in the answer that refuses it.
 
+mod topics;
+
 use std::time::Duration;
+
+pub use self::topics::*;
 
 /// Largest payload a task may carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
@@ -155,6 +159,13 @@ pub const ATTEMPTS_MAX: u32 = 10_000;
 /// Shortest claim timeout: looks come at this step, and each one is a read and a write.
 pub const CLAIM_TIMEOUT_MIN: Duration = Duration::from_secs(5);
 
+/// How long a sign of life is kept at least: whoever reads the last of a task that ended wrong has a day to do so.
+pub const HEARTBEAT_KEPT_MIN: Duration = Duration::from_secs(24 * 3600);
+
+/// How many heartbeat timeouts a sign of life is kept: a look reads it up to one timeout after it was written, and a look may
+/// be late.
+pub const HEARTBEAT_KEPT_TIMEOUTS: u32 = 2;
+
 /// Shortest heartbeat timeout: must leave room for three heartbeats, a pause of a process and the skew of clocks.
 pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
 
@@ -235,52 +246,6 @@ pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX_DEFAULT + ENVELOPE_BYTES_M
 /// Longest time a record waits for its acknowledgement: beyond it the caller puts the task again, a little later.
 pub const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a batch bears with a topic: with a partition that is silent while it has open records, and with one that nobody
-/// knows yet. Longer than a broker's short pause and than a topic takes to be created, short beside what others can bear whose
-/// records are in the same batch.
-pub const TOPIC_PATIENCE: Duration = Duration::from_millis(500);
-
-/// Records of a sick partition that are open at once: enough to notice when it is well again, and each may go out twice.
-pub const SICK_LANE_RECORDS_MAX: usize = 4;
-
-/// How long a batch waits for a record that goes to a sick partition: what is well again answers sooner.
-pub const SICK_PROBE_WAIT: Duration = Duration::from_millis(50);
-
-/// How long the queue may acknowledge nothing at all before it is taken for away: there is nothing then that a batch holds up.
-pub const QUEUE_SILENT: Duration = Duration::from_secs(1);
-
-/// Batches that wait for as long as a record may while the queue is away; the others come back sooner. Half of the places of
-/// a wheel: the other half is for what comes to another topic.
-pub const SILENT_BATCHES_MAX: usize = PUBLISHES_IN_FLIGHT_MAX / 2;
-
-/// Records that were acknowledged after their batch was answered, and that are remembered until they are tried again.
-pub const ABANDONED_MAX: usize = 10_000;
-
-/// How long such a record is remembered: longer than the longest wait of one that was put further on.
-pub const ABANDONED_KEPT: Duration = Duration::from_secs(400);
-
-/// How long a topic is taken for missing without asking again.
-pub const TOPIC_MISSING: Duration = Duration::from_secs(1);
-
-/// Topics of which a node remembers how many partitions they have, or that they do not exist.
-pub const TOPICS_KNOWN_MAX: usize = 10_000;
-
-/// Topics that wait to be asked for; beyond it a record is told at once that its topic is not known.
-pub const TOPIC_QUESTIONS_MAX: usize = 10_000;
-
-/// Topics that are asked for one by one, a millisecond each; more are looked for in the list of all.
-pub const TOPICS_ASKED_SINGLY_MAX: usize = 32;
-
-/// Topics of one request to create some.
-pub const TOPICS_CREATED_MAX: usize = 100;
-
-/// How long the records of our topics are kept by the broker. A task's row lives [`TERMINAL_TTL_MIN`](crate::model::state::TERMINAL_TTL_MIN) behind its last entry;
-/// a message that outlives the row finds no trace of its task and would run it again. Hence a day less.
-pub const TOPIC_RETENTION: Duration = Duration::from_secs(5 * 24 * 3600);
-
-/// How much of [`TOPIC_RETENTION`] one file of a topic may cover: a broker keeps a record as long as the file that it lies in.
-pub const TOPIC_SEGMENT: Duration = Duration::from_secs(12 * 3600);
-
 /// Longest time for a question to the queue (a ping, an offset, a topic's partitions): the answer has a safe default.
 pub const QUEUE_QUESTION_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -314,6 +279,13 @@ pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that a Kafka consumer fetches ahead: some seconds of work for a pool, small beside its payloads.
 pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Bytes that a Kafka consumer fetches ahead at least: less than one fetch is none.
+pub const CONSUMER_BYTES_MIN: usize = 256 * 1024;
+
+/// Bytes that all Kafka consumers of a node fetch ahead, beside [`CONSUMER_BYTES_MIN`] for each: what is left of them is shared
+/// by sixteenths, so that one of a few has much and the thousandth still has some.
+pub const CONSUMERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions: pausing throws
 /// away what was fetched ahead, so it is worth a pause only now and then.
 pub const IN_HAND_RECORDS_MAX: usize = 256;
@@ -325,8 +297,12 @@ pub const FULL_BEFORE_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes that a Kafka consumer holds in hand while its pool is full.
 pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Consumer groups whose progress a publisher keeps a client for.
+/// Consumer groups whose progress a publisher keeps a client for, each with a handful of threads. Of the others it takes for
+/// granted that nothing waits, which costs copies that their claims refuse.
 pub const PROGRESS_GROUPS_MAX: usize = 16;
+
+/// How long such a client is kept for its group before another group may have its place.
+pub const PROGRESS_GROUP_KEPT: Duration = Duration::from_secs(30);
 
 /// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
 pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
@@ -439,8 +415,18 @@ pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 /// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
 pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
 
-/// Reads that a node has in flight to the store.
+/// Reads of rows of tasks, heartbeats and contents that a node has in flight to the store: what claims, settles and looks need.
 pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
+
+/// Reads of clocks and of slots for firing that a node has in flight to the store. Places of their own: behind them everything
+/// waits that is due, and a flood of requests must not stand in front.
+pub const STORE_URGENT_READS_IN_FLIGHT_MAX: usize = 64;
+
+/// Searches for entries by id that a node has in flight to the store: an id that does not exist costs some fifty.
+pub const STORE_SEARCHES_IN_FLIGHT_MAX: usize = 64;
+
+/// Reads of slots for lists and counts that a node has in flight to the store.
+pub const STORE_LIST_READS_IN_FLIGHT_MAX: usize = 32;
 
 /// Keys of one read of several rows of a partition.
 pub const READ_KEYS_MAX: usize = 100;

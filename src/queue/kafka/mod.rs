@@ -16,6 +16,7 @@ mod lanes;
 mod link;
 mod metadata;
 mod outgoing;
+mod prefetch;
 mod producers;
 mod progress;
 mod publisher;
@@ -152,7 +153,7 @@ impl Settings {
         self.overridden(config)
     }
 
-    fn consumer(&self, group: &str) -> ClientConfig {
+    fn consumer(&self, group: &str, ahead_bytes: usize) -> ClientConfig {
         let mut config = self.client();
         config
             .set("group.id", group)
@@ -165,12 +166,15 @@ impl Settings {
             // Frees a stuck worker's partitions; one that is merely full keeps polling.
             .set("max.poll.interval.ms", "60000")
             .set("fetch.queue.backoff.ms", "20")
-            .set("fetch.message.max.bytes", "524288")
-            .set("fetch.max.bytes", limits::CONSUMER_BYTES_MAX.to_string())
+            .set(
+                "fetch.message.max.bytes",
+                ahead_bytes.min(512 * 1024).to_string(),
+            )
+            .set("fetch.max.bytes", ahead_bytes.to_string())
             .set("queued.min.messages", "5000")
             .set(
                 "queued.max.messages.kbytes",
-                (limits::CONSUMER_BYTES_MAX / 1024).to_string(),
+                (ahead_bytes / 1024).to_string(),
             );
         match self.group_protocol {
             GroupProtocol::Classic => config
@@ -295,7 +299,7 @@ mod tests {
             };
             for config in [
                 settings.producer(),
-                settings.consumer("group"),
+                settings.consumer("group", limits::CONSUMER_BYTES_MIN),
                 settings.observer("group"),
                 settings.admin(),
             ] {
