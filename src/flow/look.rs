@@ -26,7 +26,8 @@ use crate::{
         time::Millis,
     },
     queue::{Probe, message},
-    store::Heartbeat,
+    schema,
+    store::{self, Heartbeat, Parked},
 };
 
 /// The examiner of tasks.
@@ -37,6 +38,17 @@ pub struct Looker {
     sender: Sender,
     mover: Mover,
     turns: Arc<Turns>,
+}
+
+/// What was read of some tasks.
+#[derive(Debug)]
+pub(super) struct TasksRead {
+    /// Their rows, in order; none where there is none or it cannot be understood.
+    pub(super) rows: Vec<Option<TaskRow>>,
+    /// The last signs of life of those that run.
+    pub(super) heartbeats: HashMap<TaskId, Heartbeat>,
+    /// Those whose rows cannot be understood.
+    pub(super) unreadable: HashMap<TaskId, store::Error>,
 }
 
 impl Looker {
@@ -64,12 +76,19 @@ impl Looker {
         let turn = self.turns.look().await;
         // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
         let now = self.ctx.now();
-        let (rows, heartbeats) = match self.known(&ids).await {
+        let TasksRead {
+            rows,
+            heartbeats,
+            unreadable,
+        } = match self.known(&ids).await {
             Ok(known) => known,
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
         // Writes of many wheels share a sync.
         drop(turn);
+        if !unreadable.is_empty() {
+            return self.look_at_others(looks, unreadable).await;
+        }
         let mut decisions: Vec<Decision> = looks
             .iter()
             .zip(&rows)
@@ -124,29 +143,69 @@ impl Looker {
         self.mover.rows(ids).await
     }
 
-    pub(super) async fn known(
+    /// Sets the looks of tasks aside whose rows cannot be understood, and examines the others.
+    async fn look_at_others(
         &self,
-        ids: &[TaskId],
-    ) -> Result<(Vec<Option<TaskRow>>, HashMap<TaskId, Heartbeat>), Fault> {
-        let rows = self.mover.rows(ids).await?;
+        looks: &[&Entry],
+        unreadable: HashMap<TaskId, store::Error>,
+    ) -> Vec<Result<(), Fault>> {
+        let is_readable = |look: &&&Entry| !unreadable.contains_key(&look.key.id);
+        let others: Vec<&Entry> = looks.iter().filter(is_readable).copied().collect();
+        let mut others = Box::pin(self.look(&others)).await.into_iter();
+        let mut results = Vec::with_capacity(looks.len());
+        for look in looks {
+            results.push(match unreadable.get(&look.key.id) {
+                None => others.next().unwrap_or(Ok(())),
+                Some(error @ store::Error::Corrupt { .. }) => self.set_aside(look, error).await,
+                // A node of a later version understands it: looked at again until there is one.
+                Some(error) => Err(error.clone().into()),
+            });
+        }
+        results
+    }
+
+    async fn set_aside(&self, look: &Entry, error: &store::Error) -> Result<(), Fault> {
+        let reason = error.to_string();
+        tracing::error!(task = %look.key.id, reason, "set a task aside whose row cannot be understood");
+        let parked = Parked {
+            key: look.key,
+            at: self.ctx.now(),
+            reason,
+            raw: schema::encode_spec(&look.spec),
+        };
+        self.ctx.store.park(&parked).await?;
+        metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
+        Ok(())
+    }
+
+    /// Reads the rows of tasks, and the heartbeats of those that run.
+    pub(super) async fn known(&self, ids: &[TaskId]) -> Result<TasksRead, Fault> {
+        let mut unreadable = HashMap::new();
+        let rows = self.mover.rows_each(ids).await?;
+        let mut note = |(id, row): (&TaskId, Result<_, store::Error>)| {
+            row.unwrap_or_else(|error| {
+                unreadable.insert(*id, error);
+                None
+            })
+        };
+        let rows: Vec<Option<TaskRow>> = ids.iter().zip(rows).map(&mut note).collect();
         let running: Vec<(TaskId, u32)> = rows
             .iter()
             .flatten()
             .filter(|row| row.state == State::Claimed)
             .map(|row| (row.id, row.attempt))
             .collect();
-        if running.is_empty() {
-            return Ok((rows, HashMap::new()));
-        }
-        let heartbeats = self.ctx.store.heartbeats(&running).await?;
-        Ok((
+        let heartbeats = if running.is_empty() {
+            Vec::new()
+        } else {
+            self.ctx.store.heartbeats(&running).await?
+        };
+        let heartbeats = heartbeats.into_iter().flatten();
+        Ok(TasksRead {
             rows,
-            heartbeats
-                .into_iter()
-                .flatten()
-                .map(|beat| (beat.id, beat))
-                .collect(),
-        ))
+            heartbeats: heartbeats.map(|beat| (beat.id, beat)).collect(),
+            unreadable,
+        })
     }
 
     /// Writes the successors of a batch, as one batch.

@@ -183,12 +183,16 @@ impl Recovery {
     async fn resume(&self, looks: &[&Entry], fired: Position) -> Result<Count, Fault> {
         let ids: Vec<_> = looks.iter().map(|look| look.key.id).collect();
         let now = self.ctx.now();
-        let (rows, heartbeats) = self.looker.known(&ids).await?;
+        let known = self.looker.known(&ids).await?;
         let mut owed = Vec::new();
-        for (look, row) in looks.iter().zip(&rows) {
+        for (look, row) in looks.iter().zip(&known.rows) {
+            if known.unreadable.contains_key(&look.key.id) {
+                // Its look sets it aside when it comes up.
+                continue;
+            }
             let known = Known {
                 row: row.as_ref(),
-                heartbeat: heartbeats.get(&look.key.id).map(|beat| beat.at),
+                heartbeat: known.heartbeats.get(&look.key.id).map(|beat| beat.at),
             };
             let Some(publish) = entry::resume(look, known, now, self.ctx.shape()) else {
                 continue;

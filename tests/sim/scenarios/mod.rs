@@ -11,3 +11,4 @@ mod polls;
 mod races;
 mod sick_topics;
 mod slots;
+mod unreadable;
