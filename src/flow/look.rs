@@ -76,45 +76,25 @@ impl Looker {
         let turn = self.turns.look().await;
         // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
         let now = self.ctx.now();
-        let TasksRead {
-            rows,
-            heartbeats,
-            unreadable,
-        } = match self.known(&ids).await {
+        let known = match self.known(&ids).await {
             Ok(known) => known,
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
         // Writes of many wheels share a sync.
         drop(turn);
-        if !unreadable.is_empty() {
-            return self.look_at_others(looks, unreadable).await;
+        if !known.unreadable.is_empty() {
+            return self.look_at_others(looks, known.unreadable).await;
         }
-        let mut decisions: Vec<Decision> = looks
-            .iter()
-            .zip(&rows)
-            .map(|(look, row)| {
-                let heartbeat = heartbeats.get(&look.key.id).map(|beat| beat.at);
-                let retrying = row.as_ref().is_some_and(|row| row.state == State::Retrying);
-                if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
-                    || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
-                {
-                    return Decision::Drop;
-                }
-                entry::decide(
-                    look,
-                    Known {
-                        row: row.as_ref(),
-                        heartbeat,
-                    },
-                    now,
-                    self.ctx.shape(),
-                )
-            })
-            .collect();
+        let in_order = looks.iter().zip(&known.rows);
+        let decide = |(look, row): (&&Entry, &Option<TaskRow>)| {
+            let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
+            self.decide(look, row.as_ref(), heartbeat, now)
+        };
+        let mut decisions: Vec<Decision> = in_order.map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
-        let ends = looks.iter().zip(&decisions).zip(rows).map(
+        let ends = looks.iter().zip(&decisions).zip(known.rows).map(
             |((look, decision), row)| async move {
                 metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
                     .increment(1);
@@ -136,6 +116,22 @@ impl Looker {
             }
         }
         results
+    }
+
+    fn decide(
+        &self,
+        look: &Entry,
+        row: Option<&TaskRow>,
+        heartbeat: Option<Millis>,
+        now: Millis,
+    ) -> Decision {
+        let retrying = row.is_some_and(|row| row.state == State::Retrying);
+        if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
+            || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
+        {
+            return Decision::Drop;
+        }
+        entry::decide(look, Known { row, heartbeat }, now, self.ctx.shape())
     }
 
     /// Reads the rows of tasks, none for those that have none.

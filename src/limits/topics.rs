@@ -41,8 +41,9 @@ pub const TOPICS_ASKED_SINGLY_MAX: usize = 32;
 /// Topics of one request to create some.
 pub const TOPICS_CREATED_MAX: usize = 100;
 
-/// How long the records of our topics are kept by the broker. A task's row lives [`TERMINAL_TTL_MIN`](crate::model::state::TERMINAL_TTL_MIN) behind its last entry;
-/// a message that outlives the row finds no trace of its task and would run it again. Hence a day less.
+/// How long the records of our topics are kept by the broker. The row of a task that has ended lives
+/// [`TERMINAL_TTL_MIN`](crate::model::state::TERMINAL_TTL_MIN) behind its last entry; a message that outlives the row finds no
+/// trace of its task and would run it again. Hence two days less.
 pub const TOPIC_RETENTION: Duration = Duration::from_secs(5 * 24 * 3600);
 
 /// How much of [`TOPIC_RETENTION`] one file of a topic may cover: a broker keeps a record as long as the file that it lies in.

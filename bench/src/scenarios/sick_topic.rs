@@ -1,4 +1,5 @@
-//! What a sick topic costs the others: 500 tasks a second to a topic that is well, without and with 50 a second to one that is not.
+//! The cost of a sick topic for the others: 500 tasks a second to a topic that is well, without and with 50 a second to one
+//! that is not.
 //!
 //! The brokers are librdkafka's own (a mock cluster in this process), because one real broker has no sick topics: below
 //! `min.insync.replicas` needs a second one that is dead. The sick topic's partitions have no leader, which a producer sees in

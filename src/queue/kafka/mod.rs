@@ -1,8 +1,9 @@
 //! Kafka, through librdkafka.
 //!
-//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick; a consumer is one member of one group that commits what was
-//! handled, never what was only received. Both survive any outage of the brokers: librdkafka reconnects by itself, and
-//! what it calls fatal replaces the client. Durability, retention and access rights are the cluster's.
+//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick; a consumer is one member
+//! of one group that commits what was handled, never what was only received. All survive any outage of the brokers:
+//! librdkafka reconnects by itself, and what it calls fatal replaces the client. Durability, retention and access rights are
+//! the cluster's.
 //!
 //! Nothing here waits on the network in an async task: librdkafka's blocking questions run on blocking threads, each with
 //! a time limit.
