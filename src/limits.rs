@@ -1,6 +1,10 @@
 //! Every bound of the service, with its reason. What a request can hit is named in the answer that refuses it.
 
+mod topics;
+
 use std::time::Duration;
+
+pub use self::topics::*;
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
@@ -161,6 +165,13 @@ pub const ATTEMPTS_MAX: u32 = 10_000;
 /// Shortest claim timeout: looks come at this step, and each one is a read and a write.
 pub const CLAIM_TIMEOUT_MIN: Duration = Duration::from_secs(5);
 
+/// How long a sign of life is kept at least: whoever reads the last of a task that ended wrong has a day to do so.
+pub const HEARTBEAT_KEPT_MIN: Duration = Duration::from_secs(24 * 3600);
+
+/// How many heartbeat timeouts a sign of life is kept: a look reads it up to one timeout after it was written, and a look may
+/// be late.
+pub const HEARTBEAT_KEPT_TIMEOUTS: u32 = 2;
+
 /// Shortest heartbeat timeout: must leave room for three heartbeats, a pause of a process and the skew of clocks.
 pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
 
@@ -298,6 +309,13 @@ pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that a Kafka consumer fetches ahead: some seconds of work for a pool, small beside its payloads.
 pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Bytes that a Kafka consumer fetches ahead at least: less than one fetch is none.
+pub const CONSUMER_BYTES_MIN: usize = 256 * 1024;
+
+/// Bytes that all Kafka consumers of a node fetch ahead, beside [`CONSUMER_BYTES_MIN`] for each: what is left of them is shared
+/// by sixteenths, so that one of a few has much and the thousandth still has some.
+pub const CONSUMERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
 /// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions: pausing throws
 /// away what was fetched ahead, so it is worth a pause only now and then.
 pub const IN_HAND_RECORDS_MAX: usize = 256;
@@ -309,8 +327,12 @@ pub const FULL_BEFORE_PAUSE: Duration = Duration::from_secs(1);
 /// Bytes that a Kafka consumer holds in hand while its pool is full.
 pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Consumer groups whose progress a publisher keeps a client for.
+/// Consumer groups whose progress a publisher keeps a client for, each with a handful of threads. Of the others it takes for
+/// granted that nothing waits, which costs copies that their claims refuse.
 pub const PROGRESS_GROUPS_MAX: usize = 16;
+
+/// How long such a client is kept for its group before another group may have its place.
+pub const PROGRESS_GROUP_KEPT: Duration = Duration::from_secs(30);
 
 /// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
 pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
@@ -372,10 +394,10 @@ pub const HAND_OVER_STEP: Duration = Duration::from_millis(5);
 /// searched for a near task by its id.
 pub const REPLACED_AHEAD_MAX: i64 = 8;
 
-/// Times a record whose topic is missing or silent is put again further on before it is parked.
-pub const SPILLS_MAX: u32 = 10;
+/// First wait of a record that is put further on because its topic is missing or silent; doubled each time.
+pub const SPILL_WAIT_MIN: Duration = Duration::from_secs(5);
 
-/// Longest wait of a record that was put further on, for the next try: its topic may be there again.
+/// Longest wait of a record that was put further on, for the next try. It is tried for ever: its topic may be there again.
 pub const SPILL_WAIT_MAX: Duration = Duration::from_secs(320);
 
 /// Ticks erased by one step behind an outage: a read that fails has them all read again.
@@ -426,8 +448,18 @@ pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 /// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
 pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
 
-/// Reads that a node has in flight to the store.
+/// Reads of rows of tasks, heartbeats and contents that a node has in flight to the store: what claims, settles and looks need.
 pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
+
+/// Reads of clocks and of slots for firing that a node has in flight to the store. Places of their own: behind them everything
+/// waits that is due, and a flood of requests must not stand in front.
+pub const STORE_URGENT_READS_IN_FLIGHT_MAX: usize = 64;
+
+/// Searches for entries by id that a node has in flight to the store: an id that does not exist costs some fifty.
+pub const STORE_SEARCHES_IN_FLIGHT_MAX: usize = 64;
+
+/// Reads of slots for lists and counts that a node has in flight to the store.
+pub const STORE_LIST_READS_IN_FLIGHT_MAX: usize = 32;
 
 /// Keys of one read of several rows of a partition.
 pub const READ_KEYS_MAX: usize = 100;

@@ -204,7 +204,11 @@ async fn connect(
                 }
                 gate.waits_for(reason);
             }
-            Err(error @ (store::Error::Corrupt { .. } | store::Error::Unsuitable { .. })) => {
+            Err(
+                error @ (store::Error::Corrupt { .. }
+                | store::Error::Newer { .. }
+                | store::Error::Unsuitable { .. }),
+            ) => {
                 return Err(error.into());
             }
         }

@@ -195,7 +195,9 @@ impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         let exit = match error {
             store::Error::Unavailable { .. } | store::Error::Full { .. } => Exit::Unavailable,
-            store::Error::Corrupt { .. } | store::Error::Unsuitable { .. } => Exit::Usage,
+            store::Error::Corrupt { .. }
+            | store::Error::Newer { .. }
+            | store::Error::Unsuitable { .. } => Exit::Usage,
         };
         Self {
             exit,

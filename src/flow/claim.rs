@@ -31,7 +31,7 @@ use crate::{
         task::{Content, Spec},
         time::Millis,
     },
-    schema,
+    schema, store,
 };
 
 /// The claimer.
@@ -98,29 +98,30 @@ impl Claimer {
 
     /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
     /// none, and its conditional write says so if there is one.
-    async fn rows(&self, requests: &[ClaimRequest]) -> Result<HashMap<TaskId, TaskRow>, Fault> {
+    async fn rows(
+        &self,
+        requests: &[ClaimRequest],
+    ) -> Result<HashMap<TaskId, Result<TaskRow, Fault>>, Fault> {
         let ids: Vec<TaskId> = requests
             .iter()
             .filter(|r| r.expected_attempt > 0 || r.generation > 0)
             .map(|r| r.id)
             .collect();
-        Ok(self
-            .mover
-            .rows(&ids)
-            .await?
-            .into_iter()
-            .flatten()
-            .map(|row| (row.id, row))
-            .collect())
+        // A row that cannot be understood fails its own claim only.
+        let rows = self.mover.rows_each(&ids).await?;
+        let found = |(id, row): (TaskId, Result<Option<TaskRow>, store::Error>)| {
+            Some((id, row.map_err(Fault::from).transpose()?))
+        };
+        Ok(ids.iter().copied().zip(rows).filter_map(found).collect())
     }
 
     async fn claim_one(
         &self,
         worker: &str,
         request: &ClaimRequest,
-        rows: &HashMap<TaskId, TaskRow>,
+        rows: &HashMap<TaskId, Result<TaskRow, Fault>>,
     ) -> Result<ClaimAnswer, Fault> {
-        let row = rows.get(&request.id).cloned();
+        let row = rows.get(&request.id).cloned().transpose()?;
         // Before the heartbeat is read: one that comes behind that must not find its lease ended by the time of the claim.
         let noted = self.ctx.now();
         let heartbeat = self.heartbeat(row.as_ref()).await?;

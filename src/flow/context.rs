@@ -130,6 +130,7 @@ impl From<store::Error> for Fault {
             },
             store::Error::Unavailable { .. }
             | store::Error::Corrupt { .. }
+            | store::Error::Newer { .. }
             | store::Error::Unsuitable { .. } => Self::Unavailable {
                 reason,
                 retry_after: Duration::from_secs(1),

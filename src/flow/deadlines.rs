@@ -198,7 +198,7 @@ impl Watcher {
         // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
         let now = self.ctx.now();
         let ids: Vec<TaskId> = lapsed.iter().map(|lapsed| lapsed.id).collect();
-        let (rows, heartbeats) = match self.looker.known(&ids).await {
+        let known = match self.looker.known(&ids).await {
             Ok(known) => known,
             Err(fault) => {
                 tracing::debug!(%fault, "lapsed attempts cannot be read now: trying again");
@@ -206,12 +206,12 @@ impl Watcher {
             }
         };
         let (mut looks, mut lost) = (Vec::new(), Vec::new());
-        for (one, row) in lapsed.iter().zip(rows) {
+        for (one, row) in lapsed.iter().zip(known.rows) {
             let lives = |row: &TaskRow| row.state == State::Claimed && row.attempt == one.attempt;
             let Some(row) = row.filter(lives) else {
                 continue;
             };
-            let alive_until = row.alive_until(heartbeats.get(&one.id).map(|beat| beat.at));
+            let alive_until = row.alive_until(known.heartbeats.get(&one.id).map(|beat| beat.at));
             if now < alive_until.after(self.deadlines.grace) {
                 self.deadlines.watch_until(one.id, one.attempt, alive_until);
                 continue;

@@ -27,7 +27,8 @@ use crate::{
         time::Millis,
     },
     queue::{Probe, message},
-    store::Heartbeat,
+    schema,
+    store::{self, Heartbeat, Parked},
 };
 
 /// The examiner of tasks.
@@ -39,6 +40,17 @@ pub struct Looker {
     mover: Mover,
     turns: Arc<Turns>,
     demand: Demand,
+}
+
+/// What was read of some tasks.
+#[derive(Debug)]
+pub(super) struct TasksRead {
+    /// Their rows, in order; none where there is none or it cannot be understood.
+    pub(super) rows: Vec<Option<TaskRow>>,
+    /// The last signs of life of those that run.
+    pub(super) heartbeats: HashMap<TaskId, Heartbeat>,
+    /// Those whose rows cannot be understood.
+    pub(super) unreadable: HashMap<TaskId, store::Error>,
 }
 
 impl Looker {
@@ -68,40 +80,27 @@ impl Looker {
         let turn = self.turns.look().await;
         // Before the reads: a heartbeat that comes behind them must not find its lease ended by the time of the decision.
         let now = self.ctx.now();
-        let (rows, heartbeats) = match self.known(&ids).await {
+        let known = match self.known(&ids).await {
             Ok(known) => known,
             Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
         };
         // Writes of many wheels share a sync.
         drop(turn);
-        let mut decisions: Vec<Decision> = looks
-            .iter()
-            .zip(&rows)
-            .map(|(look, row)| {
-                let heartbeat = heartbeats.get(&look.key.id).map(|beat| beat.at);
-                let heartbeat = self.ctx.sign_of_life(heartbeat);
-                let retrying = row.as_ref().is_some_and(|row| row.state == State::Retrying);
-                if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
-                    || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
-                {
-                    return Decision::Drop;
-                }
-                entry::decide(
-                    look,
-                    Known {
-                        row: row.as_ref(),
-                        heartbeat,
-                    },
-                    now,
-                    self.ctx.shape(),
-                )
-            })
-            .collect();
+        if !known.unreadable.is_empty() {
+            return self.look_at_others(looks, known.unreadable).await;
+        }
+        let in_order = looks.iter().zip(&known.rows);
+        let decide = |(look, row): (&&Entry, &Option<TaskRow>)| {
+            let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
+            let heartbeat = self.ctx.sign_of_life(heartbeat);
+            self.decide(look, row.as_ref(), heartbeat, now)
+        };
+        let mut decisions: Vec<Decision> = in_order.map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
-        self.note_demand(looks, &decisions, &rows, now);
+        self.note_demand(looks, &decisions, &known.rows, now);
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
-        let ends = looks.iter().zip(&decisions).zip(rows).map(
+        let ends = looks.iter().zip(&decisions).zip(known.rows).map(
             |((look, decision), row)| async move {
                 metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
                     .increment(1);
@@ -125,34 +124,90 @@ impl Looker {
         results
     }
 
+    fn decide(
+        &self,
+        look: &Entry,
+        row: Option<&TaskRow>,
+        heartbeat: Option<Millis>,
+        now: Millis,
+    ) -> Decision {
+        let retrying = row.is_some_and(|row| row.state == State::Retrying);
+        if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
+            || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
+        {
+            return Decision::Drop;
+        }
+        entry::decide(look, Known { row, heartbeat }, now, self.ctx.shape())
+    }
+
     /// Reads the rows of tasks, none for those that have none.
     pub(super) async fn rows(&self, ids: &[TaskId]) -> Result<Vec<Option<TaskRow>>, Fault> {
         self.mover.rows(ids).await
     }
 
-    pub(super) async fn known(
+    /// Sets the looks of tasks aside whose rows cannot be understood, and examines the others.
+    async fn look_at_others(
         &self,
-        ids: &[TaskId],
-    ) -> Result<(Vec<Option<TaskRow>>, HashMap<TaskId, Heartbeat>), Fault> {
-        let rows = self.mover.rows(ids).await?;
+        looks: &[&Entry],
+        unreadable: HashMap<TaskId, store::Error>,
+    ) -> Vec<Result<(), Fault>> {
+        let is_readable = |look: &&&Entry| !unreadable.contains_key(&look.key.id);
+        let others: Vec<&Entry> = looks.iter().filter(is_readable).copied().collect();
+        let mut others = Box::pin(self.look(&others)).await.into_iter();
+        let mut results = Vec::with_capacity(looks.len());
+        for look in looks {
+            results.push(match unreadable.get(&look.key.id) {
+                None => others.next().unwrap_or(Ok(())),
+                Some(error @ store::Error::Corrupt { .. }) => self.set_aside(look, error).await,
+                // A node of a later version understands it: looked at again until there is one.
+                Some(error) => Err(error.clone().into()),
+            });
+        }
+        results
+    }
+
+    async fn set_aside(&self, look: &Entry, error: &store::Error) -> Result<(), Fault> {
+        let reason = error.to_string();
+        tracing::error!(task = %look.key.id, reason, "set a task aside whose row cannot be understood");
+        let parked = Parked {
+            key: look.key,
+            at: self.ctx.now(),
+            reason,
+            raw: schema::encode_spec(&look.spec),
+        };
+        self.ctx.store.park(&parked).await?;
+        metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
+        Ok(())
+    }
+
+    /// Reads the rows of tasks, and the heartbeats of those that run.
+    pub(super) async fn known(&self, ids: &[TaskId]) -> Result<TasksRead, Fault> {
+        let mut unreadable = HashMap::new();
+        let rows = self.mover.rows_each(ids).await?;
+        let mut note = |(id, row): (&TaskId, Result<_, store::Error>)| {
+            row.unwrap_or_else(|error| {
+                unreadable.insert(*id, error);
+                None
+            })
+        };
+        let rows: Vec<Option<TaskRow>> = ids.iter().zip(rows).map(&mut note).collect();
         let running: Vec<(TaskId, u32)> = rows
             .iter()
             .flatten()
             .filter(|row| row.state == State::Claimed)
             .map(|row| (row.id, row.attempt))
             .collect();
-        if running.is_empty() {
-            return Ok((rows, HashMap::new()));
-        }
-        let heartbeats = self.ctx.store.heartbeats(&running).await?;
-        Ok((
+        let heartbeats = if running.is_empty() {
+            Vec::new()
+        } else {
+            self.ctx.store.heartbeats(&running).await?
+        };
+        let heartbeats = heartbeats.into_iter().flatten();
+        Ok(TasksRead {
             rows,
-            heartbeats
-                .into_iter()
-                .flatten()
-                .map(|beat| (beat.id, beat))
-                .collect(),
-        ))
+            heartbeats: heartbeats.map(|beat| (beat.id, beat)).collect(),
+            unreadable,
+        })
     }
 
     /// Writes the successors of a batch, as one batch.

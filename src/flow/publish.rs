@@ -269,9 +269,7 @@ impl Publisher {
             {
                 Remedy::LeaveToLook
             }
-            Unsent::Queue(error) if entry.spills >= limits::SPILLS_MAX => {
-                Remedy::Park(format!("given up after {} tries: {error}", entry.spills))
-            }
+            // However long that lasts: an outage is no reason to set anything aside.
             Unsent::Queue(_) => Remedy::Spill,
         }
     }
@@ -285,14 +283,16 @@ impl Publisher {
         }
         let moment = self.ctx.time.moment();
         let failing = held.failing_since.map(|since| moment.since(since));
-        let wait = Duration::from_secs(5) * (1 << held.entry.spills.min(6));
-        let wait = wait.max(failing.unwrap_or_default().min(limits::SPILL_WAIT_MAX));
+        let wait = limits::SPILL_WAIT_MIN * (1 << held.entry.spills.min(6));
+        let wait = wait
+            .max(failing.unwrap_or_default())
+            .min(limits::SPILL_WAIT_MAX);
         Entry {
             key: Key {
                 due: self.ctx.now().after(wait),
                 ..held.entry.key
             },
-            spills: held.entry.spills + 1,
+            spills: held.entry.spills.saturating_add(1),
             written: self.ctx.time.stamp(),
             ..held.entry.clone()
         }

@@ -223,11 +223,22 @@ impl Reader {
         self.term.held.notify_one();
     }
 
-    /// Sets a row aside that cannot be understood: kept, counted, logged once, passed.
+    /// Sets a row aside that cannot be understood: kept, counted, logged once, passed. One of a later version is left alone.
     async fn park(&self, row: &ScannedRow) -> Result<(), Fault> {
         let Err(unreadable) = &row.entry else {
             return Ok(());
         };
+        if unreadable.newer {
+            // Set aside it would be lost, when the node that wrote it could deliver it.
+            return Err(Fault::Unavailable {
+                reason: format!(
+                    "an entry of task {} was written by a later version ({}): its wheel stops before it; update this node, \
+                     or stop it so that another one takes the wheel",
+                    row.key.id, unreadable.reason
+                ),
+                retry_after: limits::STEP_PAUSE,
+            });
+        }
         let parked = Parked {
             key: row.key,
             at: self.ctx.now(),

@@ -187,18 +187,22 @@ impl Recovery {
     async fn resume(&self, looks: &[&Entry], fired: Position) -> Result<Count, Fault> {
         let ids: Vec<_> = looks.iter().map(|look| look.key.id).collect();
         let now = self.ctx.now();
-        let (rows, heartbeats) = self.looker.known(&ids).await?;
+        let known = self.looker.known(&ids).await?;
         let mut owed = Vec::new();
-        for (look, row) in looks.iter().zip(&rows) {
+        for (look, row) in looks.iter().zip(&known.rows) {
+            if known.unreadable.contains_key(&look.key.id) {
+                // Its look sets it aside when it comes up.
+                continue;
+            }
             if let Some(row) = row {
                 // Its worker could not reach the process while that was away.
                 self.deadlines.watch(row, Some(now));
             }
+            let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
             let known = Known {
                 row: row.as_ref(),
-                // Nobody was heard while there was no process: what was claimed has its heartbeat timeout from the start on.
-                heartbeat: (self.ctx)
-                    .sign_of_life(heartbeats.get(&look.key.id).map(|beat| beat.at)),
+                // Nobody was heard while there was no process: a claimed task has its heartbeat timeout from the start on.
+                heartbeat: self.ctx.sign_of_life(heartbeat),
             };
             let Some(publish) = entry::resume(look, known, now, self.ctx.shape()) else {
                 continue;

@@ -5,7 +5,7 @@
 //! punctual; the task's look makes it safe, so a crash between the two costs time, not the retry. A retry that goes out from
 //! memory has a look about one claim timeout on: where the task's look lies further ahead, another is written.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
@@ -25,13 +25,14 @@ use super::{
 };
 use crate::{
     flaw::{self, Flaw},
+    limits,
     model::{
         entry::{DoneReason, Entry},
         ids::TaskId,
         state::{self, Event, Outcome, State, TaskRow},
         time::Millis,
     },
-    store::Heartbeat,
+    store::{self, Heartbeat},
 };
 
 /// The settler.
@@ -298,10 +299,15 @@ impl Settler {
         let written = if flaw::is(Flaw::HeartbeatIgnored) {
             beats.iter().map(|_| Ok(())).collect()
         } else {
-            self.ctx.store.put_heartbeats(&beats).await
+            let kept = limits::HEARTBEAT_KEPT_MIN;
+            self.ctx.store.put_heartbeats(&beats, kept).await
         };
         let ids: Vec<TaskId> = requests.iter().map(|request| request.id).collect();
         let rows = self.mover.rows(&ids).await;
+        let written = match &rows {
+            Ok(rows) => self.keep_longer(beats, rows, written).await,
+            Err(_) => written,
+        };
         let answers = requests.iter().enumerate().map(|(index, request)| {
             if let Some(Err(error)) = written.get(index) {
                 return HeartbeatAnswer::Fault(error.clone().into());
@@ -321,6 +327,45 @@ impl Settler {
             }
         });
         answers.inspect(count).collect()
+    }
+}
+
+impl Settler {
+    /// Writes signs of life once more that must be kept longer than usual, as only the rows of their tasks tell: one that is
+    /// gone before its timeout has passed makes a live worker look dead.
+    async fn keep_longer(
+        &self,
+        mut beats: Vec<Heartbeat>,
+        rows: &[Option<TaskRow>],
+        mut written: Vec<Result<(), store::Error>>,
+    ) -> Vec<Result<(), store::Error>> {
+        let kept = |row: &Option<TaskRow>| {
+            let live = row.as_ref().filter(|row| row.state == State::Claimed)?;
+            let timeout = live.detail.spec.heartbeat_timeout;
+            let kept = timeout.saturating_mul(limits::HEARTBEAT_KEPT_TIMEOUTS);
+            (kept > limits::HEARTBEAT_KEPT_MIN).then_some(kept)
+        };
+        let long = rows.iter().map(kept).enumerate();
+        let long: Vec<(usize, Duration)> = long
+            .filter_map(|(index, kept)| Some((index, kept?)))
+            .collect();
+        for (index, kept) in long {
+            let Some(beat) = beats.get_mut(index) else {
+                continue;
+            };
+            // Newer than the first write, so that it replaces that one in every store.
+            beat.at = beat.at.after(Duration::from_millis(1));
+            let again = self
+                .ctx
+                .store
+                .put_heartbeats(std::slice::from_ref(beat), kept);
+            if let (Some(slot), Some(again)) = (written.get_mut(index), again.await.pop())
+                && slot.is_ok()
+            {
+                *slot = again;
+            }
+        }
+        written
     }
 }
 

@@ -137,6 +137,37 @@ impl Mover {
         Ok(self.ctx.store.tasks(ids, Freshness::Quorum).await?)
     }
 
+    /// Reads rows of which some may not be understood: these fail alone.
+    ///
+    /// # Errors
+    /// [`Fault::Unavailable`] when the store cannot be read.
+    pub async fn rows_each(
+        &self,
+        ids: &[TaskId],
+    ) -> Result<Vec<Result<Option<TaskRow>, store::Error>>, Fault> {
+        let mut rows = Vec::with_capacity(ids.len());
+        // A read fails as a whole: halves of it, and of these, find the few that are at fault.
+        let mut open = vec![ids];
+        while let Some(part) = open.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.ctx.store.tasks(part, Freshness::Quorum).await {
+                Ok(found) => rows.extend(found.into_iter().map(Ok)),
+                Err(error @ (store::Error::Corrupt { .. } | store::Error::Newer { .. })) => {
+                    if let [_] = part {
+                        rows.push(Err(error));
+                        continue;
+                    }
+                    let (first, second) = part.split_at(part.len() / 2);
+                    open.extend([second, first]);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(rows)
+    }
+
     async fn read(&self, id: TaskId, freshness: Freshness) -> Result<Option<TaskRow>, Fault> {
         let rows = self.ctx.store.tasks(&[id], freshness).await?;
         Ok(rows.into_iter().next().flatten())

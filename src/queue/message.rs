@@ -28,10 +28,16 @@ pub const TASK_ID_HEADER: &str = "tickwheel-task-id";
 /// Header of a `kafka` target's record: the task's start time, RFC 3339.
 pub const START_TIME_HEADER: &str = "tickwheel-start-time";
 
+/// What the names of the topics between the service and its workers begin with.
+pub const TOPIC_PREFIX: &str = "tickwheel.";
+
+/// Header of a tracked task's message: the task, its generation and the attempt that the claim must find.
+const EVENT_ID_HEADER: &str = "ce_id";
+
 /// Returns the topic of a callback's tasks of one priority.
 #[must_use]
 pub fn topic(callback: &str, priority: Priority) -> String {
-    format!("tickwheel.{callback}.{}", priority.name())
+    format!("{TOPIC_PREFIX}{callback}.{}", priority.name())
 }
 
 /// Returns the consumer group that the workers of a callback share.
@@ -134,7 +140,7 @@ impl Outgoing<'_> {
         let mut headers = Vec::with_capacity(9);
         headers.extend([
             fixed("ce_specversion", "1.0"),
-            header("ce_id", event.into()),
+            header(EVENT_ID_HEADER, event.into()),
             fixed("ce_source", "/tickwheel"),
             fixed("ce_type", "tickwheel.task.due"),
             header("ce_subject", Bytes::copy_from_slice(callback.as_bytes())),
@@ -204,6 +210,21 @@ pub fn user_record(
         value: content.payload.clone(),
         headers,
     })
+}
+
+/// Names what a record of ours hands over: the same for each repetition, and for nothing else. None for a record that is not
+/// ours.
+#[must_use]
+pub fn identity(record: &Record) -> Option<String> {
+    let header = |name: &str| {
+        let found = record.headers.iter().rfind(|(found, _)| found == name);
+        found.and_then(|(_, value)| std::str::from_utf8(value).ok())
+    };
+    if record.create_topic {
+        return header(EVENT_ID_HEADER).map(str::to_owned);
+    }
+    let (id, start) = (header(TASK_ID_HEADER)?, header(START_TIME_HEADER)?);
+    Some(format!("{id}@{start}"))
 }
 
 /// Writes an instant as RFC 3339 in UTC, to the millisecond.

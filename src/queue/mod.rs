@@ -6,6 +6,10 @@
 //! - Batches are answered item by item, in order. Within one partition, records of one batch keep their order.
 //! - **A consumer's delivery counts as handled only when [`Consumer::handled`] was called** for it: after a crash or a
 //!   rebalance what was not handled is delivered again, perhaps together with what was.
+//! - **A topic that does not answer delays no other**: its records are unconfirmed after a moment, and at once while it is
+//!   known to be silent, so that a batch is answered about when its other records are. While nothing at all is acknowledged,
+//!   a call may take as long as the queue's own time limit.
+//! - A record that was answered as unconfirmed may be on its way; a queue that can tell it is repeated sends it once.
 //! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure), never fails.
 
 use std::{borrow::Cow, time::Duration};
@@ -116,7 +120,7 @@ pub struct Probe {
 /// The publishing side.
 #[async_trait]
 pub trait Publisher: Send + Sync {
-    /// Publishes records and waits for the acknowledgements of all of them.
+    /// Publishes records and waits for their acknowledgements, except for those of topics that do not answer.
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>>;
     /// Creates topics of Tickwheel's own where they do not exist.
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error>;

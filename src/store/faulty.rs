@@ -313,9 +313,15 @@ impl TaskStore for Faulty {
         }
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
         let (count, heartbeats) = (heartbeats.len(), heartbeats.to_vec());
-        let put = |store: Arc<dyn Store>| async move { store.put_heartbeats(&heartbeats).await };
+        let put = move |store: Arc<dyn Store>| async move {
+            store.put_heartbeats(&heartbeats, kept).await
+        };
         self.plain_all(Call::write("put_heartbeats"), count, put)
             .await
     }

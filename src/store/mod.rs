@@ -14,7 +14,7 @@
 //! - **Batches** are answered item by item, in order; one bad item fails alone. Callers bound their size.
 //! - Every call ends within the store's own time limit. Dropping a call's future leaves its outcome unknown.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -65,6 +65,16 @@ pub enum Error {
         /// What was attempted.
         operation: &'static str,
         /// What is wrong.
+        reason: String,
+    },
+    /// What it holds was written by a later version: this one must leave it alone.
+    #[error(
+        "the store holds data of a later version while trying to {operation}: {reason}; update this node"
+    )]
+    Newer {
+        /// What was attempted.
+        operation: &'static str,
+        /// What is not known.
         reason: String,
     },
     /// It is not set up as this program needs it: the reason says what to do.
@@ -146,6 +156,8 @@ impl ScannedRow {
 pub struct Unreadable {
     /// What is wrong with it.
     pub reason: String,
+    /// A later version may understand it: it must not be set aside.
+    pub newer: bool,
     /// Its bytes.
     pub raw: Bytes,
 }
@@ -179,6 +191,10 @@ pub trait WheelStore: Send + Sync {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>>;
     /// Reads a page of one tick.
     async fn scan(&self, scan: &Scan) -> Result<Page, Error>;
+    /// Reads a page of one tick as [`WheelStore::scan`] does, for what is less urgent than firing.
+    async fn scan_aside(&self, scan: &Scan) -> Result<Page, Error> {
+        self.scan(scan).await
+    }
     /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for firing.
     ///
     /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was read from.
@@ -189,7 +205,7 @@ pub trait WheelStore: Send + Sync {
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
         let mut assembly = range::Assembly::of(range);
         for scans in range.scans().chunks(RANGE_READS_IN_FLIGHT_MAX) {
-            let pages = join_all(scans.iter().map(|scan| self.scan(scan))).await;
+            let pages = join_all(scans.iter().map(|scan| self.scan_aside(scan))).await;
             if !range::take_all(&mut assembly, scans, pages)? {
                 break;
             }
@@ -275,8 +291,12 @@ pub trait TaskStore: Send + Sync {
     /// The caller sees to it that ids are distinct and that one call at a time is under way per (wheel, slot). A conflict
     /// whose row carries the transition's own nonce is answered as applied.
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>>;
-    /// Records signs of life.
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>>;
+    /// Records signs of life; each can be read for `kept` at least, unless a newer one of its attempt replaces it.
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>>;
     /// Reads the last sign of life of attempts.
     async fn heartbeats(&self, attempts: &[(TaskId, u32)])
     -> Result<Vec<Option<Heartbeat>>, Error>;

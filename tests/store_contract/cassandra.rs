@@ -11,7 +11,7 @@ use tickwheel::{
         wheel::{Shape, WheelNumber},
     },
     store::{
-        ClockStore, Error, Freshness, Scan, Swapped,
+        ClockStore, Error, Freshness, Heartbeat, Scan, Swapped,
         cassandra::{Initialized, Settings, Store, init},
     },
     time_source::TimeSource,
@@ -77,6 +77,7 @@ fn reason(error: &Error) -> &str {
         Error::Unavailable { reason, .. }
         | Error::Full { reason }
         | Error::Corrupt { reason, .. }
+        | Error::Newer { reason, .. }
         | Error::Unsuitable { reason } => reason,
     }
 }
@@ -297,6 +298,101 @@ async fn terminal_rows_expire_as_a_whole_and_others_never() {
                 let left = found.zip(ttl).map(|(found, ttl)| ttl - found);
                 assert!(left.is_none_or(|left| (0..60).contains(&left)), "{column}");
             }
+        }
+    })
+    .await;
+}
+
+/// A serial read settles what is in flight, by a round of Paxos that leaves its promise on the server; a plain one does not.
+#[tokio::test]
+async fn a_serial_read_is_a_round_of_paxos() {
+    in_keyspace(|keyspace| async move {
+        initialized(&keyspace).await;
+        let stores = keyspace.stores().await;
+        let id = stores.task(1, stores.tick());
+        let name = &keyspace.settings.keyspace;
+        let table = format!(
+            "SELECT id FROM system_schema.tables WHERE keyspace_name = '{name}' AND table_name = 'task'"
+        );
+        let table = keyspace.cql(&table).await.into_rows_result().unwrap();
+        let table = table.single_row::<(uuid::Uuid,)>().unwrap().0;
+        let promises = async || {
+            let all = keyspace.cql("SELECT cf_id FROM system.paxos").await;
+            let all = all.into_rows_result().unwrap();
+            let tables = all.rows::<(uuid::Uuid,)>().unwrap();
+            let ours = tables.filter(|row| row.as_ref().unwrap().0 == table);
+            ours.count()
+        };
+        // What `init` tried out left some.
+        let before = promises().await;
+        for (freshness, more) in [(Freshness::Quorum, 0), (Freshness::Serial, 1)] {
+            assert_eq!(stores.one.tasks(&[id], freshness).await.unwrap(), [None]);
+            assert_eq!(promises().await, before + more, "{freshness:?}");
+        }
+    })
+    .await;
+}
+
+/// Ids that do not exist cost some fifty reads each, and lists read slot by slot: whoever asks for thousands waits for himself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_searches_and_lists_does_not_hold_up_the_scanner() {
+    in_keyspace(|keyspace| async move {
+        initialized(&keyspace).await;
+        let stores = keyspace.stores().await;
+        let tick = stores.tick();
+        let scan = Scan {
+            wheel: WheelNumber::new(1).unwrap(),
+            slot: shape().slot_of(tick),
+            span: shape().span_of(tick),
+            behind: None,
+            rows_max: 100,
+        };
+        let mut flood = tokio::task::JoinSet::new();
+        for number in 0..4000 {
+            let (store, scan) = (Arc::clone(&stores.one), scan);
+            let id = stores.task(1, tick);
+            flood.spawn(async move {
+                if number % 2 == 0 {
+                    drop(store.scan_aside(&scan).await);
+                } else {
+                    drop(store.find_entries(id, &[Millis(number)]).await);
+                }
+            });
+        }
+        tokio::task::yield_now().await;
+        let time = &keyspace.time;
+        let begun = time.moment();
+        stores.one.scan(&scan).await.unwrap();
+        let scanned = time.moment().since(begun);
+        let left = flood.len();
+        flood.join_all().await;
+        let all = time.moment().since(begun);
+        assert!(left > 0 && scanned < all / 4, "{scanned:?} of {all:?}");
+    })
+    .await;
+}
+
+/// A sign of life that is gone before its timeout has passed makes a live worker look dead.
+#[tokio::test]
+async fn heartbeats_are_kept_as_long_as_they_are_asked_to_be() {
+    in_keyspace(|keyspace| async move {
+        initialized(&keyspace).await;
+        let stores = keyspace.stores().await;
+        let id = stores.task(1, stores.tick());
+        let day = Duration::from_secs(24 * 3600);
+        for (step, kept) in [(0, day), (1, 28 * day)] {
+            let beat = Heartbeat {
+                id,
+                attempt: 1,
+                at: Millis(stores.time.now().0 + step),
+                progress: None,
+            };
+            for answer in stores.one.put_heartbeats(&[beat], kept).await {
+                answer.unwrap();
+            }
+            let ttl = number(&keyspace, "SELECT TTL(at_ms) FROM {}.heartbeat").await;
+            let left = kept.as_secs() - u64::try_from(ttl.unwrap()).unwrap();
+            assert!(left < 60, "{left} s of {kept:?} are missing");
         }
     })
     .await;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
+    limits,
     model::{
         ids::TaskId,
         state::{Detail, Expect, State, TaskRow, Transition},
@@ -134,7 +135,7 @@ async fn a_conflict_with_our_own_write_is_applied(stores: &Stores) {
 async fn put(stores: &Stores, heartbeats: &[Heartbeat]) {
     let answers: Result<Vec<()>, Error> = stores
         .one
-        .put_heartbeats(heartbeats)
+        .put_heartbeats(heartbeats, limits::HEARTBEAT_KEPT_MIN)
         .await
         .into_iter()
         .collect();

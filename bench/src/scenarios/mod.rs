@@ -11,6 +11,7 @@ mod raw_publish;
 mod raw_scan;
 mod register;
 mod rest;
+mod sick_topic;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -67,14 +68,17 @@ pub(crate) enum Scenario {
     CatchUp,
     /// From due time to consumer, and to callback, at fixed rates.
     Lateness,
+    /// From due time to consumer, without and beside a topic that does not answer.
+    SickTopic,
 }
 
 /// Scenarios that are compared take turns: what disturbs the machine disturbs them all.
-const GROUPS: [&[Scenario]; 4] = [
+const GROUPS: [&[Scenario]; 5] = [
     &[Scenario::RawInsert, Scenario::Register],
     &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
     &[Scenario::RawLife, Scenario::Life, Scenario::CatchUp],
     &[Scenario::Lateness],
+    &[Scenario::SickTopic],
 ];
 
 /// The round whose figures do not count: servers and connections warm up, numbers in flight are tried.
@@ -93,6 +97,7 @@ impl Scenario {
             Self::Life => Box::pin(life::round(bench, round, report)).await,
             Self::CatchUp => Box::pin(catch_up::round(bench, round, report)).await,
             Self::Lateness => Box::pin(lateness::round(bench, round, report)).await,
+            Self::SickTopic => Box::pin(sick_topic::round(bench, round, report)).await,
         }
     }
 }
@@ -112,7 +117,7 @@ pub(crate) async fn run(
             .collect();
         // Each rate of lateness is a distribution of its own: it needs no repetition.
         let rounds = match group.as_slice() {
-            [Scenario::Lateness] => 0,
+            [Scenario::Lateness | Scenario::SickTopic] => 0,
             _ => rounds,
         };
         for round in WARM_UP..=rounds {

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     limits::HEADERS_MAX,
     model::task::Target,
-    queue::message::{START_TIME_HEADER, TASK_ID_HEADER},
+    queue::message::{START_TIME_HEADER, TASK_ID_HEADER, TOPIC_PREFIX},
 };
 
 /// A target, and what of it is part of the content.
@@ -58,6 +58,7 @@ pub(super) fn only_callback_fields(request: &TaskRequest, violations: &mut Viola
         ("retry", request.retry.is_some()),
         ("claim_timeout", request.claim_timeout.is_some()),
         ("heartbeat_timeout", request.heartbeat_timeout.is_some()),
+        ("expire_after", request.expire_after.is_some()),
     ];
     for (field, _) in fields.into_iter().filter(|(_, given)| *given) {
         violations.add(
@@ -81,7 +82,7 @@ fn read_callback(callback: CallbackTarget, violations: &mut Violations) -> Optio
 }
 
 fn read_kafka(kafka: KafkaTarget, violations: &mut Violations) -> Option<TargetParts> {
-    let topic = violations.take("/kafka/topic", name(kafka.topic));
+    let topic = violations.take("/kafka/topic", name(kafka.topic).and_then(foreign));
     if kafka.partition.is_some_and(|partition| partition < 0) {
         violations.add("/kafka/partition", "must not be negative");
     }
@@ -106,6 +107,16 @@ fn read_kafka(kafka: KafkaTarget, violations: &mut Violations) -> Option<TargetP
         record_key,
         record_headers,
     })
+}
+
+/// Refuses the topics between the service and its workers: a message there is believed, whatever it says of its task.
+fn foreign(topic: String) -> Result<String, String> {
+    if topic.starts_with(TOPIC_PREFIX) {
+        return Err(format!(
+            "topics that begin with `{TOPIC_PREFIX}` are the service's own: use another one"
+        ));
+    }
+    Ok(topic)
 }
 
 fn read_headers(

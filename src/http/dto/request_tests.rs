@@ -289,6 +289,16 @@ fn what_is_not_offered_yet_is_refused_in_words() {
         "not offered",
     );
     refused(
+        r#"{"kafka":{"topic":"t"},"expire_after":"1h"}"#,
+        "/expire_after",
+        "no effect on a `kafka` target",
+    );
+    refused(
+        r#"{"kafka":{"topic":"tickwheel.orders.high"}}"#,
+        "/kafka/topic",
+        "the service's own",
+    );
+    refused(
         r#"{"kafka":{"topic":"t"},"max_attempts":3}"#,
         "/max_attempts",
         "no effect",

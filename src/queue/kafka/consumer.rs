@@ -12,6 +12,7 @@ use async_trait::async_trait;
 
 use super::{
     Settings,
+    prefetch::{Prefetch, Share},
     session::{History, Session},
     topics::Topics,
     unavailable,
@@ -33,6 +34,7 @@ pub struct KafkaConsumer {
     time: TimeSource,
     group: String,
     topics: Vec<String>,
+    share: Share,
     /// None after [`Consumer::close`] and, until the next call, after a session that failed.
     session: Option<Session>,
     /// What the last session left, while there is none.
@@ -54,22 +56,29 @@ impl fmt::Debug for KafkaConsumer {
 pub struct KafkaSubscriptions {
     settings: Settings,
     time: TimeSource,
+    /// One client that creates topics for all of them.
+    topics: Topics,
+    prefetch: Prefetch,
 }
 
 impl KafkaSubscriptions {
     /// Connects to nothing yet.
     #[must_use]
-    pub const fn new(settings: Settings, time: TimeSource) -> Self {
-        Self { settings, time }
+    pub fn new(settings: Settings, time: TimeSource) -> Self {
+        Self {
+            topics: Topics::new(settings.clone(), time.clone()),
+            prefetch: Prefetch::default(),
+            settings,
+            time,
+        }
     }
 }
 
 #[async_trait]
 impl Subscriptions for KafkaSubscriptions {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
-        let (settings, time) = (self.settings.clone(), self.time.clone());
-        let connecting = KafkaConsumer::connect(settings, time, group, topics);
-        Ok(Box::new(connecting.await?))
+        let joining = KafkaConsumer::join(self, group, topics);
+        Ok(Box::new(joining.await?))
     }
 }
 
@@ -86,16 +95,27 @@ impl KafkaConsumer {
         group: &str,
         topics: &[String],
     ) -> Result<Self, Error> {
-        let known = Topics::new(settings.clone(), time.clone());
-        if let Err(error) = known.ensure(topics).await {
+        Self::join(&KafkaSubscriptions::new(settings, time), group, topics).await
+    }
+
+    async fn join(
+        with: &KafkaSubscriptions,
+        group: &str,
+        topics: &[String],
+    ) -> Result<Self, Error> {
+        if let Err(error) = with.topics.ensure(topics).await {
             tracing::warn!(group, %error, "cannot create topics, waiting for them to appear");
         }
-        let session = Session::begin(&settings, &time, group, topics, History::default())?;
+        let (settings, time) = (with.settings.clone(), with.time.clone());
+        let share = with.prefetch.share();
+        let history = History::default();
+        let session = Session::begin(&settings, &time, group, topics, share.bytes(), history)?;
         Ok(Self {
             settings,
             time,
             group: group.to_owned(),
             topics: topics.to_vec(),
+            share,
             session: Some(session),
             history: History::default(),
             closed: false,
@@ -134,6 +154,7 @@ impl Consumer for KafkaConsumer {
                 &self.time,
                 &self.group,
                 &self.topics,
+                self.share.bytes(),
                 history,
             )?;
             self.session = Some(begun);

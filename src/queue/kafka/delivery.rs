@@ -1,10 +1,14 @@
-//! From delivery reports to answers: one counter and one wake-up per batch.
+//! Delivery reports become answers: one counter and one wake-up per batch.
 //!
 //! librdkafka reports each record on its polling thread. Waking a task for each would cost more than sending it, so a
-//! batch counts down and wakes its publisher once. A report that comes after the publisher gave up finds nobody; that is
-//! no error.
+//! batch counts down and wakes its publisher once. A batch may be answered while records of it are still open, because their
+//! topic is sick; what becomes of these is remembered (`abandoned.rs`), so that a repetition does not send them again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use rdkafka::{
     client::ClientContext,
@@ -14,8 +18,15 @@ use rdkafka::{
 };
 use tokio::sync::oneshot;
 
-use super::link::Link;
-use crate::queue::PublishError;
+use super::{
+    abandoned::Abandoned,
+    lanes::{By, Lane, Outcome},
+    link::Link,
+};
+use crate::{
+    queue::PublishError,
+    time_source::{Moment, TimeSource},
+};
 
 /// Why a record was not acknowledged, before it is decided what the caller is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,44 +37,84 @@ pub(super) enum Failure {
     Alone(String),
 }
 
+impl Failure {
+    /// Returns what the caller is told in the end.
+    pub(super) fn told(self) -> PublishError {
+        match self {
+            Self::Final(error) => error,
+            Self::Alone(reason) => PublishError::Refused(reason),
+        }
+    }
+}
+
 pub(super) type Answer = Result<(), Failure>;
 
-/// The open records of one call.
+/// The records of one call.
 #[derive(Debug)]
 pub(super) struct Batch {
     state: Mutex<State>,
+    abandoned: Arc<Abandoned>,
 }
 
 #[derive(Debug)]
 struct State {
     answers: Vec<Option<Answer>>,
+    /// Where each record waits, once it was sent.
+    lanes: Vec<Option<(Arc<Lane>, By, Moment)>>,
     open: usize,
+    acknowledged: usize,
     done: Option<oneshot::Sender<()>>,
+    /// What the caller was told nothing of, by place.
+    left_open: HashMap<usize, String>,
 }
 
 impl Batch {
     /// Returns a batch of `count` open records, and what resolves when none is open any more.
-    pub(super) fn new(count: usize) -> (Arc<Self>, oneshot::Receiver<()>) {
+    pub(super) fn new(
+        count: usize,
+        abandoned: &Arc<Abandoned>,
+    ) -> (Arc<Self>, oneshot::Receiver<()>) {
         let (done, wait) = oneshot::channel();
         let state = State {
             answers: vec![None; count],
+            lanes: vec![None; count],
             open: count,
+            acknowledged: 0,
             done: Some(done).filter(|_| count > 0),
+            left_open: HashMap::new(),
         };
         let batch = Self {
             state: Mutex::new(state),
+            abandoned: Arc::clone(abandoned),
         };
         (Arc::new(batch), wait)
     }
 
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes where a record waits for its answer from now on.
+    pub(super) fn sent(&self, index: usize, lane: &Arc<Lane>, by: By, at: Moment) {
+        if let Some(slot) = self.lock().lanes.get_mut(index) {
+            *slot = Some((Arc::clone(lane), by, at));
+        }
+    }
+
     /// Answers a record; the first answer counts.
     pub(super) fn settle(&self, index: usize, answer: Answer) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        if let Some(identity) = state.left_open.remove(&index) {
+            self.abandoned.settle(identity, answer.is_ok());
+            return;
+        }
+        let acknowledged = answer.is_ok();
         let Some(slot) = state.answers.get_mut(index) else {
             return;
         };
         if slot.replace(answer).is_none() {
             state.open -= 1;
+            state.acknowledged += usize::from(acknowledged);
         }
         if state.open == 0
             && let Some(done) = state.done.take()
@@ -73,29 +124,100 @@ impl Batch {
         }
     }
 
-    /// Takes the answers; what is still open is unconfirmed.
-    pub(super) fn take(&self) -> Vec<Answer> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let silent = || PublishError::Unconfirmed("no acknowledgement in time".to_owned());
-        state
-            .answers
-            .iter_mut()
-            .map(|answer| {
-                answer
-                    .take()
-                    .unwrap_or_else(|| Err(Failure::Final(silent())))
-            })
-            .collect()
+    /// Tells whether something was acknowledged.
+    pub(super) fn has_acknowledged(&self) -> bool {
+        self.lock().acknowledged > 0
+    }
+
+    /// Tells whether nothing could be sent, and something would be sent again at once.
+    pub(super) fn was_turned_away(&self) -> bool {
+        let state = self.lock();
+        let unconfirmed = |answer: &Option<Answer>| {
+            matches!(
+                answer,
+                Some(Err(Failure::Final(PublishError::Unconfirmed(_))))
+            )
+        };
+        state.acknowledged == 0
+            && state.lanes.iter().all(Option::is_none)
+            && state.answers.iter().any(unconfirmed)
+    }
+
+    /// Tells whether every open record waits where it should be waited for no longer: in a sick lane, and for `probe` at
+    /// least if it left by the spare producer.
+    pub(super) fn waits_for_sick_alone(&self, now: Moment, probe: Duration) -> bool {
+        let state = self.lock();
+        let open = state.answers.iter().zip(&state.lanes);
+        let sick = |lane: &Option<(Arc<Lane>, By, Moment)>| match lane {
+            Some((lane, By::Main, _)) => lane.is_sick(now),
+            Some((lane, By::Spare, at)) => now.since(*at) >= probe && lane.is_sick(now),
+            // It waits for room in the producer's buffer.
+            None => false,
+        };
+        open.filter(|(answer, _)| answer.is_none())
+            .all(|(_, lane)| sick(lane))
+    }
+
+    /// Takes the answers; what is still open is unconfirmed, and is remembered under its identity if it has one.
+    pub(super) fn take(&self, identity: impl Fn(usize) -> Option<String>) -> Vec<Answer> {
+        let mut state = self.lock();
+        let mut answers = Vec::with_capacity(state.answers.len());
+        for index in 0..state.answers.len() {
+            let answer = state.answers.get_mut(index).and_then(Option::take);
+            if answer.is_none()
+                && state.lanes.get(index).is_some_and(Option::is_some)
+                && let Some(identity) = identity(index)
+            {
+                self.abandoned.open(&identity);
+                state.left_open.insert(index, identity);
+            }
+            answers.push(answer.unwrap_or_else(|| {
+                let silent = "no acknowledgement in time".to_owned();
+                Err(Failure::Final(PublishError::Unconfirmed(silent)))
+            }));
+        }
+        answers
+    }
+}
+
+/// A record on its way: what librdkafka carries with each. However it ends, its lane and its batch learn of it.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) batch: Arc<Batch>,
+    pub(super) index: usize,
+    pub(super) lane: Arc<Lane>,
+    pub(super) by: By,
+    /// When it entered its lane.
+    pub(super) since: Moment,
+    pub(super) time: TimeSource,
+    /// None until it is known.
+    pub(super) answer: Option<(Answer, Outcome)>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        let lost = || {
+            let reason = "its producer was given up".to_owned();
+            let lost = Failure::Final(PublishError::Unconfirmed(reason));
+            (Err(lost), Outcome::GivenUp)
+        };
+        let (answer, outcome) = self.answer.take().unwrap_or_else(lost);
+        let now = self.time.moment();
+        self.lane.leave(self.by, self.since, now, outcome);
+        self.batch.settle(self.index, answer);
     }
 }
 
 /// What librdkafka carries with each record.
-pub(super) type Place = Box<(Arc<Batch>, usize)>;
+pub(super) type Place = Box<Ticket>;
 
 /// Receives the reports of one producer.
 #[derive(Debug)]
 pub(super) struct Reports {
     pub(super) link: Link,
+    pub(super) time: TimeSource,
+    /// When a record was acknowledged last, by whichever producer.
+    pub(super) acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
 impl ClientContext for Reports {
@@ -111,21 +233,39 @@ impl ClientContext for Reports {
 impl ProducerContext for Reports {
     type DeliveryOpaque = Place;
 
-    fn delivery(&self, report: &DeliveryResult<'_>, place: Place) {
-        let (batch, index) = *place;
-        let answer = match report {
+    fn delivery(&self, report: &DeliveryResult<'_>, mut place: Place) {
+        place.answer = Some(match report {
             Ok(_) => {
                 self.link.answered();
-                Ok(())
+                let now = Some(self.time.moment());
+                *self
+                    .acknowledged
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = now;
+                (Ok(()), Outcome::Acknowledged)
             }
             Err((error, _)) => {
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
                     self.link.spend("it failed for good");
                 }
-                Err(failure(error))
+                (Err(failure(error)), outcome(error))
             }
-        };
-        batch.settle(index, answer);
+        });
+    }
+}
+
+/// Decides what an error says of the partition it came from.
+pub(super) fn outcome(error: &KafkaError) -> Outcome {
+    use RDKafkaErrorCode as Code;
+    match error.rdkafka_error_code() {
+        Some(Code::PurgeQueue | Code::PurgeInflight | Code::Fatal | Code::QueueFull) => {
+            Outcome::GivenUp
+        }
+        _ => match failure(error) {
+            Failure::Final(PublishError::Unconfirmed(_)) => Outcome::TimedOut,
+            Failure::Final(PublishError::Refused(_) | PublishError::NoSuchTopic(_))
+            | Failure::Alone(_) => Outcome::Answered,
+        },
     }
 }
 
@@ -186,12 +326,27 @@ mod tests {
         assert!(matches!(failure, Failure::Alone(_)), "{failure:?}");
     }
 
+    #[test]
+    fn only_silence_speaks_against_a_partition() {
+        let of = |code| outcome(&KafkaError::MessageProduction(code));
+        assert_eq!(of(RDKafkaErrorCode::MessageTimedOut), Outcome::TimedOut);
+        assert_eq!(of(RDKafkaErrorCode::NotEnoughReplicas), Outcome::TimedOut);
+        assert_eq!(of(RDKafkaErrorCode::PurgeQueue), Outcome::GivenUp);
+        assert_eq!(of(RDKafkaErrorCode::MessageSizeTooLarge), Outcome::Answered);
+    }
+
+    fn batch(count: usize) -> (Arc<Batch>, oneshot::Receiver<()>, Arc<Abandoned>) {
+        let abandoned = Arc::new(Abandoned::new(TimeSource::real()));
+        let (batch, wait) = Batch::new(count, &abandoned);
+        (batch, wait, abandoned)
+    }
+
     #[tokio::test]
     async fn a_batch_wakes_once_and_the_first_open_record_is_unconfirmed() {
-        let (batch, wait) = Batch::new(2);
+        let (batch, wait, _) = batch(2);
         batch.settle(1, Ok(()));
         batch.settle(1, Ok(()));
-        let answers = batch.take();
+        let answers = batch.take(|_| None);
         assert!(matches!(
             answers.as_slice(),
             [Err(Failure::Final(PublishError::Unconfirmed(_))), Ok(())]
@@ -202,8 +357,38 @@ mod tests {
 
     #[tokio::test]
     async fn an_empty_batch_waits_for_nothing() {
-        let (batch, wait) = Batch::new(0);
+        let (batch, wait, _) = batch(0);
         assert!(wait.await.is_err());
-        assert_eq!(batch.take(), Vec::new());
+        assert_eq!(batch.take(|_| None), Vec::new());
+    }
+
+    #[test]
+    fn what_is_acknowledged_after_its_batch_was_answered_is_remembered() {
+        let (batch, _wait, abandoned) = batch(2);
+        let time = TimeSource::real();
+        let lane =
+            super::super::lanes::Lanes::new(Duration::from_secs(1)).of("t", 0, time.moment());
+        let send = |index| {
+            let since = time.moment();
+            lane.enter(since);
+            batch.sent(index, &lane, By::Main, since);
+            Ticket {
+                batch: Arc::clone(&batch),
+                index,
+                lane: Arc::clone(&lane),
+                by: By::Main,
+                since,
+                time: time.clone(),
+                answer: None,
+            }
+        };
+        let (mut first, second) = (send(0), send(1));
+        batch.take(|index| Some(index.to_string()));
+        assert_eq!(abandoned.ask("0"), Some(false));
+        first.answer = Some((Ok(()), Outcome::Acknowledged));
+        drop((first, second));
+        assert_eq!(abandoned.ask("0"), Some(true));
+        assert_eq!(abandoned.ask("0"), None, "it is told once");
+        assert_eq!(abandoned.ask("1"), None, "a lost one may be sent again");
     }
 }

@@ -1,18 +1,24 @@
 //! Kafka, through librdkafka.
 //!
-//! A publisher is one idempotent producer with `acks=all`; a consumer is one member of one group that commits what was
-//! handled, never what was only received. Both survive any outage of the brokers: librdkafka reconnects by itself, and
-//! what it calls fatal replaces the client. Durability, retention and access rights are the cluster's.
+//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick; a consumer is one member
+//! of one group that commits what was handled, never what was only received. All survive any outage of the brokers:
+//! librdkafka reconnects by itself, and what it calls fatal replaces the client. Durability, retention and access rights are
+//! the cluster's.
 //!
 //! Nothing here waits on the network in an async task: librdkafka's blocking questions run on blocking threads, each with
 //! a time limit.
 
+mod abandoned;
 mod consumer;
 mod delivery;
 mod events;
 mod in_hand;
+mod lanes;
 mod link;
+mod metadata;
 mod outgoing;
+mod prefetch;
+mod producers;
 mod progress;
 mod publisher;
 mod session;
@@ -68,6 +74,8 @@ pub struct Settings {
     pub linger: Duration,
     /// How long a record waits for its acknowledgement.
     pub publish_timeout: Duration,
+    /// How long a call bears with a topic that does not answer before the records of other topics are more important.
+    pub patience: Duration,
     /// The protocol of consumer groups.
     pub group_protocol: GroupProtocol,
     /// Further properties of librdkafka, for example for authentication; they override ours.
@@ -85,6 +93,7 @@ impl Settings {
             replication_factor: None,
             linger: Duration::from_millis(1),
             publish_timeout: limits::PUBLISH_TIMEOUT,
+            patience: limits::TOPIC_PATIENCE,
             group_protocol: GroupProtocol::default(),
             properties: BTreeMap::new(),
         }
@@ -145,7 +154,7 @@ impl Settings {
         self.overridden(config)
     }
 
-    fn consumer(&self, group: &str) -> ClientConfig {
+    fn consumer(&self, group: &str, ahead_bytes: usize) -> ClientConfig {
         let mut config = self.client();
         config
             .set("group.id", group)
@@ -158,12 +167,15 @@ impl Settings {
             // Frees a stuck worker's partitions; one that is merely full keeps polling.
             .set("max.poll.interval.ms", "60000")
             .set("fetch.queue.backoff.ms", "20")
-            .set("fetch.message.max.bytes", "524288")
-            .set("fetch.max.bytes", limits::CONSUMER_BYTES_MAX.to_string())
+            .set(
+                "fetch.message.max.bytes",
+                ahead_bytes.min(512 * 1024).to_string(),
+            )
+            .set("fetch.max.bytes", ahead_bytes.to_string())
             .set("queued.min.messages", "5000")
             .set(
                 "queued.max.messages.kbytes",
-                (limits::CONSUMER_BYTES_MAX / 1024).to_string(),
+                (ahead_bytes / 1024).to_string(),
             );
         match self.group_protocol {
             GroupProtocol::Classic => config
@@ -201,6 +213,7 @@ impl fmt::Debug for Settings {
             .field("replication_factor", &self.replication_factor)
             .field("linger", &self.linger)
             .field("publish_timeout", &self.publish_timeout)
+            .field("patience", &self.patience)
             .field("group_protocol", &self.group_protocol)
             .field("properties", &self.properties.keys())
             .finish()
@@ -287,7 +300,7 @@ mod tests {
             };
             for config in [
                 settings.producer(),
-                settings.consumer("group"),
+                settings.consumer("group", limits::CONSUMER_BYTES_MIN),
                 settings.observer("group"),
                 settings.admin(),
             ] {

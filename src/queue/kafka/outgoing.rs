@@ -1,4 +1,4 @@
-//! From a record to what librdkafka sends, and from its answer to what is counted.
+//! Records become what librdkafka sends, and their answers what is counted.
 
 use std::time::Duration;
 
@@ -8,11 +8,18 @@ use rdkafka::{
     producer::BaseRecord,
 };
 
-use super::delivery::{Answer, Failure, Place, failure};
+use super::{
+    Settings,
+    delivery::{Failure, Place, failure},
+};
 use crate::queue::{Partition, PublishError, Record};
 
-/// Chooses the partition; none leaves it to the hash of the key.
-pub(super) fn choose(record: &Record, count: i32) -> Result<Option<i32>, PublishError> {
+/// Chooses the partition; none leaves it to librdkafka, which keeps records without key together for a moment.
+pub(super) fn choose(
+    record: &Record,
+    count: i32,
+    settings: &Settings,
+) -> Result<Option<i32>, PublishError> {
     match record.partition {
         Partition::OfWheel(wheel) => Ok(Some(wheel.partition(count))),
         Partition::Fixed(partition) if (0..count).contains(&partition) => Ok(Some(partition)),
@@ -20,8 +27,34 @@ pub(super) fn choose(record: &Record, count: i32) -> Result<Option<i32>, Publish
             "{} has {count} partitions, not number {partition}",
             record.topic
         ))),
-        Partition::ByKey => Ok(None),
+        // An operator's own choice is librdkafka's to make.
+        Partition::ByKey if settings.properties.contains_key("partitioner") => Ok(None),
+        Partition::ByKey => Ok(record.key.as_ref().map(|key| {
+            let positive = i32::try_from(murmur2(key) & 0x7fff_ffff).unwrap_or(0);
+            positive.checked_rem(count).unwrap_or(0)
+        })),
     }
+}
+
+/// The hash by which Kafka's Java clients choose the partition of a key: MurmurHash2 with their seed. A record goes where the
+/// user's own producers send it.
+fn murmur2(key: &[u8]) -> u32 {
+    const FACTOR: u32 = 0x5bd1_e995;
+    let (words, rest) = key.as_chunks::<4>();
+    let mut hash = 0x9747_b28c ^ u32::try_from(key.len()).unwrap_or(u32::MAX);
+    for word in words {
+        let mut word = u32::from_le_bytes(*word).wrapping_mul(FACTOR);
+        word ^= word >> 24;
+        hash = hash.wrapping_mul(FACTOR) ^ word.wrapping_mul(FACTOR);
+    }
+    if !rest.is_empty() {
+        let shifted = rest.iter().zip([0, 8, 16]);
+        hash ^= shifted.fold(0, |tail, (byte, shift)| tail | u32::from(*byte) << shift);
+        hash = hash.wrapping_mul(FACTOR);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(FACTOR);
+    hash ^ hash >> 15
 }
 
 pub(super) fn to_kafka(
@@ -47,10 +80,6 @@ pub(super) fn to_kafka(
     }
 }
 
-pub(super) const fn is_unconfirmed(answer: &Answer) -> bool {
-    matches!(answer, Err(Failure::Final(PublishError::Unconfirmed(_))))
-}
-
 /// What the producer did not even buffer was alone at fault.
 pub(super) fn not_accepted(error: &KafkaError) -> Failure {
     match failure(error) {
@@ -69,5 +98,28 @@ pub(super) fn measure(took: Duration, answers: &[Result<(), PublishError>]) {
             Err(PublishError::Unconfirmed(_)) => "unconfirmed",
         };
         metrics::counter!("tickwheel_queue_publish_errors_total", "kind" => kind).increment(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The values of Kafka's own test of it.
+    #[test]
+    fn keys_hash_as_in_java() {
+        for (key, hash) in [
+            ("21", -973_932_308_i32),
+            ("foobar", -790_332_482),
+            ("a-little-bit-long-string", -985_981_536),
+            ("a-little-bit-longer-string", -1_486_304_829),
+            (
+                "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8",
+                -58_897_971,
+            ),
+            ("abc", 479_470_107),
+        ] {
+            assert_eq!(murmur2(key.as_bytes()), hash.cast_unsigned(), "{key}");
+        }
     }
 }

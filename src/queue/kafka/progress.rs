@@ -24,16 +24,20 @@ use super::{Limit, Settings, blocking, discard, link::Link};
 use crate::{
     limits,
     model::time::Millis,
-    queue::{Probe, PublishError},
-    time_source::TimeSource,
+    queue::Probe,
+    time_source::{Moment, TimeSource},
 };
 
 /// A topic and one of its partitions.
 type Place = (String, i32);
 
+/// Sees how far groups have come.
+#[derive(Debug)]
+pub(super) struct Progress(Arc<Observers>);
+
 /// The clients that ask, one per group.
 #[derive(Debug)]
-pub(super) struct Progress {
+struct Observers {
     settings: Settings,
     time: TimeSource,
     observers: Mutex<BTreeMap<String, Observer>>,
@@ -42,8 +46,8 @@ pub(super) struct Progress {
 #[derive(Clone)]
 struct Observer {
     client: Arc<BaseConsumer<Link>>,
-    /// When it was used last, in calls: the one unused for longest makes room.
-    used: u64,
+    /// When it was used last.
+    used: Moment,
 }
 
 impl std::fmt::Debug for Observer {
@@ -110,23 +114,23 @@ impl Search {
 }
 
 impl Progress {
-    pub(super) const fn new(settings: Settings, time: TimeSource) -> Self {
-        Self {
+    pub(super) fn new(settings: Settings, time: TimeSource) -> Self {
+        Self(Arc::new(Observers {
             settings,
             time,
             observers: Mutex::new(BTreeMap::new()),
-        }
+        }))
     }
 
     /// Answers the probes, given how many partitions their topics have.
     pub(super) async fn still_queued(
         &self,
         probes: &[Probe],
-        counts: &BTreeMap<String, Result<i32, PublishError>>,
+        counts: &BTreeMap<String, i32>,
     ) -> Vec<bool> {
-        let place = |probe: &Probe| match counts.get(&probe.topic) {
-            Some(Ok(count)) => Some((probe.topic.clone(), probe.wheel.partition(*count))),
-            _ => None,
+        let place = |probe: &Probe| {
+            let count = counts.get(&probe.topic)?;
+            Some((probe.topic.clone(), probe.wheel.partition(*count)))
         };
         let mut questions: BTreeMap<String, BTreeMap<Place, BTreeSet<Millis>>> = BTreeMap::new();
         for probe in probes {
@@ -135,7 +139,7 @@ impl Progress {
                 places.entry(place).or_default().insert(probe.since);
             }
         }
-        let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
+        let limit = Limit::new(&self.0.time, limits::QUEUE_QUESTION_TIMEOUT);
         let asked = questions.into_iter().map(|(group, places)| {
             let limit = limit.clone();
             async move { (group.clone(), self.ask(&group, places, limit).await) }
@@ -161,16 +165,20 @@ impl Progress {
         places: BTreeMap<Place, BTreeSet<Millis>>,
         limit: Limit,
     ) -> BTreeMap<Place, Search> {
-        let Some(client) = self.observer(group) else {
-            return BTreeMap::new();
-        };
         let searches = places
             .into_iter()
             .map(|(place, instants)| (place, Search::new(instants)))
             .collect();
-        match blocking(move || search(&client, searches, &limit)).await {
-            Ok(Ok(searches)) => searches,
-            Ok(Err(error)) => {
+        let (asker, name) = (Arc::clone(&self.0), group.to_owned());
+        // Making a client starts threads, so that is not done on an async one either.
+        let asked = blocking(move || {
+            let client = asker.observer(&name);
+            client.map(|client| search(&client, searches, &limit))
+        });
+        match asked.await {
+            Ok(None) => BTreeMap::new(),
+            Ok(Some(Ok(searches))) => searches,
+            Ok(Some(Err(error))) => {
                 tracing::debug!(group, %error, "cannot see how far the group is");
                 BTreeMap::new()
             }
@@ -180,42 +188,45 @@ impl Progress {
             }
         }
     }
+}
 
+impl Observers {
+    /// Returns the client that asks for a group. One that is not there yet takes the place of one that has not been used for a
+    /// while; when all are in use there is none, and the answer is a no: a client made and thrown away for each group at each
+    /// look costs more than the copies that this saves. Blocks.
     fn observer(&self, group: &str) -> Option<Arc<BaseConsumer<Link>>> {
+        let now = self.time.moment();
         let mut observers = self
             .observers
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let used = observers
-            .values()
-            .map(|observer| observer.used)
-            .max()
-            .unwrap_or(0)
-            + 1;
         if let Some(observer) = observers.get_mut(group) {
-            observer.used = used;
+            observer.used = now;
             return Some(Arc::clone(&observer.client));
+        }
+        if observers.len() >= limits::PROGRESS_GROUPS_MAX {
+            let (oldest, used) = observers
+                .iter()
+                .map(|(group, observer)| (group.clone(), observer.used))
+                .min_by_key(|(_, used)| *used)?;
+            if now.since(used) < limits::PROGRESS_GROUP_KEPT {
+                return None;
+            }
+            drop(observers.remove(&oldest).map(discard));
         }
         let config = self.settings.observer(group);
         let client = BaseConsumer::from_config_and_context(&config, Link::new("observer"));
         let client = Arc::new(client.ok()?);
-        if observers.len() >= limits::PROGRESS_GROUPS_MAX {
-            let oldest = observers.iter().min_by_key(|(_, observer)| observer.used);
-            let oldest = oldest.map(|(group, _)| group.clone());
-            if let Some(removed) = oldest.and_then(|group| observers.remove(&group)) {
-                drop(discard(removed));
-            }
-        }
         let observer = Observer {
             client: Arc::clone(&client),
-            used,
+            used: now,
         };
         observers.insert(group.to_owned(), observer);
         Some(client)
     }
 }
 
-impl Drop for Progress {
+impl Drop for Observers {
     fn drop(&mut self) {
         let observers = self
             .observers
@@ -285,6 +296,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn clients_are_few_and_not_made_anew_for_each_question() {
+        let time = TimeSource::real();
+        let progress = Progress::new(Settings::new("127.0.0.1:1"), time);
+        let observer = |number: usize| progress.0.observer(&format!("group-{number}"));
+        let made: Vec<_> = (0..limits::PROGRESS_GROUPS_MAX).map(observer).collect();
+        assert!(made.iter().all(Option::is_some));
+        for number in limits::PROGRESS_GROUPS_MAX..500 {
+            assert!(observer(number).is_none(), "all are in use");
+        }
+        let again = observer(3).unwrap();
+        assert!(Arc::ptr_eq(&again, made[3].as_ref().unwrap()));
+        let kept = progress.0.observers.lock().unwrap().len();
+        assert_eq!(kept, limits::PROGRESS_GROUPS_MAX);
+    }
 
     proptest! {
         #[test]

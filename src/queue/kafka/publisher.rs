@@ -1,42 +1,52 @@
-//! The publishing side: one idempotent producer.
+//! The publishing side.
+//!
+//! A batch is answered when its records are, with two exceptions, so that one sick topic delays no other: it does not wait for
+//! records of partitions that are sick (`lanes.rs`), nor longer than a moment for a topic that nobody knows yet (`topics.rs`).
+//! What it does not wait for is unconfirmed; it may be published all the same, and a repetition of it while it is open, or
+//! after it was acknowledged, sends nothing (`abandoned.rs`).
+//!
+//! While nothing at all is acknowledged, some batches wait as long as a record may, because there is nobody to be delayed; the
+//! others come back after a second, so that what is due for a topic that is well finds a place.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt,
+    pin::pin,
     sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        Arc,
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
-use rdkafka::{
-    config::FromClientConfigAndContext,
-    error::RDKafkaErrorCode,
-    producer::{Producer, ThreadedProducer},
-};
+use rdkafka::{error::RDKafkaErrorCode, producer::Producer};
+use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    Limit, QUESTION_TOPIC, Settings, blocking,
-    delivery::{Answer, Batch, Failure, Place, Reports},
-    discard,
-    link::Link,
-    outgoing::{choose, is_unconfirmed, measure, not_accepted, to_kafka},
+    Limit, QUESTION_TOPIC, Settings,
+    abandoned::Abandoned,
+    blocking,
+    delivery::{Answer, Batch, Failure, Place, Ticket, outcome},
+    lanes::{By, Entry, Lanes},
+    metadata::{self, look_up},
+    outgoing::{choose, measure, not_accepted, to_kafka},
+    producers::{Client, Producers},
     progress::Progress,
-    topics::{self, Topics},
-    unavailable, unsuitable,
+    topics::{Known, Topics},
+    unavailable,
 };
 use crate::{
     limits,
-    queue::{Error, Probe, PublishError, Publisher, Record},
+    queue::{Error, Probe, PublishError, Publisher, Record, message},
     time_source::{Moment, TimeSource},
 };
 
 /// How much longer than librdkafka's own limit an answer is waited for: its timeouts are a scan once a second.
 const GRACE: Duration = Duration::from_secs(2);
 
-type Client = ThreadedProducer<Reports>;
+/// How often a batch that waits looks whether it waits for sick topics alone.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Publishes to Kafka.
 pub struct KafkaPublisher {
@@ -44,12 +54,12 @@ pub struct KafkaPublisher {
     time: TimeSource,
     topics: Topics,
     progress: Progress,
-    /// None before the first use after a client was given up, and at the end.
-    client: RwLock<Option<Arc<Client>>>,
+    producers: Arc<Producers>,
+    lanes: Lanes,
+    abandoned: Arc<Abandoned>,
+    /// Places of batches that may wait long while nothing is acknowledged.
+    patient: Semaphore,
     closed: AtomicBool,
-    replacements: AtomicU64,
-    /// Held while topics are asked for: when the last question ended without an answer, and why.
-    question: tokio::sync::Mutex<Option<(Moment, String)>>,
 }
 
 impl fmt::Debug for KafkaPublisher {
@@ -60,183 +70,131 @@ impl fmt::Debug for KafkaPublisher {
     }
 }
 
+/// One call, as far as it has come.
+struct Call<'a> {
+    records: &'a [Record],
+    batch: Arc<Batch>,
+    begun: Moment,
+    /// When every record has had its time.
+    until: Moment,
+}
+
 impl KafkaPublisher {
     /// Begins to connect. It does not wait for the cluster: use [`Publisher::ping`] to find out whether it answers.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
     pub fn connect(settings: Settings, time: TimeSource) -> Result<Self, Error> {
-        let client = RwLock::new(Some(Arc::new(new_client(&settings)?)));
         Ok(Self {
             topics: Topics::new(settings.clone(), time.clone()),
             progress: Progress::new(settings.clone(), time.clone()),
-            client,
+            producers: Arc::new(Producers::new(settings.clone(), time.clone())?),
+            lanes: Lanes::new(settings.patience),
+            abandoned: Arc::new(Abandoned::new(time.clone())),
+            patient: Semaphore::new(limits::SILENT_BATCHES_MAX),
+            closed: AtomicBool::new(false),
             settings,
             time,
-            closed: AtomicBool::new(false),
-            replacements: AtomicU64::new(0),
-            question: tokio::sync::Mutex::new(None),
         })
-    }
-
-    /// Returns the producer; one that librdkafka has given up is replaced first.
-    fn client(&self) -> Result<Arc<Client>, Error> {
-        let usable = |client: &Arc<Client>| !client.context().link.is_spent();
-        let read = self.client.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = read.as_ref().filter(|client| usable(client)) {
-            return Ok(Arc::clone(client));
-        }
-        drop(read);
-        let mut write = self.client.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = write.as_ref().filter(|client| usable(client)) {
-            return Ok(Arc::clone(client));
-        }
-        let client = Arc::new(new_client(&self.settings)?);
-        if let Some(old) = write.replace(Arc::clone(&client)) {
-            drop(discard(old));
-            self.replacements.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(client)
     }
 
     /// Returns how often the producer was replaced, because it had failed for good or was stuck.
     #[must_use]
     pub fn replacements(&self) -> u64 {
-        self.replacements.load(Ordering::Relaxed)
+        self.producers.replacements()
     }
 
-    /// Finds out how many partitions the topics of a batch have, creating our own where they are missing.
+    /// Finds out how many partitions topics have, creating our own where they are missing. What is not known by `until` is not
+    /// in the answer.
     async fn partitions(
         &self,
-        client: &Arc<Client>,
         wanted: &BTreeMap<String, bool>,
-    ) -> BTreeMap<String, Result<i32, PublishError>> {
-        let mut found = BTreeMap::new();
-        let mut open = Vec::new();
-        for topic in wanted.keys() {
-            match self.topics.known(topic) {
-                Some(count) => drop(found.insert(topic.clone(), Ok(count))),
-                None => open.push(topic.clone()),
-            }
-        }
-        if open.is_empty() {
-            return found;
-        }
-        let answers = self.look_up(client, open.clone()).await;
-        let missing: Vec<String> = answers
-            .iter()
-            .filter(|(topic, answer)| **answer == topics::Answer::Missing && own(wanted, topic))
-            .map(|(topic, _)| topic.clone())
-            .collect();
-        let created = self.topics.ensure(&missing).await;
-        for (topic, answer) in answers {
-            let result = match (&created, self.topics.known(&topic)) {
-                (_, Some(count)) => Ok(count),
-                (Err(error), None) if missing.contains(&topic) => {
-                    Err(PublishError::NoSuchTopic(format!("{topic}: {error}")))
-                }
-                _ => self.topics.resolve(&topic, answer),
-            };
-            found.insert(topic, result);
-        }
-        found
-    }
-
-    /// Asks for topics; one question at a time, so that an outage does not use up the blocking threads. Those who waited
-    /// for a question that nobody answered share its outcome.
-    async fn look_up(
-        &self,
-        client: &Arc<Client>,
-        open: Vec<String>,
-    ) -> BTreeMap<String, topics::Answer> {
-        let asked = self.time.moment();
-        let mut silence = self.question.lock().await;
-        if let Some((since, reason)) = silence.as_ref()
-            && *since >= asked
-        {
-            let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
-            return open.into_iter().map(silent).collect();
-        }
-        let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
-        let (asker, question) = (Arc::clone(client), open.clone());
-        let answers = blocking(move || topics::look_up(asker.client(), &question, &limit)).await;
-        let answers = answers.unwrap_or_else(|reason| {
-            let silent = |topic| (topic, topics::Answer::Silent(reason.clone()));
-            open.into_iter().map(silent).collect()
-        });
-        *silence = None;
-        for (topic, answer) in &answers {
-            self.topics.learn(topic, answer);
-            if let topics::Answer::Silent(reason) = answer {
-                *silence = Some((self.time.moment(), reason.clone()));
-            }
-        }
-        answers
-    }
-
-    /// Sends the records at `indexes` and waits for their answers.
-    async fn send(
-        &self,
-        client: &Arc<Client>,
-        records: &[Record],
-        indexes: &[usize],
-        counts: &BTreeMap<String, Result<i32, PublishError>>,
         until: Moment,
-    ) -> Vec<Answer> {
-        let (batch, wait) = Batch::new(indexes.len());
-        for (place, index) in indexes.iter().enumerate() {
-            let Some(record) = records.get(*index) else {
-                continue;
-            };
-            let partition = match counts.get(&record.topic) {
-                Some(Ok(count)) => choose(record, *count),
-                Some(Err(error)) => Err(error.clone()),
-                None => Err(PublishError::Unconfirmed(
-                    "its topic is not known".to_owned(),
-                )),
-            };
-            match partition {
-                Ok(partition) => {
-                    let place = Box::new((Arc::clone(&batch), place));
-                    self.offer(client, record, partition, place, until).await;
-                }
-                Err(error) => batch.settle(place, Err(Failure::Final(error))),
-            }
-        }
-        let mut wait = std::pin::pin!(wait);
-        let until = until.after(GRACE);
-        loop {
-            let left = until.since(self.time.moment());
-            let slice = left.min(limits::PRODUCER_STALL);
-            if self.time.within(slice, &mut wait).await.is_some() || left <= slice {
-                let answers = batch.take();
-                if !answers.is_empty() && answers.iter().all(is_unconfirmed) {
-                    // In an outage a new client does no harm, and this one may be all that is wrong.
-                    client
-                        .context()
-                        .link
-                        .spend("nothing was acknowledged in time");
-                }
-                return answers;
-            }
-            self.suspect(client, records.iter().map(|record| &record.topic))
-                .await;
-        }
+    ) -> BTreeMap<String, i32> {
+        self.topics.settled(wanted, until).await;
+        let count = |(topic, create): (&String, &bool)| match self.topics.known(topic, *create) {
+            Known::Partitions(count) => Some((topic.clone(), count)),
+            Known::Not(_) | Known::Asked(_) => None,
+        };
+        wanted.iter().filter_map(count).collect()
     }
 
-    /// Has the producer replaced when records stay open although the brokers answer. What is open stays with the old one.
-    async fn suspect(&self, client: &Arc<Client>, topics: impl Iterator<Item = &String>) {
-        let link = &client.context().link;
-        // One batch asks for all that are open.
-        if link.is_spent() || self.question.try_lock().is_err() {
-            return;
+    /// Sends a record, or settles it at once; tells whether its topic has to be known first.
+    async fn send(&self, call: &Call<'_>, index: usize) -> bool {
+        let Some(record) = call.records.get(index) else {
+            return false;
+        };
+        let settle = |error| call.batch.settle(index, Err(Failure::Final(error)));
+        let count = match self.topics.known(&record.topic, record.create_topic) {
+            Known::Partitions(count) => count,
+            Known::Not(error) => {
+                settle(error);
+                return false;
+            }
+            Known::Asked(since) if self.time.moment().since(since) < self.settings.patience => {
+                return true;
+            }
+            Known::Asked(_) => {
+                let reason = format!("{} is not known yet", record.topic);
+                settle(PublishError::Unconfirmed(reason));
+                return false;
+            }
+        };
+        let partition = match choose(record, count, &self.settings) {
+            Ok(partition) => partition,
+            Err(error) => {
+                // Perhaps it has more partitions by now.
+                self.topics.doubt(&record.topic);
+                settle(error);
+                return false;
+            }
+        };
+        self.enter(call, index, record, partition).await;
+        false
+    }
+
+    /// Sends a record by the lane of its partition.
+    async fn enter(&self, call: &Call<'_>, index: usize, record: &Record, partition: Option<i32>) {
+        let settle = |answer| call.batch.settle(index, answer);
+        let unconfirmed = |reason: String| Err(Failure::Final(PublishError::Unconfirmed(reason)));
+        if !self.abandoned.is_empty()
+            && let Some(identity) = message::identity(record)
+        {
+            match self.abandoned.ask(&identity) {
+                None => {}
+                Some(true) => return settle(Ok(())),
+                Some(false) => return settle(unconfirmed("it is under way".to_owned())),
+            }
         }
-        let topics: BTreeSet<&String> = topics.collect();
-        let question = topics.into_iter().cloned().collect();
-        let answers = self.look_up(client, question).await;
-        let led = |answer| matches!(answer, &topics::Answer::Exists { led: true, .. });
-        if answers.values().any(led) {
-            link.spend("records stay open although the brokers answer");
+        let now = self.time.moment();
+        let lane = self.lanes.of(&record.topic, partition.unwrap_or(-1), now);
+        let (entry, stuck) = lane.enter(now);
+        if stuck {
+            let reason = "another producer gets through where this one does not";
+            self.producers.replace_main(reason);
+        }
+        let by = match entry {
+            Entry::Open(by) => by,
+            Entry::Full => {
+                return settle(unconfirmed(format!("{} does not answer", record.topic)));
+            }
+        };
+        let place = Box::new(Ticket {
+            batch: Arc::clone(&call.batch),
+            index,
+            lane: Arc::clone(&lane),
+            by,
+            since: now,
+            time: self.time.clone(),
+            answer: None,
+        });
+        call.batch.sent(index, &lane, by, now);
+        match self.producers.get(by) {
+            Ok(client) => {
+                self.offer(&client, record, partition, place, call.until)
+                    .await;
+            }
+            Err(error) => settle(unconfirmed(error.to_string())),
         }
     }
 
@@ -260,9 +218,99 @@ impl KafkaPublisher {
                 if error.rdkafka_error_code() == Some(RDKafkaErrorCode::Fatal) {
                     client.context().link.spend("it failed for good");
                 }
-                return place.0.settle(place.1, Err(not_accepted(&error)));
+                place.answer = Some((Err(not_accepted(&error)), outcome(&error)));
+                return;
             }
             self.time.sleep(limits::PRODUCER_FULL_PAUSE).await;
+        }
+    }
+
+    /// Sends the records at `indexes` and waits for their answers, as long as they are worth it.
+    async fn send_all(&self, records: &[Record], indexes: &[usize], until: Moment) -> Vec<Answer> {
+        let chosen: Vec<Record>;
+        let records = if indexes.len() == records.len() {
+            records
+        } else {
+            let picked = indexes.iter().filter_map(|index| records.get(*index));
+            chosen = picked.cloned().collect();
+            &chosen
+        };
+        let (batch, wait) = Batch::new(records.len(), &self.abandoned);
+        let call = Call {
+            records,
+            batch,
+            begun: self.time.moment(),
+            until,
+        };
+        let mut unknown = Vec::new();
+        for index in 0..records.len() {
+            if self.send(&call, index).await {
+                unknown.push(index);
+            }
+        }
+        if !unknown.is_empty() {
+            let named = unknown.iter().filter_map(|index| records.get(*index));
+            let wanted = named
+                .map(|record| (record.topic.clone(), record.create_topic))
+                .collect();
+            let until = call.begun.after(self.settings.patience).min(until);
+            self.topics.settled(&wanted, until).await;
+            for index in unknown {
+                if self.send(&call, index).await {
+                    let reason = "its topic is not known yet".to_owned();
+                    let unconfirmed = Failure::Final(PublishError::Unconfirmed(reason));
+                    call.batch.settle(index, Err(unconfirmed));
+                }
+            }
+        }
+        self.wait(&call, wait).await;
+        call.batch.take(|index| {
+            let record = records.get(index)?;
+            message::identity(record)
+        })
+    }
+
+    /// Waits for the answers of a batch, and not for those of sick topics, unless nothing is acknowledged anywhere.
+    async fn wait(&self, call: &Call<'_>, wait: oneshot::Receiver<()>) {
+        let mut wait = pin!(wait);
+        let mut patient = None;
+        let last = call.until.after(GRACE);
+        loop {
+            let left = last.since(self.time.moment());
+            if left.is_zero() {
+                return;
+            }
+            let answered = self.time.within(left.min(LOOK_EVERY), &mut wait).await;
+            if answered.is_some() {
+                return self.hold_turned_away(call).await;
+            }
+            let now = self.time.moment();
+            let probe = limits::SICK_PROBE_WAIT;
+            if !call.batch.waits_for_sick_alone(now, probe) {
+                continue;
+            }
+            if call.batch.has_acknowledged() || !self.producers.are_silent(now) {
+                return;
+            }
+            if patient.is_none() {
+                patient = self.patient.try_acquire().ok();
+            }
+            if patient.is_none() && now.since(call.begun) >= limits::QUEUE_SILENT {
+                return;
+            }
+        }
+    }
+
+    /// Holds a batch of which nothing could be sent: it would come again at once, which is for nothing while nothing is
+    /// acknowledged anywhere.
+    async fn hold_turned_away(&self, call: &Call<'_>) {
+        let until = call.begun.after(limits::QUEUE_SILENT);
+        while call.batch.was_turned_away() {
+            let now = self.time.moment();
+            if now >= until || !self.producers.are_silent(now) {
+                return;
+            }
+            self.time.sleep(LOOK_EVERY).await;
         }
     }
 
@@ -270,37 +318,18 @@ impl KafkaPublisher {
     /// lie behind later ones of their batch: the only case in which its order is not kept.
     async fn publish_all(&self, records: &[Record]) -> Vec<Result<(), PublishError>> {
         let until = self.time.moment().after(self.settings.publish_timeout);
-        let client = match self.client() {
-            Ok(client) => client,
-            Err(error) => {
-                let failed = || Err(PublishError::Unconfirmed(error.to_string()));
-                return records.iter().map(|_| failed()).collect();
-            }
-        };
-        let mut wanted = BTreeMap::new();
-        for record in records {
-            *wanted.entry(record.topic.clone()).or_insert(false) |= record.create_topic;
-        }
-        let counts = self.partitions(&client, &wanted).await;
         let all: Vec<usize> = (0..records.len()).collect();
-        let answers = self.send(&client, records, &all, &counts, until).await;
+        let answers = self.send_all(records, &all, until).await;
         let mut told = Vec::with_capacity(answers.len());
         for (index, answer) in answers.into_iter().enumerate() {
             let answer = match answer {
                 Err(Failure::Alone(_)) if records.len() > 1 && self.time.moment() < until => {
-                    let answers = self.send(&client, records, &[index], &counts, until).await;
+                    let answers = self.send_all(records, &[index], until).await;
                     answers.into_iter().next().unwrap_or(Ok(()))
                 }
                 answer => answer,
             };
-            told.push(answer.map_err(|failure| match failure {
-                Failure::Final(error) => error,
-                Failure::Alone(reason) => PublishError::Refused(reason),
-            }));
-        }
-        if client.context().link.is_spent() {
-            // Ours may be the last hold on it.
-            drop(discard(client));
+            told.push(answer.map_err(Failure::told));
         }
         told
     }
@@ -310,34 +339,28 @@ impl KafkaPublisher {
 impl Publisher for KafkaPublisher {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
         if self.closed.load(Ordering::Relaxed) {
-            let closed = || {
-                Err(PublishError::Unconfirmed(
-                    "the publisher is closed".to_owned(),
-                ))
-            };
-            return records.iter().map(|_| closed()).collect();
+            let closed = || PublishError::Unconfirmed("the publisher is closed".to_owned());
+            return records.iter().map(|_| Err(closed())).collect();
         }
         let begun = self.time.moment();
         let mut told = self.publish_all(&records).await;
+        self.producers.tidy();
         let mut again = Vec::new();
         for (index, (record, answer)) in records.iter().zip(&told).enumerate() {
-            if let Err(PublishError::NoSuchTopic(_)) = answer {
+            if let Err(PublishError::NoSuchTopic(_)) = answer
+                && record.create_topic
+            {
                 // It was there when it was asked for, or the number of partitions has changed.
                 self.topics.forget(&record.topic);
-                if record.create_topic {
-                    again.push(index);
-                }
+                again.push(index);
             }
         }
         if !again.is_empty() {
-            let repeated: Vec<Record> = again
-                .iter()
-                .filter_map(|index| records.get(*index))
-                .cloned()
-                .collect();
-            for (index, answer) in again.into_iter().zip(self.publish_all(&repeated).await) {
+            let until = begun.after(self.settings.publish_timeout);
+            let answers = self.send_all(&records, &again, until).await;
+            for (index, answer) in again.into_iter().zip(answers) {
                 if let Some(slot) = told.get_mut(index) {
-                    *slot = answer;
+                    *slot = answer.map_err(Failure::told);
                 }
             }
         }
@@ -350,26 +373,21 @@ impl Publisher for KafkaPublisher {
     }
 
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
-        let Ok(client) = self.client() else {
-            return vec![false; probes.len()];
-        };
-        let names = probes
-            .iter()
-            .map(|probe| (probe.topic.clone(), false))
-            .collect();
-        let counts = self.partitions(&client, &names).await;
+        let names = probes.iter().map(|probe| (probe.topic.clone(), false));
+        let until = self.time.moment().after(limits::TOPIC_PATIENCE);
+        let counts = self.partitions(&names.collect(), until).await;
         self.progress.still_queued(probes, &counts).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        let client = self.client()?;
+        let client = self.producers.get(By::Main)?;
         let question = vec![QUESTION_TOPIC.to_owned()];
         let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
         let asker = Arc::clone(&client);
-        let answers = blocking(move || topics::look_up(asker.client(), &question, &limit)).await;
+        let answers = blocking(move || look_up(asker.client(), &question, &limit)).await;
         let answers = answers.map_err(|reason| unavailable("ask for its state", reason))?;
         match answers.into_values().next() {
-            Some(topics::Answer::Silent(reason)) => {
+            Some(metadata::Answer::Silent(reason)) => {
                 client.context().link.failed(&reason);
                 Err(unavailable("ask for its state", reason))
             }
@@ -382,50 +400,54 @@ impl Publisher for KafkaPublisher {
 
     async fn close(&self, limit: Duration) {
         self.closed.store(true, Ordering::Relaxed);
-        let Ok(client) = self.client() else { return };
-        match blocking(move || client.flush(limit)).await {
+        let producers = Arc::clone(&self.producers);
+        match blocking(move || producers.flush(limit)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "closed with records not acknowledged"),
-            Err(reason) => tracing::warn!(reason, "closed with records not acknowledged"),
+            Ok(Err(reason)) | Err(reason) => {
+                tracing::warn!(reason, "closed with records not acknowledged");
+            }
         }
     }
 }
 
-impl Drop for KafkaPublisher {
-    fn drop(&mut self) {
-        let client = self
-            .client
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
-        drop(discard(client.take()));
-    }
-}
-
-fn new_client(settings: &Settings) -> Result<Client, Error> {
-    let reports = Reports {
-        link: Link::new("producer"),
-    };
-    Client::from_config_and_context(&settings.producer(), reports)
-        .map_err(|error| unsuitable(&error))
-}
-
-fn own(wanted: &BTreeMap<String, bool>, topic: &str) -> bool {
-    wanted.get(topic).copied().unwrap_or(false)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use bytes::Bytes;
+    use rdkafka::mocking::MockCluster;
 
-    #[tokio::test]
-    async fn a_producer_that_was_given_up_is_replaced() {
-        let settings = Settings::new("127.0.0.1:1");
-        let publisher = KafkaPublisher::connect(settings, TimeSource::real()).unwrap();
-        let first = publisher.client().unwrap();
-        assert!(Arc::ptr_eq(&first, &publisher.client().unwrap()));
-        first.context().link.spend("as a test");
-        let second = publisher.client().unwrap();
-        assert!(!Arc::ptr_eq(&first, &second));
-        assert!(Arc::ptr_eq(&second, &publisher.client().unwrap()));
+    use super::*;
+    use crate::queue::Partition;
+
+    fn record(topic: &str) -> Record {
+        Record {
+            topic: topic.to_owned(),
+            create_topic: false,
+            partition: Partition::Fixed(0),
+            key: None,
+            value: Bytes::from_static(b"x"),
+            headers: Vec::new(),
+        }
+    }
+
+    /// The main producer cannot reach the brokers and the spare one can: what a producer looks like that has lost a
+    /// partition's leader for good (librdkafka#5430).
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_producer_that_is_stuck_while_another_gets_through_is_replaced() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("t", 1, 1).unwrap();
+        let time = TimeSource::real();
+        let settings = Settings::new(&cluster.bootstrap_servers());
+        let mut publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+        let stuck = Settings::new("127.0.0.1:1");
+        let producers = Producers::new(stuck, time.clone()).unwrap();
+        publisher.producers = Arc::new(producers.with_settings(settings));
+        let until = time.moment().after(Duration::from_secs(20));
+        while publisher.replacements() == 0 {
+            assert!(time.moment() < until, "it was not replaced");
+            publisher.publish(vec![record("t")]).await;
+        }
+        for answer in publisher.publish(vec![record("t")]).await {
+            answer.unwrap();
+        }
     }
 }

@@ -79,12 +79,13 @@ struct Commit {
 }
 
 impl Session {
-    /// Subscribes.
+    /// Subscribes; up to `ahead_bytes` are received before they are asked for.
     pub(super) fn begin(
         settings: &Settings,
         time: &TimeSource,
         group: &str,
         topics: &[String],
+        ahead_bytes: usize,
         history: History,
     ) -> Result<Self, Error> {
         let in_hand: Arc<Mutex<InHand>> = Arc::default();
@@ -93,8 +94,9 @@ impl Session {
             in_hand: Arc::clone(&in_hand),
             joined: false.into(),
         };
-        let client = Client::from_config_and_context(&settings.consumer(group), events)
-            .map_err(|error| unsuitable(&error))?;
+        let client =
+            Client::from_config_and_context(&settings.consumer(group, ahead_bytes), events)
+                .map_err(|error| unsuitable(&error))?;
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
         client
             .subscribe(&topics)

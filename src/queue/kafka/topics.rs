@@ -1,22 +1,29 @@
 //! Topics: how many partitions they have, and creating our own.
 //!
-//! A topic is asked for before the first record is sent to it, so that a missing one is told apart at once and holds up
-//! no other record. What is known is trusted for a minute; while the broker is silent, longer.
+//! A topic is asked for before the first record is sent to it, so that a missing one is told apart at once. Questions and
+//! creations are made by one task each, behind the backs of those who publish: a batch waits for them a moment, its records of
+//! known topics not at all. What is known is trusted for a minute and asked for anew beside its use; that a topic is missing
+//! is trusted for a second. One client asks and creates for all.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
-    client::{Client, ClientContext},
     config::FromClientConfigAndContext,
-    error::{KafkaError, RDKafkaErrorCode},
+    error::RDKafkaErrorCode,
 };
+use tokio::sync::Notify;
 
-use super::{Limit, Settings, blocking, discard, link::Link, unavailable, unsuitable};
+use super::{
+    Limit, Settings, blocking, discard,
+    link::Link,
+    metadata::{Answer, is_refusal, look_up},
+    unavailable, unsuitable,
+};
 use crate::{
     limits,
     queue::{Error, PublishError},
@@ -32,79 +39,143 @@ const CREATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait between two looks at a topic that is being created.
 const CREATION_PAUSE: Duration = Duration::from_millis(20);
 
-/// What a broker says about a topic.
+/// What is known of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// It exists.
-    Exists {
-        /// How many partitions it has.
-        partitions: i32,
-        /// All of them can be written to now.
-        led: bool,
-    },
-    /// It does not exist.
-    Missing,
-    /// It exists or not, but not for us.
-    Refused(String),
-    /// No answer, or none yet.
-    Silent(String),
+pub(super) enum Known {
+    /// It has so many partitions.
+    Partitions(i32),
+    /// A record to it is answered with this.
+    Not(PublishError),
+    /// It is being asked for or created, since this moment.
+    Asked(Moment),
 }
 
-/// What is known of the topics.
-#[derive(Debug)]
-pub(super) struct Topics {
+#[derive(Debug, Clone)]
+struct Fact {
+    answer: Result<i32, PublishError>,
+    at: Moment,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    /// It is one of ours: create it when it does not exist.
+    create: bool,
+    since: Moment,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    facts: HashMap<String, Fact>,
+    /// To be asked for.
+    wanted: BTreeMap<String, Wish>,
+    /// To be created.
+    missing: BTreeMap<String, Wish>,
+    asking: bool,
+    creating: bool,
+}
+
+/// What is known of the topics. Clones know the same.
+#[derive(Clone)]
+pub(super) struct Topics(Arc<Shared>);
+
+struct Shared {
     settings: Settings,
     time: TimeSource,
-    known: Mutex<BTreeMap<String, (i32, Moment)>>,
+    state: Mutex<State>,
+    /// Something has become known.
+    learned: Notify,
+    /// Made at the first question, on a thread that may block.
+    admin: OnceLock<Result<Arc<AdminClient<Link>>, String>>,
+}
+
+impl std::fmt::Debug for Topics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Topics").finish_non_exhaustive()
+    }
 }
 
 impl Topics {
-    pub(super) const fn new(settings: Settings, time: TimeSource) -> Self {
-        Self {
+    pub(super) fn new(settings: Settings, time: TimeSource) -> Self {
+        Self(Arc::new(Shared {
             settings,
             time,
-            known: Mutex::new(BTreeMap::new()),
+            state: Mutex::default(),
+            learned: Notify::new(),
+            admin: OnceLock::new(),
+        }))
+    }
+
+    /// Returns what is known of a topic, and has it asked for where that is nothing or old. Needs a tokio runtime.
+    pub(super) fn known(&self, topic: &str, create: bool) -> Known {
+        let now = self.0.time.moment();
+        let (known, begin) = {
+            let mut state = self.0.lock();
+            let fact = state.facts.get(topic).cloned();
+            let known = match &fact {
+                Some(Fact {
+                    answer: Ok(count),
+                    at,
+                }) => {
+                    let known = Known::Partitions(*count);
+                    if now.since(*at) <= TRUSTED {
+                        return known;
+                    }
+                    Some(known)
+                }
+                Some(Fact {
+                    answer: Err(error),
+                    at,
+                }) if now.since(*at) <= limits::TOPIC_MISSING
+                    // Who asked before may not have wanted it created.
+                    && !(create && matches!(error, PublishError::NoSuchTopic(_))) =>
+                {
+                    return Known::Not(error.clone());
+                }
+                _ => None,
+            };
+            let wish = Wish { create, since: now };
+            let Some(since) = state.want(topic, wish) else {
+                let reason = "too many topics are being asked for".to_owned();
+                return known.unwrap_or(Known::Not(PublishError::Unconfirmed(reason)));
+            };
+            let begin = !std::mem::replace(&mut state.asking, true);
+            (known.unwrap_or(Known::Asked(since)), begin)
+        };
+        if begin {
+            tokio::spawn(self.clone().ask_all());
         }
+        known
     }
 
-    /// Returns the number of partitions if it is known and was asked for within `trusted`.
-    pub(super) fn known(&self, topic: &str) -> Option<i32> {
-        self.known_for(topic, TRUSTED)
-    }
-
-    fn known_for(&self, topic: &str, trusted: Duration) -> Option<i32> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (count, at) = *known.get(topic)?;
-        (self.time.moment().since(at) <= trusted).then_some(count)
-    }
-
-    /// Notes what a broker said. Its silence changes nothing.
-    pub(super) fn learn(&self, topic: &str, answer: &Answer) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        match answer {
-            Answer::Exists { partitions, .. } => {
-                known.insert(topic.to_owned(), (*partitions, self.time.moment()));
+    /// Waits until none of the topics is being asked for, or until a moment. Cancel-safe.
+    pub(super) async fn settled(&self, topics: &BTreeMap<String, bool>, until: Moment) {
+        loop {
+            let learned = self.0.learned.notified();
+            let asked = |(topic, create): (&String, &bool)| {
+                matches!(self.known(topic, *create), Known::Asked(_))
+            };
+            let left = until.since(self.0.time.moment());
+            if left.is_zero() || !topics.iter().any(asked) {
+                return;
             }
-            Answer::Missing | Answer::Refused(_) => drop(known.remove(topic)),
-            Answer::Silent(_) => {}
+            // The next question may begin without a word from the last: look again now and then.
+            let step = left.min(Duration::from_millis(50));
+            self.0.time.within(step, learned).await;
         }
     }
 
     /// Forgets a topic, so that it is asked for again.
     pub(super) fn forget(&self, topic: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(topic);
+        self.0.lock().facts.remove(topic);
     }
 
-    /// Turns an answer into what a publisher is told: with a silent broker what was known before is good enough.
-    pub(super) fn resolve(&self, topic: &str, answer: Answer) -> Result<i32, PublishError> {
-        match answer {
-            Answer::Exists { partitions, .. } => Ok(partitions),
-            Answer::Missing => Err(PublishError::NoSuchTopic(topic.to_owned())),
-            Answer::Refused(reason) => Err(PublishError::Refused(reason)),
-            Answer::Silent(reason) => self
-                .known_for(topic, Duration::MAX)
-                .ok_or(PublishError::Unconfirmed(reason)),
+    /// Has a topic asked for again soon, beside its use: what is known of it may be old.
+    pub(super) fn doubt(&self, topic: &str) {
+        let now = self.0.time.moment();
+        if let Some(fact) = self.0.lock().facts.get_mut(topic)
+            && now.since(fact.at) > limits::TOPIC_MISSING
+        {
+            fact.at = fact.at.before(TRUSTED);
         }
     }
 
@@ -113,72 +184,181 @@ impl Topics {
     /// # Errors
     /// [`Error::Unsuitable`] when the cluster refuses, [`Error::Unavailable`] when it does not answer in time.
     pub(super) async fn ensure(&self, topics: &[String]) -> Result<(), Error> {
-        let missing: Vec<String> = topics
-            .iter()
-            .filter(|topic| self.known(topic).is_none())
-            .cloned()
-            .collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let link = Link::new("admin");
-        let admin = AdminClient::from_config_and_context(&self.settings.admin(), link)
-            .map_err(|error| unsuitable(&error))?;
-        let admin = Arc::new(admin);
-        let created = self
-            .time
-            .within(CREATION_TIMEOUT, self.create(&admin, &missing))
-            .await;
-        drop(discard(admin));
-        created.unwrap_or_else(|| Err(unavailable("create topics", "no answer in time")))
-    }
-
-    async fn create(&self, admin: &Arc<AdminClient<Link>>, topics: &[String]) -> Result<(), Error> {
-        let mut asked = false;
-        let mut open = topics.to_vec();
-        loop {
-            let (client, question) = (Arc::clone(admin), open.clone());
-            let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
-            let answers = blocking(move || look_up(client.inner(), &question, &limit))
-                .await
-                .map_err(|reason| unavailable("look topics up", reason))?;
-            for (topic, answer) in &answers {
-                self.learn(topic, answer);
-                if let Answer::Refused(reason) = answer {
-                    return Err(refused(topic, reason));
+        let until = self.0.time.moment().after(CREATION_TIMEOUT);
+        let topics: BTreeMap<String, bool> =
+            topics.iter().map(|topic| (topic.clone(), true)).collect();
+        self.settled(&topics, until).await;
+        for topic in topics.keys() {
+            match self.known(topic, true) {
+                Known::Partitions(_) => {}
+                Known::Not(PublishError::Refused(reason)) => return Err(refused(topic, &reason)),
+                Known::Not(error) => return Err(unavailable("create topics", error)),
+                Known::Asked(_) => {
+                    return Err(unavailable("create topics", "no answer in time"));
                 }
             }
-            open.retain(|topic| self.known(topic).is_none());
+        }
+        Ok(())
+    }
+
+    /// Answers all questions that are open.
+    async fn ask_all(self) {
+        loop {
+            let topics = self.0.lock().next_question();
+            if topics.is_empty() {
+                return;
+            }
+            let shared = Arc::clone(&self.0);
+            let question = topics.clone();
+            let limit = Limit::new(&self.0.time, limits::QUEUE_QUESTION_TIMEOUT);
+            let answers = blocking(move || match shared.admin() {
+                Ok(admin) => look_up(admin.inner(), &question, &limit),
+                Err(reason) => silent(&question, &reason),
+            });
+            let answers = answers.await;
+            let answers = answers.unwrap_or_else(|reason| silent(&topics, &reason));
+            if self.0.learn(answers) {
+                tokio::spawn(self.clone().create_all());
+            }
+            self.0.learned.notify_waiters();
+        }
+    }
+
+    /// Creates all topics that are missing.
+    async fn create_all(self) {
+        loop {
+            let topics = self.0.lock().next_creation();
+            if topics.is_empty() {
+                return;
+            }
+            let created = self
+                .0
+                .time
+                .within(CREATION_TIMEOUT, self.create(&topics))
+                .await
+                .unwrap_or_else(|| Err(unavailable("create topics", "no answer in time")));
+            let now = self.0.time.moment();
+            {
+                let mut state = self.0.lock();
+                for topic in &topics {
+                    state.missing.remove(topic);
+                    let known = state.facts.get(topic);
+                    if known.is_some_and(|fact| fact.answer.is_ok()) {
+                        continue;
+                    }
+                    let answer = Err(match &created {
+                        Err(Error::Unsuitable { reason }) => {
+                            PublishError::Refused(reason.to_owned())
+                        }
+                        Err(error) => PublishError::Unconfirmed(format!("{topic}: {error}")),
+                        Ok(()) => PublishError::Unconfirmed(format!("{topic} has no leader yet")),
+                    });
+                    state.facts.insert(topic.clone(), Fact { answer, at: now });
+                }
+            }
+            self.0.learned.notify_waiters();
+        }
+    }
+
+    /// Has topics created and waits until each is known.
+    async fn create(&self, topics: &[String]) -> Result<(), Error> {
+        self.0.request(topics).await?;
+        let mut open = topics.to_vec();
+        loop {
+            let (shared, question) = (Arc::clone(&self.0), open.clone());
+            let limit = Limit::new(&self.0.time, limits::QUEUE_QUESTION_TIMEOUT);
+            let answers = blocking(move || match shared.admin() {
+                Ok(admin) => look_up(admin.inner(), &question, &limit),
+                Err(reason) => silent(&question, &reason),
+            })
+            .await
+            .map_err(|reason| unavailable("look topics up", reason))?;
+            for (topic, answer) in &answers {
+                match answer {
+                    Answer::Exists { partitions } => self.0.learn_one(topic, Ok(*partitions)),
+                    Answer::Refused(reason) => return Err(refused(topic, reason)),
+                    Answer::Missing | Answer::Silent(_) => {}
+                }
+            }
+            self.0.learned.notify_waiters();
+            let exists = |topic: &String| matches!(answers.get(topic), Some(Answer::Exists { .. }));
+            open.retain(|topic| !exists(topic));
             if open.is_empty() {
                 return Ok(());
             }
-            let missing = |topic: &String| answers.get(topic) == Some(&Answer::Missing);
-            if !asked && open.iter().any(missing) {
-                self.ask(admin, open.iter().filter(|topic| missing(topic)))
-                    .await?;
-                asked = true;
-            }
-            self.time.sleep(CREATION_PAUSE).await;
+            self.0.time.sleep(CREATION_PAUSE).await;
         }
     }
+}
 
-    async fn ask(
-        &self,
-        admin: &AdminClient<Link>,
-        topics: impl Iterator<Item = &String>,
-    ) -> Result<(), Error> {
-        let bytes_max = limits::RECORD_BYTES_MAX.to_string();
-        let copies = self.settings.replication_factor.unwrap_or(-1);
-        let new: Vec<NewTopic<'_>> = topics
-            .map(|topic| {
-                NewTopic::new(
-                    topic,
-                    self.settings.partitions,
-                    TopicReplication::Fixed(copies),
-                )
-                .set("max.message.bytes", &bytes_max)
-            })
-            .collect();
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the one client that asks and creates. Blocks at first.
+    fn admin(&self) -> Result<Arc<AdminClient<Link>>, String> {
+        let make = || {
+            let link = Link::new("admin");
+            let made = AdminClient::from_config_and_context(&self.settings.admin(), link);
+            made.map(Arc::new)
+                .map_err(|error| unsuitable(&error).to_string())
+        };
+        self.admin.get_or_init(make).clone()
+    }
+
+    fn learn_one(&self, topic: &str, answer: Result<i32, PublishError>) {
+        let at = self.time.moment();
+        let fact = Fact { answer, at };
+        self.lock().facts.insert(topic.to_owned(), fact);
+    }
+
+    /// Notes answers; tells whether topics are missing now that somebody has to begin to create.
+    fn learn(&self, answers: BTreeMap<String, Answer>) -> bool {
+        let at = self.time.moment();
+        let mut state = self.lock();
+        for (topic, answer) in answers {
+            let wish = state.wanted.remove(&topic);
+            let create = wish.is_some_and(|wish| wish.create);
+            let answer = match answer {
+                Answer::Exists { partitions } => Ok(partitions),
+                Answer::Missing => match wish.filter(|_| create) {
+                    Some(wish) => {
+                        state.facts.remove(&topic);
+                        state.missing.insert(topic, wish);
+                        continue;
+                    }
+                    None => Err(PublishError::NoSuchTopic(topic.clone())),
+                },
+                Answer::Refused(reason) => Err(PublishError::Refused(reason)),
+                Answer::Silent(reason) => {
+                    // What was known before is good enough.
+                    if state
+                        .facts
+                        .get(&topic)
+                        .is_some_and(|one| one.answer.is_ok())
+                    {
+                        continue;
+                    }
+                    Err(PublishError::Unconfirmed(reason))
+                }
+            };
+            state.facts.insert(topic, Fact { answer, at });
+        }
+        state.forget_old(at);
+        !state.missing.is_empty() && !std::mem::replace(&mut state.creating, true)
+    }
+
+    /// Sends the request to create topics.
+    async fn request(self: &Arc<Self>, topics: &[String]) -> Result<(), Error> {
+        let shared = Arc::clone(self);
+        let admin = blocking(move || shared.admin())
+            .await
+            .and_then(|admin| admin)
+            .map_err(|reason| unavailable("create topics", reason))?;
+        let properties = Properties::new();
+        let new = |topic| properties.topic(topic, &self.settings);
+        let new: Vec<NewTopic<'_>> = topics.iter().map(|topic| new(topic)).collect();
         let options = AdminOptions::new()
             .request_timeout(Some(CREATION_TIMEOUT))
             .operation_timeout(Some(CREATION_TIMEOUT));
@@ -188,10 +368,15 @@ impl Topics {
                 Ok(topic) => tracing::info!(topic, "created topic"),
                 Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
                 Err((topic, code)) if is_refusal(code) => {
-                    return Err(refused(&topic, &code.to_string()));
+                    // The others of the request must not pay for it.
+                    let reason = refused(&topic, &code.to_string()).to_string();
+                    self.learn_one(&topic, Err(PublishError::Refused(reason.clone())));
+                    if topics.len() == 1 {
+                        return Err(Error::Unsuitable { reason });
+                    }
                 }
                 Err((topic, code)) => {
-                    return Err(unavailable("create topics", format!("{topic}: {code}")));
+                    tracing::debug!(topic, %code, "cannot create a topic now");
                 }
             }
         }
@@ -199,51 +384,87 @@ impl Topics {
     }
 }
 
-/// Asks for topics one by one: it takes about a millisecond each. Blocks.
-pub(super) fn look_up<C: ClientContext>(
-    client: &Client<C>,
-    topics: &[String],
-    limit: &Limit,
-) -> BTreeMap<String, Answer> {
-    let ask = |topic: &String| (topic.clone(), look_up_one(client, topic, limit));
-    topics.iter().map(ask).collect()
-}
-
-fn look_up_one<C: ClientContext>(client: &Client<C>, topic: &str, limit: &Limit) -> Answer {
-    let metadata = match client.fetch_metadata(Some(topic), limit.left()) {
-        Ok(metadata) => metadata,
-        Err(error @ KafkaError::Nul(_)) => return Answer::Refused(error.to_string()),
-        Err(error) => return Answer::Silent(error.to_string()),
-    };
-    let Some(found) = metadata.topics().first() else {
-        return Answer::Silent("the answer names no topic".to_owned());
-    };
-    match found.error().map(RDKafkaErrorCode::from) {
-        None | Some(RDKafkaErrorCode::NoError) => {}
-        Some(RDKafkaErrorCode::UnknownTopicOrPartition) => return Answer::Missing,
-        Some(code) if is_refusal(code) => return Answer::Refused(code.to_string()),
-        Some(code) => return Answer::Silent(code.to_string()),
-    }
-    match i32::try_from(found.partitions().len()) {
-        Ok(partitions @ 1..) => Answer::Exists {
-            partitions,
-            led: found.partitions().iter().all(|one| one.leader() >= 0),
-        },
-        _ => Answer::Silent("the topic has no partitions yet".to_owned()),
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(Ok(admin)) = self.admin.take() {
+            drop(discard(admin));
+        }
     }
 }
 
-const fn is_refusal(code: RDKafkaErrorCode) -> bool {
-    matches!(
-        code,
-        RDKafkaErrorCode::TopicAuthorizationFailed
-            | RDKafkaErrorCode::ClusterAuthorizationFailed
-            | RDKafkaErrorCode::InvalidTopic
-            | RDKafkaErrorCode::PolicyViolation
-            | RDKafkaErrorCode::InvalidReplicationFactor
-            | RDKafkaErrorCode::InvalidPartitions
-            | RDKafkaErrorCode::InvalidConfig
-    )
+impl State {
+    /// Has a topic asked for; returns since when it is, or is being created. None when too many are.
+    fn want(&mut self, topic: &str, wish: Wish) -> Option<Moment> {
+        if let Some(missing) = self.missing.get(topic) {
+            return Some(missing.since);
+        }
+        if let Some(wanted) = self.wanted.get_mut(topic) {
+            wanted.create |= wish.create;
+            return Some(wanted.since);
+        }
+        if self.wanted.len() + self.missing.len() >= limits::TOPIC_QUESTIONS_MAX {
+            return None;
+        }
+        self.wanted.insert(topic.to_owned(), wish);
+        Some(wish.since)
+    }
+
+    /// Returns what to ask for next; nothing ends the task that asks.
+    fn next_question(&mut self) -> Vec<String> {
+        let topics: Vec<String> = self.wanted.keys().cloned().collect();
+        self.asking = !topics.is_empty();
+        topics
+    }
+
+    /// Returns what to create next; nothing ends the task that creates.
+    fn next_creation(&mut self) -> Vec<String> {
+        let missing = self.missing.keys().take(limits::TOPICS_CREATED_MAX);
+        let topics: Vec<String> = missing.cloned().collect();
+        self.creating = !topics.is_empty();
+        topics
+    }
+
+    /// Keeps memory bounded: first that topics are missing is forgotten, then everything.
+    fn forget_old(&mut self, now: Moment) {
+        if self.facts.len() <= limits::TOPICS_KNOWN_MAX {
+            return;
+        }
+        self.facts
+            .retain(|_, fact| fact.answer.is_ok() && now.since(fact.at) <= TRUSTED);
+        if self.facts.len() > limits::TOPICS_KNOWN_MAX {
+            self.facts.clear();
+        }
+    }
+}
+
+/// What topics of ours are created with, as text.
+struct Properties {
+    bytes_max: String,
+    retention: String,
+    segment: String,
+}
+
+impl Properties {
+    fn new() -> Self {
+        Self {
+            bytes_max: limits::RECORD_BYTES_MAX.to_string(),
+            retention: limits::TOPIC_RETENTION.as_millis().to_string(),
+            segment: limits::TOPIC_SEGMENT.as_millis().to_string(),
+        }
+    }
+
+    fn topic<'a>(&'a self, name: &'a str, settings: &Settings) -> NewTopic<'a> {
+        let copies = TopicReplication::Fixed(settings.replication_factor.unwrap_or(-1));
+        NewTopic::new(name, settings.partitions, copies)
+            .set("max.message.bytes", &self.bytes_max)
+            .set("retention.ms", &self.retention)
+            .set("segment.ms", &self.segment)
+    }
+}
+
+fn silent(topics: &[String], reason: &str) -> BTreeMap<String, Answer> {
+    let silent = |topic: &String| (topic.clone(), Answer::Silent(reason.to_owned()));
+    topics.iter().map(silent).collect()
 }
 
 fn refused(topic: &str, reason: &str) -> Error {

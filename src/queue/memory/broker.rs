@@ -2,7 +2,11 @@
 //!
 //! Every collection is ordered, so that the same calls give the same answers in every run.
 
-use std::{collections::BTreeMap, collections::VecDeque, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use crate::{
     limits,
@@ -72,6 +76,7 @@ struct Group {
 pub(super) struct Broker {
     keep: Keep,
     partitions: i32,
+    retention: Option<Duration>,
     topics: BTreeMap<String, Topic>,
     groups: BTreeMap<String, Group>,
     last_member: Member,
@@ -83,6 +88,7 @@ impl Broker {
         Self {
             keep,
             partitions,
+            retention: None,
             topics: BTreeMap::new(),
             groups: BTreeMap::new(),
             last_member: 0,
@@ -104,6 +110,41 @@ impl Broker {
         self.topics.insert(topic.to_owned(), created);
         for group in self.groups.values_mut() {
             group.assign(&self.topics);
+        }
+    }
+
+    /// Sets how long records are kept.
+    pub(super) const fn set_retention(&mut self, kept: Option<Duration>) {
+        self.retention = kept;
+    }
+
+    /// Drops what is older than the retention.
+    pub(super) fn expire(&mut self, now: Millis) {
+        let Some(kept) = self.retention else { return };
+        let from = now.before(kept);
+        for topic in self.topics.values_mut() {
+            for log in &mut topic.partitions {
+                while log.records.front().is_some_and(|first| first.at < from)
+                    && let Some(published) = log.records.pop_front()
+                {
+                    log.begin += 1;
+                    topic.records -= 1;
+                    topic.bytes -= published.record.bytes();
+                }
+            }
+        }
+    }
+
+    /// Forgets how far a group has come.
+    pub(super) fn forget_offsets(&mut self, group: &str) {
+        let Some(group) = self.groups.get_mut(group) else {
+            return;
+        };
+        for (key, held) in &mut group.held {
+            let log = self.topics.get(&key.0).and_then(|topic| topic.log(key.1));
+            let begin = log.map_or(0, |log| log.begin);
+            held.position = begin;
+            held.low_water = LowWater::new(begin);
         }
     }
 

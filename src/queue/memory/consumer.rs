@@ -43,6 +43,8 @@ impl MemoryConsumer {
         if state.plan.outage || self.process.is_killed() {
             return Vec::new();
         }
+        let now = self.queue.shared.time.now();
+        state.broker.expire(now);
         let taken = state.broker.take(&self.group, self.member, max, &self.last);
         if let Some(last) = taken.last() {
             self.last = (last.topic.clone(), last.partition);

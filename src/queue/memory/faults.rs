@@ -1,8 +1,12 @@
-//! What a test may do to the queue: planned outcomes of single records, missing topics, an outage.
+//! What a test may do to the queue: planned outcomes of single records, missing and silent topics, an outage, a retention.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
 
 use super::MemoryQueue;
+use crate::queue::Record;
 
 /// What happens to one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +28,17 @@ pub enum Fault {
 pub(super) struct Plan {
     pub(super) next: VecDeque<Fault>,
     pub(super) missing: BTreeSet<String>,
+    pub(super) silent: BTreeMap<String, Silence>,
     pub(super) outage: bool,
+}
+
+/// A topic that takes records and answers none.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// A batch has waited for it in vain.
+    pub(super) known: bool,
+    /// What is published when it answers again: as few as a producer keeps open for a sick topic.
+    pub(super) open: Vec<Record>,
 }
 
 /// Injects faults into a [`MemoryQueue`].
@@ -53,6 +67,34 @@ impl Faults {
         } else {
             state.plan.missing.remove(topic);
         }
+    }
+
+    /// Makes a topic silent: what is published to it is not acknowledged, as below `min.insync.replicas`; or makes it answer
+    /// again, which publishes the last few records that it was given.
+    pub fn silent(&self, topic: &str, silent: bool) {
+        let mut state = self.queue.state();
+        if silent {
+            state.plan.silent.entry(topic.to_owned()).or_default();
+        } else if let Some(ended) = state.plan.silent.remove(topic) {
+            let now = self.queue.shared.time.now();
+            for record in &ended.open {
+                // A topic that does not exist has nothing to answer with.
+                drop(state.broker.append(record, now));
+            }
+        }
+        drop(state);
+        self.queue.wake();
+    }
+
+    /// Has every record dropped that is older, as a broker does; what consumers have not received by then is lost to them.
+    pub fn retention(&self, kept: Option<Duration>) {
+        self.queue.state().broker.set_retention(kept);
+    }
+
+    /// Forgets how far a group has come, as a broker does that keeps offsets for a week: it begins with the oldest record.
+    pub fn forget_offsets(&self, group: &str) {
+        self.queue.state().broker.forget_offsets(group);
+        self.queue.wake();
     }
 
     /// Begins or ends an outage: nothing is answered, nothing is delivered, nobody leaves a group.

@@ -16,7 +16,7 @@ use super::{Fault, MemoryConsumer, MemoryQueue, State};
 use crate::{
     limits,
     model::time::Millis,
-    queue::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions},
+    queue::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions, message},
     time_source::Moment,
 };
 
@@ -129,7 +129,13 @@ impl Publisher for MemoryPublisher {
         let time = &self.queue.shared.time;
         let until = time.moment().after(limits::PUBLISH_TIMEOUT);
         let mut answers = Vec::with_capacity(records.len());
+        let mut unheard = false;
         for record in &records {
+            if let Some(known) = self.queue.state().swallow(record) {
+                unheard |= !known;
+                answers.push(Err(unconfirmed("its topic does not answer")));
+                continue;
+            }
             let answer = if self.writable(&record.topic, until).await && !self.is_killed() {
                 self.queue.state().publish(record, time.now())
             } else {
@@ -138,6 +144,11 @@ impl Publisher for MemoryPublisher {
             answers.push(answer);
         }
         self.queue.wake();
+        if unheard {
+            // The first batches find out.
+            time.sleep(limits::TOPIC_PATIENCE).await;
+            self.queue.state().notice_silence(&records);
+        }
         self.pass("publish", true).await;
         answers
     }
@@ -156,7 +167,9 @@ impl Publisher for MemoryPublisher {
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
         self.pass("still_queued", false).await;
         let answers = {
-            let state = self.queue.state();
+            let mut state = self.queue.state();
+            let now = self.queue.shared.time.now();
+            state.broker.expire(now);
             let ask = |probe| !state.plan.outage && state.broker.still_queued(probe);
             probes.iter().map(ask).collect()
         };
@@ -225,6 +238,26 @@ impl Subscriptions for MemoryPublisher {
 }
 
 impl State {
+    /// Takes a record of a silent topic; tells whether it was known to be silent. None for a topic that answers.
+    fn swallow(&mut self, record: &Record) -> Option<bool> {
+        let silence = self.plan.silent.get_mut(&record.topic)?;
+        let identity = message::identity(record);
+        let mut open = silence.open.iter();
+        let repeated = identity.is_some() && open.any(|one| message::identity(one) == identity);
+        if !repeated && silence.open.len() < limits::SICK_LANE_RECORDS_MAX {
+            silence.open.push(record.clone());
+        }
+        Some(silence.known)
+    }
+
+    fn notice_silence(&mut self, records: &[Record]) {
+        for record in records {
+            if let Some(silence) = self.plan.silent.get_mut(&record.topic) {
+                silence.known = true;
+            }
+        }
+    }
+
     fn publish(&mut self, record: &Record, at: Millis) -> Result<(), PublishError> {
         if self.plan.missing.contains(&record.topic) {
             return Err(PublishError::NoSuchTopic(record.topic.clone()));

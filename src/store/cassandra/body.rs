@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     Store,
-    link::corrupt,
+    link::{Purpose, corrupt},
     ttl::{NO_TTL, ttl_seconds},
 };
 use crate::{
@@ -55,7 +55,7 @@ impl Store {
                 let statement = &self.statements.body;
                 let rows: Vec<(Option<Bytes>,)> = self
                     .link
-                    .rows(operation, statement, (id.uuid(),), 1)
+                    .rows((Purpose::Rows, operation), statement, (id.uuid(),), 1)
                     .await?;
                 let stored = rows.into_iter().next().and_then(|(content,)| content);
                 let content = stored.map(decode_content).transpose();
@@ -107,7 +107,12 @@ impl Store {
         let statement = &self.statements.parked;
         let rows: Vec<Row> = self
             .link
-            .rows("list what was set aside", statement, values, max)
+            .rows(
+                (Purpose::List, "list what was set aside"),
+                statement,
+                values,
+                max,
+            )
             .await?;
         let parked = |(at, due, id, generation, code, reason, raw): Row| Parked {
             key: Key {

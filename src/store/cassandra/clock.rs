@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{
     Store,
     gather::{Carrier, Gather, Load},
-    link::{Found, Link, Reply, corrupt, unavailable},
+    link::{Found, Link, Purpose, Reply, corrupt, unavailable},
     statements::Statements,
 };
 use crate::{
@@ -109,7 +109,9 @@ impl Carrier for Reader {
         distinct.sort_unstable();
         distinct.dedup();
         let limit = distinct.len();
-        let rows = self.link.rows(OPERATION, &self.some, (distinct,), limit);
+        let rows = self
+            .link
+            .rows((Purpose::Urgent, OPERATION), &self.some, (distinct,), limit);
         let rows: Vec<StoredClock> = match rows.await {
             Ok(rows) => rows,
             // A server may be set to refuse reads of several partitions.
@@ -138,7 +140,9 @@ async fn read_one(
     statement: &PreparedStatement,
     wheel: WheelNumber,
 ) -> Result<ClockRow, Error> {
-    let rows: Vec<StoredClock> = link.rows(OPERATION, statement, (column(wheel),), 1).await?;
+    let rows: Vec<StoredClock> = link
+        .rows((Purpose::Urgent, OPERATION), statement, (column(wheel),), 1)
+        .await?;
     let stored = rows.into_iter().next().ok_or_else(|| missing(wheel))?;
     read_row(stored)
 }

@@ -11,7 +11,10 @@ use scylla::{
     },
     deserialize::row::DeserializeRow,
     errors::{DbError, ExecutionError, PrepareError, RequestAttemptError},
-    policies::{load_balancing::DefaultPolicy, retry::FallthroughRetryPolicy},
+    policies::{
+        load_balancing::DefaultPolicy,
+        retry::{FallthroughRetryPolicy, RetryPolicy},
+    },
     response::{PagingState, query_result::QueryResult},
     serialize::{batch::BatchValues, row::SerializeRow},
     statement::{Consistency, SerialConsistency, batch::Batch, prepared::PreparedStatement},
@@ -23,7 +26,9 @@ use uuid::Uuid;
 use super::Settings;
 use crate::{
     limits::{
-        GROUPS_IN_FLIGHT_MAX, PAGE_ROWS_MAX, STORE_READS_IN_FLIGHT_MAX, STORE_WRITES_IN_FLIGHT_MAX,
+        GROUPS_IN_FLIGHT_MAX, PAGE_ROWS_MAX, STORE_LIST_READS_IN_FLIGHT_MAX,
+        STORE_READS_IN_FLIGHT_MAX, STORE_SEARCHES_IN_FLIGHT_MAX, STORE_URGENT_READS_IN_FLIGHT_MAX,
+        STORE_WRITES_IN_FLIGHT_MAX,
     },
     store::Error,
     time_source::TimeSource,
@@ -62,11 +67,52 @@ impl Found {
     }
 }
 
+/// What a read is for. Each kind has places of its own, so that a flood of one does not hold up the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Firing: clocks, and the slots that are opened.
+    Urgent,
+    /// The rows of tasks, and whatever there is little of.
+    Rows,
+    /// Finding a task by its id.
+    Search,
+    /// Lists and counts.
+    List,
+}
+
+/// The places of reads.
+struct Reads {
+    urgent: Semaphore,
+    rows: Semaphore,
+    search: Semaphore,
+    list: Semaphore,
+}
+
+impl Reads {
+    fn new() -> Self {
+        Self {
+            urgent: Semaphore::new(STORE_URGENT_READS_IN_FLIGHT_MAX),
+            rows: Semaphore::new(STORE_READS_IN_FLIGHT_MAX),
+            search: Semaphore::new(STORE_SEARCHES_IN_FLIGHT_MAX),
+            list: Semaphore::new(STORE_LIST_READS_IN_FLIGHT_MAX),
+        }
+    }
+
+    const fn of(&self, purpose: Purpose) -> &Semaphore {
+        match purpose {
+            Purpose::Urgent => &self.urgent,
+            Purpose::Rows => &self.rows,
+            Purpose::Search => &self.search,
+            Purpose::List => &self.list,
+        }
+    }
+}
+
 pub(super) struct Link {
     session: Session,
     time: TimeSource,
     request_timeout: Duration,
-    reads: Semaphore,
+    reads: Reads,
     writes: Semaphore,
     conditional: Semaphore,
 }
@@ -83,7 +129,7 @@ impl Link {
             .consistency(Consistency::Quorum)
             .serial_consistency(Some(SerialConsistency::Serial))
             .request_timeout(Some(settings.request_timeout))
-            .retry_policy(Arc::new(FallthroughRetryPolicy))
+            .retry_policy(retry_policy())
             .load_balancing_policy(nearest.build())
             .build();
         let building = SessionBuilder::new()
@@ -108,7 +154,7 @@ impl Link {
             session,
             time: time.clone(),
             request_timeout: settings.request_timeout,
-            reads: Semaphore::new(STORE_READS_IN_FLIGHT_MAX),
+            reads: Reads::new(),
             writes: Semaphore::new(STORE_WRITES_IN_FLIGHT_MAX),
             conditional: Semaphore::new(GROUPS_IN_FLIGHT_MAX),
         })
@@ -204,7 +250,7 @@ impl Link {
     /// Reads rows, at most `rows_max`, over as many pages as it takes: an empty page is not the end.
     pub(super) async fn rows<R>(
         &self,
-        operation: &'static str,
+        (purpose, operation): (Purpose, &'static str),
         statement: &PreparedStatement,
         values: impl SerializeRow,
         rows_max: usize,
@@ -212,7 +258,7 @@ impl Link {
     where
         R: for<'a> DeserializeRow<'a, 'a>,
     {
-        let _turn = self.turn(&self.reads, operation).await?;
+        let _turn = self.turn(self.reads.of(purpose), operation).await?;
         let deadline = self.deadline();
         let mut rows = Vec::new();
         let mut paging = PagingState::start();
@@ -283,6 +329,11 @@ impl Link {
             .and_then(Result::ok)
             .ok_or_else(|| unavailable(operation, "too many requests are under way"))
     }
+}
+
+/// Has the driver repeat nothing: a conditional write that it repeats may be applied twice, with another's in between.
+fn retry_policy() -> Arc<dyn RetryPolicy> {
+    Arc::new(FallthroughRetryPolicy)
 }
 
 /// Reads the answer to a conditional write.
@@ -378,4 +429,64 @@ pub(super) fn unavailable(operation: &'static str, reason: &(impl ToString + ?Si
 pub(super) fn corrupt(operation: &'static str, reason: &(impl ToString + ?Sized)) -> Error {
     let reason = reason.to_string();
     Error::Corrupt { operation, reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use scylla::errors::{OperationType, WriteType};
+
+    use super::*;
+
+    fn answered(error: DbError) -> ExecutionError {
+        let reason = "as a test".to_owned();
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, reason))
+    }
+
+    /// Each of these may come from a write that was decided, or will be: taken for a refusal, a task would run twice.
+    #[test]
+    fn doubt_about_a_conditional_write_is_never_a_refusal() {
+        let (consistency, required) = (Consistency::Serial, 2);
+        let write_type = WriteType::Cas;
+        for error in [
+            DbError::Unavailable {
+                consistency,
+                required,
+                alive: 1,
+            },
+            DbError::WriteTimeout {
+                consistency,
+                received: 1,
+                required,
+                write_type: write_type.clone(),
+            },
+            DbError::WriteFailure {
+                consistency,
+                received: 1,
+                required,
+                numfailures: 1,
+                write_type,
+            },
+            DbError::RateLimitReached {
+                op_type: OperationType::Write,
+                rejected_by_coordinator: false,
+            },
+            DbError::Overloaded,
+            DbError::IsBootstrapping,
+            DbError::ServerError,
+            DbError::Other(0x1700),
+        ] {
+            assert!(
+                !was_certainly_not_applied(&answered(error.clone())),
+                "{error:?}"
+            );
+        }
+        let timed_out = ExecutionError::RequestTimeout(Duration::from_secs(2));
+        assert!(!was_certainly_not_applied(&timed_out));
+        assert!(was_certainly_not_applied(&answered(DbError::Invalid)));
+    }
+
+    #[test]
+    fn the_driver_repeats_nothing() {
+        assert_eq!(format!("{:?}", retry_policy()), "FallthroughRetryPolicy");
+    }
 }

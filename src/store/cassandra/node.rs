@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::Store;
+use super::{Store, link::Purpose};
 use crate::{
     limits::LIST_ROWS_MAX,
     model::{ids::NodeId, time::Millis},
@@ -46,7 +46,12 @@ impl NodeStore for Store {
         let _timed = self.timed("nodes");
         let rows: Vec<Row> = self
             .link
-            .rows("list the nodes", statement, (), LIST_ROWS_MAX)
+            .rows(
+                (Purpose::Urgent, "list the nodes"),
+                statement,
+                (),
+                LIST_ROWS_MAX,
+            )
             .await?;
         // The list is a hint: a row that is not whole is as good as none.
         let whole = |(node, name, address, wall, ready): Row| {

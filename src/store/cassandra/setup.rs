@@ -8,7 +8,7 @@ use std::fmt;
 
 use super::{
     Settings, Store,
-    link::{Link, Reply, corrupt},
+    link::{Link, Purpose, Reply, corrupt},
     smoke,
 };
 use crate::{
@@ -96,7 +96,12 @@ pub async fn servers(settings: &Settings, time: &TimeSource) -> Result<usize, Er
     let link = Link::open(settings, time).await?;
     let peers = link.prepare("SELECT peer FROM system.peers".into()).await?;
     let peers: Vec<(std::net::IpAddr,)> = link
-        .rows("count the servers", &peers, (), SERVERS_MAX)
+        .rows(
+            (Purpose::Rows, "count the servers"),
+            &peers,
+            (),
+            SERVERS_MAX,
+        )
         .await?;
     Ok(peers.len() + 1)
 }
@@ -134,7 +139,9 @@ impl Server {
                 "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'system'".into(),
             )
             .await?;
-        let names: Vec<(String,)> = link.rows(operation, &tables, (), 1000).await?;
+        let names: Vec<(String,)> = link
+            .rows((Purpose::Rows, operation), &tables, (), 1000)
+            .await?;
         let is_scylla = names.iter().any(|(name,)| name == "scylla_local");
         let text = if is_scylla {
             "SELECT version FROM system.versions"
@@ -142,7 +149,9 @@ impl Server {
             "SELECT release_version FROM system.local"
         };
         let versions = link.prepare(text.into()).await?;
-        let rows: Vec<(Option<String>,)> = link.rows(operation, &versions, (), 1).await?;
+        let rows: Vec<(Option<String>,)> = link
+            .rows((Purpose::Rows, operation), &versions, (), 1)
+            .await?;
         let version = rows.into_iter().next().and_then(|(version,)| version);
         let major = major(&version.unwrap_or_default());
         Ok(if is_scylla {
@@ -291,7 +300,9 @@ pub(super) async fn read_meta(link: &Link, keyspace: &str) -> Result<Meta, Error
         Error::Unsuitable { .. } => not_there(()),
         other => other,
     })?;
-    let rows: Vec<Row> = link.rows("read the settings", &statement, (), 1).await?;
+    let rows: Vec<Row> = link
+        .rows((Purpose::Rows, "read the settings"), &statement, (), 1)
+        .await?;
     let (schema_version, wheels, tick_ms, slots, consistency, ready) =
         rows.into_iter().next().ok_or_else(|| not_there(()))?;
     Ok(Meta {

@@ -108,7 +108,7 @@ impl Statements {
             swap_task: of(SWAP_TASK).await?,
             put_heartbeat: of(
                 "INSERT INTO {}.heartbeat (wheel, slot, id, attempt, at_ms, progress) \
-                               VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ?",
+                               VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?",
             )
             .await?,
             heartbeats: of("SELECT id, attempt, at_ms, progress FROM {}.heartbeat \

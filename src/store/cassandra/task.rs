@@ -1,6 +1,9 @@
 //! The rows of tasks, and the heartbeats of their attempts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -11,8 +14,9 @@ use uuid::Uuid;
 use super::{
     Store,
     group::{Item, groups},
-    link::corrupt,
+    link::{Purpose, corrupt},
     pack::PlainRow,
+    ttl::ttl_seconds,
 };
 use crate::{
     limits::{GROUPS_IN_FLIGHT_MAX, READ_KEYS_MAX, STORE_READS_IN_FLIGHT_MAX},
@@ -23,7 +27,7 @@ use crate::{
     },
     store::{
         Error, Freshness, Heartbeat, Swapped, TaskStore,
-        row::{TaskColumns, to_i32},
+        row::{TaskColumns, Undecodable, to_i32},
     },
 };
 
@@ -47,10 +51,15 @@ impl TaskStore for Store {
         self.swap_all(transitions).await
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
+        let ttl = ttl_seconds(kept, self.time.now());
         let rows: Vec<HeartbeatValues> = heartbeats
             .iter()
-            .map(|heartbeat| self.heartbeat_values(heartbeat))
+            .map(|heartbeat| self.heartbeat_values(heartbeat, ttl))
             .collect();
         let _timed = self.timed("put_heartbeats");
         self.heartbeats.write(rows).await
@@ -79,9 +88,12 @@ impl Store {
         let slices = self.slices(ids.iter().map(|id| (*id, id.uuid())));
         let reads = slices.into_iter().map(|((wheel, slot), ids)| async move {
             let values = (wheel, slot, &ids);
-            let rows = self
-                .link
-                .rows::<StoredTask>(operation, statement, values, ids.len());
+            let rows = self.link.rows::<StoredTask>(
+                (Purpose::Rows, operation),
+                statement,
+                values,
+                ids.len(),
+            );
             rows.await
         });
         let mut found: HashMap<Uuid, TaskRow> = HashMap::with_capacity(ids.len());
@@ -90,8 +102,7 @@ impl Store {
             for stored in rows {
                 let id = stored.id;
                 let row = stored.columns().into_row(id);
-                let row =
-                    row.map_err(|cause| corrupt(operation, &format!("task {id}: {cause}")))?;
+                let row = row.map_err(|cause| unreadable(operation, id, &cause))?;
                 found.insert(id, row);
             }
         }
@@ -133,9 +144,9 @@ impl Store {
         let reads = slices.into_iter().map(|((wheel, slot), keys)| async move {
             let values = (wheel, slot, &keys);
             let operation = "read heartbeats";
-            let rows = self
-                .link
-                .rows::<Row>(operation, statement, values, keys.len());
+            let rows =
+                self.link
+                    .rows::<Row>((Purpose::Rows, operation), statement, values, keys.len());
             rows.await
         });
         let mut found = HashMap::with_capacity(attempts.len());
@@ -178,7 +189,7 @@ impl Store {
             .collect()
     }
 
-    fn heartbeat_values(&self, heartbeat: &Heartbeat) -> HeartbeatValues {
+    fn heartbeat_values(&self, heartbeat: &Heartbeat, ttl: i32) -> HeartbeatValues {
         let Heartbeat {
             id,
             attempt,
@@ -195,8 +206,17 @@ impl Store {
             // Empty is none: a null would be a tombstone, and leaving it out would keep an older note.
             progress: progress.clone().unwrap_or_default(),
             written: at.0.saturating_mul(1000),
+            ttl,
         }
     }
+}
+
+fn unreadable(operation: &'static str, id: Uuid, cause: &Undecodable) -> Error {
+    let reason = format!("task {id}: {cause}");
+    if cause.is_newer() {
+        return Error::Newer { operation, reason };
+    }
+    corrupt(operation, &reason)
 }
 
 /// A task's row as it is read.
@@ -242,6 +262,7 @@ pub(super) struct HeartbeatValues {
     at_ms: i64,
     progress: Bytes,
     written: i64,
+    ttl: i32,
 }
 
 impl PlainRow for HeartbeatValues {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::{
     Store,
+    link::Purpose,
     pack::PlainRow,
     ttl::{NO_TTL, ttl_seconds},
     wheel_column,
@@ -44,7 +45,12 @@ impl WheelStore for Store {
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
         let _timed = self.timed("scan");
-        self.scan_page(scan).await
+        self.scan_page(Purpose::Urgent, scan).await
+    }
+
+    async fn scan_aside(&self, scan: &Scan) -> Result<Page, Error> {
+        let _timed = self.timed("scan_aside");
+        self.scan_page(Purpose::List, scan).await
     }
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
@@ -93,8 +99,8 @@ impl WheelStore for Store {
 }
 
 impl Store {
-    async fn scan_page(&self, scan: &Scan) -> Result<Page, Error> {
-        let operation = "scan a slot";
+    async fn scan_page(&self, purpose: Purpose, scan: &Scan) -> Result<Page, Error> {
+        let operation = (purpose, "scan a slot");
         let Scan {
             wheel,
             slot,
@@ -146,8 +152,12 @@ impl Store {
             let slot = self.shape.slot_of_due(due).0;
             let values = (wheel_column(id), slot, due.0, id.uuid());
             let statement = &self.statements.find_entries;
-            self.link
-                .rows::<EntryRow>("find entries", statement, values, LIST_ROWS_MAX)
+            self.link.rows::<EntryRow>(
+                (Purpose::Search, "find entries"),
+                statement,
+                values,
+                LIST_ROWS_MAX,
+            )
         });
         let found: Vec<Vec<EntryRow>> = reads
             .buffered(STORE_READS_IN_FLIGHT_MAX)
@@ -226,6 +236,7 @@ impl EntryRow {
             None => columns.into_entry(key, written),
             Some(reason) => Err(Unreadable {
                 reason,
+                newer: false,
                 raw: columns.spec.unwrap_or_default(),
             }),
         };

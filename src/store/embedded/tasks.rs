@@ -23,9 +23,6 @@ use crate::{
     store::{ClockStore, Error, Freshness, Heartbeat, NodeRow, NodeStore, Swapped, TaskStore},
 };
 
-/// How long a sign of life is kept, as in every store: an attempt that has been silent for so long has none.
-const HEARTBEAT_TTL: Duration = Duration::from_secs(24 * 3600);
-
 /// Reads of more rows than this are done where they hold nobody up: each may wait for a merge that is being finished.
 pub(super) const INLINE_READS_MAX: usize = 16;
 
@@ -138,11 +135,15 @@ impl TaskStore for Store {
         }
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
         if heartbeats.is_empty() {
             return Vec::new();
         }
-        let expires = self.shared.time.now().after(HEARTBEAT_TTL);
+        let expires = self.shared.time.now().after(kept);
         let write = |beat: &Heartbeat| Newest {
             space: Space::Clock,
             key: key::heartbeat(beat.id, beat.attempt),

@@ -103,6 +103,7 @@ pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
 pub fn parse_entry(key: Key, written: i64, value: &[u8]) -> Result<Entry, Unreadable> {
     let unreadable = |reason: &str| Unreadable {
         reason: reason.to_owned(),
+        newer: false,
         raw: Bytes::copy_from_slice(value),
     };
     entry_columns(value, key.due)

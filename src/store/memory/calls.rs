@@ -126,6 +126,13 @@ impl TaskStore for MemoryStore {
         _freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error> {
         let (data, now) = (self.lock(), self.time.now());
+        // As a real store: a read that meets such a row fails as a whole.
+        if let Some(id) = ids.iter().find(|id| data.spoiled.contains(id)) {
+            return Err(Error::Corrupt {
+                operation: "read tasks",
+                reason: format!("task {id}: column state is missing"),
+            });
+        }
         Ok(ids.iter().map(|id| data.task(*id, now)).collect())
     }
 
@@ -135,13 +142,18 @@ impl TaskStore for MemoryStore {
         transitions.iter().map(swap).collect()
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
         let mut data = self.lock();
+        let expires = self.time.now().after(kept);
         for beat in heartbeats {
             let last = data.heartbeats.get(&(beat.id, beat.attempt));
-            if last.is_none_or(|last| last.at <= beat.at) {
+            if last.is_none_or(|(last, _)| last.at <= beat.at) {
                 data.heartbeats
-                    .insert((beat.id, beat.attempt), beat.clone());
+                    .insert((beat.id, beat.attempt), (beat.clone(), expires));
             }
         }
         vec![Ok(()); heartbeats.len()]
@@ -151,8 +163,12 @@ impl TaskStore for MemoryStore {
         &self,
         attempts: &[(TaskId, u32)],
     ) -> Result<Vec<Option<Heartbeat>>, Error> {
-        let data = self.lock();
-        let read = |attempt| data.heartbeats.get(attempt).cloned();
+        let (data, now) = (self.lock(), self.time.now());
+        let read = |attempt| {
+            let found = data.heartbeats.get(attempt);
+            let kept = found.filter(|(_, expires)| now < *expires);
+            kept.map(|(beat, _)| beat.clone())
+        };
         Ok(attempts.iter().map(read).collect())
     }
 }

@@ -1,6 +1,9 @@
 //! What the memory store holds, and what each operation does to it; no faults here.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
     model::{
@@ -38,7 +41,9 @@ pub(super) struct Data {
     pub(super) clocks: BTreeMap<WheelNumber, ClockRow>,
     pub(super) clock_violations: Vec<String>,
     pub(super) tasks: BTreeMap<TaskId, (TaskRow, Option<Millis>)>,
-    pub(super) heartbeats: BTreeMap<(TaskId, u32), Heartbeat>,
+    pub(super) heartbeats: BTreeMap<(TaskId, u32), (Heartbeat, Millis)>,
+    /// Tasks whose rows cannot be understood.
+    pub(super) spoiled: BTreeSet<TaskId>,
     pub(super) nodes: BTreeMap<NodeId, NodeRow>,
     pub(super) parked: Vec<Parked>,
     pub(super) page_rows_max: Option<usize>,

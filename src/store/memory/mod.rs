@@ -87,10 +87,27 @@ impl MemoryStore {
     pub fn put_garbage(&self, key: Key, written: i64) {
         let unreadable = Unreadable {
             reason: "garbage".to_owned(),
+            newer: false,
             raw: bytes::Bytes::from_static(b"\xff"),
         };
         self.lock()
             .put_row(&self.shape, key, written, Err(unreadable));
+    }
+
+    /// Puts an entry of a kind that only a later version knows.
+    pub fn put_newer(&self, key: Key, written: i64) {
+        let unreadable = Unreadable {
+            reason: "column kind is 9, which this version does not know".to_owned(),
+            newer: true,
+            raw: bytes::Bytes::from_static(b"\xff"),
+        };
+        self.lock()
+            .put_row(&self.shape, key, written, Err(unreadable));
+    }
+
+    /// Makes the row of a task one that cannot be understood.
+    pub fn spoil_row(&self, id: TaskId) {
+        self.lock().spoiled.insert(id);
     }
 
     /// Returns every live row of every slot.

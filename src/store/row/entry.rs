@@ -125,6 +125,7 @@ impl EntryColumns {
         let raw = self.spec.clone().unwrap_or_default();
         self.decode(key, written).map_err(|cause| Unreadable {
             reason: cause.to_string(),
+            newer: cause.is_newer(),
             raw,
         })
     }
@@ -167,7 +168,7 @@ impl EntryColumns {
                 reason: self.done_reason()?,
                 at: Millis(there(self.at_ms, "at_ms")?),
             }),
-            other => Err(Undecodable::out_of_range("kind", other)),
+            other => Err(Undecodable::unknown("kind", other, kind::DONE)),
         }
     }
 
@@ -178,7 +179,7 @@ impl EntryColumns {
             reason::MOVED => Ok(DoneReason::Moved {
                 to: Millis(there(self.moved_ms, "moved_ms")?),
             }),
-            other => Err(Undecodable::out_of_range("reason", other)),
+            other => Err(Undecodable::unknown("reason", other, reason::MOVED)),
         }
     }
 }

@@ -31,6 +31,14 @@ pub enum Undecodable {
         /// What it holds.
         value: i64,
     },
+    /// A column has a value that this version does not know and a later one may.
+    #[error("column {column} is {value}, which this version does not know")]
+    Newer {
+        /// The column.
+        column: &'static str,
+        /// What it holds.
+        value: i64,
+    },
     /// The id is not one of ours.
     #[error("{0} is not a task id")]
     NotATaskId(Uuid),
@@ -48,6 +56,22 @@ impl Undecodable {
     fn out_of_range(column: &'static str, value: impl Into<i64>) -> Self {
         let value = value.into();
         Self::OutOfRange { column, value }
+    }
+
+    /// A number that is not known: one of the next few behind the last that is belongs to a later version, any other to nobody.
+    fn unknown(column: &'static str, value: impl Into<i64>, last: impl Into<i64>) -> Self {
+        const NUMBERS_OF_A_VERSION: i64 = 16;
+        let (value, last) = (value.into(), last.into());
+        if (1..=NUMBERS_OF_A_VERSION).contains(&(value - last)) {
+            return Self::Newer { column, value };
+        }
+        Self::OutOfRange { column, value }
+    }
+
+    /// Tells whether a later version may understand it.
+    #[must_use]
+    pub const fn is_newer(&self) -> bool {
+        matches!(self, Self::Newer { .. })
     }
 }
 

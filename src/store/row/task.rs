@@ -150,7 +150,9 @@ impl ExpectColumns {
 }
 
 fn to_state(number: i8) -> Result<State, Undecodable> {
-    State::from_number(number).ok_or_else(|| Undecodable::out_of_range("state", number))
+    let last = State::ALL.iter().map(|state| state.number()).max();
+    State::from_number(number)
+        .ok_or_else(|| Undecodable::unknown("state", number, last.unwrap_or_default()))
 }
 
 fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Bytes {

@@ -171,7 +171,16 @@ fn an_entry_that_cannot_be_understood_says_which_column_and_keeps_its_bytes() {
         "column flags is missing",
     );
     broken(with(|c| c.kind = None), entry.key, "kind is missing");
-    broken(with(|c| c.kind = Some(9)), entry.key, "kind cannot be 9");
+    broken(with(|c| c.kind = Some(77)), entry.key, "kind cannot be 77");
+    broken(
+        with(|c| c.kind = Some(9)),
+        entry.key,
+        "kind is 9, which this version does not know",
+    );
+    let later = with(|c| c.kind = Some(3)).into_entry(entry.key, 1);
+    assert!(later.unwrap_err().newer);
+    let spoiled = with(|c| c.kind = Some(77)).into_entry(entry.key, 1);
+    assert!(!spoiled.unwrap_err().newer);
     broken(with(|c| c.kind = Some(1)), entry.key, "code cannot be 0");
     broken(with(|c| c.kind = Some(2)), entry.key, "reason is missing");
     broken(
@@ -216,6 +225,13 @@ fn a_task_row_that_cannot_be_understood_says_which_column() {
     assert_eq!(
         with(|c| c.state = Some(0)),
         Err(Undecodable::out_of_range("state", 0))
+    );
+    assert_eq!(
+        with(|c| c.state = Some(9)),
+        Err(Undecodable::Newer {
+            column: "state",
+            value: 9
+        })
     );
     assert_eq!(
         with(|c| c.attempt = Some(-2)),

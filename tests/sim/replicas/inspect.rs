@@ -97,6 +97,7 @@ impl Replicas {
     pub(crate) fn put_garbage(&self, key: Key, written: i64) {
         let unreadable = Unreadable {
             reason: "garbage".to_owned(),
+            newer: false,
             raw: bytes::Bytes::from_static(b"\xff"),
         };
         let mut cluster = self.lock();

@@ -24,9 +24,6 @@ use super::{cluster::Who, handle::Handle, row::Version, tables::Write};
 /// Rows of the node list vanish after this.
 const NODE_TTL: Duration = Duration::from_secs(30);
 
-/// Heartbeats vanish after this.
-const HEARTBEAT_TTL: Duration = Duration::from_secs(86_400);
-
 #[async_trait]
 impl WheelStore for Handle {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
@@ -175,8 +172,12 @@ impl TaskStore for Handle {
         self.swap_all(transitions).await
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
-        let expires = Some(self.replicas.time.now().after(HEARTBEAT_TTL));
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
+        let expires = Some(self.replicas.time.now().after(kept));
         let writes = heartbeats.iter().map(|beat| {
             let written = beat.at.0.saturating_mul(1000);
             let version = Version::new(written, beat.clone(), expires);

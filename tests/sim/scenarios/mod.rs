@@ -13,4 +13,6 @@ mod memory;
 mod nets;
 mod polls;
 mod races;
+mod sick_topics;
 mod slots;
+mod unreadable;

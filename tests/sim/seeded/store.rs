@@ -1,6 +1,6 @@
 //! A node's way to the store: every operation passes its process ([`super::process`]), and is noted.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tickwheel::{
@@ -222,8 +222,12 @@ impl TaskStore for NodesStore {
         .await
     }
 
-    async fn put_heartbeats(&self, heartbeats: &[Heartbeat]) -> Vec<Result<(), Error>> {
-        let act = self.inner.put_heartbeats(heartbeats);
+    async fn put_heartbeats(
+        &self,
+        heartbeats: &[Heartbeat],
+        kept: Duration,
+    ) -> Vec<Result<(), Error>> {
+        let act = self.inner.put_heartbeats(heartbeats, kept);
         self.pass("put_heartbeats", act, |out| outcomes(out)).await
     }
 

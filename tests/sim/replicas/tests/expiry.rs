@@ -36,7 +36,11 @@ async fn nodes_heartbeats_and_bodies_vanish_in_time() {
         at: EPOCH,
         progress: None,
     };
-    for answer in pair.one.put_heartbeats(std::slice::from_ref(&beat)).await {
+    for answer in pair
+        .one
+        .put_heartbeats(std::slice::from_ref(&beat), DAY)
+        .await
+    {
         answer.unwrap();
     }
     let body = [(id(1), Arc::new(Content::default()))];

@@ -1,0 +1,108 @@
+//! Records of sick topics that were still open when their batch was answered are remembered here until their fate is known.
+//!
+//! Their tasks are tried again, every fifth of a second at first. A record that is open must not be sent beside itself, and
+//! one that was acknowledged meanwhile must not be sent again. Without this each would go out several times when its topic is
+//! well again. What is remembered is lost with the process: then a record may go out twice, which is allowed.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{
+    limits,
+    time_source::{Moment, TimeSource},
+};
+
+#[derive(Debug, Default)]
+struct State {
+    /// When each was acknowledged; none while it is open. As many are open as producers hold.
+    records: HashMap<String, Option<Moment>>,
+    /// Those that were acknowledged, the oldest first.
+    acknowledged: VecDeque<String>,
+}
+
+/// What became of records that nobody waits for any more.
+#[derive(Debug)]
+pub(super) struct Abandoned {
+    time: TimeSource,
+    state: Mutex<State>,
+}
+
+impl Abandoned {
+    pub(super) fn new(time: TimeSource) -> Self {
+        Self {
+            time,
+            state: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether nothing is remembered, so that nobody needs to ask.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().records.is_empty()
+    }
+
+    /// Remembers a record that is open.
+    pub(super) fn open(&self, identity: &str) {
+        self.lock().records.insert(identity.to_owned(), None);
+    }
+
+    /// Learns what became of one: a record that was not acknowledged is forgotten.
+    pub(super) fn settle(&self, identity: String, acknowledged: bool) {
+        let mut state = self.lock();
+        if !acknowledged {
+            state.records.remove(&identity);
+            return;
+        }
+        let now = self.time.moment();
+        state.records.insert(identity.clone(), Some(now));
+        state.acknowledged.push_back(identity);
+        while let Some(oldest) = state.acknowledged.front() {
+            let at = state.records.get(oldest).copied().flatten();
+            let old = at.is_none_or(|at| now.since(at) > limits::ABANDONED_KEPT);
+            if !old && state.acknowledged.len() <= limits::ABANDONED_MAX {
+                break;
+            }
+            if let Some(oldest) = state.acknowledged.pop_front()
+                && at.is_some()
+            {
+                state.records.remove(&oldest);
+            }
+        }
+    }
+
+    /// Tells of a record that is about to be sent: `false` while it is open, `true` once after it was acknowledged.
+    pub(super) fn ask(&self, identity: &str) -> Option<bool> {
+        let mut state = self.lock();
+        let acknowledged = state.records.get(identity)?.is_some();
+        if acknowledged {
+            state.records.remove(identity);
+        }
+        Some(acknowledged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bounded() {
+        let abandoned = Abandoned::new(TimeSource::real());
+        for number in 0..2 * limits::ABANDONED_MAX {
+            abandoned.open(&number.to_string());
+            abandoned.settle(number.to_string(), true);
+        }
+        let state = abandoned.lock();
+        assert_eq!(state.records.len(), limits::ABANDONED_MAX);
+        assert_eq!(state.acknowledged.len(), limits::ABANDONED_MAX);
+        drop(state);
+        assert_eq!(abandoned.ask("0"), None);
+        let last = (2 * limits::ABANDONED_MAX - 1).to_string();
+        assert_eq!(abandoned.ask(&last), Some(true));
+    }
+}

@@ -1,0 +1,134 @@
+//! Topics that are missing or silent while others are well: they delay nobody, and nothing is set aside however long it lasts.
+
+use std::time::Duration;
+
+use tickwheel::{
+    flow::api::NewTask,
+    model::{
+        ids::TaskId,
+        task::{Priority, Target},
+        time::Millis,
+    },
+    queue::{
+        Consumer,
+        message::{group, topic},
+    },
+};
+
+use crate::world::{World, callback, record, register, succeeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn to_topic(topic: &str, start: Millis) -> NewTask {
+    let mut task = record(start);
+    task.spec.target = Target::Kafka {
+        topic: topic.to_owned(),
+        partition: None,
+    };
+    task
+}
+
+fn records_of(world: &World, topic: &str, id: TaskId) -> Vec<Millis> {
+    let id = id.to_string();
+    let records = world.queue.records(topic);
+    let mine = records.iter().filter(|one| {
+        let mut headers = one.record.headers.iter();
+        headers.any(|(name, value)| name == "tickwheel-task-id" && *value == id)
+    });
+    mine.map(|one| one.at).collect()
+}
+
+/// Two hours are four times what ten tries took, after which a record was set aside for a person to bring back.
+#[tokio::test(start_paused = true)]
+async fn a_record_whose_topic_is_away_for_hours_goes_out_when_it_is_back() {
+    for silent in [false, true] {
+        let world = World::new(1, 10_000);
+        world.queue.create_topic("away", None);
+        world.queue.create_topic("well", None);
+        let faults = world.queue.faults();
+        let set = |away| match silent {
+            true => faults.silent("away", away),
+            false => faults.missing("away", away),
+        };
+        let node = world.node(1);
+        world.pass(3 * SECOND).await;
+        set(true);
+        let start = world.time.now().after(5 * SECOND);
+        let id = register(&node.service(), vec![to_topic("away", start)]).await[0].id;
+        for _ in 0..2 * 3600 / 4 {
+            // Others must get through: while nothing does, everything waits in place.
+            register(&node.service(), vec![to_topic("well", world.time.now())]).await;
+            world.pass(4 * SECOND).await;
+        }
+        assert_eq!(world.store.all_parked(), Vec::new(), "silent: {silent}");
+        assert_eq!(records_of(&world, "away", id), [], "silent: {silent}");
+        set(false);
+        let back = world.time.now();
+        world.pass(400 * SECOND).await;
+        let went = records_of(&world, "away", id);
+        let first = went.first().expect("it went out");
+        assert!(first.since(back) <= 330 * SECOND, "silent: {silent}");
+        assert!(went.len() <= 2, "silent: {silent}: {went:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_topic_delays_no_other() {
+    let world = World::new(1, 10_000);
+    for name in ["sick", "well"] {
+        world.queue.create_topic(name, None);
+    }
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    world.queue.faults().silent("sick", true);
+    let now = world.time.now();
+    // Near ones and far ones, each at a millisecond of its own: a batch each.
+    let mut well = Vec::new();
+    for number in 0..500_i64 {
+        let start = Millis(now.0 + 1000 + number * 20);
+        let sick = to_topic("sick", start.after(Duration::from_millis(7)));
+        let tasks = vec![to_topic("well", start), callback(start), sick];
+        well.push(register(&node.service(), tasks).await[0].id);
+    }
+    world.pass(20 * SECOND).await;
+    let mut late: Vec<i64> = well
+        .iter()
+        .map(|id| {
+            let at = records_of(&world, "well", *id);
+            assert_eq!(at.len(), 1);
+            at[0].0 - id.first_start().0
+        })
+        .collect();
+    late.sort_unstable();
+    // Until the topic is known to be silent, the batches that hold its records hold their places.
+    let known = late.iter().filter(|late| **late > 10).count();
+    assert!(known <= 40, "{known} of 500 were late: {late:?}");
+    assert!(late[499] <= 600, "{late:?}");
+}
+
+/// A group whose offsets are forgotten begins with the oldest message that is kept: the rows of the tasks refuse them all.
+#[tokio::test(start_paused = true)]
+async fn a_group_that_begins_anew_repeats_nothing() {
+    let world = World::new(1, 10_000);
+    let faults = world.queue.faults();
+    faults.retention(Some(HOUR));
+    let node = world.node(1);
+    let worker = world.worker(node.service(), succeeds(SECOND));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND);
+    let id = register(&node.service(), vec![callback(start)]).await[0].id;
+    world.pass(60 * SECOND).await;
+    assert_eq!(world.executions_of(id).len(), 1);
+    faults.forget_offsets(&group("work"));
+    world.pass(60 * SECOND).await;
+    assert_eq!(world.executions_of(id).len(), 1, "its row is there");
+    // Behind the retention nothing is handed out at all, row or no row.
+    world.pass(HOUR).await;
+    let mut late = world
+        .queue
+        .consumer("late", &[topic("work", Priority::Normal)]);
+    let received = late.receive(10, SECOND).await.unwrap();
+    assert_eq!(received, []);
+    worker.abort();
+}

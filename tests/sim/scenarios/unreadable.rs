@@ -1,0 +1,123 @@
+//! Rows that cannot be understood: each costs its own task, and what a later version wrote is left to that.
+
+use std::time::Duration;
+
+use tickwheel::{
+    flow::api::{ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest},
+    limits,
+    model::{
+        entry::{Key, KeyCode},
+        ids::TaskId,
+        wheel::WheelNumber,
+    },
+    store::TaskStore,
+};
+
+use crate::world::{World, callback, published, register};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+const fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
+    ClaimRequest {
+        id,
+        generation: 0,
+        expected_attempt,
+        spec: None,
+        published: None,
+        with_content: false,
+    }
+}
+
+/// Looks of one slot, and claims of one request, are read together.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_understood_costs_its_task_alone() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(5 * SECOND);
+    let tasks = register(&service, (0..20).map(|_| callback(start)).collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    world.pass(6 * SECOND).await;
+    let first = service.claim("a", ids.iter().map(|id| claim(*id, 0)).collect());
+    for answer in first.await {
+        assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    }
+    let bad = ids[7];
+    world.store.spoil_row(bad);
+    // All are taken for dead after their heartbeat timeout, and published again but for that one.
+    world.pass(30 * SECOND).await;
+    for id in &ids {
+        let times = published(&world, *id).len();
+        assert_eq!(times > 1, *id != bad, "{times} times");
+    }
+    let parked = world.store.all_parked();
+    let set_aside: Vec<TaskId> = parked.iter().map(|parked| parked.key.id).collect();
+    assert_eq!(set_aside, [bad]);
+    let again = service.claim("b", ids.iter().map(|id| claim(*id, 1)).collect());
+    for (id, answer) in ids.iter().zip(again.await) {
+        let claimed = matches!(answer, ClaimAnswer::Claimed(_));
+        assert_eq!(claimed, *id != bad, "{answer:?}");
+    }
+}
+
+/// In a rolling upgrade a node of the older version may read what one of the later version wrote. Set aside it would be lost.
+#[tokio::test(start_paused = true)]
+async fn a_wheel_stops_before_an_entry_of_a_later_version() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(20 * SECOND);
+    let newer = TaskId::new(start, WheelNumber::new(0).unwrap(), 0);
+    let key = Key {
+        due: start,
+        id: newer,
+        generation: 0,
+        code: KeyCode::due(0),
+    };
+    world.store.put_newer(key, 1);
+    let before = register(&node.service(), vec![callback(start.before(10 * SECOND))]).await[0].id;
+    world.pass(60 * SECOND).await;
+    assert!(
+        !published(&world, before).is_empty(),
+        "what is due before goes out"
+    );
+    assert_eq!(world.store.all_parked(), []);
+    let left = world.store.entries();
+    assert!(left.iter().any(|(left, _)| *left == key), "it is kept");
+}
+
+/// The sign of life of a worker that gives one every other day, as its timeout of a week allows.
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_outlives_the_timeout_that_it_serves() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let week = Duration::from_secs(7 * 24 * 3600);
+    let mut task = callback(world.time.now());
+    task.spec.heartbeat_timeout = week;
+    let id = register(&service, vec![task]).await[0].id;
+    world.pass(SECOND).await;
+    let answer = service.claim("a", vec![claim(id, 0)]).await.remove(0);
+    assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    let beat = vec![HeartbeatRequest {
+        id,
+        attempt: 1,
+        progress: None,
+    }];
+    let answer = service.heartbeat("a", beat).await.remove(0);
+    assert!(matches!(answer, HeartbeatAnswer::Ok), "{answer:?}");
+    let at = world.time.now();
+    node.crash();
+    // Nobody runs meanwhile: a week of ticks takes a test its time.
+    world
+        .time
+        .set_wall_error_ms(i64::try_from(week.as_millis()).unwrap());
+    let beats = world.store.heartbeats(&[(id, 1)]).await.unwrap();
+    let beat = beats[0]
+        .as_ref()
+        .expect("it is kept for as long as a look may need it");
+    assert!(at.since(beat.at) < SECOND);
+    assert!(week > limits::HEARTBEAT_KEPT_MIN);
+}
