@@ -99,7 +99,7 @@ fn summary(count: u64, until: Option<&str>, whole: bool, ends: bool) -> String {
     let Some(until) = until.filter(|_| !whole) else {
         return format!("exported {tasks}: all that are pending");
     };
-    let mut text = format!("exported {tasks} that start before {until}");
+    let mut text = format!("exported {tasks} starting before {until}");
     if !ends {
         text.push_str(
             "\nwarning: tasks that start then or later are not part of it: the store of this service is read tick by tick; \
@@ -170,13 +170,13 @@ mod tests {
         let asked = summary(2, until, false, true);
         assert_eq!(
             asked,
-            "exported 2 tasks that start before 2030-01-31T09:00:00.000Z"
+            "exported 2 tasks starting before 2030-01-31T09:00:00.000Z"
         );
         let stopped = summary(0, until, false, false);
         let (first, warning) = stopped.split_once('\n').unwrap();
         assert_eq!(
             first,
-            "exported 0 tasks that start before 2030-01-31T09:00:00.000Z"
+            "exported 0 tasks starting before 2030-01-31T09:00:00.000Z"
         );
         assert!(
             warning.starts_with("warning: ") && warning.contains("--to TIME"),

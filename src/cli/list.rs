@@ -164,7 +164,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         let more = if pages.is_whole() {
             tasks
         } else {
-            format!("{tasks} that start before {to}; --to TIME looks further ahead")
+            format!("{tasks} starting before {to}; --to TIME looks further ahead")
         };
         writeln!(std::io::stderr(), "{more}").unwrap_or_default();
     }

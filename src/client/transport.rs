@@ -199,8 +199,8 @@ fn checked(server: &str) -> Result<String, Error> {
             "{server:?} is not an address of a server: {reason}; expected one such as http://127.0.0.1:7420"
         ))
     };
-    // As people write it.
-    let server = if server.contains("://") {
+    // As people write it; what is left of `http://` without its slashes is no host.
+    let server = if server.contains("://") || server.ends_with(':') {
         server.to_owned()
     } else {
         format!("http://{server}")
