@@ -235,6 +235,14 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
+/// Space that the embedded store keeps for tasks that are already there: their claims, looks and settles, and the merges of
+/// the database, each of which needs room for a copy of what it merges.
+pub const EMBEDDED_RESERVE_BYTES: u64 = 512 * 1024 * 1024;
+
+/// Space that overflow files of the embedded queue leave: a quarter more, so that a callback without workers never is why new
+/// tasks of others are refused, which are taken again with a tenth more.
+pub const OVERFLOW_RESERVE_BYTES: u64 = EMBEDDED_RESERVE_BYTES + EMBEDDED_RESERVE_BYTES / 4;
+
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
 pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX + ENVELOPE_BYTES_MAX + 64 * 1024;
 

@@ -293,6 +293,12 @@ impl Settings {
                 "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",
             );
         }
+        if self.store == StoreKind::Embedded && !self.roles.contains(&Role::Scanner) {
+            needs(
+                "roles",
+                "store = \"embedded\" has no other node: without the role scanner nobody fires its tasks; add scanner, or use all",
+            );
+        }
         if !self.partitions.is_power_of_two() {
             needs("partitions", "must be a power of two");
         }

@@ -99,6 +99,22 @@ fn everything_wrong_is_said_at_once() {
 }
 
 #[test]
+fn roles_that_leave_an_embedded_store_without_a_scanner_are_refused() {
+    let said = [
+        "roles: store = \"embedded\" has no other node: without the role scanner nobody fires its tasks; add scanner, or use all",
+    ];
+    for roles in [
+        "[\"api\"]",
+        "[\"api\", \"status\", \"controller\", \"executor\"]",
+    ] {
+        assert_eq!(problems(&format!("roles = {roles}")), said);
+    }
+    for roles in ["[\"scanner\"]", "[\"all\"]", "[\"api\", \"scanner\"]"] {
+        assert!(Settings::from_file("f", &format!("roles = {roles}")).is_ok());
+    }
+}
+
+#[test]
 fn a_broken_file_says_where() {
     let problems = problems("wheels = \n");
     assert!(

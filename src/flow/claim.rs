@@ -148,7 +148,8 @@ impl Claimer {
             return Ok(None);
         };
         let beats = self.ctx.store.heartbeats(&[(row.id, row.attempt)]).await?;
-        Ok(beats.into_iter().flatten().next().map(|beat| beat.at))
+        let last = beats.into_iter().flatten().next().map(|beat| beat.at);
+        Ok(self.ctx.sign_of_life(last))
     }
 
     /// The task: from its row, from the message, or from its entry. What travels in the row is bounded, so a content that

@@ -97,6 +97,11 @@ impl Context {
         self.time.now()
     }
 
+    /// Returns the newest sign of life that an attempt may have given: one that the store may have lost counts.
+    pub(super) fn sign_of_life(&self, heartbeat: Option<Millis>) -> Option<Millis> {
+        heartbeat.max(self.store.heartbeats_kept_since())
+    }
+
     /// The last tick that a healthy owner has opened by now.
     pub(super) fn opened_by_now(&self) -> Tick {
         self.opened_by(self.now())

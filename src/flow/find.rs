@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use tokio::sync::Semaphore;
 
 use super::{
     api::{Fault, TaskView, VisibleState},
@@ -137,16 +138,24 @@ impl Finder {
         }
         let starts: Vec<(TaskId, Millis)> = ids.iter().map(|id| (*id, id.first_start())).collect();
         let at_start = self.ctx.store.entries_at(&starts).await;
+        // A store in this process reads on threads of its own, of which there are few.
+        let at_once = self.ctx.store.reads_at_once().unwrap_or(ids.len());
+        let places = &Semaphore::new(at_once.clamp(1, ids.len()));
         let finds = ids.iter().zip(at_start).map(|(id, entries)| async move {
             match self.registered_among(entries?).await? {
                 Some(found) => Ok(Some(found)),
-                None => self.registered_elsewhere(*id).await,
+                None => {
+                    let _place = places.acquire().await;
+                    self.registered_elsewhere(*id).await
+                }
             }
         });
         join_all(finds).await
     }
 
     async fn registered_elsewhere(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
+        // Up to a thousand of these follow each other, none of which may have to wait: others get a word in.
+        tokio::task::yield_now().await;
         for dues in self.later_dues(id) {
             let found = self.registered_at(id, &dues).await?;
             if found.is_some() {

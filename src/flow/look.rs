@@ -75,6 +75,7 @@ impl Looker {
             .zip(&rows)
             .map(|(look, row)| {
                 let heartbeat = heartbeats.get(&look.key.id).map(|beat| beat.at);
+                let heartbeat = self.ctx.sign_of_life(heartbeat);
                 let retrying = row.as_ref().is_some_and(|row| row.state == State::Retrying);
                 if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
                     || flaw::is(Flaw::LookDroppedAtRetrying) && retrying

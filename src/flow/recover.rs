@@ -31,8 +31,9 @@ use crate::{
 
 /// Frees the wheels of the process before, which is dead: whoever calls this holds the lock that it held.
 ///
-/// When the clock was ahead in that process, what this one writes is stamped behind what that one has written: a stamp tells
-/// what is older, and what is not this process's own.
+/// When the clock was ahead in that process, by however little, what this one writes is stamped behind what that one has
+/// written: a stamp tells what is older, and what is not this process's own. Seen are a clock that is behind the last swap of
+/// a wheel, and hands further ahead than any swap by this clock would move them.
 ///
 /// # Errors
 /// When the store cannot be used at all; while it is away, wheels are left to the end of their leases.
@@ -52,8 +53,9 @@ pub async fn free_wheels(
             Err(error) => return Err(error),
         };
         let opened = shape.tick().end_of(row.opened);
-        if opened > time.now().after(ahead_max(shape)) {
-            time.stamp_behind(opened.after(SWAPPED_WITHIN));
+        let now = time.now();
+        if row.wall > now || opened > now.after(ahead_max(shape)) {
+            time.stamp_behind(opened.max(row.wall).after(SWAPPED_WITHIN));
         }
         if row.owner == NodeId::NOBODY {
             continue;
@@ -88,7 +90,7 @@ const SWAPPED_WITHIN: Duration = Duration::from_secs(10);
 /// further was closed by another time.
 fn ahead_max(shape: &Shape) -> Duration {
     let tick_ms = u64::try_from(shape.tick().millis()).unwrap_or(u64::MAX);
-    SWAPPED_WITHIN + Duration::from_millis(tick_ms) * 3
+    Duration::from_millis(tick_ms) * 3
 }
 
 /// How often a page is tried again, and how long after.
@@ -188,7 +190,9 @@ impl Recovery {
         for (look, row) in looks.iter().zip(&rows) {
             let known = Known {
                 row: row.as_ref(),
-                heartbeat: heartbeats.get(&look.key.id).map(|beat| beat.at),
+                // Nobody was heard while there was no process: what was claimed has its heartbeat timeout from the start on.
+                heartbeat: (self.ctx)
+                    .sign_of_life(heartbeats.get(&look.key.id).map(|beat| beat.at)),
             };
             let Some(publish) = entry::resume(look, known, now, self.ctx.shape()) else {
                 continue;
@@ -247,5 +251,46 @@ impl Recovery {
         });
         let found: Result<Vec<_>, store::Error> = join_all(looks_up).await.into_iter().collect();
         Ok(found?.into_iter().flatten().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::time::{Millis, TickLength},
+        store::{ClockStore as _, memory::MemoryStore},
+    };
+
+    /// Writes as one process does until it dies, and starts the next with a clock that is so much behind; tells whether
+    /// what the next writes is stamped behind all that the one before has written.
+    async fn is_stamped_behind(set_back_ms: i64) -> bool {
+        let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
+        let before = TimeSource::simulated(Millis(1_790_000_000_000), 1);
+        let store = MemoryStore::new(shape, before.clone());
+        let wheel = WheelNumber::from_low_bits(0);
+        let row = store.clock(wheel, Freshness::Serial).await.unwrap();
+        let swapped = clock::ClockRow {
+            version: row.version + 1,
+            opened: shape.tick().last_ended(before.now()).plus(2),
+            owner: NodeId(before.random_uuid()),
+            wall: before.now(),
+            ..row
+        };
+        store.swap_clock(wheel, &row, &swapped).await.unwrap();
+        before.sleep(Duration::from_millis(900)).await;
+        let last = before.stamp();
+        let after = TimeSource::simulated(Millis(before.now().0 - set_back_ms), 2);
+        free_wheels(&*store, &shape, &after).await.unwrap();
+        after.stamp() > last
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_clock_that_was_set_back_by_seconds_stamps_behind_what_was_written_before() {
+        for set_back_ms in [1_000, 2_000, 3_500, 12_000, 13_500, 3_600_000] {
+            assert!(is_stamped_behind(set_back_ms).await, "{set_back_ms} ms");
+        }
+        // One that goes right needs no help, and its stamps are its time.
+        assert!(is_stamped_behind(-10).await);
     }
 }

@@ -288,6 +288,10 @@ impl ClockStore for Faulty {
 
 #[async_trait]
 impl TaskStore for Faulty {
+    fn heartbeats_kept_since(&self) -> Option<Millis> {
+        self.store.heartbeats_kept_since()
+    }
+
     async fn tasks(
         &self,
         ids: &[TaskId],

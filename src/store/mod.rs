@@ -280,6 +280,11 @@ pub trait TaskStore: Send + Sync {
     /// Reads the last sign of life of attempts.
     async fn heartbeats(&self, attempts: &[(TaskId, u32)])
     -> Result<Vec<Option<Heartbeat>>, Error>;
+    /// Since when no sign of life was lost that was answered as recorded: of those before, the newest may be missing. Each
+    /// attempt that was claimed counts as alive then. None where an answer means that the sign is durable.
+    fn heartbeats_kept_since(&self) -> Option<Millis> {
+        None
+    }
 }
 
 /// A sign of life of an attempt.

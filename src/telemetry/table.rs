@@ -180,6 +180,11 @@ pub const METRICS: &[Metric] = &[
         "Rows that the embedded store wrote; over the number of commits it is the size of a group.",
     ),
     counter(
+        "tickwheel_store_syncs_total",
+        &[],
+        "Times that the embedded store waited until the disk had everything that was written.",
+    ),
+    counter(
         "tickwheel_store_stalls_total",
         &[],
         "Commits of the embedded store that took more than 100 ms.",

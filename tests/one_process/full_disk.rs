@@ -39,6 +39,8 @@ struct Site {
     server: Server,
     http: reqwest::Client,
     time: TimeSource,
+    /// What is worked on.
+    callback: &'static str,
     /// Acknowledged tasks, by the states that they may have.
     pending: Vec<String>,
     due: Vec<String>,
@@ -58,6 +60,7 @@ impl Site {
             server,
             http: http.build().expect("a client can be built"),
             time: TimeSource::real(),
+            callback: "full",
             pending: Vec::new(),
             due: Vec::new(),
             settled: HashMap::new(),
@@ -88,13 +91,21 @@ impl Site {
 
     /// Registers; the id, or the refusal.
     async fn register(&self, delay: &str, payload: usize) -> Result<String, Answer> {
+        self.register_for("full", delay, payload).await
+    }
+
+    async fn register_for(
+        &self,
+        callback: &str,
+        delay: &str,
+        payload: usize,
+    ) -> Result<String, Answer> {
         let letters = || char::from(b'!' + u8::try_from(self.time.random() % 90).expect("small"));
         let payload: String = (0..payload)
             .map(|_| letters())
             .filter(|c| *c != '"')
             .collect();
-        let task =
-            json!({"callback": "full", "delay": delay, "payload": payload, "claim_timeout": "5s"});
+        let task = json!({"callback": callback, "delay": delay, "payload": payload, "claim_timeout": "5s"});
         let answer = self.call("/v1/tasks", Some(&task)).await;
         match answer.status {
             201 => Ok(answer.body["id"].as_str().expect("an id").to_owned()),
@@ -146,7 +157,8 @@ impl Site {
 
     /// Polls and settles once; what cannot be done now says so, and says when to try again.
     async fn work(&mut self) -> usize {
-        let poll = json!({"worker": "w", "callbacks": ["full"], "max_tasks": 50, "wait": "500ms"});
+        let poll =
+            json!({"worker": "w", "callbacks": [self.callback], "max_tasks": 50, "wait": "500ms"});
         let polled = self.call("/v1/worker/poll", Some(&poll)).await;
         if polled.status != 200 {
             assert!(
@@ -286,6 +298,38 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
     site.takes_again().await;
     site.finish().await;
     site.is_all_there(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_without_workers_leaves_the_reserve_of_the_disk_to_others() {
+    // More than the queue holds in memory of one callback, on a disk with less room than overflow files leave.
+    const TASKS: usize = 200;
+    let Ok(disk) = SmallDisk::mount(DISK_MIB - 40) else {
+        writeln!(
+            std::io::stderr().lock(),
+            "skipped: no disk can be mounted here"
+        )
+        .expect("standard error is open");
+        return;
+    };
+    let log = TempDir::new().expect("a directory");
+    let mut server = disk.serve(log.path());
+    server.ready().await;
+    let mut site = Site::of(server);
+    let mut idle = Vec::new();
+    for _ in 0..TASKS {
+        let id = site.register_for("idle", "4s", PAYLOAD).await;
+        idle.push(id.unwrap_or_else(|refused| panic!("{}", refused.body)));
+    }
+    site.time.sleep(Duration::from_secs(6)).await;
+    assert_eq!(disk.files("data/queue"), 0, "nothing overflows to the disk");
+    // Others go through meanwhile.
+    site.add_due(20).await;
+    site.finish().await;
+    // And all of it is handed out once there is a worker: by the looks.
+    site.callback = "idle";
+    site.due = idle;
+    site.finish().await;
 }
 
 /// Takes all room and works until that fails, which the log says behind what it has `said`, and on; everything can be read

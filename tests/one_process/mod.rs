@@ -3,6 +3,7 @@
 mod clock;
 mod doctor;
 mod full_disk;
+mod power;
 mod refused;
 mod sizes;
 mod small_disk;

@@ -81,6 +81,12 @@ impl SmallDisk {
         found.f_bavail * found.f_frsize
     }
 
+    /// How many files lie in a directory of it.
+    pub(super) fn files(&self, directory: &str) -> usize {
+        let found = fs::read_dir(self.path().join(directory));
+        found.expect("it is there").count()
+    }
+
     /// Takes all room that is left, to the last byte.
     pub(super) fn fill(&self) {
         let mut file = File::options()

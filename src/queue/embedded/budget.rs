@@ -1,9 +1,13 @@
-//! What all partitions of a queue share: memory beyond a little of each, and open files.
+//! What all partitions of a queue share: memory beyond a little of each, open files, and the disk.
 //!
 //! Counters, no reservations: two partitions that ask at once may both be let in, so the bounds hold to within a record or a
 //! file for each thread that publishes.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{
+    io,
+    path::PathBuf,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use crate::limits;
 
@@ -14,15 +18,15 @@ pub(super) struct Budget {
     bytes_max: usize,
     files: AtomicUsize,
     files_max: usize,
+    disk: Option<Disk>,
 }
 
-impl Default for Budget {
-    fn default() -> Self {
-        Self::new(
-            limits::EMBEDDED_QUEUE_BYTES_MAX,
-            limits::OVERFLOW_FILES_OPEN_MAX,
-        )
-    }
+/// The disk that overflow files lie on.
+#[derive(Debug)]
+struct Disk {
+    path: PathBuf,
+    /// With less free, nothing more is written: what is left is kept for others.
+    reserve_bytes: u64,
 }
 
 impl Budget {
@@ -33,7 +37,47 @@ impl Budget {
             bytes_max,
             files: AtomicUsize::new(0),
             files_max,
+            disk: None,
         }
+    }
+
+    /// Allows what a queue may take by default, on the disk of a directory.
+    pub(super) fn on_disk(path: PathBuf, reserve_bytes: u64) -> Self {
+        let bytes_max = limits::EMBEDDED_QUEUE_BYTES_MAX;
+        Self {
+            disk: Some(Disk {
+                path,
+                reserve_bytes,
+            }),
+            ..Self::new(bytes_max, limits::OVERFLOW_FILES_OPEN_MAX)
+        }
+    }
+
+    /// Asks whether so many bytes may be written to the disk.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`] when the reserve would be touched.
+    pub(super) fn has_disk(&self, bytes: usize) -> io::Result<()> {
+        let Some(disk) = &self.disk else {
+            return Ok(());
+        };
+        // A disk that cannot say is tried.
+        let Ok(found) = rustix::fs::statvfs(&disk.path) else {
+            return Ok(());
+        };
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        let needed = disk.reserve_bytes.saturating_add(bytes as u64);
+        if free >= needed {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::StorageFull,
+            format!(
+                "{} MiB are free and {} MiB are kept for claims and settles",
+                free >> 20,
+                disk.reserve_bytes >> 20
+            ),
+        ))
     }
 
     /// Tells whether a partition that holds `own` bytes may hold another record.

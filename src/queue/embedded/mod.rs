@@ -2,7 +2,8 @@
 //!
 //! It keeps the contract of [`crate::queue`] while the process lives, for Tickwheel's own topics only. Memory is bounded per
 //! topic and together: what consumers are behind with goes to an overflow file and comes back in order, so that callbacks
-//! without workers delay nobody and cost disk, not memory. So a publication never waits; it fails only when the disk is full.
+//! without workers delay nobody and cost disk, not memory. So a publication never waits; it fails only when the disk is full up
+//! to a reserve: claims and settles of others need it, and the looks of what was not taken come back to it.
 //!
 //! **Not durable, on purpose**: nothing is synced, and the files of an earlier life are deleted at start. Every tracked task
 //! that was published and not claimed has a look in the store, and it is from these that it is published again. A topic is
@@ -42,6 +43,8 @@ pub struct Settings {
     pub topic_records_max: usize,
     /// Bytes of one topic in memory.
     pub topic_bytes_max: usize,
+    /// Bytes of the disk that overflow files leave free: below, what does not fit into memory is not taken.
+    pub disk_reserve_bytes: u64,
 }
 
 impl Default for Settings {
@@ -50,6 +53,7 @@ impl Default for Settings {
             partitions: 1,
             topic_records_max: limits::EMBEDDED_TOPIC_RECORDS_MAX,
             topic_bytes_max: limits::EMBEDDED_TOPIC_BYTES_MAX,
+            disk_reserve_bytes: limits::OVERFLOW_RESERVE_BYTES,
         }
     }
 }
@@ -88,7 +92,7 @@ impl EmbeddedQueue {
                 time,
                 settings,
                 dir: dir.to_owned(),
-                budget: Arc::default(),
+                budget: Arc::new(Budget::on_disk(dir.to_owned(), settings.disk_reserve_bytes)),
                 topics: Mutex::default(),
                 members: AtomicU64::new(0),
             }),

@@ -132,6 +132,7 @@ impl Overflow {
     /// # Errors
     /// The disk's; none of what was taken is appended then.
     fn write<'a>(&mut self, records: &mut impl Iterator<Item = &'a Kept>) -> io::Result<()> {
+        self.budget.has_disk(limits::OVERFLOW_WRITE_BYTES)?;
         let full = |segment: &Segment| segment.written >= limits::OVERFLOW_SEGMENT_BYTES;
         if self.segments.back().is_none_or(full) {
             let path = numbered(&self.stem, self.made);
@@ -390,6 +391,23 @@ mod tests {
         }
         assert!(batch.iter().zip(&taken).all(|(one, other)| *one == **other));
         assert_eq!(taken.len(), 9);
+    }
+
+    #[test]
+    fn the_reserve_of_the_disk_is_left_alone_and_what_lies_there_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let on_disk = |reserve| Arc::new(Budget::on_disk(dir.path().to_owned(), reserve));
+        let mut overflow = Overflow::new(dir.path().join("0-0"), on_disk(0));
+        overflow.append(&[kept(0, 1000)]).1.unwrap();
+        overflow.budget = on_disk(u64::MAX);
+        let (count, answer) = overflow.append(&[kept(1, 1000)]);
+        let refusal = answer.unwrap_err();
+        assert_eq!((count, refusal.kind()), (0, io::ErrorKind::StorageFull));
+        assert!(
+            refusal.to_string().contains("are kept for claims"),
+            "{refusal}"
+        );
+        assert_eq!(*overflow.take().unwrap()[0], kept(0, 1000));
     }
 
     #[test]

@@ -12,7 +12,10 @@ use std::{
     fs, io,
     panic::{self, AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, Once, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -125,6 +128,7 @@ pub(super) struct Open {
     /// Clocks as they were committed last: every registration reads one, and must not wait for the disk.
     clocks: Mutex<HashMap<Slice, ClockRow>>,
     marks: Mutex<Marks>,
+    syncs: AtomicU64,
     shape: Shape,
 }
 
@@ -212,7 +216,15 @@ impl Open {
     /// Has the database remove the files of tables that were merged or dropped. It does so when it writes a buffer out, on an
     /// idle service in hours, and that of the clocks is the smallest; and it keeps what it had before the last merge until
     /// something was written since: a row that is not there is removed.
+    ///
+    /// Not while there is no room: the database itself would wait for it, for ever if whoever makes it has died, and the caller
+    /// with it, who holds on to what has to be opened anew. Whoever has something removed comes again.
     pub(super) fn let_go(&self) -> Result<(), Error> {
+        if !self.has_room() {
+            return Ok(());
+        }
+        self.is_sound()
+            .map_err(|cause| fault("write clocks out", &cause))?;
         let written = self.clock.remove(key::END);
         let written = written.and_then(|()| self.clock.rotate_memtable());
         written
@@ -247,9 +259,36 @@ impl Open {
         self.space(space).get(key)
     }
 
-    /// Returns a batch of writes that are made together; whether it is synced is told when it is committed.
+    /// Returns a batch of writes that are made together.
     pub(super) fn batch(&self) -> fjall::OwnedWriteBatch {
         self.database.batch()
+    }
+
+    /// Makes the writes of a batch, and all before them as durable as is asked.
+    pub(super) fn commit(
+        &self,
+        batch: fjall::OwnedWriteBatch,
+        durability: PersistMode,
+    ) -> Result<(), Cause> {
+        let is_written = !batch.is_empty();
+        batch.durability(Some(durability)).commit()?;
+        if is_written {
+            self.note_synced(durability);
+        }
+        Ok(())
+    }
+
+    /// Returns how often everything that was written was waited for until the disk had it.
+    #[cfg(test)]
+    pub(super) fn syncs(&self) -> u64 {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    fn note_synced(&self, durability: PersistMode) {
+        if durability != PersistMode::Buffer {
+            self.syncs.fetch_add(1, Ordering::Relaxed);
+            metrics::counter!("tickwheel_store_syncs_total").increment(1);
+        }
     }
 
     /// Returns the most runs that a keyspace has in its first level.
@@ -275,7 +314,9 @@ impl Open {
 
     /// Waits until everything that was written is on the disk.
     pub(super) fn sync(&self) -> Result<(), Cause> {
-        self.database.persist(PersistMode::SyncData)
+        self.database.persist(PersistMode::SyncData)?;
+        self.note_synced(PersistMode::SyncData);
+        Ok(())
     }
 
     /// Tells whether tables are being merged.
@@ -411,6 +452,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         tables: Mutex::default(),
         clocks: Mutex::default(),
         marks: Mutex::default(),
+        syncs: AtomicU64::new(0),
         shape: *shape,
         database,
     })

@@ -8,16 +8,27 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, ErrorKind, Read, Write},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use super::journal::{self, Damage, Repaired};
-use crate::{model::wheel::Shape, store::Error};
+use crate::{
+    model::{time::Millis, wheel::Shape},
+    store::Error,
+};
 
 /// Version of what this program writes; raise it when keys or values change.
 const FORMAT: &str = "3";
 
 /// Versions that it reads as well: a directory of one becomes one of [`FORMAT`] when it is opened.
 const FORMATS_BEFORE: [&str; 1] = ["2"];
+
+/// How often the lock is tried, and how long is waited in between: a second together.
+const LOCK_TRIES: u32 = 50;
+const LOCK_NAP: Duration = Duration::from_millis(20);
+
+/// A clock that shows less is wrong: this program did not exist then.
+const CLOCK_MIN: Millis = Millis(1_735_689_600_000);
 
 /// The directory, locked.
 #[derive(Debug)]
@@ -67,7 +78,7 @@ impl Directory {
             .write(true)
             .open(&file);
         let mut lock = opened.map_err(|error| refused(&file, &error))?;
-        match lock.try_lock() {
+        match locked(&lock) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(unsuitable(format!(
@@ -127,6 +138,19 @@ impl Directory {
         }
     }
 
+    /// Refuses to set a directory up by a clock that is years behind: its wheels would begin there, and walk through every tick
+    /// of those years once the clock is right.
+    pub(super) fn check_clock(&self, now: Millis) -> Result<(), Error> {
+        if now >= CLOCK_MIN {
+            return Ok(());
+        }
+        let seconds = now.0.div_euclid(1000);
+        Err(unsuitable(format!(
+            "the clock of this machine shows {seconds} s since 1970, which is before 2025: set it right (NTP) before {} is set up",
+            self.shown()
+        )))
+    }
+
     /// Declares the directory set up.
     pub(super) fn set_up(&self, shape: &Shape) -> Result<(), Error> {
         let mut text = format!("tickwheel data directory\nformat={FORMAT}\n");
@@ -137,7 +161,7 @@ impl Directory {
         let write = || {
             let mut written = File::create(&new)?;
             written.write_all(text.as_bytes())?;
-            written.sync_all()?;
+            sync(&written)?;
             fs::rename(&new, &file)?;
             sync_directory(&self.path)
         };
@@ -152,6 +176,17 @@ pub enum Format {
     Ours,
     /// An earlier version: what it wrote is read, and it will not open the directory once this one has.
     Before,
+}
+
+/// Takes the lock, if it is free within a second: whoever inspects the directory holds it for an instant.
+fn locked(lock: &File) -> Result<(), TryLockError> {
+    for _ in 0..LOCK_TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::park_timeout(LOCK_NAP),
+            result => return result,
+        }
+    }
+    lock.try_lock()
 }
 
 /// Who holds a lock, for people.
@@ -283,5 +318,63 @@ fn shape_of(shape: &Shape) -> [(&'static str, String); 3] {
 
 /// Makes names in a directory durable.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
+    sync(&File::open(path)?)
+}
+
+/// Waits until a file is on the disk.
+pub(super) fn sync(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    #[cfg(test)]
+    tests::SYNCS.set(tests::SYNCS.get() + 1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::store::embedded::tests::shape;
+
+    thread_local! {
+        /// Files and directories that this thread has waited for.
+        pub(super) static SYNCS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_directory_that_is_being_looked_at_is_waited_for_and_one_in_use_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let in_use = Directory::lock(directory.path()).unwrap();
+        let refusal = Directory::lock(directory.path()).unwrap_err().to_string();
+        assert!(refusal.contains("in use by process"), "{refusal}");
+        drop(in_use);
+        let looking = File::open(directory.path().join("LOCK")).unwrap();
+        looking.try_lock_shared().unwrap();
+        let looking = std::thread::spawn(move || {
+            std::thread::park_timeout(LOCK_NAP * 3);
+            drop(looking);
+        });
+        Directory::lock(directory.path()).unwrap();
+        looking.join().unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_not_set_up_by_a_clock_that_lost_its_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let locked = Directory::lock(directory.path()).unwrap();
+        for wrong in [0, 951_782_400_000, CLOCK_MIN.0 - 1] {
+            let refusal = locked.check_clock(Millis(wrong)).unwrap_err().to_string();
+            assert!(refusal.contains("set it right (NTP)"), "{refusal}");
+        }
+        locked.check_clock(CLOCK_MIN).unwrap();
+    }
+
+    #[test]
+    fn a_header_is_on_the_disk_before_it_has_its_name_and_its_name_before_anything_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let locked = Directory::lock(directory.path()).unwrap();
+        let before = SYNCS.get();
+        locked.set_up(&shape(2)).unwrap();
+        assert_eq!(SYNCS.get() - before, 2, "the file, and its directory");
+    }
 }

@@ -93,9 +93,12 @@ pub(super) fn hide(open: &Open, wheel: WheelNumber, ticks: &[Erasure]) -> Result
 /// Not while the database merges: whoever drops waits for that, and whoever is to merge then for him. So it is no work for the
 /// writer, and to be called again.
 pub(super) fn drop_tables(open: &Open) -> Result<(), Error> {
-    if open.is_merging() {
+    // A row may have to be written for what is dropped, which must not wait for room: see `Open::let_go`.
+    if open.is_merging() || !open.has_room() {
         return Ok(());
     }
+    open.is_sound()
+        .map_err(|cause| fault("drop what was erased", &cause))?;
     let mut through = Millis::MAX;
     for wheel in open.shape().all_wheels() {
         through = through.min(floor(open, wheel)?);

@@ -23,7 +23,7 @@ use crate::{
 const GOLDEN: &str = include_str!("../../../tests/golden/embedded_2.txt");
 
 /// Returns what the golden file has under a name.
-fn bytes(name: &str) -> Vec<u8> {
+pub(super) fn bytes(name: &str) -> Vec<u8> {
     let lines = GOLDEN.lines().skip_while(|line| *line != name).skip(1);
     let text: String = lines
         .take_while(|line| line.starts_with(' '))
@@ -38,10 +38,14 @@ fn opened(directory: &Path, shape: &Shape) -> Arc<Store> {
         mode: Mode::Inline,
         ..Settings::new(directory, *shape)
     };
-    Store::open(settings, &TimeSource::simulated(Millis(0), 1)).unwrap()
+    Store::open(
+        settings,
+        &TimeSource::simulated(Millis(1_790_000_000_000), 1),
+    )
+    .unwrap()
 }
 
-fn entry(name: &str) -> Entry {
+pub(super) fn entry(name: &str) -> Entry {
     let (key, written) = key::parse_version(&bytes(&format!("key: {name}"))).unwrap();
     value::parse_entry(key, written, &bytes(&format!("value: {name}"))).unwrap()
 }

@@ -191,12 +191,12 @@ impl<'a> Group<'a> {
 
     /// Writes everything, waits for the disk if anybody was promised it, and answers. `may_sync` is for real time only.
     pub(super) fn commit(self, may_sync: bool) -> Result<(), Error> {
-        let mode = if self.synced && may_sync {
+        let durability = if self.synced && may_sync {
             PersistMode::SyncData
         } else {
             PersistMode::Buffer
         };
-        let mut batch = self.open.batch().durability(Some(mode));
+        let mut batch = self.open.batch();
         let changed =
             self.changed
                 .into_iter()
@@ -207,7 +207,8 @@ impl<'a> Group<'a> {
                 None => batch.remove(self.open.space(space), key),
             }
         }
-        let committed = batch.commit().map_err(|cause| fault("write", &cause));
+        let committed = self.open.commit(batch, durability);
+        let committed = committed.map_err(|cause| fault("write", &cause));
         if committed.is_ok() {
             // Before anybody is told: who reads a clock after that must see it.
             for (key, row) in self.clocks {

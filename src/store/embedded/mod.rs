@@ -14,8 +14,8 @@
 //! A crash of the process loses none of them (the system has them); a loss of power may turn the newest back. Then
 //! `opened` is older: slots are closed again, and every entry in them was durable before it was acknowledged. `fired` is
 //! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, of ticks that
-//! may be gone already: before any go, the clocks that have passed them are synced. A heartbeat is older: its attempt may be
-//! taken for dead, and is fenced.
+//! may be gone already: before any go, the clocks that have passed them are synced. A heartbeat is older: its worker was told
+//! that it has its timeout from then on, so each claimed attempt counts as alive when the store is opened.
 //! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all before it.
 //!
 //! # Plain writes need no read
@@ -50,6 +50,8 @@ mod removal;
 mod shared;
 mod space;
 mod sweep;
+#[cfg(test)]
+mod sync_tests;
 mod tasks;
 mod underway;
 mod upkeep;
@@ -79,6 +81,7 @@ pub use self::{
 };
 use super::Error;
 use crate::{
+    limits::EMBEDDED_RESERVE_BYTES,
     model::{
         clock::ClockRow,
         wheel::{Shape, WheelNumber},
@@ -86,9 +89,8 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Space that is kept for tasks that are already there: their claims, looks and settles, and the merges of the database,
-/// each of which needs room for a copy of what it merges.
-pub const RESERVE_BYTES_DEFAULT: u64 = 512 * 1024 * 1024;
+/// Space that is kept for tasks that are already there.
+pub const RESERVE_BYTES_DEFAULT: u64 = EMBEDDED_RESERVE_BYTES;
 
 /// Tells the free bytes of a path's file system.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
@@ -175,6 +177,9 @@ impl Store {
         let directory = Directory::lock(&directory)?;
         let format = directory.check(&shape)?;
         let path = directory.store();
+        if format.is_none() {
+            directory.check_clock(time.now())?;
+        }
         if !path.is_dir() {
             database::create(&path, &shape)?;
         }

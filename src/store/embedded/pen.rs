@@ -67,6 +67,15 @@ impl Pen {
         })
     }
 
+    /// Leaves the writer as a panic does: it decides nothing until the database was opened anew.
+    #[cfg(test)]
+    pub(super) fn break_writer(&self) {
+        if let Way::Inline(writer) = &self.way {
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.panicked();
+        }
+    }
+
     pub(super) const fn is_inline(&self) -> bool {
         matches!(self.way, Way::Inline(_))
     }

@@ -9,7 +9,7 @@ use std::{
 
 use super::{FreeBytes, brake::Brake, database::Open, directory::Directory, erased};
 use crate::{
-    model::{ids::NodeId, wheel::Shape},
+    model::{ids::NodeId, time::Millis, wheel::Shape},
     store::{Error, NodeRow},
     time_source::TimeSource,
 };
@@ -26,6 +26,8 @@ pub(super) struct Shared {
     pub(super) path: PathBuf,
     pub(super) shape: Shape,
     pub(super) time: TimeSource,
+    /// When this process opened the store.
+    pub(super) opened_at: Millis,
     /// New tasks wait for it.
     pub(super) brake: Brake,
     reserve_bytes: u64,
@@ -49,6 +51,7 @@ impl Shared {
         Self {
             path: directory.store(),
             shape,
+            opened_at: time.now(),
             time,
             brake: Brake::default(),
             reserve_bytes,

@@ -187,6 +187,11 @@ impl TaskStore for Store {
         };
         attempts.iter().map(read).collect()
     }
+
+    /// They are not synced one by one: a loss of power takes those of the last seconds, which their workers were told of.
+    fn heartbeats_kept_since(&self) -> Option<Millis> {
+        Some(self.shared.opened_at)
+    }
 }
 
 /// One process has the directory, so the list need not outlive it.

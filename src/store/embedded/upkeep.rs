@@ -137,7 +137,11 @@ mod tests {
             mode: Mode::Inline,
             ..Settings::new(directory.path(), shape(2))
         };
-        let store = Store::open(settings, &TimeSource::simulated(Millis(0), 1)).unwrap();
+        let store = Store::open(
+            settings,
+            &TimeSource::simulated(Millis(1_790_000_000_000), 1),
+        )
+        .unwrap();
         let open = store.shared.open().unwrap();
         let (tables, _) = open.next_table(Space::Row);
         let files = || std::fs::read_dir(&tables).unwrap().count();

@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, judged, surveyed, written};
-use crate::store::embedded::directory::sync_directory;
+use crate::store::embedded::directory::{sync, sync_directory};
 
 /// Names that are tried for what is set aside, when there is a file of that name already.
 const NAMES_MAX: usize = 1000;
@@ -66,7 +66,7 @@ pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
             let empty = File::create_new(&damage.journal)?;
             let owner = fs::metadata(store)?;
             chown(&damage.journal, Some(owner.uid()), Some(owner.gid()))?;
-            empty.sync_all()?;
+            sync(&empty)?;
             repaired.push(Repaired {
                 damage,
                 aside: None,
@@ -125,7 +125,7 @@ fn replace(journal: &Journal, mended: &[u8]) -> io::Result<()> {
     let before = fs::metadata(&journal.path)?;
     file.set_permissions(before.permissions())?;
     chown(&new, Some(before.uid()), Some(before.gid()))?;
-    file.sync_all()?;
+    sync(&file)?;
     fs::rename(&new, &journal.path)?;
     sync_directory(parent(&journal.path))
 }
@@ -155,7 +155,7 @@ fn keep(stem: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
                 file.write_all(bytes)?;
-                file.sync_all()?;
+                sync(&file)?;
                 return Ok(path);
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -178,7 +178,7 @@ pub(in crate::store::embedded) fn cut_off(journal: &Path, at: usize) -> io::Resu
     let bytes = written(journal)?;
     let torn = bytes.get(at..).unwrap_or_default();
     let aside = journal.with_extension(format!("{at}.torn"));
-    let kept = match fs::write(&aside, torn).and_then(|()| File::open(&aside)?.sync_all()) {
+    let kept = match fs::write(&aside, torn).and_then(|()| sync(&File::open(&aside)?)) {
         Ok(()) => Some(aside),
         // It was never acknowledged: a full disk that cannot be opened would be worse.
         Err(error) if error.kind() == ErrorKind::StorageFull => {
@@ -193,7 +193,7 @@ pub(in crate::store::embedded) fn cut_off(journal: &Path, at: usize) -> io::Resu
     sync_directory(parent(journal))?;
     let file = OpenOptions::new().write(true).open(journal)?;
     file.set_len(u64::try_from(at).unwrap_or(u64::MAX))?;
-    file.sync_all()?;
+    sync(&file)?;
     Ok(Cut {
         bytes: torn.len(),
         kept,
