@@ -337,20 +337,31 @@ mod tests {
         time_source::TimeSource,
     };
 
-    #[tokio::test]
-    async fn what_takes_long_is_read_where_it_holds_nobody_up() {
+    #[test]
+    fn what_takes_long_is_read_where_it_holds_nobody_up() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .max_blocking_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
         let directory = tempfile::tempdir().unwrap();
         let settings = Settings::new(directory.path(), shape(1));
         let store = Store::open(settings, &TimeSource::real()).unwrap();
         let id = TaskId::new(Millis(1_790_000_000_000), WheelNumber::from_low_bits(0), 7);
         let dues: Vec<Millis> = (0..40).map(|second| Millis(second * 1000)).collect();
-        // It is answered without waiting only where it was read at once.
-        let few = store.find_entries(id, &dues[..2]).now_or_never();
-        assert!(few.is_some_and(|found| found.unwrap().is_empty()));
-        assert!(store.find_entries(id, &dues).now_or_never().is_none());
-        assert!(store.bodies(&[id]).now_or_never().is_none());
-        assert_eq!(store.find_entries(id, &dues).await.unwrap(), []);
-        assert_eq!(store.bodies(&[id, id]).await.unwrap(), [None, None]);
+        runtime.block_on(async {
+            // While the one thread for what takes long is taken, only what is read by the caller is answered.
+            let (free, taken) = std::sync::mpsc::channel::<()>();
+            let taking = tokio::task::spawn_blocking(move || taken.recv().ok());
+            let few = store.find_entries(id, &dues[..2]).now_or_never();
+            assert!(few.is_some_and(|found| found.unwrap().is_empty()));
+            assert!(store.find_entries(id, &dues).now_or_never().is_none());
+            assert!(store.bodies(&[id]).now_or_never().is_none());
+            drop(free);
+            taking.await.unwrap();
+            assert_eq!(store.find_entries(id, &dues).await.unwrap(), []);
+            assert_eq!(store.bodies(&[id, id]).await.unwrap(), [None, None]);
+        });
     }
 
     #[tokio::test(start_paused = true)]
