@@ -29,8 +29,7 @@ use super::{
     background,
     directory::{refused, sync_directory},
     erased::Marks,
-    journal::{self, Damage, Torn},
-    key,
+    journal, key,
     release::Buffer,
 };
 use crate::{
@@ -345,47 +344,8 @@ pub(super) fn create(path: &Path, shape: &Shape) -> Result<(), Error> {
 
 /// Opens the database, cutting off what a crash has left half written. Damage is refused, and nothing is changed then.
 pub(super) fn open(path: &Path, shape: &Shape) -> Result<Open, Error> {
-    let found = match journal::look(path) {
-        Ok(found) => found,
-        // A new directory has none yet.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => journal::Found::default(),
-        Err(error) => return Err(refused(path, &error)),
-    };
-    if let Some(refusal) = refusal(path, &found.damages) {
-        return Err(refusal);
-    }
-    for torn in found.torn {
-        cut_off(&torn).map_err(|error| refused(&torn.journal, &error))?;
-    }
+    journal::prepare(path)?;
     attempt(path, shape).map_err(|cause| explained(path, cause))
-}
-
-/// Says what is damaged, what it costs and what to do.
-fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
-    let first = damages.first()?;
-    let others = match damages.len() - 1 {
-        0 => String::new(),
-        others => format!(" ({others} more places are damaged)"),
-    };
-    let directory = path.parent().unwrap_or(path).display();
-    Some(corrupt(format!(
-        "{first}{others}; what was registered, claimed or settled in that place is lost here: restore a copy of the \
-         directory, or set the place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
-    )))
-}
-
-/// Cuts off what a crash has left at the end of a journal.
-fn cut_off(torn: &Torn) -> io::Result<()> {
-    let journal::Cut { bytes, kept } = journal::cut_off(&torn.journal, torn.at)?;
-    let kept = kept.map_or_else(
-        || "nowhere, the disk is full".to_owned(),
-        |kept| kept.display().to_string(),
-    );
-    tracing::warn!(
-        journal = %torn.journal.display(), at = torn.at, bytes, kept,
-        "cut a half-written end off the journal; it was never acknowledged"
-    );
-    Ok(())
 }
 
 enum Failed {

@@ -167,14 +167,14 @@ fn keep(stem: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
 
 /// What became of a torn end.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::store::embedded) struct Cut {
-    pub(in crate::store::embedded) bytes: usize,
+pub(super) struct Cut {
+    pub(super) bytes: usize,
     /// Where it is kept; none when the disk has no room for it.
-    pub(in crate::store::embedded) kept: Option<PathBuf>,
+    pub(super) kept: Option<PathBuf>,
 }
 
 /// Cuts a journal off, and keeps what was cut beside it.
-pub(in crate::store::embedded) fn cut_off(journal: &Path, at: usize) -> io::Result<Cut> {
+pub(super) fn cut_off(journal: &Path, at: usize) -> io::Result<Cut> {
     let bytes = written(journal)?;
     let torn = bytes.get(at..).unwrap_or_default();
     let aside = journal.with_extension(format!("{at}.torn"));

@@ -15,6 +15,7 @@
 
 mod batch;
 mod mend;
+mod start;
 mod survey;
 
 use std::{
@@ -24,8 +25,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(super) use self::mend::{Cut, cut_off};
 pub use self::mend::{Repaired, repair};
+pub(super) use self::start::prepare;
 use self::survey::{Order, Survey};
 
 /// Bytes that are read of a journal at once.
@@ -87,16 +88,16 @@ impl fmt::Display for Damage {
 
 /// A broken end that a crash left.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Torn {
-    pub(super) journal: PathBuf,
-    pub(super) at: usize,
+struct Torn {
+    journal: PathBuf,
+    at: usize,
 }
 
 /// What was found.
 #[derive(Debug, Default)]
-pub(super) struct Found {
-    pub(super) damages: Vec<Damage>,
-    pub(super) torn: Vec<Torn>,
+struct Found {
+    damages: Vec<Damage>,
+    torn: Vec<Torn>,
 }
 
 /// A journal and what lies in it.
@@ -115,7 +116,7 @@ pub fn damages(store: &Path) -> io::Result<Vec<Damage>> {
 }
 
 /// Looks at all journals of a database, in order.
-pub(super) fn look(store: &Path) -> io::Result<Found> {
+fn look(store: &Path) -> io::Result<Found> {
     Ok(judged(&surveyed(store)?))
 }
 

@@ -1,0 +1,64 @@
+//! What a start does about the journals: damage is refused, a torn end is cut off.
+
+use std::{
+    io::{self, ErrorKind},
+    path::Path,
+};
+
+use super::{
+    Damage, Torn, look,
+    mend::{self, Cut},
+};
+use crate::store::{Error, embedded::directory::refused};
+
+/// Looks at all journals before the database may touch them, and cuts off what a crash has left half written.
+///
+/// # Errors
+/// [`Error::Corrupt`] when one is damaged: nothing was changed then, and the reason says what to do.
+pub(in crate::store::embedded) fn prepare(store: &Path) -> Result<(), Error> {
+    let found = match look(store) {
+        Ok(found) => found,
+        // A new directory has none yet.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(refused(store, &error)),
+    };
+    if let Some(refusal) = refusal(store, &found.damages) {
+        return Err(refusal);
+    }
+    for torn in found.torn {
+        cut_off(&torn).map_err(|error| refused(&torn.journal, &error))?;
+    }
+    Ok(())
+}
+
+/// Says what is damaged, what it costs and what to do.
+fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
+    let first = damages.first()?;
+    let others = match damages.len() - 1 {
+        0 => String::new(),
+        others => format!(" ({others} more places are damaged)"),
+    };
+    let directory = path.parent().unwrap_or(path).display();
+    let reason = format!(
+        "{first}{others}; what was registered, claimed or settled in that place is lost here: restore a copy of the \
+         directory, or set the place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
+    );
+    Some(Error::Corrupt {
+        operation: "open the store",
+        reason,
+    })
+}
+
+/// Cuts off what a crash has left at the end of a journal.
+fn cut_off(torn: &Torn) -> io::Result<()> {
+    let Cut { bytes, kept } = mend::cut_off(&torn.journal, torn.at)?;
+    let kept = kept.map_or_else(
+        || "nowhere, the disk is full".to_owned(),
+        |kept| kept.display().to_string(),
+    );
+    tracing::warn!(
+        journal = %torn.journal.display(), at = torn.at, bytes, kept,
+        "cut a half-written end off the journal; it was never acknowledged"
+    );
+    Ok(())
+}
