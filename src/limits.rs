@@ -74,6 +74,26 @@ pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
 /// Longest time in which a request's body must have arrived.
 pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
 
+/// A body that is still on its way brings at least [`HTTP_BODY_STEP_BYTES`] in each span of this length: what comes slower holds
+/// its share of [`BODIES_BYTES_MAX`] for nothing.
+pub const HTTP_BODY_STEP: Duration = Duration::from_secs(10);
+
+/// Least bytes of a body in each [`HTTP_BODY_STEP`]: less than any line carries today.
+pub const HTTP_BODY_STEP_BYTES: usize = 32 * 1024;
+
+/// Bytes of a body that is refused which are still taken in, and dropped, before the answer: ordinary clients send all of a body
+/// before they read, and a connection that is closed on them loses the answer.
+pub const HTTP_LEFTOVER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Longest wait for the next piece of such a body.
+pub const HTTP_LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Largest head of a request over HTTP/1.1: its library would take 400 KiB of each of ten thousand connections.
+pub const HTTP1_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest time in which nothing of an answer can be written because its reader takes nothing; as long as a head may take.
+pub const HTTP_ANSWER_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
+
 /// Requests of one connection over HTTP/2 that are under way at once: more than a client's pool of connections over HTTP/1.1
 /// has, few enough that no one connection fills the node.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
@@ -142,6 +162,18 @@ pub const REGISTERING_TASKS_MIN: usize = 10 * BATCH_ITEMS_MAX;
 
 /// Bytes of all requests' bodies that a node holds at once.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The part of [`BODIES_BYTES_MAX`] that is kept for calls of workers: registrations must not keep what runs from being settled.
+pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
+
+/// Bytes of all answers that wait at a node for their readers: as much as bodies may take.
+pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The part of [`ANSWERS_BYTES_MAX`] that is kept for calls that have an effect: reads may be repeated.
+pub const ANSWERS_BYTES_CALLS: usize = 64 * 1024 * 1024;
+
+/// Answers below this are not counted: those of all connections together are some 160 MiB, and hardly any is as large.
+pub const ANSWER_BYTES_COUNTED: usize = 16 * 1024;
 
 /// How long requests in flight may take when the node stops.
 pub const HTTP_DRAIN_MAX: Duration = Duration::from_secs(10);
@@ -360,6 +392,12 @@ pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 
 /// Claimed rows that a node remembers, to settle without reading first.
 pub const CLAIMED_ROWS_MAX: usize = 100_000;
+
+/// Bytes of claimed rows that a node remembers: with contents of 100 bytes as many as [`CLAIMED_ROWS_MAX`].
+pub const CLAIMED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// About what a claimed task takes in memory, and in an answer, beside its content.
+pub const CLAIMED_ROW_BYTES: usize = 512;
 
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;

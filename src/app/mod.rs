@@ -33,6 +33,8 @@ pub struct Options {
     pub name: String,
     /// Where others reach its API; where it listens when none.
     pub advertise: Option<String>,
+    /// Further names that its API answers to: `HOST` or `HOST:PORT`.
+    pub allowed_hosts: Vec<String>,
     /// The store.
     pub store: StoreOptions,
     /// The queue.
@@ -102,6 +104,7 @@ pub async fn run(
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
+    warn_if_open(address);
     let (gate, front) = Gate::closed("not connected yet");
     let (serving, hang_up) = (TaskTracker::new(), CancellationToken::new());
     serving.spawn(http::serve(listener, front, hang_up.clone()));
@@ -126,6 +129,8 @@ pub async fn run(
     api.content_bytes_max = options.content_bytes_max;
     api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
     api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
+    let named = options.allowed_hosts.iter().chain(&options.advertise);
+    api.hosts = http::Hosts::new(address, named.cloned());
     gate.open(http::router(node.service(), api));
     if announce(&node, address, &time, &stop).await {
         // Nobody may want to know.
@@ -145,6 +150,17 @@ pub async fn run(
     node.stop(until.since(time.moment())).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Says what it means to listen beyond this machine while there is no authentication.
+fn warn_if_open(address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the API listens beyond this machine and asks nobody for a key: whoever reaches this address can read, \
+             register and cancel all tasks; let only a network or a proxy that you trust reach it"
+        );
+    }
 }
 
 /// Starts a node on a connected store.

@@ -75,6 +75,7 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         listen: settings.listen,
         name: settings.node_name.clone().unwrap_or_else(host_name),
         advertise: settings.advertise.clone(),
+        allowed_hosts: settings.allowed_hosts.clone(),
         store: store(settings)?,
         queue: queue(settings)?,
         polled: settings.roles.contains(&Role::Controller),

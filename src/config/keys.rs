@@ -5,8 +5,8 @@ use std::{net::SocketAddr, time::Duration};
 use super::{
     Settings,
     text::{
-        duration, hosts, list, log_filter, log_format, number, optional, queue, required, roles,
-        store,
+        duration, hosts, list, log_filter, log_format, names, number, optional, queue, required,
+        roles, store,
     },
 };
 use crate::limits::DURATION_MAX;
@@ -102,6 +102,16 @@ pub(super) const KEYS: &[Key] = &[
             let host = hosts(text).map(|hosts| hosts.into_iter().next());
             put(&mut s.advertise, host)
         },
+    },
+    Key {
+        name: "allowed_hosts",
+        flag: "allowed-hosts",
+        form: Form::List,
+        default: "",
+        value: "HOST,..",
+        about: "Further names that the API answers to, HOST or HOST:PORT, such as those of a proxy or of a service in a cluster.",
+        why: "None: localhost, the address it listens on and the advertised one are always known; any other name may be a web page's, bound to this address.",
+        set: |s, text| put(&mut s.allowed_hosts, names(text)),
     },
     Key {
         name: "node_name",

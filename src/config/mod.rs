@@ -98,6 +98,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where others reach it; none: at `listen`.
     pub advertise: Option<String>,
+    /// Further names that its API answers to.
+    pub allowed_hosts: Vec<String>,
     /// Its name; none: the host's.
     pub node_name: Option<String>,
     /// Where tasks are kept.
@@ -321,6 +323,7 @@ fn blank() -> Settings {
         roles: Vec::new(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: None,
+        allowed_hosts: Vec::new(),
         node_name: None,
         store: StoreKind::Embedded,
         queue: QueueKind::Auto,

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 
 use super::{
     api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
+    claim_room::{Held, Room},
     claimed::ClaimedRows,
     context::Context,
     end,
@@ -52,7 +53,8 @@ impl Claimer {
         }
     }
 
-    /// Claims messages for a worker; one answer per message, in order.
+    /// Claims messages for a worker; one answer per message, in order. What would make the answer longer than that of a poll is
+    /// not claimed, and answered as early: the next call may claim it.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         let rows = match self.rows(&requests).await {
             Ok(rows) => rows,
@@ -63,8 +65,9 @@ impl Claimer {
                     .collect();
             }
         };
+        let room = Room::new();
         let claims = requests.iter().map(|request| async {
-            let answer = match self.claim_one(worker, request, &rows).await {
+            let answer = match self.claim_one(worker, request, &rows, &room).await {
                 Ok(answer) => answer,
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
@@ -97,6 +100,7 @@ impl Claimer {
         worker: &str,
         request: &ClaimRequest,
         rows: &HashMap<TaskId, TaskRow>,
+        room: &Room,
     ) -> Result<ClaimAnswer, Fault> {
         let row = rows.get(&request.id).cloned();
         // Before the heartbeat is read: one that comes behind that must not find its lease ended by the time of the claim.
@@ -114,6 +118,17 @@ impl Claimer {
         {
             return self.expire(request.id, row, &spec).await;
         }
+        let content = if request.with_content {
+            match room.content(&self.ctx, request.id, &spec).await? {
+                Held::Content(content) => content,
+                Held::NoRoom => {
+                    let not_before = self.ctx.now();
+                    return Ok(ClaimAnswer::Early { not_before });
+                }
+            }
+        } else {
+            None
+        };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let event = Event::Claim {
                 generation: request.generation,
@@ -130,7 +145,7 @@ impl Claimer {
             Moved::To(row) => {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
-                let answer = self.claimed(request, &row).await?;
+                let answer = claimed(&row, content);
                 self.claimed.remember(*row);
                 Ok(answer)
             }
@@ -185,26 +200,18 @@ impl Claimer {
         }
         Ok(ClaimAnswer::Stale)
     }
+}
 
-    async fn claimed(&self, request: &ClaimRequest, row: &TaskRow) -> Result<ClaimAnswer, Fault> {
-        let content: Option<Content> = match (request.with_content, row.detail.spec.content()) {
-            (false, _) => None,
-            (true, Some(content)) => Some(content.clone()),
-            (true, None) => {
-                let read = self.ctx.store.bodies(&[row.id]).await?;
-                read.into_iter().next().flatten()
-            }
-        };
-        Ok(ClaimAnswer::Claimed(Box::new(ClaimedTask {
-            id: row.id,
-            attempt: row.attempt,
-            generation: row.generation,
-            spec: Arc::clone(&row.detail.spec),
-            content,
-            start: row.detail.start,
-            expires: row.next,
-        })))
-    }
+fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
+    ClaimAnswer::Claimed(Box::new(ClaimedTask {
+        id: row.id,
+        attempt: row.attempt,
+        generation: row.generation,
+        spec: Arc::clone(&row.detail.spec),
+        content,
+        start: row.detail.start,
+        expires: row.next,
+    }))
 }
 
 const fn name(answer: &ClaimAnswer) -> &'static str {

@@ -227,27 +227,34 @@ impl Settler {
         self.placer.mark(vec![mark]).await;
     }
 
-    /// Records signs of life; one answer per attempt, in order.
+    /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
     pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
         let at = self.ctx.now();
-        let beats: Vec<Heartbeat> = requests
+        let alive = self.may_be_alive(&requests).await;
+        let kept: Vec<&HeartbeatRequest> = requests
             .iter()
-            .map(|r| Heartbeat {
-                id: r.id,
-                attempt: r.attempt,
+            .zip(&alive)
+            .filter(|(_, alive)| matches!(alive, Ok(true)))
+            .map(|(request, _)| request)
+            .collect();
+        let beats: Vec<Heartbeat> = kept
+            .iter()
+            .map(|request| Heartbeat {
+                id: request.id,
+                attempt: request.attempt,
                 at,
-                progress: r.progress.clone(),
+                progress: request.progress.clone(),
             })
             .collect();
         // Recorded first, then the row is read: whoever reads the row as live after this has a sign of life to see.
-        let written = if flaw::is(Flaw::HeartbeatIgnored) {
+        let written = if flaw::is(Flaw::HeartbeatIgnored) || beats.is_empty() {
             beats.iter().map(|_| Ok(())).collect()
         } else {
             self.ctx.store.put_heartbeats(&beats).await
         };
-        let ids: Vec<TaskId> = requests.iter().map(|request| request.id).collect();
+        let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
         let rows = self.mover.rows(&ids).await;
-        let answers = requests.iter().enumerate().map(|(index, request)| {
+        let recorded = kept.iter().enumerate().map(|(index, request)| {
             if let Some(Err(error)) = written.get(index) {
                 return HeartbeatAnswer::Fault(error.clone().into());
             }
@@ -256,7 +263,43 @@ impl Settler {
                 Ok(rows) => answer(request, rows.get(index).and_then(Option::as_ref)),
             }
         });
+        let mut recorded = recorded.collect::<Vec<_>>().into_iter();
+        let answers = alive.into_iter().map(|alive| match alive {
+            Ok(true) => recorded.next().unwrap_or(HeartbeatAnswer::Lost),
+            Ok(false) => HeartbeatAnswer::Lost,
+            Err(fault) => HeartbeatAnswer::Fault(fault),
+        });
         answers.inspect(count).collect()
+    }
+
+    /// Tells which attempts may be alive. Those that were claimed through this node are not looked up: a read for each sign of life
+    /// would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
+    async fn may_be_alive(&self, requests: &[HeartbeatRequest]) -> Vec<Result<bool, Fault>> {
+        let known: Vec<bool> = requests
+            .iter()
+            .map(|request| self.claimed.has(request.id, request.attempt))
+            .collect();
+        let unknown: Vec<TaskId> = requests
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| !**known)
+            .map(|(request, _)| request.id)
+            .collect();
+        let rows = match self.mover.rows(&unknown).await {
+            Ok(rows) => rows,
+            Err(fault) => {
+                let of = |known: bool| if known { Ok(true) } else { Err(fault.clone()) };
+                return known.into_iter().map(of).collect();
+            }
+        };
+        let mut rows = rows.into_iter();
+        let judged = requests.iter().zip(known).map(|(request, known)| {
+            Ok(known || {
+                let row = rows.next().flatten();
+                row.is_some_and(|row| row.state == State::Claimed && row.attempt == request.attempt)
+            })
+        });
+        judged.collect()
     }
 }
 

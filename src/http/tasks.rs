@@ -71,6 +71,8 @@ pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<R
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    // A slow store must not fill the room for bodies.
+    drop(text);
     let mut admitted = api.admission.registration(1)?;
     let task = api
         .service
@@ -112,6 +114,7 @@ pub(super) async fn batch_create(
     if let Err(refused) = api.admission.is_open(true) {
         return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
     }
+    api.answers.is_open()?;
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
@@ -120,6 +123,7 @@ pub(super) async fn batch_create(
     let batch = Batch::read(&call.tasks.0, |item| {
         new_task(json::read_item::<TaskRequest>(item)?, &context)
     });
+    drop(text);
     let results: Vec<BatchCreateResult> = batch
         .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
         .await;
@@ -233,10 +237,12 @@ pub(super) async fn batch_cancel(
         ids: json::Items<'a>,
     }
 
+    api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    drop(text);
     let results = batch
         .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
         .await;
@@ -285,6 +291,7 @@ pub(super) async fn reschedule(
     let condition = headers::if_match(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let start = new_start(&json::read(&text)?, api.options.time.now())?;
+    drop(text);
     move_start(&api, id, start, condition).await
 }
 

@@ -37,10 +37,10 @@ pub const HEARTBEAT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(45);
 pub const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 /// Shortest retention: stores count it in seconds.
-const RETENTION_MIN: Duration = Duration::from_secs(1);
+pub(super) const RETENTION_MIN: Duration = Duration::from_secs(1);
 
 /// Factor between waits, at most; beyond it the longest wait is reached at once anyway.
-const FACTOR_MAX: f64 = 1000.0;
+pub(super) const FACTOR_MAX: f64 = 1000.0;
 
 /// What a request does not say itself.
 #[derive(Debug, Clone)]

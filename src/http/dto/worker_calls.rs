@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::{
     content::{self, Parts, base64},
-    json,
+    json, message_spec,
     new_task::read_duration,
     task_view::some_text,
     violations::Violations,
@@ -53,6 +53,7 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
                     "does not agree with id, generation and expected_attempt".to_owned(),
                 ));
             }
+            message_spec::check(&message.spec).map_err(bad_message)?;
             (Some(Arc::new(message.spec)), Some(message.published))
         }
     };
