@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+mod http;
+
+pub use http::*;
+
 /// Largest payload a task may carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
 pub const CONTENT_BYTES_MAX_DEFAULT: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
@@ -74,26 +78,6 @@ pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
 /// Longest time in which a request's body must have arrived.
 pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A body that is still on its way brings at least [`HTTP_BODY_STEP_BYTES`] in each span of this length: what comes slower holds
-/// its share of [`BODIES_BYTES_MAX`] for nothing.
-pub const HTTP_BODY_STEP: Duration = Duration::from_secs(10);
-
-/// Least bytes of a body in each [`HTTP_BODY_STEP`]: less than any line carries today.
-pub const HTTP_BODY_STEP_BYTES: usize = 32 * 1024;
-
-/// Bytes of a body that is refused which are still taken in, and dropped, before the answer: ordinary clients send all of a body
-/// before they read, and a connection that is closed on them loses the answer.
-pub const HTTP_LEFTOVER_BYTES_MAX: u64 = 16 * 1024 * 1024;
-
-/// Longest wait for the next piece of such a body.
-pub const HTTP_LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
-
-/// Largest head of a request over HTTP/1.1: its library would take 400 KiB of each of ten thousand connections.
-pub const HTTP1_HEAD_BYTES_MAX: usize = 64 * 1024;
-
-/// Longest time in which nothing of an answer can be written because its reader takes nothing; as long as a head may take.
-pub const HTTP_ANSWER_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
-
 /// Requests of one connection over HTTP/2 that are under way at once: more than a client's pool of connections over HTTP/1.1
 /// has, few enough that no one connection fills the node.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
@@ -163,18 +147,6 @@ pub const REGISTERING_TASKS_MIN: usize = 10 * BATCH_ITEMS_MAX;
 /// Bytes of all requests' bodies that a node holds at once.
 pub const BODIES_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The part of [`BODIES_BYTES_MAX`] that is kept for calls of workers: registrations must not keep what runs from being settled.
-pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
-
-/// Bytes of all answers that wait at a node for their readers: as much as bodies may take.
-pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
-
-/// The part of [`ANSWERS_BYTES_MAX`] that is kept for calls that have an effect: reads may be repeated.
-pub const ANSWERS_BYTES_CALLS: usize = 64 * 1024 * 1024;
-
-/// Answers below this are not counted: those of all connections together are some 160 MiB, and hardly any is as large.
-pub const ANSWER_BYTES_COUNTED: usize = 16 * 1024;
-
 /// How long requests in flight may take when the node stops.
 pub const HTTP_DRAIN_MAX: Duration = Duration::from_secs(10);
 
@@ -205,8 +177,12 @@ pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Polls that wait at a node: half of its connections are left to everybody else.
 pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
 
-/// Callbacks that are polled at a node: each has a consumer, which with Kafka is a client with threads of its own.
-pub const POLL_FEEDS_MAX: usize = 1000;
+/// Callbacks that are polled at a node with Kafka, unless it is set otherwise: each has a client with threads of its own.
+pub const POLL_FEEDS_MAX_KAFKA: usize = 1000;
+
+/// Callbacks that are polled at a node with the embedded queue, unless it is set otherwise: each takes some 10 KiB, so this
+/// bounds only what invented names may cost.
+pub const POLL_FEEDS_MAX_EMBEDDED: usize = 20_000;
 
 /// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
 /// worker, and what a worker that has gone to another node costs the tasks of the partitions that it leaves behind.
@@ -322,6 +298,9 @@ pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
 pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
+
+/// Topics of the embedded queue from which on those are looked for that nobody uses: a topic is made for any name that is polled.
+pub const EMBEDDED_TOPICS_KEPT: usize = 3000;
 
 /// Bytes of one topic that the embedded queue holds in memory.
 pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;

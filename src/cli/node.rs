@@ -5,6 +5,7 @@ use crate::{
     app::{self, QueueOptions, StoreOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::context,
+    limits,
     queue::kafka,
     store::{cassandra, embedded},
     telemetry,
@@ -81,11 +82,20 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         polled: settings.roles.contains(&Role::Controller),
         settings: context::Settings {
             scans: settings.roles.contains(&Role::Scanner),
+            poll_feeds_max: poll_feeds_max(settings),
             ..context::Settings::default()
         },
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
     })
+}
+
+fn poll_feeds_max(settings: &Settings) -> usize {
+    let usual = match settings.queue_kind() {
+        QueueKind::Kafka => limits::POLL_FEEDS_MAX_KAFKA,
+        QueueKind::Embedded | QueueKind::Auto => limits::POLL_FEEDS_MAX_EMBEDDED,
+    };
+    settings.poll_feeds_max.unwrap_or(usual)
 }
 
 /// How log lines are written.

@@ -256,6 +256,22 @@ pub(super) const KEYS: &[Key] = &[
         set: |s, text| put(&mut s.partitions, number(text, 1, 4096)),
     },
     Key {
+        name: "poll_feeds_max",
+        flag: "poll-feeds-max",
+        form: Form::Text,
+        default: "auto",
+        value: "COUNT",
+        about: "Callbacks that workers may poll at this node at once: auto or a number.",
+        why: "auto is 1000 with Kafka, where each has a client with threads of its own, and 20000 with the embedded queue, where it bounds what invented names cost.",
+        set: |s, text| {
+            let feeds = match text.trim() {
+                "auto" => Ok(None),
+                feeds => number(feeds, 1, 1_000_000).map(Some),
+            };
+            put(&mut s.poll_feeds_max, feeds)
+        },
+    },
+    Key {
         name: "content_bytes_max",
         flag: "content-bytes-max",
         form: Form::Number,

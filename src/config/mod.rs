@@ -126,6 +126,8 @@ pub struct Settings {
     pub slots: i64,
     /// Partitions of a callback's topics.
     pub partitions: u16,
+    /// Callbacks that may be polled at the node; none: by the queue's kind.
+    pub poll_feeds_max: Option<usize>,
     /// Largest content of a task in bytes.
     pub content_bytes_max: usize,
     /// How long a node may take to stop.
@@ -337,6 +339,7 @@ fn blank() -> Settings {
         tick: Duration::ZERO,
         slots: 0,
         partitions: 1,
+        poll_feeds_max: None,
         content_bytes_max: 0,
         drain_timeout: Duration::ZERO,
         log: String::new(),

@@ -10,7 +10,10 @@ use futures_util::future::join_all;
 
 use super::{
     TASK_EVENTS,
-    api::{Fault, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest},
+    api::{
+        Fault, HeartbeatAnswer, HeartbeatRequest, LostReason, SettleAnswer, SettleRequest,
+        VisibleState,
+    },
     claimed::ClaimedRows,
     context::Context,
     end,
@@ -134,7 +137,7 @@ impl Settler {
         } = request;
         // Only a task that was claimed can be settled: it has a row, or had one.
         let Some(spec) = row.as_ref().map(|row| Arc::clone(&row.detail.spec)) else {
-            return Ok(SettleAnswer::Lost);
+            return Ok(SettleAnswer::Lost(LostReason::Unknown));
         };
         let chance = self.ctx.time.random();
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
@@ -158,12 +161,13 @@ impl Settler {
                 Ok(SettleAnswer::Ok)
             }
             Moved::Refused(_, row) => {
+                let last = row.as_deref();
                 let repeated =
-                    row.is_some_and(|row| row.attempt == attempt && is_result_of(&row, &outcome));
+                    last.is_some_and(|row| row.attempt == attempt && is_result_of(row, &outcome));
                 Ok(if repeated {
                     SettleAnswer::Ok
                 } else {
-                    SettleAnswer::Lost
+                    SettleAnswer::Lost(why_lost(last, attempt))
                 })
             }
         }
@@ -230,11 +234,11 @@ impl Settler {
     /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
     pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
         let at = self.ctx.now();
-        let alive = self.may_be_alive(&requests).await;
+        let lost = self.lost(&requests).await;
         let kept: Vec<&HeartbeatRequest> = requests
             .iter()
-            .zip(&alive)
-            .filter(|(_, alive)| matches!(alive, Ok(true)))
+            .zip(&lost)
+            .filter(|(_, lost)| matches!(lost, Ok(None)))
             .map(|(request, _)| request)
             .collect();
         let beats: Vec<Heartbeat> = kept
@@ -264,17 +268,19 @@ impl Settler {
             }
         });
         let mut recorded = recorded.collect::<Vec<_>>().into_iter();
-        let answers = alive.into_iter().map(|alive| match alive {
-            Ok(true) => recorded.next().unwrap_or(HeartbeatAnswer::Lost),
-            Ok(false) => HeartbeatAnswer::Lost,
+        let answers = lost.into_iter().map(|lost| match lost {
+            Ok(None) => recorded
+                .next()
+                .unwrap_or(HeartbeatAnswer::Lost(LostReason::Unknown)),
+            Ok(Some(lost)) => HeartbeatAnswer::Lost(lost),
             Err(fault) => HeartbeatAnswer::Fault(fault),
         });
         answers.inspect(count).collect()
     }
 
-    /// Tells which attempts may be alive. Those that were claimed through this node are not looked up: a read for each sign of life
-    /// would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
-    async fn may_be_alive(&self, requests: &[HeartbeatRequest]) -> Vec<Result<bool, Fault>> {
+    /// Tells which attempts do not live, and why. Those that were claimed through this node are not looked up: a read for each sign
+    /// of life would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
+    async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
         let known: Vec<bool> = requests
             .iter()
             .map(|request| self.claimed.has(request.id, request.attempt))
@@ -288,38 +294,62 @@ impl Settler {
         let rows = match self.mover.rows(&unknown).await {
             Ok(rows) => rows,
             Err(fault) => {
-                let of = |known: bool| if known { Ok(true) } else { Err(fault.clone()) };
+                let of = |known: bool| if known { Ok(None) } else { Err(fault.clone()) };
                 return known.into_iter().map(of).collect();
             }
         };
         let mut rows = rows.into_iter();
         let judged = requests.iter().zip(known).map(|(request, known)| {
-            Ok(known || {
-                let row = rows.next().flatten();
-                row.is_some_and(|row| row.state == State::Claimed && row.attempt == request.attempt)
-            })
+            if known {
+                return Ok(None);
+            }
+            let row = rows.next().flatten();
+            let is_alive = row
+                .as_ref()
+                .is_some_and(|row| is_alive(row, request.attempt));
+            Ok((!is_alive).then(|| why_lost(row.as_ref(), request.attempt)))
         });
         judged.collect()
     }
 }
 
+fn is_alive(row: &TaskRow, attempt: u32) -> bool {
+    row.state == State::Claimed && row.attempt == attempt
+}
+
+/// Says why an attempt does not live, or did not when this row was read.
+fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
+    let Some(row) = row else {
+        return LostReason::Unknown;
+    };
+    match row.state {
+        State::Succeeded => LostReason::Ended(VisibleState::Succeeded),
+        State::Failed => LostReason::Ended(VisibleState::Failed),
+        State::Cancelled => LostReason::Ended(VisibleState::Cancelled),
+        State::Expired => LostReason::Ended(VisibleState::Expired),
+        State::Dead => LostReason::Ended(VisibleState::Dead),
+        State::New | State::Retrying if row.attempt == attempt => LostReason::Waits,
+        State::New | State::Retrying | State::Claimed => LostReason::Attempt(row.attempt),
+    }
+}
+
 fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>) -> HeartbeatAnswer {
     match row {
-        Some(row) if row.state == State::Claimed && row.attempt == request.attempt => {
+        Some(row) if is_alive(row, request.attempt) => {
             if row.cancel_requested {
                 HeartbeatAnswer::CancelRequested
             } else {
                 HeartbeatAnswer::Ok
             }
         }
-        Some(_) | None => HeartbeatAnswer::Lost,
+        row => HeartbeatAnswer::Lost(why_lost(row, request.attempt)),
     }
 }
 
 fn count(answer: &HeartbeatAnswer) {
     let name = match answer {
         HeartbeatAnswer::Ok => "ok",
-        HeartbeatAnswer::Lost => "lost",
+        HeartbeatAnswer::Lost(_) => "lost",
         HeartbeatAnswer::CancelRequested => "cancel_requested",
         HeartbeatAnswer::Fault(_) => "fault",
     };

@@ -136,7 +136,7 @@ impl Code {
         match self {
             Self::MalformedJson => "The body is not JSON",
             Self::InvalidRequest => "The request is not valid",
-            Self::Unsupported => "Not offered by this version",
+            Self::Unsupported => "Not offered by this service",
             Self::InvalidTaskId => "Not a task id",
             Self::Forbidden => "Refused, as it may come from a web page of another site",
             Self::NotFound => "No such path",

@@ -149,11 +149,20 @@ async fn wrong_method(request: Request) -> Error {
 
 /// Writes an answer as JSON.
 fn json(body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
-        Err(error) => {
-            let detail = format!("the answer cannot be written as JSON: {error}");
-            Error::new(Code::Internal, detail).into_response()
-        }
-    }
+    json_text(body).map_or_else(IntoResponse::into_response, json_of)
+}
+
+/// Writes the text of an answer.
+///
+/// # Errors
+/// When it cannot be written, which is a bug.
+fn json_text(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|error| {
+        let detail = format!("the answer cannot be written as JSON: {error}");
+        Error::new(Code::Internal, detail)
+    })
+}
+
+fn json_of(text: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -51,10 +51,7 @@ pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<R
         }
         Err(refusal) => return Err(refusal.into()),
     };
-    let text = serde_json::to_vec(&PollResponse::from(&handout)).map_err(|error| {
-        let detail = format!("the answer cannot be written as JSON: {error}");
-        Error::new(Code::Internal, detail)
-    })?;
+    let text = super::json_text(&PollResponse::from(&handout))?;
     // Without room for the answer its tasks are released.
     let text = state.answers.count(text.into())?;
     Ok(answer(handout, text))

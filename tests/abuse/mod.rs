@@ -2,6 +2,8 @@
 
 mod flood;
 mod line;
+mod names;
+mod readers;
 mod workers;
 
 use std::{fs, time::Duration};
