@@ -146,7 +146,7 @@ fn instant(text: String) -> Result<Millis, String> {
         Some((time, offset)) if time.contains(['T', 't']) => format!("{time}+{offset}"),
         Some(_) | None => text,
     };
-    time::instant(&InstantText(text)).map_err(unquoted)
+    time::instant(&InstantText(text)).map_err(|detail| unquoted(&detail))
 }
 
 fn state(text: &str) -> Result<VisibleState, String> {

@@ -402,7 +402,8 @@ impl ReadQuery {
 }
 
 fn wait(text: String) -> Result<Duration, String> {
-    let wait = time::duration(&DurationText(text), Duration::ZERO).map_err(unquoted)?;
+    let wait = time::duration(&DurationText(text), Duration::ZERO);
+    let wait = wait.map_err(|detail| unquoted(&detail))?;
     if wait > WAIT_MAX {
         let max = WAIT_MAX.as_secs();
         return Err(format!("must be at most {max}s; ask again after it"));
@@ -411,7 +412,7 @@ fn wait(text: String) -> Result<Duration, String> {
 }
 
 /// In a query nothing is in quotes.
-pub(super) fn unquoted(detail: String) -> String {
+pub(super) fn unquoted(detail: &str) -> String {
     detail.replace(" in quotes", "").replace('"', "")
 }
 

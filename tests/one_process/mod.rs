@@ -3,5 +3,6 @@
 mod clock;
 mod doctor;
 mod full_disk;
+mod open;
 mod refused;
 mod small_disk;

@@ -109,7 +109,8 @@ mod tests {
     fn a_spec_of_a_message_has_the_bounds_of_a_registration() {
         assert_eq!(check(&fixtures::spec()), Ok(()));
         let years = Duration::from_secs(200 * 365 * 24 * 3600);
-        let mends: [(&str, fn(&mut Spec, Duration)); 9] = [
+        type Spoil = fn(&mut Spec, Duration);
+        let spoils: [(&str, Spoil); 9] = [
             ("callback", |spec, _| {
                 spec.target = crate::model::task::Target::Callback {
                     name: "a b".to_owned(),
@@ -137,7 +138,7 @@ mod tests {
                 spec.body = Body::Inline(content);
             }),
         ];
-        for (field, spoil) in mends {
+        for (field, spoil) in spoils {
             let mut spec = fixtures::spec();
             spoil(&mut spec, years);
             let refused = check(&spec).unwrap_err();

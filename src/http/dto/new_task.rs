@@ -210,7 +210,7 @@ fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> Backoff
     }
     let factor = policy
         .factor
-        .unwrap_or(f64::from(default.factor_milli) / 1000.0);
+        .unwrap_or_else(|| f64::from(default.factor_milli) / 1000.0);
     if !(1.0..=FACTOR_MAX).contains(&factor) {
         violations.add("/retry/factor", format!("must be 1 to {FACTOR_MAX}"));
     }
