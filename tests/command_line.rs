@@ -214,7 +214,7 @@ async fn what_is_exported_can_be_imported() {
     let table = out(&table);
     assert!(
         table.starts_with("ID ")
-            && table.contains("scheduled   2036-01-15T08:00:00.000Z  0/5      topic t"),
+            && table.contains("scheduled   2036-01-15T08:00:00.000Z  0/10     topic t"),
         "{table}"
     );
 }

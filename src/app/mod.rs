@@ -124,13 +124,7 @@ pub async fn run(
     };
     store.take_over(&time).await?;
     let node = start(&options, &time, &store, address)?;
-    let mut api = http::Options::new(time.clone(), stop.clone());
-    api.prometheus = prometheus;
-    api.content_bytes_max = options.content_bytes_max;
-    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
-    api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
-    let named = options.allowed_hosts.iter().chain(&options.advertise);
-    api.hosts = http::Hosts::new(address, named.cloned());
+    let api = api_options(&options, address, &time, prometheus, &stop);
     gate.open(http::router(node.service(), api));
     if announce(&node, address, &time, &stop).await {
         // Nobody may want to know.
@@ -150,6 +144,24 @@ pub async fn run(
     node.stop(until.since(time.moment())).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What the node's API needs beside the service.
+fn api_options(
+    options: &Options,
+    address: SocketAddr,
+    time: &TimeSource,
+    prometheus: Option<PrometheusHandle>,
+    stop: &CancellationToken,
+) -> http::Options {
+    let named = options.allowed_hosts.iter().chain(&options.advertise);
+    let mut api = http::Options::new(time.clone(), stop.clone());
+    api.prometheus = prometheus;
+    api.content_bytes_max = options.content_bytes_max;
+    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
+    api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
+    api.hosts = http::Hosts::new(address, named.cloned());
+    api
 }
 
 /// Says what it means to listen beyond this machine while there is no authentication.

@@ -118,16 +118,9 @@ impl Claimer {
         {
             return self.expire(request.id, row, &spec).await;
         }
-        let content = if request.with_content {
-            match room.content(&self.ctx, request.id, &spec).await? {
-                Held::Content(content) => content,
-                Held::NoRoom => {
-                    let not_before = self.ctx.now();
-                    return Ok(ClaimAnswer::Early { not_before });
-                }
-            }
-        } else {
-            None
+        let Held::Content(content) = room.content(&self.ctx, request, &spec).await? else {
+            let not_before = self.ctx.now();
+            return Ok(ClaimAnswer::Early { not_before });
         };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let event = Event::Claim {

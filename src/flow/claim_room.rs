@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{api::Fault, context::Context};
+use super::{
+    api::{ClaimRequest, Fault},
+    context::Context,
+};
 use crate::{
     limits,
-    model::{
-        ids::TaskId,
-        task::{Content, Spec},
-    },
+    model::task::{Content, Spec},
     schema,
 };
 
@@ -44,16 +44,19 @@ impl Room {
         }
     }
 
-    /// Returns a task's content if there is room for it; the first always fits.
+    /// Returns a task's content if it is asked for and there is room for it; the first always fits.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub(super) async fn content(
         &self,
         ctx: &Context,
-        id: TaskId,
+        request: &ClaimRequest,
         spec: &Spec,
     ) -> Result<Held, Fault> {
+        if !request.with_content {
+            return Ok(Held::Content(None));
+        }
         if let Some(content) = spec.content() {
             let fits = self.take(content);
             return Ok(if fits {
@@ -66,7 +69,13 @@ impl Room {
         if self.is_full() {
             return Ok(Held::NoRoom);
         }
-        let read = ctx.store.bodies(&[id]).await?.into_iter().next().flatten();
+        let read = ctx
+            .store
+            .bodies(&[request.id])
+            .await?
+            .into_iter()
+            .next()
+            .flatten();
         Ok(match read {
             Some(content) if !self.take(&content) => Held::NoRoom,
             content => Held::Content(content),

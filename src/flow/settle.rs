@@ -278,8 +278,8 @@ impl Settler {
         answers.inspect(count).collect()
     }
 
-    /// Tells which attempts do not live, and why. Those that were claimed through this node are not looked up: a read for each sign
-    /// of life would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
+    /// Tells which attempts do not live, and why. Those that were claimed through this node are not looked up: a read for each
+    /// sign of life would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
     async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
         let known: Vec<bool> = requests
             .iter()

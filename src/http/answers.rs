@@ -1,7 +1,8 @@
 //! The bound of answers keeps a node's memory when those who ask do not read: it counts the bytes of answers until they are sent.
 //!
 //! Reads are refused when their part is used up: nothing has happened, and they may be repeated. Calls that had an effect
-//! are answered whatever is used, as their answer says what happened; those with large answers are let in only while there is room.
+//! are answered whatever is used, as their answer says what happened; those with large answers are let in only while there is
+//! room.
 //! Answers below [`limits::ANSWER_BYTES_COUNTED`] are not counted: all connections together hold little of them.
 
 use std::{

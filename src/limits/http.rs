@@ -24,7 +24,8 @@ pub const HTTP1_HEAD_BYTES_MAX: usize = 64 * 1024;
 /// Longest time in which nothing of an answer can be written because its reader takes nothing; as long as a head may take.
 pub const HTTP_ANSWER_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
 
-/// The part of [`super::BODIES_BYTES_MAX`] that is kept for calls of workers: registrations must not keep what runs from being settled.
+/// The part of [`super::BODIES_BYTES_MAX`] that is kept for calls of workers: registrations must not keep what runs from being
+/// settled.
 pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
 
 /// Bytes of all answers that wait at a node for their readers: as much as bodies may take.

@@ -54,8 +54,8 @@ pub(super) fn refused(text: &str, pointer: &str, says: &str) {
     );
 }
 
-/// What a store leaves out are values of its own, which never change. Retries and retention have had other defaults since: they take
-/// their bytes until the next format of the store gives them bits of their own in `schema/short.rs`, beside those that there are.
+/// What a store leaves out are values of its own, which never change. Retries and retention have had other defaults since: they
+/// take their bytes until the next format of the store gives them bits of their own in `schema/short.rs`.
 #[test]
 fn a_task_that_says_nothing_of_its_own_is_kept_short() {
     let spec = read(r#"{"callback":"send_email","payload":{"user":7}}"#)

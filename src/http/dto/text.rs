@@ -44,8 +44,8 @@ impl From<Duration> for DurationText {
 }
 
 impl DurationText {
-    /// Writes a duration for people, rounded up to whole milliseconds. Whole days from two on are `14d`; everything else is in hours
-    /// and less, such as `24h` or `1h 30m`.
+    /// Writes a duration for people, rounded up to whole milliseconds. Whole days from two on are `14d`; everything else is in
+    /// hours and less, such as `24h` or `1h 30m`.
     #[must_use]
     pub fn readable(duration: Duration) -> Self {
         let millis = rounded_up(duration);

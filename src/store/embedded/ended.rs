@@ -1,7 +1,7 @@
 //! A walk over the rows of tasks finds for lists those that have ended: their entries are gone after ten minutes.
 //!
-//! Rows lie in the order of ids, which begin with the first start: in one keyspace, so that one ordered read passes them. No index
-//! is kept; rows of tasks that have not ended are passed over.
+//! Rows lie in the order of ids, which begin with the first start: in one keyspace, so that one ordered read passes them. No
+//! index is kept; rows of tasks that have not ended are passed over.
 
 use super::{
     database::{Open, Space, fault},
