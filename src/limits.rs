@@ -1,10 +1,12 @@
 //! Every bound of the service, with its reason. What a request can hit is named in the answer that refuses it.
 
+mod embedded;
+mod http;
 mod topics;
 
 use std::time::Duration;
 
-pub use self::topics::*;
+pub use self::{embedded::*, http::*, topics::*};
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is
 /// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
@@ -77,57 +79,6 @@ pub const BEHIND_MIN: Duration = Duration::from_secs(5);
 /// missed hours has caught up by then.
 pub const BEHIND_HELD_MAX: Duration = Duration::from_secs(600);
 
-/// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
-/// balancers, so that it is they who close first.
-pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
-
-/// Longest time in which a request's body must have arrived.
-pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// Requests of one connection over HTTP/2 that are under way at once: more than a client's pool of connections over HTTP/1.1
-/// has, few enough that no one connection fills the node.
-pub const HTTP2_STREAMS_MAX: u32 = 128;
-
-/// Requests over HTTP/2 that are under way at a node, answers that wait for room to be sent among them: as many as its
-/// connections over HTTP/1.1 could have.
-pub const HTTP2_REQUESTS_MAX: usize = HTTP_CONNECTIONS_MAX;
-
-/// Largest head of a request over HTTP/2, counted as the protocol counts: our callers send a few short headers, and a
-/// connection's requests may all be at their heads.
-pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
-
-/// Bytes of a request's body over HTTP/2 that may be on their way unread: 5 MB/s at a distance of 50 ms.
-pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-
-/// The same over all requests of a connection: about what a connection over HTTP/1.1 may have read ahead.
-pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
-
-/// Largest frame over HTTP/2: the least that the protocol allows, so that a large body does not hold up small ones.
-pub const HTTP2_FRAME_BYTES_MAX: u32 = 16 * 1024;
-
-/// Bytes of an answer over HTTP/2 that are copied for sending while its reader is slow: a few frames.
-pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
-
-/// Requests over HTTP/2 that their sender has taken back before the node looked at them: beyond it the connection is
-/// closed, as it is a flood (CVE-2023-44487).
-pub const HTTP2_RESETS_PENDING_MAX: usize = 20;
-
-/// Requests of a connection over HTTP/2 that the node takes back because they break the protocol: beyond it it is closed.
-pub const HTTP2_ERRORS_MAX: usize = 128;
-
-/// How often a connection over HTTP/2 is asked whether its other end is there.
-pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
-
-/// Longest wait for the answer to that: a pause of a process, not a death.
-pub const HTTP2_PING_WAIT_MAX: Duration = Duration::from_secs(20);
-
-/// How long an idle connection over HTTP/2 that was told to go may take to do so: its other end may still be reading, and
-/// requests that crossed with that count anew.
-pub const HTTP2_CLOSE_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
-
-/// Connections that a node serves at once; further ones wait in the listener's backlog.
-pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
-
 /// Files that are kept for other than connections: the store's tables and journals, overflow files, clients of servers.
 pub const FILES_RESERVED: u64 = 1152;
 
@@ -190,8 +141,12 @@ pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Polls that wait at a node: half of its connections are left to everybody else.
 pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
 
-/// Callbacks that are polled at a node: each has a consumer, which with Kafka is a client with threads of its own.
-pub const POLL_FEEDS_MAX: usize = 1000;
+/// Callbacks that are polled at a node with Kafka, unless it is set otherwise: each has a client with threads of its own.
+pub const POLL_FEEDS_MAX_KAFKA: usize = 1000;
+
+/// Callbacks that are polled at a node with the embedded queue, unless it is set otherwise: each takes some 10 KiB, so this
+/// bounds only what invented names may cost.
+pub const POLL_FEEDS_MAX_EMBEDDED: usize = 20_000;
 
 /// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
 /// worker, and what a worker that has gone to another node costs the tasks of the partitions that it leaves behind.
@@ -262,14 +217,6 @@ pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
 pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Space that the embedded store keeps for tasks that are already there: their claims, looks and settles, and the merges of
-/// the database, each of which needs room for a copy of what it merges.
-pub const EMBEDDED_RESERVE_BYTES: u64 = 512 * 1024 * 1024;
-
-/// Space that overflow files of the embedded queue leave: a quarter more, so that a callback without workers never is why new
-/// tasks of others are refused, which are taken again with a tenth more.
-pub const OVERFLOW_RESERVE_BYTES: u64 = EMBEDDED_RESERVE_BYTES + EMBEDDED_RESERVE_BYTES / 4;
-
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
 pub const RECORD_BYTES_MAX: usize = CONTENT_BYTES_MAX + ENVELOPE_BYTES_MAX + 64 * 1024;
 
@@ -334,37 +281,6 @@ pub const PROGRESS_GROUPS_MAX: usize = 16;
 /// How long such a client is kept for its group before another group may have its place.
 pub const PROGRESS_GROUP_KEPT: Duration = Duration::from_secs(30);
 
-/// Records of one topic that the in-process queue holds for consumers that are behind: beyond it publishers wait.
-pub const MEMORY_TOPIC_RECORDS_MAX: usize = 100_000;
-
-/// Bytes of one topic that the in-process queue holds for consumers that are behind.
-pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
-
-/// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
-pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
-
-/// Bytes of one topic that the embedded queue holds in memory.
-pub const EMBEDDED_TOPIC_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// Bytes of all topics that the embedded queue holds in memory: beyond it, each has its least.
-pub const EMBEDDED_QUEUE_BYTES_MAX: usize = 128 * 1024 * 1024;
-
-/// Bytes of a partition that the embedded queue holds in memory whatever others hold: a batch or two for a worker, and a
-/// thousand callbacks without workers are 128 MiB. With most of the queue's memory taken it is filled again at half of it.
-pub const EMBEDDED_TOPIC_BYTES_MIN: usize = 128 * 1024;
-
-/// Overflow files that are kept open: beyond it each is opened for each use. A quarter of the usual limit of a process.
-pub const OVERFLOW_FILES_OPEN_MAX: usize = 256;
-
-/// Bytes after which an overflow file is followed by the next: what was read is still on disk for up to this much.
-pub const OVERFLOW_SEGMENT_BYTES: u64 = 16 * 1024 * 1024;
-
-/// Bytes after which a write to an overflow file is not added to: beyond it a call costs nothing beside what it writes.
-pub const OVERFLOW_WRITE_BYTES: usize = 256 * 1024;
-
-/// Bytes that are read back from an overflow file at once: amortises the call, and is read on the caller's thread.
-pub const OVERFLOW_READ_BYTES: u64 = 256 * 1024;
-
 /// After so many acknowledged entries a clock is swapped without waiting for the tick: bounds the duplicates of a takeover.
 pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
 
@@ -415,6 +331,12 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 
 /// Running attempts whose leases a node watches: some 100 bytes each, 20 MB together. Those beyond are left to their looks.
 pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
+
+/// Bytes of claimed rows that a node remembers: with contents of 100 bytes as many as [`CLAIMED_ROWS_MAX`].
+pub const CLAIMED_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// About what a claimed task takes in memory, and in an answer, beside its content.
+pub const CLAIMED_ROW_BYTES: usize = 512;
 
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;

@@ -131,9 +131,9 @@ async fn what_is_exported_can_be_imported() {
     let start = "2036-01-15T08:00:00.000Z";
     let tasks = [
         json!({"callback": "a", "start_time": start, "payload": {"n": 1.50}, "labels": {"tenant": "acme"},
-            "priority": "high", "collection": "c", "max_attempts": 3, "claim_timeout": "90s", "heartbeat_timeout": "20s",
-            "expire_after": "3600s", "retention": "7200s",
-            "retry": {"initial": "2s", "factor": 1.5, "max": "60s", "jitter": "none"}}),
+            "priority": "high", "collection": "c", "max_attempts": 3, "claim_timeout": "1m 30s", "heartbeat_timeout": "20s",
+            "expire_after": "1h", "retention": "2h",
+            "retry": {"initial": "2s", "factor": 1.5, "max": "1m", "jitter": "none"}}),
         json!({"callback": "b", "start_time": start, "payload_base64": "/w==", "content_type": "image/png"}),
         json!({"callback": "b", "start_time": start, "payload": "x".repeat(5000), "labels": {"large": "yes"}}),
         json!({"kafka": {"topic": "t", "key": "k", "partition": 1,
@@ -217,7 +217,7 @@ async fn what_is_exported_can_be_imported() {
     let table = out(&table);
     assert!(
         table.starts_with("ID ")
-            && table.contains("scheduled   2036-01-15T08:00:00.000Z  0/5      topic t"),
+            && table.contains("scheduled   2036-01-15T08:00:00.000Z  0/10     topic t"),
         "{table}"
     );
 }

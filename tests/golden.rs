@@ -70,7 +70,7 @@ fn least() -> Spec {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 1,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(60),
         expire_after: None,

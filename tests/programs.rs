@@ -90,7 +90,7 @@ async fn register(server: &Local, callback: &str, payload: Value) -> Registered 
     let soon = Backoff {
         initial: Duration::from_millis(100),
         jitter: Jitter::None,
-        ..Backoff::DEFAULT
+        ..Backoff::QUICK
     };
     let task = Task::callback(callback).json(&payload).unwrap().retry(soon);
     server

@@ -122,7 +122,7 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         collection: "c".to_owned(),
         priority: Priority::High,
         max_attempts: 3,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
         expire_after: Some(Duration::from_secs(9)),

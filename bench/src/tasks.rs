@@ -43,7 +43,7 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 5,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: CLAIM_TIMEOUT,
         heartbeat_timeout: Duration::from_secs(45),
         expire_after: None,

@@ -34,6 +34,8 @@ pub struct Options {
     pub name: String,
     /// Where others reach its API; where it listens when none.
     pub advertise: Option<String>,
+    /// Further names that its API answers to: `HOST` or `HOST:PORT`.
+    pub allowed_hosts: Vec<String>,
     /// The store.
     pub store: StoreOptions,
     /// The queue.
@@ -125,11 +127,7 @@ pub async fn run(
     };
     store.take_over(&time).await?;
     let node = start(&options, &time, &store, address)?;
-    let mut api = http::Options::new(time.clone(), stop.clone());
-    api.prometheus = prometheus;
-    api.content_bytes_max = options.content_bytes_max;
-    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
-    api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
+    let api = api_options(&options, address, &time, prometheus, &stop);
     gate.open(http::router(node.service(), api));
     if announce(&node, address, options.log_format, &time, &stop).await {
         // Nobody may want to know.
@@ -149,6 +147,35 @@ pub async fn run(
     node.stop(until.since(time.moment())).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What the node's API needs beside the service.
+fn api_options(
+    options: &Options,
+    address: SocketAddr,
+    time: &TimeSource,
+    prometheus: Option<PrometheusHandle>,
+    stop: &CancellationToken,
+) -> http::Options {
+    let named = options.allowed_hosts.iter().chain(&options.advertise);
+    let mut api = http::Options::new(time.clone(), stop.clone());
+    api.prometheus = prometheus;
+    api.content_bytes_max = options.content_bytes_max;
+    api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
+    api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
+    api.hosts = http::Hosts::new(address, named.cloned());
+    api
+}
+
+/// Says what it means to listen beyond this machine while there is no authentication.
+fn warn_if_open(address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the API listens beyond this machine and asks nobody for a key: whoever reaches this address can read, \
+             register and cancel all tasks; let only a network or a proxy that you trust reach it"
+        );
+    }
 }
 
 /// Starts a node on a connected store.
@@ -222,13 +249,7 @@ fn say_start(options: &Options, address: SocketAddr) {
     let (store, at) = options.store.named();
     let (queue, node) = (options.queue.named(), &options.name);
     tracing::info!(version, node, %address, store, at, queue, "tickwheel starts");
-    if !address.ip().is_loopback() {
-        tracing::warn!(
-            %address,
-            "the API can be reached from other machines and there is no authentication yet: \
-             anybody who reaches it may register, read and cancel tasks"
-        );
-    }
+    warn_if_open(address);
 }
 
 /// Prints one line on standard error once the node can do its work, whatever lines the log leaves out.

@@ -5,6 +5,7 @@ use crate::{
     app::{self, QueueOptions, StoreOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::context,
+    limits,
     queue::kafka,
     store::{cassandra, embedded},
     telemetry,
@@ -78,17 +79,27 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         listen: settings.listen,
         name: settings.node_name.clone().unwrap_or_else(host_name),
         advertise: settings.advertise.clone(),
+        allowed_hosts: settings.allowed_hosts.clone(),
         store: store(settings)?,
         queue: queue(settings)?,
         polled: settings.roles.contains(&Role::Controller),
         settings: context::Settings {
             scans: settings.roles.contains(&Role::Scanner),
+            poll_feeds_max: poll_feeds_max(settings),
             ..context::Settings::default()
         },
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
         log_format: log_format(settings),
     })
+}
+
+fn poll_feeds_max(settings: &Settings) -> usize {
+    let usual = match settings.queue_kind() {
+        QueueKind::Kafka => limits::POLL_FEEDS_MAX_KAFKA,
+        QueueKind::Embedded | QueueKind::Auto => limits::POLL_FEEDS_MAX_EMBEDDED,
+    };
+    settings.poll_feeds_max.unwrap_or(usual)
 }
 
 /// How log lines are written.

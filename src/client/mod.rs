@@ -252,7 +252,11 @@ impl Client {
         let results = answer.results.into_iter();
         results
             .map(|result| match (result.outcome, result.task, result.error) {
-                (Some(outcome), Some(task), None) => Ok(Ok(CancelResponse { outcome, task })),
+                (Some(outcome), Some(task), None) => Ok(Ok(CancelResponse {
+                    outcome,
+                    reason: result.reason,
+                    task,
+                })),
                 (None, None, Some(problem)) => Ok(Err(problem)),
                 _ => Err(not_ours("a result without outcome and error".to_owned())),
             })

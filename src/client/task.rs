@@ -261,7 +261,7 @@ mod tests {
             .priority(Priority::High)
             .label("tenant", "acme")
             .max_attempts(3)
-            .retry(Backoff::DEFAULT);
+            .retry(Backoff::QUICK);
         assert_eq!(
             written(&task),
             json!({

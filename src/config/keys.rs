@@ -5,8 +5,8 @@ use std::{net::SocketAddr, time::Duration};
 use super::{
     Settings,
     text::{
-        duration, hosts, list, log_filter, log_format, number, optional, queue, required, roles,
-        store,
+        duration, hosts, list, log_filter, log_format, names, number, optional, queue, required,
+        roles, store,
     },
 };
 use crate::limits::{CONTENT_BYTES_MAX, DURATION_MAX};
@@ -102,6 +102,16 @@ pub(super) const KEYS: &[Key] = &[
             let host = hosts(text).map(|hosts| hosts.into_iter().next());
             put(&mut s.advertise, host)
         },
+    },
+    Key {
+        name: "allowed_hosts",
+        flag: "allowed-hosts",
+        form: Form::List,
+        default: "",
+        value: "HOST,..",
+        about: "Further names that the API answers to, HOST or HOST:PORT, such as those of a proxy or of a service in a cluster.",
+        why: "None: localhost, the address it listens on and the advertised one are always known; any other name may be a web page's, bound to this address.",
+        set: |s, text| put(&mut s.allowed_hosts, names(text)),
     },
     Key {
         name: "node_name",
@@ -244,6 +254,22 @@ pub(super) const KEYS: &[Key] = &[
         about: "Partitions of a callback's topics: a power of two; never more than there are wheels.",
         why: "At most so many workers share a callback, and each partition costs a broker a little.",
         set: |s, text| put(&mut s.partitions, number(text, 1, 4096)),
+    },
+    Key {
+        name: "poll_feeds_max",
+        flag: "poll-feeds-max",
+        form: Form::Text,
+        default: "auto",
+        value: "COUNT",
+        about: "Callbacks that workers may poll at this node at once: auto or a number.",
+        why: "auto is 1000 with Kafka, where each has a client with threads of its own, and 20000 with the embedded queue, where it bounds what invented names cost.",
+        set: |s, text| {
+            let feeds = match text.trim() {
+                "auto" => Ok(None),
+                feeds => number(feeds, 1, 1_000_000).map(Some),
+            };
+            put(&mut s.poll_feeds_max, feeds)
+        },
     },
     Key {
         name: "content_bytes_max",

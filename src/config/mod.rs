@@ -100,6 +100,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// Where others reach it; none: at `listen`.
     pub advertise: Option<String>,
+    /// Further names that its API answers to.
+    pub allowed_hosts: Vec<String>,
     /// Its name; none: the host's.
     pub node_name: Option<String>,
     /// Where tasks are kept.
@@ -126,6 +128,8 @@ pub struct Settings {
     pub slots: i64,
     /// Partitions of a callback's topics.
     pub partitions: u16,
+    /// Callbacks that may be polled at the node; none: by the queue's kind.
+    pub poll_feeds_max: Option<usize>,
     /// Largest content of a task in bytes.
     pub content_bytes_max: usize,
     /// How long a node may take to stop.
@@ -329,6 +333,7 @@ fn blank() -> Settings {
         roles: Vec::new(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
         advertise: None,
+        allowed_hosts: Vec::new(),
         node_name: None,
         store: StoreKind::Embedded,
         queue: QueueKind::Auto,
@@ -342,6 +347,7 @@ fn blank() -> Settings {
         tick: Duration::ZERO,
         slots: 0,
         partitions: 1,
+        poll_feeds_max: None,
         content_bytes_max: 0,
         drain_timeout: Duration::ZERO,
         log: String::new(),

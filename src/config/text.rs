@@ -33,6 +33,24 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
+/// Reads names of hosts, each with a port or without.
+pub(super) fn names(text: &str) -> Result<Vec<String>, String> {
+    let names = list(text);
+    for name in &names {
+        let authority = name.parse::<axum::http::uri::Authority>().ok();
+        let fits = authority.is_some_and(|found| {
+            let port = found.as_str().len() - found.host().len();
+            (port == 0 || found.port_u16().is_some()) && !found.host().contains('@')
+        });
+        if !fits || name.contains(['*', '@']) {
+            return Err(format!(
+                "{name:?} is not HOST or HOST:PORT, such as timer.example.com"
+            ));
+        }
+    }
+    Ok(names)
+}
+
 pub(super) fn number<T: Copy + FromStr + PartialOrd + std::fmt::Display>(
     text: &str,
     least: T,

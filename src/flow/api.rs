@@ -242,6 +242,23 @@ pub struct ClaimedTask {
     pub expires: Millis,
 }
 
+/// Why an attempt is not the live one of its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LostReason {
+    /// Nobody has claimed a task of this id, or its retention has passed.
+    #[error("no task of this id was claimed, or its retention has passed")]
+    Unknown,
+    /// Another attempt lives, or came last.
+    #[error("attempt {0} is the task's last")]
+    Attempt(u32),
+    /// The attempt was taken back, by its own worker or because its lease had ended.
+    #[error("the attempt has ended: the task waits for its next one")]
+    Waits,
+    /// The task has ended.
+    #[error("the task has ended: it is {}", .0.name())]
+    Ended(VisibleState),
+}
+
 /// A sign of life from a worker.
 #[derive(Debug, Clone)]
 pub struct HeartbeatRequest {
@@ -259,7 +276,7 @@ pub enum HeartbeatAnswer {
     /// Go on.
     Ok,
     /// The attempt is not the live one any more: stop.
-    Lost,
+    Lost(LostReason),
     /// Someone asked to cancel: stop, and settle.
     CancelRequested,
     /// Not recorded: try again.
@@ -283,7 +300,7 @@ pub enum SettleAnswer {
     /// Recorded (or had been recorded by an earlier report of the same).
     Ok,
     /// The attempt is not the live one any more: the report counts for nothing.
-    Lost,
+    Lost(LostReason),
     /// Not known: report again.
     Fault(Fault),
 }

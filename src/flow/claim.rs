@@ -14,6 +14,7 @@ use futures_util::future::join_all;
 
 use super::{
     api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
+    claim_room::{Held, Room},
     claimed::ClaimedRows,
     context::Context,
     deadlines::Deadlines,
@@ -66,7 +67,8 @@ impl Claimer {
         }
     }
 
-    /// Claims messages for a worker; one answer per message, in order.
+    /// Claims messages for a worker; one answer per message, in order. What would make the answer longer than that of a poll is
+    /// not claimed, and answered as early: the next call may claim it.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         let rows = match self.rows(&requests).await {
             Ok(rows) => rows,
@@ -77,8 +79,9 @@ impl Claimer {
                     .collect();
             }
         };
+        let room = Room::new();
         let claims = requests.iter().map(|request| async {
-            let answer = match self.claim_one(worker, request, &rows).await {
+            let answer = match self.claim_one(worker, request, &rows, &room).await {
                 Ok(answer) => answer,
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
@@ -120,6 +123,7 @@ impl Claimer {
         worker: &str,
         request: &ClaimRequest,
         rows: &HashMap<TaskId, Result<TaskRow, Fault>>,
+        room: &Room,
     ) -> Result<ClaimAnswer, Fault> {
         let row = rows.get(&request.id).cloned().transpose()?;
         // Before the heartbeat is read: one that comes behind that must not find its lease ended by the time of the claim.
@@ -137,6 +141,10 @@ impl Claimer {
         {
             return self.expire(request.id, row, &spec).await;
         }
+        let Held::Content(content) = room.content(&self.ctx, request, &spec).await? else {
+            let not_before = self.ctx.now();
+            return Ok(ClaimAnswer::Early { not_before });
+        };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let event = Event::Claim {
                 generation: request.generation,
@@ -153,7 +161,7 @@ impl Claimer {
             Moved::To(row) => {
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
-                let answer = self.claimed(request, &row).await?;
+                let answer = claimed(&row, content);
                 self.deadlines.watch(&row, None);
                 self.claimed.remember(*row);
                 Ok(answer)
@@ -214,26 +222,18 @@ impl Claimer {
         }
         Ok(ClaimAnswer::Stale)
     }
+}
 
-    async fn claimed(&self, request: &ClaimRequest, row: &TaskRow) -> Result<ClaimAnswer, Fault> {
-        let content: Option<Content> = match (request.with_content, row.detail.spec.content()) {
-            (false, _) => None,
-            (true, Some(content)) => Some(content.clone()),
-            (true, None) => {
-                let read = self.ctx.store.bodies(&[row.id]).await?;
-                read.into_iter().next().flatten()
-            }
-        };
-        Ok(ClaimAnswer::Claimed(Box::new(ClaimedTask {
-            id: row.id,
-            attempt: row.attempt,
-            generation: row.generation,
-            spec: Arc::clone(&row.detail.spec),
-            content,
-            start: row.detail.start,
-            expires: row.next,
-        })))
-    }
+fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
+    ClaimAnswer::Claimed(Box::new(ClaimedTask {
+        id: row.id,
+        attempt: row.attempt,
+        generation: row.generation,
+        spec: Arc::clone(&row.detail.spec),
+        content,
+        start: row.detail.start,
+        expires: row.next,
+    }))
 }
 
 /// Counts the attempts that were claimed, by callback.

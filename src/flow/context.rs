@@ -34,6 +34,8 @@ pub struct Settings {
     pub sweep_delay: Duration,
     /// Rows of a page of the reader.
     pub page_rows_max: usize,
+    /// Callbacks that are polled at the node.
+    pub poll_feeds_max: usize,
     /// The node owns wheels.
     pub scans: bool,
 }
@@ -47,6 +49,7 @@ impl Default for Settings {
             erase_delay: limits::ERASE_DELAY,
             sweep_delay: limits::SWEEP_DELAY,
             page_rows_max: limits::PAGE_ROWS_MAX,
+            poll_feeds_max: limits::POLL_FEEDS_MAX_EMBEDDED,
             scans: true,
         }
     }

@@ -5,8 +5,13 @@
 //! the order in which they are looked at next. What ended, or was published, is listed until its entries are erased, some
 //! ten minutes later; what moves between two pages may be listed twice or not at all.
 //!
-//! One request reads a bounded number of slots and entries and answers with what it has found, be it nothing: the next page
-//! goes on where it stopped. Which entry a task is listed at is decided in [`crate::model::listing`].
+//! A store that has its rows in order lists what ended for as long as it can be read by its id, behind everything else and in the
+//! order of first starts, and all that waits, however far ahead. Records that were published have no rows: they are listed
+//! as above.
+//!
+//! One request reads a bounded number of slots and entries and answers with what it has found. Where slots lie apart that may be
+//! nothing, and so it may be after [`limits::LIST_TIME_MAX`]: the next page goes on where it stopped. Which entry a task is
+//! listed at is decided in [`crate::model::listing`].
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -14,11 +19,12 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use uuid::Uuid;
 
 use super::{
     api::{Fault, TaskView, VisibleState},
     context::Context,
-    find::{is_hidden, view_of_attempt, view_of_entry},
+    find::{is_hidden, is_told_by, view_of_attempt, view_of_entry, view_of_row},
 };
 use crate::{
     limits,
@@ -43,8 +49,21 @@ pub struct Filter {
     pub state: Option<VisibleState>,
     /// Those that start at or after this; none: however long ago.
     pub from: Option<Millis>,
-    /// Those that start before this; none: within [`limits::LIST_HORIZON`].
+    /// Those that start before this; none: all, or within [`limits::LIST_HORIZON`] where slots lie apart.
     pub to: Option<Millis>,
+}
+
+impl Filter {
+    /// Tells whether only tasks are wanted that have ended, and have a row that says so.
+    fn wants_ended_only(&self) -> bool {
+        self.state
+            .is_some_and(|state| state.is_terminal() && state != VisibleState::Published)
+    }
+
+    /// Tells whether tasks that have ended are wanted among others, or alone.
+    fn wants_ended(&self) -> bool {
+        self.state.is_none() || self.wants_ended_only()
+    }
 }
 
 /// Where a walk stands: all that the next request needs beside the filter.
@@ -56,6 +75,8 @@ pub struct Cursor {
     pub through: Millis,
     /// Only tasks that start before this are listed.
     pub to: Millis,
+    /// The walk is among the rows of tasks that have ended, behind this id.
+    pub ended: Option<TaskId>,
 }
 
 /// A page of a list.
@@ -84,6 +105,8 @@ struct Found {
     tasks_max: usize,
     slots_left: usize,
     entries_left: usize,
+    /// It goes on beyond these bounds while it has found nothing: reading on costs no more than the next request would.
+    goes_on: bool,
 }
 
 impl Lister {
@@ -104,7 +127,8 @@ impl Lister {
         tasks_max: usize,
     ) -> Result<TaskPage, Fault> {
         let clocks = self.clocks().await?;
-        let mut at = cursor.unwrap_or_else(|| self.beginning(filter, &clocks));
+        let lists_ended = self.ctx.store.lists_ended_tasks();
+        let begins = cursor.unwrap_or_else(|| self.beginning(filter, &clocks));
         let end = self.ctx.time.moment().after(limits::LIST_TIME_MAX);
         let mut found = Found {
             tasks: Vec::new(),
@@ -112,20 +136,77 @@ impl Lister {
             tasks_max,
             slots_left: limits::LIST_SLOTS_MAX,
             entries_left: limits::LIST_ENTRIES_MAX,
+            goes_on: lists_ended,
         };
-        while !at.has_ended() && found.wants_more() && self.ctx.time.moment() < end {
-            let (entries, reached) = self.read(&at, &clocks, &mut found).await?;
-            let resolved = self.resolve(entries, filter, &at, &clocks).await?;
-            at.behind = found.take(resolved, filter, at.to).unwrap_or(reached);
+        let (to, mut next) = (begins.to, Some(begins));
+        while let Some(at) = next
+            && found.wants_more()
+            && self.ctx.time.moment() < end
+        {
+            next = match at.ended {
+                Some(behind) => {
+                    let behind = self.ended(behind, filter, &at, &mut found).await?;
+                    behind.map(|ended| Cursor {
+                        ended: Some(ended),
+                        ..at
+                    })
+                }
+                None => {
+                    let at = self.waiting(filter, at, &clocks, &mut found).await?;
+                    at.next(lists_ended && filter.wants_ended())
+                }
+            };
         }
         found
             .tasks
             .sort_unstable_by_key(|task| (task.start, task.id));
         Ok(TaskPage {
             tasks: found.tasks,
-            next: (!at.has_ended()).then_some(at),
-            to: at.to,
+            next,
+            to,
         })
+    }
+
+    /// Lists what lies in the wheels from here on; returns where that stopped.
+    async fn waiting(
+        &self,
+        filter: &Filter,
+        mut at: Cursor,
+        clocks: &Clocks,
+        found: &mut Found,
+    ) -> Result<Cursor, Fault> {
+        let (entries, reached) = self.read(&at, clocks, found).await?;
+        let resolved = self.resolve(entries, filter, &at, clocks).await?;
+        at.behind = found.take(resolved, filter, at.to).unwrap_or(reached);
+        Ok(at)
+    }
+
+    /// Lists tasks that have ended from here on; returns where that stopped, none at the end.
+    async fn ended(
+        &self,
+        behind: TaskId,
+        filter: &Filter,
+        at: &Cursor,
+        found: &mut Found,
+    ) -> Result<Option<TaskId>, Fault> {
+        let store = &self.ctx.store;
+        let page = store.ended_tasks(behind, limits::PAGE_ROWS_MAX).await?;
+        found.entries_left = found.entries_left.saturating_sub(limits::PAGE_ROWS_MAX);
+        let now = self.ctx.now();
+        for row in page.rows {
+            let is_of_callback = filter
+                .callback
+                .as_deref()
+                .is_none_or(|name| row.detail.spec.callback() == Some(name));
+            if !is_of_callback || !is_told_by(&row) || is_hidden(&row, now) {
+                continue;
+            }
+            let id = row.id;
+            if found.add(view_of_row(row, None, now), filter, at.to) {
+                return Ok(Some(id));
+            }
+        }
+        Ok(page.reached)
     }
 
     /// The hands of all wheels.
@@ -147,7 +228,11 @@ impl Lister {
         let erased = clocks.values().map(|clock| tick.end_of(clock.erased)).min();
         let erased = erased.unwrap_or(now);
         let from = filter.from.map(|from| Millis(from.0.saturating_sub(1)));
+        let lists_ended = self.ctx.store.lists_ended_tasks();
         let to = filter.to.unwrap_or_else(|| {
+            if lists_ended {
+                return Millis(Millis::MAX.0 + 1);
+            }
             let from = filter.from.map_or(now, |from| from.max(now));
             from.after(limits::LIST_HORIZON)
         });
@@ -159,6 +244,7 @@ impl Lister {
             behind: Key::behind(from.map_or(erased, |from| from.max(erased))),
             through: if started { last.max(ahead) } else { last },
             to,
+            ended: (lists_ended && filter.wants_ended_only()).then(before_all),
         }
     }
 
@@ -236,10 +322,13 @@ impl Lister {
         let placed: Vec<Entry> = placed.into_iter().flatten().collect();
         let beats = self.heartbeats(&placed, &rows).await?;
         let now = self.ctx.now();
+        let lists_ended = self.ctx.store.lists_ended_tasks();
+        // It comes behind all others, by its row.
+        let comes_later = |row: &TaskRow| lists_ended && row.state.is_terminal() && is_told_by(row);
         let view = |entry: Entry| {
             let id = entry.key.id;
             let view = match rows.get(&id) {
-                Some(row) if is_hidden(row, now) => return None,
+                Some(row) if is_hidden(row, now) || comes_later(row) => return None,
                 Some(row) => view_of_attempt(row.clone(), beats.get(&id).cloned(), now),
                 None => view_of_entry(&entry, has_fired(&entry, clocks, now)),
             };
@@ -311,14 +400,27 @@ impl Lister {
 }
 
 impl Cursor {
-    fn has_ended(&self) -> bool {
-        self.behind >= Key::behind(self.through)
+    /// Returns where the walk goes on behind this place in the wheels; none at the end.
+    fn next(self, lists_ended: bool) -> Option<Self> {
+        if self.behind < Key::behind(self.through) {
+            return Some(self);
+        }
+        lists_ended.then(|| Self {
+            ended: Some(before_all()),
+            ..self
+        })
     }
+}
+
+/// Before the ids of all tasks.
+const fn before_all() -> TaskId {
+    TaskId::bound(Uuid::nil())
 }
 
 impl Found {
     fn wants_more(&self) -> bool {
-        self.room() > 0 && self.slots_left > 0 && self.entries_left > 0
+        let is_within = self.slots_left > 0 && self.entries_left > 0;
+        self.room() > 0 && (is_within || (self.goes_on && self.tasks.is_empty()))
     }
 
     fn room(&self) -> usize {
@@ -327,15 +429,17 @@ impl Found {
 
     /// Takes the tasks that are wanted; when the page is full, returns the key of the last.
     fn take(&mut self, resolved: Vec<(Key, TaskView)>, filter: &Filter, to: Millis) -> Option<Key> {
-        for (key, task) in resolved {
-            if matches(&task, filter, to) && self.ids.insert(task.id) {
-                self.tasks.push(task);
-                if self.room() == 0 {
-                    return Some(key);
-                }
-            }
+        let mut resolved = resolved.into_iter();
+        resolved.find_map(|(key, task)| self.add(task, filter, to).then_some(key))
+    }
+
+    /// Takes a task if it is wanted; tells whether the page is full by it.
+    fn add(&mut self, task: TaskView, filter: &Filter, to: Millis) -> bool {
+        if !matches(&task, filter, to) || !self.ids.insert(task.id) {
+            return false;
         }
-        None
+        self.tasks.push(task);
+        self.room() == 0
     }
 }
 

@@ -28,6 +28,7 @@ pub mod cancel;
 mod catch_up;
 pub mod change;
 pub mod claim;
+mod claim_room;
 pub mod claimed;
 pub mod clock;
 pub mod context;

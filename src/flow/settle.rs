@@ -11,7 +11,10 @@ use futures_util::future::join_all;
 
 use super::{
     TASK_EVENTS,
-    api::{Fault, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest},
+    api::{
+        Fault, HeartbeatAnswer, HeartbeatRequest, LostReason, SettleAnswer, SettleRequest,
+        VisibleState,
+    },
     claimed::ClaimedRows,
     context::Context,
     deadlines::Deadlines,
@@ -158,7 +161,7 @@ impl Settler {
         } = request;
         // Only a task that was claimed can be settled: it has a row, or had one.
         let Some(spec) = row.as_ref().map(|row| Arc::clone(&row.detail.spec)) else {
-            return Ok(SettleAnswer::Lost);
+            return Ok(SettleAnswer::Lost(LostReason::Unknown));
         };
         let chance = self.ctx.time.random();
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
@@ -190,12 +193,12 @@ impl Settler {
             Moved::Refused(_, row) => {
                 let is_repeated =
                     |row: &TaskRow| row.attempt == attempt && is_result_of(row, &outcome);
-                let Some(row) = row.filter(|row| is_repeated(row)) else {
-                    return Ok(SettleAnswer::Lost);
+                let Some(repeated) = row.as_deref().filter(|row| is_repeated(row)) else {
+                    return Ok(SettleAnswer::Lost(why_lost(row.as_deref(), attempt)));
                 };
                 // The first report may have ended between its two writes.
-                if row.state == State::Retrying {
-                    self.put_retry(&row).await?;
+                if repeated.state == State::Retrying {
+                    self.put_retry(repeated).await?;
                 }
                 Ok(SettleAnswer::Ok)
             }
@@ -283,32 +286,39 @@ impl Settler {
         self.placer.mark(vec![mark]).await;
     }
 
-    /// Records signs of life; one answer per attempt, in order.
+    /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
     pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
         let at = self.ctx.now();
-        let beats: Vec<Heartbeat> = requests
+        let lost = self.lost(&requests).await;
+        let kept: Vec<&HeartbeatRequest> = requests
             .iter()
-            .map(|r| Heartbeat {
-                id: r.id,
-                attempt: r.attempt,
+            .zip(&lost)
+            .filter(|(_, lost)| matches!(lost, Ok(None)))
+            .map(|(request, _)| request)
+            .collect();
+        let beats: Vec<Heartbeat> = kept
+            .iter()
+            .map(|request| Heartbeat {
+                id: request.id,
+                attempt: request.attempt,
                 at,
-                progress: r.progress.clone(),
+                progress: request.progress.clone(),
             })
             .collect();
         // Recorded first, then the row is read: whoever reads the row as live after this has a sign of life to see.
-        let written = if flaw::is(Flaw::HeartbeatIgnored) {
+        let written = if flaw::is(Flaw::HeartbeatIgnored) || beats.is_empty() {
             beats.iter().map(|_| Ok(())).collect()
         } else {
             let kept = limits::HEARTBEAT_KEPT_MIN;
             self.ctx.store.put_heartbeats(&beats, kept).await
         };
-        let ids: Vec<TaskId> = requests.iter().map(|request| request.id).collect();
+        let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
         let rows = self.mover.rows(&ids).await;
         let written = match &rows {
             Ok(rows) => self.keep_longer(beats, rows, written).await,
             Err(_) => written,
         };
-        let answers = requests.iter().enumerate().map(|(index, request)| {
+        let recorded = kept.iter().enumerate().map(|(index, request)| {
             if let Some(Err(error)) = written.get(index) {
                 return HeartbeatAnswer::Fault(error.clone().into());
             }
@@ -326,7 +336,69 @@ impl Settler {
                 }
             }
         });
+        let mut recorded = recorded.collect::<Vec<_>>().into_iter();
+        let answers = lost.into_iter().map(|lost| match lost {
+            Ok(None) => recorded
+                .next()
+                .unwrap_or(HeartbeatAnswer::Lost(LostReason::Unknown)),
+            Ok(Some(lost)) => HeartbeatAnswer::Lost(lost),
+            Err(fault) => HeartbeatAnswer::Fault(fault),
+        });
         answers.inspect(count).collect()
+    }
+
+    /// Tells which attempts do not live, and why. Those that were claimed through this node are not looked up: a read for each
+    /// sign of life would double its cost, for what hardly ever happens. Whoever sends others may have made them up.
+    async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
+        let known: Vec<bool> = requests
+            .iter()
+            .map(|request| self.claimed.has(request.id, request.attempt))
+            .collect();
+        let unknown: Vec<TaskId> = requests
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| !**known)
+            .map(|(request, _)| request.id)
+            .collect();
+        let rows = match self.mover.rows(&unknown).await {
+            Ok(rows) => rows,
+            Err(fault) => {
+                let of = |known: bool| if known { Ok(None) } else { Err(fault.clone()) };
+                return known.into_iter().map(of).collect();
+            }
+        };
+        let mut rows = rows.into_iter();
+        let judged = requests.iter().zip(known).map(|(request, known)| {
+            if known {
+                return Ok(None);
+            }
+            let row = rows.next().flatten();
+            let is_alive = row
+                .as_ref()
+                .is_some_and(|row| is_alive(row, request.attempt));
+            Ok((!is_alive).then(|| why_lost(row.as_ref(), request.attempt)))
+        });
+        judged.collect()
+    }
+}
+
+fn is_alive(row: &TaskRow, attempt: u32) -> bool {
+    row.state == State::Claimed && row.attempt == attempt
+}
+
+/// Says why an attempt does not live, or did not when this row was read.
+fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
+    let Some(row) = row else {
+        return LostReason::Unknown;
+    };
+    match row.state {
+        State::Succeeded => LostReason::Ended(VisibleState::Succeeded),
+        State::Failed => LostReason::Ended(VisibleState::Failed),
+        State::Cancelled => LostReason::Ended(VisibleState::Cancelled),
+        State::Expired => LostReason::Ended(VisibleState::Expired),
+        State::Dead => LostReason::Ended(VisibleState::Dead),
+        State::New | State::Retrying if row.attempt == attempt => LostReason::Waits,
+        State::New | State::Retrying | State::Claimed => LostReason::Attempt(row.attempt),
     }
 }
 
@@ -371,21 +443,21 @@ impl Settler {
 
 fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>) -> HeartbeatAnswer {
     match row {
-        Some(row) if row.state == State::Claimed && row.attempt == request.attempt => {
+        Some(row) if is_alive(row, request.attempt) => {
             if row.cancel_requested {
                 HeartbeatAnswer::CancelRequested
             } else {
                 HeartbeatAnswer::Ok
             }
         }
-        Some(_) | None => HeartbeatAnswer::Lost,
+        row => HeartbeatAnswer::Lost(why_lost(row, request.attempt)),
     }
 }
 
 fn count(answer: &HeartbeatAnswer) {
     let name = match answer {
         HeartbeatAnswer::Ok => "ok",
-        HeartbeatAnswer::Lost => "lost",
+        HeartbeatAnswer::Lost(_) => "lost",
         HeartbeatAnswer::CancelRequested => "cancel_requested",
         HeartbeatAnswer::Fault(_) => "fault",
     };

@@ -4,8 +4,8 @@
 //! ever, and the memory of the process has a ceiling. How much is taken on follows how fast it is done: fewer requests while
 //! those for one task take longer than without a queue ([`Pace`]), fewer tasks while batches take longer than they should
 //! (additive increase, multiplicative decrease, as in TCP). A request that cannot be let in is refused without a look at its
-//! body, and in turn ([`Turns`]): that costs the least. Calls of workers share the bound of bytes only: a flood of registrations
-//! must not keep tasks that run from being settled.
+//! body, and in turn ([`Turns`]): that costs the least. Calls of workers share the bound of bytes only, and a part of it is
+//! theirs alone: a flood of registrations must not keep tasks that run from being settled.
 
 use std::{
     sync::{
@@ -31,6 +31,15 @@ const TARGET: Duration = Duration::from_secs(1);
 
 /// When to try again: long enough to let the load go elsewhere, or down.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The kind of caller that sends a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who registers, cancels, moves tasks.
+    Client,
+    /// A worker: tasks that run wait for it.
+    Worker,
+}
 
 /// The bounds of a node.
 #[derive(Debug)]
@@ -131,7 +140,7 @@ impl Admission {
     /// 429 when too much is under way.
     pub(super) fn registration(&self, tasks: usize) -> Result<Admitted, Error> {
         let shares = [(&self.registrations, 1), (&self.tasks, tasks)].map(|(bound, amount)| {
-            let mut share = Share::none(bound);
+            let mut share = Share::of(bound);
             share.grow(amount).then_some(share)
         });
         match shares {
@@ -152,8 +161,14 @@ impl Admission {
     }
 
     /// Returns the share of a body that grows with it.
-    pub(super) fn body(&self) -> Share {
-        Share::none(&self.bodies)
+    pub(super) fn body(&self, caller: Caller) -> Share {
+        let most = match caller {
+            Caller::Worker => limits::BODIES_BYTES_MAX,
+            Caller::Client => limits::BODIES_BYTES_MAX - limits::BODIES_BYTES_WORKERS,
+        };
+        let mut share = Share::of(&self.bodies);
+        share.most = most;
+        share
     }
 }
 
@@ -165,7 +180,8 @@ pub(super) fn no_room() -> Error {
     ))
 }
 
-fn refused(what: &str) -> Error {
+/// Says that a bound of the node is reached.
+pub(super) fn refused(what: &str) -> Error {
     Error {
         retry_after: Some(RETRY_AFTER),
         ..Error::new(
@@ -177,17 +193,27 @@ fn refused(what: &str) -> Error {
 
 /// An amount that is shared.
 #[derive(Debug)]
-struct Bound {
+pub(super) struct Bound {
     used: AtomicUsize,
     max: AtomicUsize,
 }
 
 impl Bound {
-    fn of(max: usize) -> Arc<Self> {
+    pub(super) fn of(max: usize) -> Arc<Self> {
         Arc::new(Self {
             used: AtomicUsize::new(0),
             max: AtomicUsize::new(max),
         })
+    }
+
+    /// Tells whether anything is left.
+    pub(super) fn has_room(&self) -> bool {
+        self.used.load(Ordering::Relaxed) < self.max.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Moves the bound of tasks after so many of them took so long together. A lost update costs a step.
@@ -210,26 +236,43 @@ impl Bound {
 pub(super) struct Share {
     bound: Arc<Bound>,
     amount: usize,
+    /// Up to where the bound may be used by this one.
+    most: usize,
 }
 
 impl Share {
-    fn none(bound: &Arc<Bound>) -> Self {
+    /// Returns an empty share.
+    pub(super) fn of(bound: &Arc<Bound>) -> Self {
         Self {
             bound: Arc::clone(bound),
             amount: 0,
+            most: usize::MAX,
         }
     }
 
     /// Takes more; false when there is not that much left.
     pub(super) fn grow(&mut self, more: usize) -> bool {
         let Bound { used, max } = &*self.bound;
+        let most = max.load(Ordering::Relaxed).min(self.most);
         // Taken first and given back if it was too much: two that ask at once cannot both have the last.
-        if used.fetch_add(more, Ordering::Relaxed) + more > max.load(Ordering::Relaxed) {
+        if used.fetch_add(more, Ordering::Relaxed).saturating_add(more) > most {
             used.fetch_sub(more, Ordering::Relaxed);
             return false;
         }
         self.amount += more;
         true
+    }
+
+    /// The same, while the bound is used up to so much at most.
+    pub(super) fn grow_within(&mut self, more: usize, most: usize) -> bool {
+        self.most = most;
+        self.grow(more)
+    }
+
+    /// Takes more, whatever is left.
+    pub(super) fn grow_anyway(&mut self, more: usize) {
+        self.bound.used.fetch_add(more, Ordering::Relaxed);
+        self.amount += more;
     }
 }
 
@@ -323,13 +366,36 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_takes_what_has_arrived_of_it() {
         let admission = admission();
-        let mut one = admission.body();
-        assert!(one.grow(limits::BODIES_BYTES_MAX - 10));
-        let mut other = admission.body();
+        let clients = limits::BODIES_BYTES_MAX - limits::BODIES_BYTES_WORKERS;
+        let mut one = admission.body(Caller::Client);
+        assert!(one.grow(clients - 10));
+        let mut other = admission.body(Caller::Client);
         assert!(other.grow(10) && !other.grow(1));
+        let mut worker = admission.body(Caller::Worker);
+        assert!(worker.grow(limits::BODIES_BYTES_WORKERS) && !worker.grow(1));
+        drop(worker);
         drop(one);
         assert!(other.grow(1));
         drop(other);
         assert_eq!(admission.bodies.used.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_pace_of_single_registrations_is_not_learned_from_batches() {
+        let admission = admission();
+        let until = admission.time.moment().after(Duration::from_secs(5));
+        while admission.time.moment() < until {
+            assert!(admission.is_open(true).is_ok());
+            let under_way = limits::REGISTRATIONS_IN_FLIGHT_MIN;
+            let held = (0..under_way).map(|_| admission.registration(2).unwrap());
+            let held = held.collect::<Vec<Admitted>>();
+            // Long for one task, usual for a batch.
+            admission.time.sleep(Duration::from_millis(50)).await;
+            for mut batch in held {
+                batch.registered();
+            }
+        }
+        let max = admission.registrations.max.load(Ordering::Relaxed);
+        assert_eq!(max, limits::REGISTRATIONS_IN_FLIGHT_MAX);
     }
 }

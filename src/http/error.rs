@@ -23,6 +23,8 @@ pub enum Code {
     Unsupported,
     /// Not an id at all.
     InvalidTaskId,
+    /// May come from a web page of another site.
+    Forbidden,
     /// No such path.
     NotFound,
     /// No such task.
@@ -55,11 +57,12 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
         Self::InvalidTaskId,
+        Self::Forbidden,
         Self::NotFound,
         Self::TaskNotFound,
         Self::MethodNotAllowed,
@@ -84,6 +87,7 @@ impl Code {
             Self::InvalidRequest => "invalid_request",
             Self::Unsupported => "unsupported",
             Self::InvalidTaskId => "invalid_task_id",
+            Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::TaskNotFound => "task_not_found",
             Self::MethodNotAllowed => "method_not_allowed",
@@ -109,6 +113,7 @@ impl Code {
             Self::InvalidRequest => StatusCode::BAD_REQUEST,
             Self::Unsupported => StatusCode::BAD_REQUEST,
             Self::InvalidTaskId => StatusCode::BAD_REQUEST,
+            Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::TaskNotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -131,8 +136,9 @@ impl Code {
         match self {
             Self::MalformedJson => "The body is not JSON",
             Self::InvalidRequest => "The request is not valid",
-            Self::Unsupported => "Not offered by this version",
+            Self::Unsupported => "Not offered by this service",
             Self::InvalidTaskId => "Not a task id",
+            Self::Forbidden => "Refused, as it may come from a web page of another site",
             Self::NotFound => "No such path",
             Self::TaskNotFound => "No such task",
             Self::MethodNotAllowed => "Wrong method",
@@ -178,6 +184,9 @@ impl Code {
                 "Leave out what the detail names. It is refused because ignoring it would not be safe."
             }
             Self::InvalidTaskId => "Use the id that registration returned.",
+            Self::Forbidden => {
+                "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
+            }
             Self::NotFound => "See /openapi.json for the paths.",
             Self::TaskNotFound => {
                 "The task never existed, or it ended and its retention has passed."

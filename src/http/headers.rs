@@ -1,6 +1,7 @@
 //! Headers with a meaning: entity tags, preconditions, trace context, and those that must not be ignored.
 
 use axum::http::{HeaderMap, HeaderName, header};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Code, Error};
 use crate::flow::api::TaskView;
@@ -14,14 +15,27 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Decides whether a task is as its requester believes.
 pub(super) type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
 
-/// Returns the entity tag of a task: it changes whenever something happens to the task.
+/// Returns the tag by which a task is changed on a condition: it changes with each reschedule, attempt and state.
 pub(super) fn etag(task: &TaskView) -> String {
-    format!(
-        "\"{}-{}-{}\"",
-        task.generation,
-        task.attempt,
-        task.state.name()
-    )
+    format!("\"{}\"", version(task))
+}
+
+/// Returns the tag of an answer: it is another one for each answer that reads otherwise, be it by the view, a note of progress
+/// or a cancel that was asked for. It begins with what [`etag`] consists of, so that `If-Match` takes it, too.
+pub(super) fn etag_of_answer(task: &TaskView, body: &[u8]) -> String {
+    format!("\"{}.{:016x}\"", version(task), xxh3_64(body))
+}
+
+fn version(task: &TaskView) -> String {
+    let (generation, attempt) = (task.generation, task.attempt);
+    format!("{generation}-{attempt}-{}", task.state.name())
+}
+
+/// Returns the tag that a task is changed by, of a tag of an answer or of itself.
+fn without_answer(tag: &str) -> String {
+    let (version, _) = tag.split_once('.').unwrap_or((tag, ""));
+    let end = if version.ends_with('"') { "" } else { "\"" };
+    format!("{version}{end}")
 }
 
 /// Reads `If-Match`; none when it is not there or accepts anything.
@@ -32,6 +46,7 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Error> 
     if tags.iter().any(|tag| tag == "*") {
         return Ok(None);
     }
+    let tags: Vec<String> = tags.iter().map(|tag| without_answer(tag)).collect();
     Ok(Some(Box::new(move |task| tags.contains(&etag(task)))))
 }
 
@@ -113,6 +128,13 @@ mod tests {
         ] {
             assert_eq!(trace_id(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn the_tag_of_an_answer_names_the_task_as_its_own_does() {
+        assert_eq!(without_answer("\"1-2-claimed.0123\""), "\"1-2-claimed\"");
+        assert_eq!(without_answer("\"1-2-claimed\""), "\"1-2-claimed\"");
+        assert_eq!(without_answer("W/\"1-2-claimed.0\""), "W/\"1-2-claimed\"");
     }
 
     #[test]

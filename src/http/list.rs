@@ -14,6 +14,7 @@ use super::{
         worker::View,
     },
     error::{Code, Error},
+    tasks::unquoted,
 };
 use crate::{
     flow::{api::VisibleState, list::Filter},
@@ -31,22 +32,23 @@ const PARAMETERS: [&str; 6] = [
     "page_token",
 ];
 
-/// Lists tasks that have not ended, or ended within about ten minutes, page by page.
+/// Lists tasks page by page: those that have not ended, then those that have, for as long as they can be read by their ids.
 ///
-/// Those that wait for their start come in order of start time; within a page, all do.
+/// Those that wait for their start come in order of start time; within a page, all do. With Cassandra only tasks are listed that
+/// start within a day unless `start_time_to` says otherwise, and those that ended within about ten minutes.
 ///
-/// There is no index behind it: one request reads a bounded part of the wheel and answers with what it found there,
-/// possibly nothing. Only the absence of `next_page_token` says that the list has ended. A task that moves on between two
-/// pages may be listed twice or not at all.
+/// There is no index behind it: one request reads a bounded part of the store and answers with what it found there, with
+/// Cassandra possibly nothing. Only the absence of `next_page_token` says that the list has ended. A task that moves on
+/// between two pages may be listed twice or not at all.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", operation_id = "listTasks",
     params(
         ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
         ("state" = Option<TaskState>, Query, description = "Only tasks in this state"),
         ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
         ("start_time_to" = Option<InstantText>, Query,
-            description = "Only tasks that start before this; by default a day after now or `start_time_from`"),
+            description = "Only tasks that start before this; by default all, with Cassandra a day after now or `start_time_from`"),
         ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
-            description = "At most so many tasks; 100 by default"),
+            description = "At most so many tasks; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
             description = "`next_page_token` of the page before, with the same filters")),
     responses(
@@ -71,7 +73,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, E
         next_page_token: page
             .next
             .map(|cursor| page_token::write(&query.filter, &cursor)),
-        start_time_to: page.to.into(),
+        start_time_to: page.to.min(time::latest()).into(),
     }))
 }
 
@@ -144,7 +146,7 @@ fn instant(text: String) -> Result<Millis, String> {
         Some((time, offset)) if time.contains(['T', 't']) => format!("{time}+{offset}"),
         Some(_) | None => text,
     };
-    time::instant(&InstantText(text))
+    time::instant(&InstantText(text)).map_err(|detail| unquoted(&detail))
 }
 
 fn state(text: &str) -> Result<VisibleState, String> {
@@ -156,10 +158,10 @@ fn state(text: &str) -> Result<VisibleState, String> {
 }
 
 fn page_size(text: &str) -> Result<usize, String> {
-    let size = text.parse().ok();
-    size.filter(|size| (1..=LIST_TASKS_MAX).contains(size))
-        .ok_or_else(|| {
-            let text = shorten(text);
-            format!("`{text}` is not a whole number from 1 to {LIST_TASKS_MAX}")
-        })
+    let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
+    // More than there may be is as many as there may be: who wants all need not know the limit.
+    size.map(|size| size.min(LIST_TASKS_MAX)).ok_or_else(|| {
+        let text = shorten(text);
+        format!("`{text}` is not a whole number from 1 to {LIST_TASKS_MAX}")
+    })
 }

@@ -5,6 +5,7 @@
 //! is decided in [`dto`], which errors there are in [`error`]; nothing else is decided here.
 
 mod admission;
+mod answers;
 mod batch;
 mod body;
 pub mod docs;
@@ -14,6 +15,8 @@ mod files;
 pub mod gate;
 mod headers;
 pub mod health;
+mod hosts;
+mod leftover;
 mod list;
 mod metrics;
 mod observe;
@@ -21,6 +24,7 @@ mod pace;
 mod page;
 mod poll;
 mod serve;
+mod stall;
 mod stats;
 mod tasks;
 mod traffic;
@@ -42,11 +46,12 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
-pub use self::serve::serve;
 use self::{
     admission::Admission,
+    answers::Answers,
     error::{Code, Error},
 };
+pub use self::{hosts::Hosts, serve::serve};
 use crate::{flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT, time_source::TimeSource};
 
 /// What the API needs beside the service.
@@ -62,6 +67,8 @@ pub struct Options {
     pub has_kafka: bool,
     /// Whether the store is reached over a network: then a registration may take longer before fewer are let in.
     pub store_is_far: bool,
+    /// What the node is called by those who connect to it; on loopback by default.
+    pub hosts: Hosts,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,
 }
@@ -76,6 +83,7 @@ impl Options {
             content_bytes_max: CONTENT_BYTES_MAX_DEFAULT,
             has_kafka: true,
             store_is_far: false,
+            hosts: Hosts::default(),
             shutdown,
         }
     }
@@ -95,6 +103,7 @@ struct Api {
     service: Arc<Service>,
     options: Arc<Options>,
     admission: Arc<Admission>,
+    answers: Arc<Answers>,
 }
 
 /// Returns the whole API.
@@ -102,6 +111,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
     let api = Api {
         service,
         admission: Arc::new(Admission::new(options.time.clone(), options.store_is_far)),
+        answers: Arc::default(),
         options: Arc::new(options),
     };
     Router::new()
@@ -115,6 +125,8 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(CatchPanicLayer::custom(observe::panicked))
+        .layer(middleware::from_fn_with_state(api.clone(), answers::hold))
+        .layer(middleware::from_fn_with_state(api.clone(), hosts::check))
         .layer(middleware::from_fn_with_state(
             api.clone(),
             observe::observe,
@@ -137,11 +149,20 @@ async fn wrong_method(request: Request) -> Error {
 
 /// Writes an answer as JSON.
 fn json(body: &impl Serialize) -> Response {
-    match serde_json::to_vec(body) {
-        Ok(bytes) => ([(header::CONTENT_TYPE, "application/json")], bytes).into_response(),
-        Err(error) => {
-            let detail = format!("the answer cannot be written as JSON: {error}");
-            Error::new(Code::Internal, detail).into_response()
-        }
-    }
+    json_text(body).map_or_else(IntoResponse::into_response, json_of)
+}
+
+/// Writes the text of an answer.
+///
+/// # Errors
+/// When it cannot be written, which is a bug.
+fn json_text(body: &impl Serialize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(body).map_err(|error| {
+        let detail = format!("the answer cannot be written as JSON: {error}");
+        Error::new(Code::Internal, detail)
+    })
+}
+
+fn json_of(text: Vec<u8>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

@@ -37,7 +37,8 @@ use crate::{
         (status = 503, description = "Nothing could be claimed, or the node does not answer polls", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
+    state.answers.is_open()?;
+    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let request = poll_request(json::read::<PollRequest>(&text)?)?;
     // It may wait for long.
     drop(text);
@@ -50,11 +51,10 @@ pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<R
         }
         Err(refusal) => return Err(refusal.into()),
     };
-    let text = serde_json::to_vec(&PollResponse::from(&handout)).map_err(|error| {
-        let detail = format!("the answer cannot be written as JSON: {error}");
-        Error::new(Code::Internal, detail)
-    })?;
-    Ok(answer(handout, text.into()))
+    let text = super::json_text(&PollResponse::from(&handout))?;
+    // Without room for the answer its tasks are released.
+    let text = state.answers.count(text.into())?;
+    Ok(answer(handout, text))
 }
 
 /// Ends the polls of a worker that wait at this node: they are answered at once, with the tasks that were being claimed for
@@ -66,7 +66,7 @@ pub(super) async fn poll(State(state): State<Api>, request: Request) -> Result<R
         (status = 200, description = "No poll of the worker waits", body = LeaveResponse),
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn leave(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: LeaveRequest = json::read(&text)?;
     worker_name(&call.worker)?;
     state.service.dismiss(&call.worker);

@@ -27,6 +27,8 @@ use tower::ServiceExt as _;
 use super::{
     error::{Code, Error},
     files,
+    leftover::Leftover,
+    stall::Watch,
     traffic::{Answer, Open, Traffic},
 };
 use crate::{
@@ -114,6 +116,7 @@ impl Front {
         protocols
             .http1()
             .timer(TokioTimer::new())
+            .max_buf_size(limits::HTTP1_HEAD_BYTES_MAX)
             .header_read_timeout(limits::HTTP_HEAD_WAIT_MAX);
         protocols
             .http2()
@@ -140,11 +143,16 @@ impl Front {
     async fn answer(self, request: Request, open: Open) -> Result<Response<Answer>, Infallible> {
         let share =
             (request.version() == Version::HTTP_2).then(|| self.requests.try_acquire_owned());
+        let (request, leftover) = Leftover::of(request);
         let (answered, share) = match share.transpose() {
             Ok(share) => (self.router.oneshot(request).await?, share),
-            Err(_) => (too_many().into_response(), None),
+            Err(_) => {
+                drop(request);
+                (too_many().into_response(), None)
+            }
         };
-        Ok(answered.map(|body| Answer { body, open, share }))
+        let answered = leftover.take_in(answered, &self.time).await;
+        Ok(answered.map(|body| open.answered(body, share)))
     }
 }
 
@@ -159,8 +167,9 @@ fn too_many() -> Error {
     }
 }
 
-/// Serves a connection over HTTP/1.1, or over HTTP/2 if it begins with its preface, until it ends, the node stops, or nothing
-/// has been under way on it for as long as a head may take; answers that are on their way then have as long again.
+/// Serves a connection over HTTP/1.1, or over HTTP/2 if it begins with its preface, until it ends, the node stops, nothing can be
+/// written to it for long, or nothing has been under way on it for as long as a head may take; answers that are on their way
+/// then have as long again.
 async fn serve_connection(stream: TcpStream, front: Front, shutdown: CancellationToken) {
     let traffic = Traffic::new(front.time.clone());
     let protocols = Arc::clone(&front.protocols);
@@ -168,24 +177,35 @@ async fn serve_connection(stream: TcpStream, front: Front, shutdown: Cancellatio
         let open = traffic.begin(request.version());
         front.clone().answer(request.map(Body::new), open)
     });
+    let (watch, stream) = Watch::over(stream, front.time.clone());
     let connection = protocols.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.as_mut().await
+    let served = async {
+        tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.as_mut().await
+            }
+            () = traffic.quiet(limits::HTTP_HEAD_WAIT_MAX) => {
+                if !traffic.has_served() {
+                    tracing::debug!("closed a connection without a request");
+                    return Ok(());
+                }
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = traffic.quiet(limits::HTTP2_CLOSE_WAIT_MAX) => Ok(()),
+                }
+            }
         }
-        () = traffic.quiet(limits::HTTP_HEAD_WAIT_MAX) => {
-            if !traffic.has_served() {
-                tracing::debug!("closed a connection without a request");
-                return;
-            }
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = traffic.quiet(limits::HTTP2_CLOSE_WAIT_MAX) => Ok(()),
-            }
+    };
+    let ended = tokio::select! {
+        ended = served => ended,
+        () = watch.stalled(limits::HTTP_ANSWER_WAIT_MAX) => {
+            metrics::counter!("tickwheel_http_stalled_total").increment(1);
+            tracing::debug!("closed a connection whose answer nobody takes");
+            Ok(())
         }
     };
     if let Err(error) = ended {

@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Api> {
 /// What is pending, by horizon, and what the node that was asked has done in the last minute.
 #[utoipa::path(get, path = "/v1/stats", tag = "cluster", operation_id = "getStats",
     responses((status = 200, description = "What was seen within the last second", body = StatsResponse),
-        (status = "default", description = "Any failure", body = super::dto::problem::Problem)))]
+        (status = "default", description = "Any failure", body = super::dto::problem::Problem, content_type = "application/problem+json")))]
 pub(super) async fn read(State(api): State<Api>) -> Result<Response, Error> {
     let stats = api.service.stats().await?;
     Ok(json(&StatsResponse::from(&*stats)))
@@ -27,7 +27,7 @@ pub(super) async fn read(State(api): State<Api>) -> Result<Response, Error> {
 /// The nodes, and the clock of every wheel.
 #[utoipa::path(get, path = "/v1/cluster", tag = "cluster", operation_id = "getCluster",
     responses((status = 200, description = "What was seen within the last second", body = ClusterResponse),
-        (status = "default", description = "Any failure", body = super::dto::problem::Problem)))]
+        (status = "default", description = "Any failure", body = super::dto::problem::Problem, content_type = "application/problem+json")))]
 pub(super) async fn cluster(State(api): State<Api>) -> Result<Response, Error> {
     let stats = api.service.stats().await?;
     Ok(json(&stats::cluster(&stats, api.service.shape().tick())))

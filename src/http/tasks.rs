@@ -23,9 +23,9 @@ use super::{
         task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
         task_response::{
             BatchCancelResponse, BatchCancelResult, BatchCreateResponse, BatchCreateResult,
-            CancelResponse, RescheduleResponse, TaskResponse,
+            CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
         },
-        task_view::{reschedule_outcome, task_response},
+        task_view::{reschedule_outcome, task_response, why_too_late},
         text::DurationText,
         time, unknown,
         worker::View,
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     flow::{
-        api::{Fault, NewTask, TaskView},
+        api::{CancelOutcome, Fault, NewTask, TaskView},
         cancel as flow_cancel, service,
     },
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
@@ -62,6 +62,8 @@ pub(super) fn routes() -> Router<Api> {
         (status = 201, description = "Registered", body = TaskResponse, headers(
             ("location" = String, description = "Path of the task"),
             ("etag" = String, description = "For If-Match"))),
+        (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<Response, Error> {
     if let Err(refused) = api.admission.is_open(false) {
@@ -71,6 +73,8 @@ pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<R
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    // A slow store must not fill the room for bodies.
+    drop(text);
     let mut admitted = api.admission.registration(1)?;
     let task = api
         .service
@@ -96,7 +100,7 @@ pub(super) async fn create(State(api): State<Api>, request: Request) -> Result<R
 #[utoipa::path(post, path = "/v1/tasks:batchCreate", tag = "tasks", operation_id = "batchCreateTasks",
     request_body = BatchCreateRequest,
     responses(
-        (status = 200, description = "One result per task, in order", body = BatchCreateResponse),
+        (status = 200, description = "One result per task, in order; `store_full` and `registration_unknown` are errors of items", body = BatchCreateResponse),
         (status = "default", description = "Nothing registered", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn batch_create(
     State(api): State<Api>,
@@ -112,6 +116,7 @@ pub(super) async fn batch_create(
     if let Err(refused) = api.admission.is_open(true) {
         return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
     }
+    api.answers.is_open()?;
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
@@ -120,6 +125,7 @@ pub(super) async fn batch_create(
     let batch = Batch::read(&call.tasks.0, |item| {
         new_task(json::read_item::<TaskRequest>(item)?, &context)
     });
+    drop(text);
     let results: Vec<BatchCreateResult> = batch
         .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
         .await;
@@ -156,10 +162,10 @@ impl From<Error> for BatchCreateResult {
         ("id" = String, Path, description = "The task's id"),
         ("wait" = Option<String>, Query, description = "Answer when the task has ended, or after this duration (at most 60s)"),
         ("view" = Option<View>, Query, description = "FULL returns the payload, too; BASIC is the default"),
-        ("if-none-match" = Option<String>, Header, description = "Answer 304 when the task still has this ETag")),
+        ("if-none-match" = Option<String>, Header, description = "Answer 304 when the answer would still have this ETag")),
     responses(
         (status = 200, description = "The task", body = TaskResponse,
-            headers(("etag" = String, description = "For If-Match"))),
+            headers(("etag" = String, description = "Of this answer: for If-None-Match and If-Match"))),
         (status = 304, description = "Unchanged"),
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn read(
@@ -183,11 +189,12 @@ pub(super) async fn read(
         },
     }?
     .ok_or_else(Error::task_not_found)?;
-    let etag = headers::etag(&task);
+    let answer = super::json_text(&task_response(&task, query.view))?;
+    let etag = headers::etag_of_answer(&task, &answer);
     if headers::if_none_match(&request_headers, &etag)? {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
-    Ok(tagged(&task, &task_response(&task, query.view)))
+    Ok(([(header::ETAG, etag)], super::json_of(answer)).into_response())
 }
 
 /// Cancels a task. The answer says who won: the cancel, or the firing.
@@ -209,8 +216,10 @@ pub(super) async fn cancel(
         .cancel(id)
         .await?
         .ok_or_else(Error::task_not_found)?;
+    let is_late = outcome == CancelOutcome::TooLate;
     let answer = CancelResponse {
         outcome: outcome.into(),
+        reason: is_late.then(|| why_too_late(&task)),
         task: task_response(&task, View::Basic),
     };
     Ok(tagged(&task, &answer))
@@ -233,10 +242,12 @@ pub(super) async fn batch_cancel(
         ids: json::Items<'a>,
     }
 
+    api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    drop(text);
     let results = batch
         .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
         .await;
@@ -247,6 +258,7 @@ impl From<flow_cancel::Answer> for BatchCancelResult {
     fn from(answer: flow_cancel::Answer) -> Self {
         match answer {
             Ok(Some((outcome, task))) => Self {
+                reason: (outcome == CancelOutcome::TooLate).then(|| why_too_late(&task)),
                 outcome: Some(outcome.into()),
                 task: Some(task_response(&task, View::Basic)),
                 error: None,
@@ -285,6 +297,7 @@ pub(super) async fn reschedule(
     let condition = headers::if_match(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let start = new_start(&json::read(&text)?, api.options.time.now())?;
+    drop(text);
     move_start(&api, id, start, condition).await
 }
 
@@ -324,6 +337,7 @@ async fn move_start(
         Error::new(Code::PreconditionFailed, detail)
     })?;
     let answer = RescheduleResponse {
+        reason: (outcome == RescheduleOutcome::TooLate).then(|| why_too_late(&task)),
         outcome,
         task: task_response(&task, View::Basic),
     };
@@ -388,12 +402,18 @@ impl ReadQuery {
 }
 
 fn wait(text: String) -> Result<Duration, String> {
-    let wait = time::duration(&DurationText(text), Duration::ZERO)?;
+    let wait = time::duration(&DurationText(text), Duration::ZERO);
+    let wait = wait.map_err(|detail| unquoted(&detail))?;
     if wait > WAIT_MAX {
         let max = WAIT_MAX.as_secs();
         return Err(format!("must be at most {max}s; ask again after it"));
     }
     Ok(wait)
+}
+
+/// In a query nothing is in quotes.
+pub(super) fn unquoted(detail: &str) -> String {
+    detail.replace(" in quotes", "").replace('"', "")
 }
 
 fn view(text: &str) -> Result<View, String> {

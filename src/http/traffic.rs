@@ -2,7 +2,7 @@
 //!
 //! A connection over HTTP/1.1 is bounded by the time in which a head must arrive, but only once it is known to be one; over
 //! HTTP/2 nobody closes what is idle, and a head may come in pieces for ever. So requests are counted here, whatever they come
-//! by: each from its head to the last byte of its answer.
+//! by: each from its head until its answer is there, and from then on as long as something of the answer leaves.
 
 use std::{
     pin::Pin,
@@ -91,6 +91,12 @@ impl Traffic {
         }
     }
 
+    /// Takes note that something of an answer has left.
+    fn moved(&self) {
+        let now = self.time.moment();
+        self.change(|state| state.quiet_since = now);
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -99,6 +105,18 @@ impl Traffic {
 /// A request that is under way.
 #[derive(Debug)]
 pub(super) struct Open(Traffic);
+
+impl Open {
+    /// Returns the answer. Over HTTP/2 its reader may keep it waiting for ever: only what leaves of it counts from here on.
+    pub(super) fn answered(self, body: Body, share: Option<OwnedSemaphorePermit>) -> Answer {
+        let traffic = self.0.clone();
+        Answer {
+            body,
+            traffic,
+            share,
+        }
+    }
+}
 
 impl Drop for Open {
     fn drop(&mut self) {
@@ -113,11 +131,16 @@ impl Drop for Open {
 /// The body of an answer, with what is held until it is sent or given up.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub(super) body: Body,
+    body: Body,
+    traffic: Traffic,
     #[allow(dead_code, reason = "held, not read")]
-    pub(super) open: Open,
-    #[allow(dead_code, reason = "held, not read")]
-    pub(super) share: Option<OwnedSemaphorePermit>,
+    share: Option<OwnedSemaphorePermit>,
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.traffic.moved();
+    }
 }
 
 impl hyper::body::Body for Answer {
@@ -128,7 +151,11 @@ impl hyper::body::Body for Answer {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        if polled.is_ready() {
+            self.traffic.moved();
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {
@@ -169,6 +196,14 @@ mod tests {
         assert_eq!((passed(), traffic.has_served()), (20 * SECOND, true));
         traffic.quiet(2 * SECOND).await;
         assert_eq!(passed(), 22 * SECOND, "counted from the call");
+        // An answer that nobody takes does not keep it open.
+        let answer = traffic
+            .begin(Version::HTTP_2)
+            .answered(Body::from("answer"), None);
+        let begun = time.moment();
+        traffic.quiet(5 * SECOND).await;
+        assert_eq!(time.moment().since(begun), 5 * SECOND);
+        drop(answer);
         let quiet = traffic.quiet(5 * SECOND);
         drop(traffic.begin(Version::HTTP_11));
         assert!(time.within(60 * SECOND, quiet).await.is_none());

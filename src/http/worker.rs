@@ -53,7 +53,7 @@ pub(super) async fn subscribe(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
-    let text = body::read_text(&state, request, REQUEST_BYTES_MAX).await?;
+    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: SubscribeRequest = json::read(&text)?;
     worker_name(&call.worker)?;
     let mut violations = Violations::default();
@@ -97,16 +97,17 @@ pub(super) async fn claim(State(state): State<Api>, request: Request) -> Result<
         view: View,
     }
 
-    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    state.answers.is_open()?;
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.messages.0, |item| {
         claim_request(&json::read_item::<ClaimItem>(item)?, call.view)
     });
+    let worker = call.worker;
+    drop(text);
     let results = batch
-        .answer(async |items: Vec<api::ClaimRequest>| {
-            state.service.claim(&call.worker, items).await
-        })
+        .answer(async |items: Vec<api::ClaimRequest>| state.service.claim(&worker, items).await)
         .await;
     Ok(super::json(&ClaimResponse { results }))
 }
@@ -121,15 +122,17 @@ pub(super) async fn heartbeat(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
-    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
         heartbeat_request(&json::read_item::<HeartbeatItem>(item)?)
     });
+    let worker = call.worker;
+    drop(text);
     let results = batch
         .answer(async |items: Vec<api::HeartbeatRequest>| {
-            state.service.heartbeat(&call.worker, items).await
+            state.service.heartbeat(&worker, items).await
         })
         .await;
     Ok(super::json(&HeartbeatResponse { results }))
@@ -142,16 +145,16 @@ pub(super) async fn heartbeat(
         (status = 200, description = "One result per report, in order", body = SettleResponse),
         (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
 pub(super) async fn settle(State(state): State<Api>, request: Request) -> Result<Response, Error> {
-    let text = body::read_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
         settle_request(&json::read_item::<SettleItem>(item)?)
     });
+    let worker = call.worker;
+    drop(text);
     let results = batch
-        .answer(async |items: Vec<api::SettleRequest>| {
-            state.service.settle(&call.worker, items).await
-        })
+        .answer(async |items: Vec<api::SettleRequest>| state.service.settle(&worker, items).await)
         .await;
     Ok(super::json(&SettleResponse { results }))
 }

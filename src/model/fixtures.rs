@@ -56,7 +56,7 @@ pub(crate) fn spec() -> Spec {
 }
 
 /// A row of the task in a state: its first attempt was made unless it is new, it acts next at its start.
-pub(super) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
+pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
     let attempt = u32::from(state != State::New);
     TaskRow {
         id: id(),

@@ -120,7 +120,7 @@ mod tests {
         Spec {
             priority: Priority::Normal,
             max_attempts: MAX_ATTEMPTS,
-            backoff: Backoff::DEFAULT,
+            backoff: Backoff::QUICK,
             claim_timeout: Duration::from_millis(CLAIM_TIMEOUT_MS),
             heartbeat_timeout: Duration::from_millis(HEARTBEAT_TIMEOUT_MS),
             retention: Duration::from_millis(RETENTION_MS),

@@ -188,7 +188,7 @@ mod tests {
             max_attempts: 9,
             backoff: Backoff {
                 jitter: Jitter::None,
-                ..Backoff::DEFAULT
+                ..Backoff::QUICK
             },
             claim_timeout: Duration::from_secs(61),
             heartbeat_timeout: Duration::from_millis(4501),

@@ -10,8 +10,8 @@ use std::{fmt, future::pending, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    ClockStore, Erasure, Error, Freshness, Heartbeat, NodeRow, NodeStore, Page, Parked, RangePage,
-    RangeScan, Scan, Store, Swapped, TaskStore, WheelStore,
+    ClockStore, EndedPage, Erasure, Error, Freshness, Heartbeat, NodeRow, NodeStore, Page, Parked,
+    RangePage, RangeScan, Scan, Store, Swapped, TaskStore, WheelStore,
 };
 use crate::{
     model::{
@@ -300,6 +300,16 @@ impl TaskStore for Faulty {
         let ids = ids.to_vec();
         let read = move |store: Arc<dyn Store>| async move { store.tasks(&ids, freshness).await };
         self.plain(Call::read("tasks"), read).await
+    }
+
+    fn lists_ended_tasks(&self) -> bool {
+        self.store.lists_ended_tasks()
+    }
+
+    async fn ended_tasks(&self, behind: TaskId, rows_max: usize) -> Result<EndedPage, Error> {
+        let read =
+            move |store: Arc<dyn Store>| async move { store.ended_tasks(behind, rows_max).await };
+        self.plain(Call::read("ended_tasks"), read).await
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {

@@ -286,6 +286,16 @@ pub trait TaskStore: Send + Sync {
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error>;
+    /// Tells whether rows of tasks that have ended can be listed, and a wheel is one ordered log: then lists have no horizon.
+    fn lists_ended_tasks(&self) -> bool {
+        false
+    }
+    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended.
+    ///
+    /// Only asked where [`TaskStore::lists_ended_tasks`]; a store whose rows lie apart finds none.
+    async fn ended_tasks(&self, _behind: TaskId, _rows_max: usize) -> Result<EndedPage, Error> {
+        Ok(EndedPage::default())
+    }
     /// Writes rows conditionally, each on its own. Several of one (wheel, slot) share one round.
     ///
     /// The caller sees to it that ids are distinct and that one call at a time is under way per (wheel, slot). A conflict
@@ -305,6 +315,15 @@ pub trait TaskStore: Send + Sync {
     fn heartbeats_kept_since(&self) -> Option<Millis> {
         None
     }
+}
+
+/// Rows of tasks that have ended.
+#[derive(Debug, Clone, Default)]
+pub struct EndedPage {
+    /// The rows, by id.
+    pub rows: Vec<TaskRow>,
+    /// The last id that was looked at; none: there are no rows behind these.
+    pub reached: Option<TaskId>,
 }
 
 /// A sign of life of an attempt.

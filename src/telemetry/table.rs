@@ -299,6 +299,11 @@ pub const METRICS: &[Metric] = &[
         &["route"],
         "Duration of HTTP requests, long polls included.",
     ),
+    counter(
+        "tickwheel_http_stalled_total",
+        &[],
+        "Connections that were closed because nobody took their answers.",
+    ),
     gauge(
         "tickwheel_clock_skew_seconds",
         &[],

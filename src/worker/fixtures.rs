@@ -30,7 +30,7 @@ pub(super) fn message(callback: &str, number: u64, start: Millis) -> TaskMessage
             collection: String::new(),
             priority: Priority::Normal,
             max_attempts: 5,
-            backoff: Backoff::DEFAULT,
+            backoff: Backoff::QUICK,
             claim_timeout: Duration::from_secs(60),
             heartbeat_timeout: Duration::from_secs(30),
             expire_after: None,

@@ -396,6 +396,7 @@ mod tests {
             let results = request.tasks.iter().map(|_| HeartbeatResult {
                 status: HeartbeatStatus::Ok,
                 error: None,
+                reason: None,
             });
             Ok(HeartbeatResponse {
                 results: results.collect(),

@@ -138,6 +138,7 @@ impl Settler {
                 SettleResult {
                     status: SettleStatus::Error,
                     error: Some(problem),
+                    ..
                 } if problem.retryable => {
                     again.push(report);
                     continue;
@@ -145,15 +146,17 @@ impl Settler {
                 SettleResult {
                     status: SettleStatus::Error,
                     error,
+                    ..
                 } => {
                     let detail = error.map_or_else(String::new, |problem| problem.detail);
                     tracing::error!(id = %key.id, attempt = key.attempt, detail, "the server refuses a report");
                 }
                 SettleResult {
                     status: SettleStatus::Lost,
+                    reason,
                     ..
                 } => {
-                    tracing::warn!(id = %key.id, attempt = key.attempt, "an attempt was lost before its report arrived");
+                    tracing::warn!(id = %key.id, attempt = key.attempt, reason, "an attempt was lost before its report arrived");
                 }
                 SettleResult {
                     status: SettleStatus::Ok,

@@ -46,7 +46,7 @@ impl Line {
 
     pub(super) async fn send_post(&mut self, path: &str, body: &[u8]) {
         let mut request = format!(
-            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         )
         .into_bytes();

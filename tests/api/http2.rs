@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tickwheel::{
     http::serve,
     limits::{
-        HTTP_BODY_WAIT_MAX, HTTP_HEAD_WAIT_MAX, HTTP2_HEAD_BYTES_MAX, HTTP2_PING_INTERVAL,
-        HTTP2_PING_WAIT_MAX, HTTP2_STREAMS_MAX,
+        HTTP_ANSWER_WAIT_MAX, HTTP_BODY_STEP, HTTP_HEAD_WAIT_MAX, HTTP2_HEAD_BYTES_MAX,
+        HTTP2_PING_INTERVAL, HTTP2_PING_WAIT_MAX, HTTP2_STREAMS_MAX,
     },
     time_source::Moment,
 };
@@ -179,7 +179,7 @@ async fn bodies_are_bounded_one_by_one() {
     assert_eq!(status, 201, "one that hangs holds up no other");
     let (status, problem) = never.await.unwrap();
     assert_eq!((status, &problem["code"]), (408, &json!("request_timeout")));
-    assert!(served.now().since(begun) >= HTTP_BODY_WAIT_MAX);
+    assert!(served.now().since(begun) >= HTTP_BODY_STEP);
     drop(slow);
     served.stop().await;
 }
@@ -261,6 +261,41 @@ async fn a_server_that_stops_finishes_the_requests_of_a_connection() {
     ended.await.unwrap();
     served.server.await.unwrap();
     assert!(TcpStream::connect(served.address).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_over_http1_that_nobody_takes_ends_its_connection() {
+    let served = Served::start().await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    // More than the system holds of a connection.
+    let ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(ask.repeat(50).as_bytes()).await.unwrap();
+    served
+        .site
+        .world
+        .pass(HTTP_ANSWER_WAIT_MAX - 10 * SECOND)
+        .await;
+    let time = &served.site.node.time;
+    let mut some = vec![0; 1024 * 1024];
+    stream.read_exact(&mut some).await.unwrap();
+    // It has moved: the time begins anew.
+    served
+        .site
+        .world
+        .pass(HTTP_ANSWER_WAIT_MAX - 10 * SECOND)
+        .await;
+    stream.read_exact(&mut some).await.unwrap();
+    served
+        .site
+        .world
+        .pass(HTTP_ANSWER_WAIT_MAX + 10 * SECOND)
+        .await;
+    let mut rest = Vec::new();
+    let reading = stream.read_to_end(&mut rest);
+    let ended = time.within(10 * SECOND, reading).await;
+    assert!(ended.is_some(), "closed, or reset");
+    assert!(rest.len() < 30 * 1024 * 1024, "{} were sent", rest.len());
+    served.stop().await;
 }
 
 /// A frame of the protocol.

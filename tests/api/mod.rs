@@ -1,7 +1,9 @@
 //! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
 
+mod browsers;
 mod cancel;
 mod http2;
+mod leftover;
 mod list;
 mod poll;
 mod refused;

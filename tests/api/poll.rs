@@ -406,3 +406,45 @@ async fn a_node_without_the_role_says_which_one_is_missing() {
     );
     assert!(problem.detail.contains("`controller`"), "{problem:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_already_is_answered_with_nothing_when_the_node_stops_while_its_claim_fails() {
+    let (away, fates) = switched(Fate::Fail);
+    let site = Site::with_fates(fates);
+    site.world.pass(3 * SECOND).await;
+    let waiting = poll(&site, &["work"], 10, "60s");
+    site.world.pass(SECOND).await;
+    // Its claim fails again and again: each time it goes back into line.
+    away.store(true, Ordering::SeqCst);
+    register(&site, "work", 1, "1s").await;
+    site.world.pass(2 * SECOND).await;
+    assert!(!waiting.is_finished());
+    site.node.node.leave();
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.ok()["tasks"], json!([]));
+}
+
+#[tokio::test]
+async fn a_poll_that_waits_holds_nothing_of_its_request() {
+    let site = Site::new();
+    let padding = " ".repeat(limits::REQUEST_BYTES_MAX - 200);
+    let body = format!(r#"{{"worker":"w","callbacks":["work"],"wait":"60s"{padding}}}"#);
+    let mut waiting = tokio::task::JoinSet::new();
+    for _ in 0..limits::BODIES_BYTES_MAX / body.len() {
+        let (router, body) = (site.router.clone(), body.clone());
+        waiting.spawn(async move {
+            Answer::of(router, request(Method::POST, "/v1/worker/poll", body)).await
+        });
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    // All of them wait; there is room for as much again.
+    let beat = format!(r#"{{"worker":"w","tasks":[]{padding}}}"#);
+    assert_eq!(site.post("/v1/worker/settle", beat).await.status, 200);
+    let one = format!(r#"{{"callback":"work","delay":"1h"{padding}}}"#);
+    assert_eq!(site.post("/v1/tasks", one).await.status, 201);
+    assert_eq!(waiting.len(), limits::BODIES_BYTES_MAX / body.len());
+    assert!(waiting.try_join_next().is_none(), "none is answered");
+}

@@ -2,7 +2,10 @@
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::http::serve;
+use tickwheel::{
+    http::serve,
+    limits::{HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES, HTTP_BODY_WAIT_MAX},
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -344,7 +347,7 @@ async fn a_server_stops_when_told_and_finishes_what_it_has() {
     let server = tokio::spawn(serve(listener, site.router.clone(), shutdown.clone()));
 
     let mut busy = TcpStream::connect(address).await.unwrap();
-    let head = "POST /v1/tasks HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 2\r\n";
+    let head = "POST /v1/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 2\r\n";
     busy.write_all(head.as_bytes()).await.unwrap();
     busy.write_all(b"expect: 100-continue\r\n\r\n")
         .await
@@ -366,13 +369,28 @@ async fn a_server_stops_when_told_and_finishes_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_never_arrives_is_given_up() {
-    let never = futures_util::stream::pending::<Result<axum::body::Bytes, std::io::Error>>();
-    let problem = post("/v1/tasks", axum::body::Body::from_stream(never))
-        .await
-        .problem();
-    assert_eq!((problem.status, problem.retryable), (408, true));
-    assert!(problem.detail.contains("30 s"), "{}", problem.detail);
+async fn a_body_that_does_not_come_or_comes_too_slowly_is_given_up() {
+    let site = Site::new();
+    let time = site.node.time.clone();
+    let (step, bytes) = (HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES);
+    // So many bytes a second, for ever; the last may come when it likes.
+    for (per_second, says, after) in [
+        (0, "less than 32 KiB within 10 s", step),
+        (bytes / 10 - 1, "less than 32 KiB within 10 s", step),
+        (bytes / 10 + 10, "within 30 s", HTTP_BODY_WAIT_MAX),
+    ] {
+        let drip = futures_util::stream::unfold(time.clone(), move |time| async move {
+            time.sleep(std::time::Duration::from_secs(1)).await;
+            let piece = axum::body::Bytes::from(vec![b' '; per_second]);
+            Some((Ok::<_, std::io::Error>(piece), time))
+        });
+        let begun = time.moment();
+        let body = axum::body::Body::from_stream(drip);
+        let problem = site.post("/v1/tasks", body).await.problem();
+        assert_eq!((problem.status, problem.retryable), (408, true));
+        assert!(problem.detail.contains(says), "{}", problem.detail);
+        assert_eq!(time.moment().since(begun), after, "{per_second}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use tickwheel::queue::{
-    Consumer as _,
-    message::{TaskMessage, group},
+use tickwheel::{
+    queue::{
+        Consumer as _,
+        message::{TaskMessage, group},
+    },
+    store::TaskStore as _,
 };
 
 use super::Site;
@@ -153,4 +156,114 @@ async fn a_retry_waits_for_its_delay() {
         task["effective_start_time"].as_str() > task["start_time"].as_str(),
         "{task}"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conditional_reader_sees_progress_and_that_a_cancel_was_asked_for() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let message = due(&site, r#"{"callback":"work"}"#).await;
+    let path = format!("/v1/tasks/{}", message.id);
+    claim(&site, &message, "").await;
+    let beat =
+        |progress: u32| json!({"id": message.id.to_string(), "attempt": 1, "progress": progress});
+    call(&site, "/v1/worker/heartbeat", beat(1)).await;
+    let mut seen = site.get(&path).await.header("etag").to_owned();
+    let read = async |tag: &str| {
+        let mut request = super::request(axum::http::Method::GET, &path, "");
+        let headers = request.headers_mut();
+        headers.insert("if-none-match", tag.parse().unwrap());
+        site.send(request).await
+    };
+    assert_eq!(read(&seen).await.status, 304);
+    call(&site, "/v1/worker/heartbeat", beat(2)).await;
+    let answer = read(&seen).await;
+    assert_eq!(answer.ok()["progress"], 2);
+    answer.header("etag").clone_into(&mut seen);
+    site.post(&format!("{path}/cancel"), "").await.ok();
+    let answer = read(&seen).await;
+    assert_eq!(answer.ok()["cancel_requested"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sign_of_life_of_what_does_not_live_leaves_nothing() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let message = due(&site, r#"{"callback":"work"}"#).await;
+    let id = message.id;
+    assert_eq!(claim(&site, &message, "").await["status"], "claimed");
+    let beat = |id: String, attempt: u32| json!({"id": id, "attempt": attempt, "progress": "x"});
+    for (beaten, attempt) in [
+        (super::task_id(), 1),
+        (id.to_string(), 2),
+        (id.to_string(), 7),
+    ] {
+        let answer = call(&site, "/v1/worker/heartbeat", beat(beaten.clone(), attempt)).await;
+        assert_eq!(answer["status"], "lost");
+        let key = [(beaten.parse().unwrap(), attempt)];
+        let kept = site.world.store.heartbeats(&key).await.unwrap();
+        assert!(kept[0].is_none(), "{kept:?}");
+    }
+    // The live one is kept, whichever node it was claimed through.
+    let answer = call(&site, "/v1/worker/heartbeat", beat(id.to_string(), 1)).await;
+    assert_eq!(answer["status"], "ok");
+    let other = Site::of(site.world.clone(), site.world.node(2));
+    let answer = call(&other, "/v1/worker/heartbeat", beat(id.to_string(), 1)).await;
+    assert_eq!(answer["status"], "ok");
+    let settle = json!({"id": id.to_string(), "attempt": 1, "outcome": "succeeded"});
+    call(&site, "/v1/worker/settle", settle).await;
+    let answer = call(&site, "/v1/worker/heartbeat", beat(id.to_string(), 1)).await;
+    assert_eq!(answer["status"], "lost");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_whose_task_is_beyond_the_bounds_of_a_registration_is_refused() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let mut message = due(&site, r#"{"callback":"work"}"#).await;
+    message.spec.retention = Duration::from_secs(1_000_000_000);
+    let answer = claim(&site, &message, "").await;
+    assert_eq!(answer["status"], "error");
+    let error = &answer["error"]["errors"][0];
+    assert_eq!(error["pointer"], "/message");
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.contains("retention"), "{detail}");
+    let read = site.get(&format!("/v1/tasks/{}", message.id)).await.ok();
+    assert_eq!(
+        (&read["state"], &read["attempt"]),
+        (&json!("enqueued"), &json!(0))
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_asks_for_contents_gets_as_much_as_a_poll_and_the_rest_with_the_next() {
+    const TASKS: usize = 20;
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let task = json!({"callback": "work", "payload": "x".repeat(900_000)}).to_string();
+    let mut items = Vec::new();
+    for _ in 0..TASKS {
+        let message = due(&site, &task).await;
+        // Without the message the service reads what there is; with it, it believes nothing of its size.
+        items.push(json!({"id": message.id.to_string(), "generation": 0, "expected_attempt": 0}));
+    }
+    let mut calls = 0;
+    while !items.is_empty() {
+        calls += 1;
+        let body = json!({"worker": "w", "messages": items}).to_string();
+        let answer = site.post("/v1/worker/claim", body).await;
+        let most = tickwheel::limits::POLL_BYTES_MAX;
+        assert!(
+            answer.body.len() < most + 1_000_000,
+            "{}",
+            answer.body.len()
+        );
+        let results = answer.ok()["results"].as_array().unwrap().clone();
+        let early = results.iter().map(|result| result["status"] == "early");
+        let early: Vec<bool> = early.collect();
+        assert!(early.contains(&false), "{results:?}");
+        let mut early = early.into_iter();
+        items.retain(|_| early.next().unwrap());
+    }
+    assert!((3..=4).contains(&calls), "{calls}");
 }

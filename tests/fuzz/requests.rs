@@ -204,6 +204,7 @@ fn page_tokens() {
         behind: Key::behind(START),
         through: START,
         to: Millis::MAX,
+        ended: None,
     };
     // The text inside, since what is not base64 is refused at once; the token itself as well.
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};

@@ -143,7 +143,7 @@ impl Lease {
                 collection: String::new(),
                 priority: Priority::Normal,
                 max_attempts: attempts,
-                backoff: Backoff::DEFAULT,
+                backoff: Backoff::QUICK,
                 claim_timeout: Duration::from_secs(60),
                 heartbeat_timeout: Duration::from_secs(TIMEOUT.unsigned_abs()),
                 expire_after: None,

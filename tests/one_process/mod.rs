@@ -5,6 +5,7 @@ mod doctor;
 mod figures;
 mod full_disk;
 mod lost_worker;
+mod open;
 mod power;
 mod refused;
 mod sizes;

@@ -384,7 +384,7 @@ impl Run {
             };
             match self.service.settle("worker", vec![request]).await.pop() {
                 Some(SettleAnswer::Fault(_)) => self.time.sleep(Duration::from_millis(500)).await,
-                Some(SettleAnswer::Ok | SettleAnswer::Lost) | None => return,
+                Some(SettleAnswer::Ok | SettleAnswer::Lost(_)) | None => return,
             }
         }
     }
@@ -422,7 +422,7 @@ fn spec(target: Target) -> Spec {
         max_attempts: 3,
         backoff: Backoff {
             jitter: Jitter::None,
-            ..Backoff::DEFAULT
+            ..Backoff::QUICK
         },
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),

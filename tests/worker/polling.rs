@@ -243,7 +243,7 @@ async fn a_connection_that_breaks_takes_no_task_along() {
     let server = Local::start().await;
     let body = r#"{"worker":"gone","callbacks":["work"],"max_tasks":10,"wait":"60s"}"#;
     let head = format!(
-        "POST /v1/worker/poll HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/worker/poll HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     let address = server.url.trim_start_matches("http://");

@@ -219,6 +219,7 @@ impl Server for Script {
                 .and_then(VecDeque::pop_front);
             HeartbeatResult {
                 status: planned.unwrap_or(HeartbeatStatus::Ok),
+                reason: None,
                 error: None,
             }
         });
@@ -234,6 +235,7 @@ impl Server for Script {
         self.changes.send_replace(());
         let results = request.tasks.iter().map(|_| SettleResult {
             status: SettleStatus::Ok,
+            reason: None,
             error: None,
         });
         Ok(SettleResponse {

@@ -24,6 +24,8 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Hub {
     state: Mutex<State>,
+    /// Callbacks that may be polled.
+    feeds_max: usize,
     time: TimeSource,
 }
 
@@ -72,9 +74,10 @@ impl Drop for Ticket<'_> {
 }
 
 impl Hub {
-    pub(super) fn new(time: TimeSource) -> Self {
+    pub(super) fn new(feeds_max: usize, time: TimeSource) -> Self {
         Self {
             state: Mutex::default(),
+            feeds_max,
             time,
         }
     }
@@ -91,7 +94,8 @@ impl Hub {
     ) -> Result<(Ticket<'_>, Vec<Made>), Refusal> {
         let mut state = self.lock();
         let newcomer = place.is_none();
-        let made = state.admit(&request.callbacks, newcomer, self.time.moment())?;
+        let now = self.time.moment();
+        let made = state.admit(&request.callbacks, newcomer, self.feeds_max, now)?;
         let place = place.unwrap_or_else(|| {
             state.last += 1;
             state.last
@@ -242,5 +246,74 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hub(feeds_max: usize) -> Hub {
+        Hub::new(feeds_max, TimeSource::simulated(Millis(0), 1))
+    }
+
+    fn poll(callbacks: impl IntoIterator<Item = String>) -> PollRequest {
+        PollRequest {
+            worker: "w".to_owned(),
+            callbacks: callbacks.into_iter().collect(),
+            max: 1,
+            wait: std::time::Duration::ZERO,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_brings_many_callbacks_leaves_room_for_who_brings_one() {
+        let hub = hub(1000);
+        let mut waiting = Vec::new();
+        let mut refused = None;
+        for round in 0..20 {
+            let names = (0..100).map(|number| format!("made-up-{round}-{number}"));
+            match hub.join(None, &poll(names)) {
+                Ok((ticket, made)) => {
+                    assert_eq!(made.len(), 100);
+                    waiting.push(ticket);
+                }
+                Err(refusal) => refused = Some(refusal.to_string()),
+            }
+        }
+        let refused = refused.expect("some are refused");
+        assert!(
+            refused.contains("poll_feeds_max") && refused.contains("1000"),
+            "{refused}"
+        );
+        for number in 0..50 {
+            let one = hub.join(None, &poll([format!("own-{number}")]));
+            waiting.push(one.expect("there is room for another").0);
+        }
+        // What is polled already needs no room.
+        let known = (0..100).map(|number| format!("made-up-0-{number}"));
+        assert!(hub.join(None, &poll(known)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_has_waited_is_not_sent_away_when_it_is_crowded() {
+        let hub = hub(10);
+        let request = poll(["work".to_owned()]);
+        let (first, _) = hub.join(None, &request).unwrap();
+        let place = first.place;
+        let mut crowd = Vec::new();
+        let refused = loop {
+            match hub.join(None, &request) {
+                Ok((ticket, _)) => crowd.push(ticket),
+                Err(refusal) => break refusal,
+            }
+        };
+        assert!(matches!(refused, Refusal::TooMany(_)), "{refused}");
+        // It had a batch whose claim failed, and comes back; others came for its place meanwhile.
+        drop(first);
+        crowd.push(hub.join(None, &request).unwrap().0);
+        assert!(hub.join(None, &request).is_err());
+        let (again, _) = hub.join(Some(place), &request).unwrap();
+        assert_eq!(again.place, place);
     }
 }

@@ -67,6 +67,7 @@ impl State {
         &mut self,
         callbacks: &[String],
         newcomer: bool,
+        feeds_max: usize,
         now: Moment,
     ) -> Result<Vec<Made>, Refusal> {
         if self.stopping {
@@ -84,10 +85,15 @@ impl State {
         }
         let unknown = |name: &&String| !self.feeds.contains_key(*name);
         let new: Vec<String> = callbacks.iter().filter(unknown).cloned().collect();
-        if self.feeds.len() + new.len() > limits::POLL_FEEDS_MAX {
-            let limit = limits::POLL_FEEDS_MAX;
+        // One poll may bring as many as leave room for as many: who brings few finds room when who brings many does not.
+        let free = feeds_max.saturating_sub(self.feeds.len());
+        let share = if new.len() > 1 { free / 2 } else { free };
+        if new.len() > share {
+            let polled = self.feeds.len();
             return Err(Refusal::TooMany(format!(
-                "{limit} callbacks are polled at this node, which is its limit"
+                "{polled} callbacks are polled at this node, whose limit is {feeds_max} (`poll_feeds_max`): \
+                 there is no room for {} more of one poll",
+                new.len()
             )));
         }
         let mut made = Vec::new();

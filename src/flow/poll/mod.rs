@@ -99,7 +99,7 @@ impl Poller {
         settler: Settler,
     ) -> Arc<Self> {
         Arc::new(Self {
-            hub: Arc::new(Hub::new(ctx.time.clone())),
+            hub: Arc::new(Hub::new(ctx.settings.poll_feeds_max, ctx.time.clone())),
             subscriptions,
             claimer,
             settler,

@@ -48,7 +48,7 @@ fn spec(target: Target, content: Content) -> Spec {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 5,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_millis(45_500),
         expire_after: None,

@@ -1,7 +1,7 @@
 //! Bounds of a registration request: each is named when it is hit.
 
-use super::request_tests::{read, refused};
-use crate::http::error::Code;
+use super::request_tests::{NOW, read, refused};
+use crate::{http::error::Code, model::time::Millis};
 
 #[test]
 fn names_have_limits() {
@@ -97,4 +97,55 @@ fn a_long_mistake_does_not_make_a_long_answer() {
         let problem = serde_json::to_string(&read(&text).unwrap_err().problem()).unwrap();
         assert!(problem.len() < 2500, "{}", problem.len());
     }
+}
+
+#[test]
+fn days_and_weeks_are_durations() {
+    for (text, days) in [
+        ("14d", 14),
+        ("P14D", 14),
+        ("2 weeks", 14),
+        ("1w 2d", 9),
+        ("P1W", 7),
+        ("336h", 14),
+    ] {
+        let task = read(&format!(r#"{{"callback":"c","delay":"{text}"}}"#)).unwrap();
+        assert_eq!(task.start, Millis(NOW.0 + days * 86_400_000), "{text}");
+    }
+    let task = read(r#"{"callback":"c","delay":"1d 12h"}"#).unwrap();
+    assert_eq!(task.start, Millis(NOW.0 + 36 * 3_600_000));
+}
+
+#[test]
+fn what_is_wrong_is_said_in_words_of_the_request() {
+    refused(
+        r#"{"callback":"c","labels":{"a":"1","b":"2","a":"3"}}"#,
+        "/labels",
+        "`a` is given twice",
+    );
+    refused(
+        r#"{"kafka":{"topic":"t","headers":{"h":"1","h":"2"}}}"#,
+        "/kafka/headers",
+        "`h` is given twice",
+    );
+    refused(
+        r#"{"callback":"c","retry":{"jitter":true}}"#,
+        "/retry/jitter",
+        "expected a text",
+    );
+    refused(
+        r#"{"callback":"c","labels":[]}"#,
+        "/labels",
+        "an object of texts",
+    );
+    refused(
+        r#"{"callback":"c","start_time":"2030-02-30T09:00:00Z"}"#,
+        "/start_time",
+        "does not exist",
+    );
+    refused(
+        r#"{"callback":"c","delay":"2 months"}"#,
+        "/delay",
+        "in days",
+    );
 }

@@ -41,8 +41,10 @@ const RESERVED: [(&str, &str); 3] = [
 /// What is wrong, with the place: line and column of what is not JSON, the pointer of what has another type.
 pub fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let Object(value) = serde_path_to_error::deserialize(&mut reader)
-        .map_err(|error| explain(error.inner(), Some(error.path())))?;
+    let Object(value) = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let (inner, path) = (error.inner(), error.path());
+        mistyped(text, inner, path).unwrap_or_else(|| explain(inner, Some(path)))
+    })?;
     reader.end().map_err(|error| explain(&error, None))?;
     Ok(value)
 }
@@ -109,6 +111,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Items<'a> {
     }
 }
 
+/// Explains a value of the wrong type where the parser takes it for no value at all: it expects the name of a variant.
+fn mistyped(text: &str, error: &serde_json::Error, path: &Path) -> Option<Error> {
+    let pointer = pointer(path);
+    let is_json = || serde_json::from_str::<&RawValue>(text).is_ok();
+    (!error.is_data() && message(error) == "expected value" && !pointer.is_empty() && is_json())
+        .then(|| Error::field(Code::InvalidRequest, pointer, "expected a text in quotes"))
+}
+
 fn explain(error: &serde_json::Error, path: Option<&Path>) -> Error {
     let pointer = path.map(pointer).unwrap_or_default();
     if !error.is_data() {
@@ -121,8 +131,55 @@ fn explain(error: &serde_json::Error, path: Option<&Path>) -> Error {
         };
     }
     let text = message(error);
-    let detail = unknown_field(&text).unwrap_or_else(|| shorten(&text));
+    if let Some(field) = duplicate_field(&text) {
+        let detail = format!("`{}` is given twice: give it once", shorten(field));
+        return Error::field(
+            Code::InvalidRequest,
+            format!("{pointer}/{}", escape(field)),
+            detail,
+        );
+    }
+    let detail = unknown_field(&text)
+        .or_else(|| unknown_variant(&text))
+        .unwrap_or_else(|| shorten(&in_words_of_json(&text)));
     Error::field(Code::InvalidRequest, pointer, detail)
+}
+
+fn duplicate_field(message: &str) -> Option<&str> {
+    message.strip_prefix("duplicate field `")?.strip_suffix('`')
+}
+
+/// Rewrites serde's "unknown variant `x`, expected one of `a`, `b`" to name the value that was probably meant.
+fn unknown_variant(message: &str) -> Option<String> {
+    let rest = message.strip_prefix("unknown variant `")?;
+    let (value, known) = rest.rsplit_once("`, expected ")?;
+    let names: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    Some(unknown("value", value, &names))
+}
+
+/// Rewrites the types that serde names as Rust does.
+fn in_words_of_json(message: &str) -> String {
+    const WORDS: [(&str, &str); 11] = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number that is not negative"),
+        ("usize", "a whole number that is not negative"),
+        ("i32", "a whole number"),
+        ("i64", "a whole number"),
+        ("f64", "a number"),
+        ("a map", "an object"),
+        ("a sequence", "a list"),
+        ("unit", "null"),
+    ];
+    let Some((found, wanted)) = message.rsplit_once("expected ") else {
+        return message.to_owned();
+    };
+    let known = WORDS.iter().find(|(rust, _)| *rust == wanted);
+    known.map_or_else(
+        || message.to_owned(),
+        |(_, json)| format!("{found}expected {json}"),
+    )
 }
 
 /// Returns the message without the place, which would be the item's own inside a batch.

@@ -9,6 +9,7 @@
 
 mod content;
 pub mod json;
+mod message_spec;
 pub mod new_task;
 mod object;
 pub mod page_token;

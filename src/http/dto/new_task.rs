@@ -24,8 +24,8 @@ use crate::{
     schema,
 };
 
-/// Attempts of a task that does not say how many.
-pub const MAX_ATTEMPTS_DEFAULT: u32 = 5;
+/// Attempts of a task that does not say how many: with the default waits they span two days.
+pub const MAX_ATTEMPTS_DEFAULT: u32 = 10;
 
 /// Claim timeout of a task that does not say: longer than a rebalance of consumers usually takes.
 pub const CLAIM_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
@@ -33,14 +33,14 @@ pub const CLAIM_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 /// Heartbeat timeout of a task that does not say: three heartbeats of 15 s.
 pub const HEARTBEAT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(45);
 
-/// Retention of a task that does not say.
-pub const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+/// Retention of a task that does not say: what failed on Friday can be read on Monday.
+pub const RETENTION_DEFAULT: Duration = Duration::from_secs(72 * 3600);
 
 /// Shortest retention: stores count it in seconds.
-const RETENTION_MIN: Duration = Duration::from_secs(1);
+pub(super) const RETENTION_MIN: Duration = Duration::from_secs(1);
 
 /// Factor between waits, at most; beyond it the longest wait is reached at once anyway.
-const FACTOR_MAX: f64 = 1000.0;
+pub(super) const FACTOR_MAX: f64 = 1000.0;
 
 /// What a request does not say itself.
 #[derive(Debug, Clone)]
@@ -208,7 +208,9 @@ fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> Backoff
     if max.is_some_and(|max| max < initial) {
         violations.add("/retry/max", "must not be shorter than `initial`");
     }
-    let factor = policy.factor.unwrap_or(2.0);
+    let factor = policy
+        .factor
+        .unwrap_or_else(|| f64::from(default.factor_milli) / 1000.0);
     if !(1.0..=FACTOR_MAX).contains(&factor) {
         violations.add("/retry/factor", format!("must be 1 to {FACTOR_MAX}"));
     }

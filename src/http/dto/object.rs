@@ -1,6 +1,6 @@
 //! Structures must be JSON objects: serde would take a list for one, field by field, which is never what is meant.
 
-use std::{fmt, marker::PhantomData};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, de, de::value::MapAccessDeserializer};
 
@@ -32,4 +32,45 @@ pub(super) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Option::<Object<T>>::deserialize(deserializer).map(|value| value.map(|Object(inner)| inner))
+}
+
+/// Reads an object of texts in which no name comes twice: one of two values would be lost without a word.
+pub(super) fn texts<'de, A: de::MapAccess<'de>>(
+    mut map: A,
+) -> Result<BTreeMap<String, String>, A::Error> {
+    let mut texts = BTreeMap::new();
+    while let Some(name) = map.next_key::<String>()? {
+        let value = map.next_value()?;
+        if texts.contains_key(&name) {
+            let name = super::shorten(&name);
+            return Err(de::Error::custom(format!(
+                "`{name}` is given twice: give it once"
+            )));
+        }
+        texts.insert(name, value);
+    }
+    Ok(texts)
+}
+
+/// Reads a field that is such an object or not there.
+pub(super) fn optional_texts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    struct Visitor;
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = Option<BTreeMap<String, String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of texts")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            texts(map).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Visitor)
 }

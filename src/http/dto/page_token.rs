@@ -34,6 +34,9 @@ struct Token {
     behind: (i64, Uuid, u32, i32),
     through: i64,
     end: i64,
+    /// The id of a task that has ended, once the walk is among these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<Uuid>,
 }
 
 /// Writes a token.
@@ -53,6 +56,7 @@ pub fn write(filter: &Filter, cursor: &Cursor) -> String {
         behind: (due.0, id.uuid(), generation, code.0),
         through: cursor.through.0,
         end: cursor.to.0,
+        ended: cursor.ended.map(TaskId::uuid),
     };
     // Numbers, texts and a uuid: there is nothing that cannot be written.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
@@ -82,7 +86,7 @@ pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
         ));
     }
     let times = [token.behind.0, token.through, token.end];
-    let sound = |at: i64| (-Millis::MAX.0..=Millis::MAX.0).contains(&at);
+    let sound = |at: i64| (-Millis::MAX.0..=Millis::MAX.0 + 1).contains(&at);
     if !times.into_iter().all(sound) {
         return Err(foreign());
     }
@@ -96,6 +100,7 @@ pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
         },
         through: Millis(token.through),
         to: Millis(token.end),
+        ended: token.ended.map(TaskId::bound),
     })
 }
 
@@ -117,6 +122,7 @@ mod tests {
             behind: Key::behind(Millis(1_800_000_000_437)),
             through: Millis::MAX,
             to: Millis::MAX,
+            ended: Some(TaskId::bound(Uuid::max())),
         }
     }
 

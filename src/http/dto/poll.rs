@@ -110,7 +110,8 @@ impl From<&poll::Handout> for PollResponse {
         Self {
             tasks: handout.tasks().cloned().map(Into::into).collect(),
             // Rounded down: no claim may seem to live longer than it does.
-            waited: (!handout.is_empty()).then(|| Duration::from_millis(millis).into()),
+            waited: (!handout.is_empty())
+                .then(|| DurationText::from(Duration::from_millis(millis))),
         }
     }
 }

@@ -54,8 +54,8 @@ pub(super) fn refused(text: &str, pointer: &str, says: &str) {
     );
 }
 
-/// What a store leaves out are values of its own, which never change. A default that is not among them costs every such task its
-/// bytes on disk: it wants a bit of its own in `schema/short.rs`, beside those that there are.
+/// What a store leaves out are values of its own, which never change. Retries and retention have had other defaults since: they
+/// take their bytes until the next format of the store gives them bits of their own in `schema/short.rs`.
 #[test]
 fn a_task_that_says_nothing_of_its_own_is_kept_short() {
     let spec = read(r#"{"callback":"send_email","payload":{"user":7}}"#)
@@ -63,9 +63,11 @@ fn a_task_that_says_nothing_of_its_own_is_kept_short() {
         .spec;
     let kept = schema::spec_to_short_message(&spec);
     let timeouts = [kept.claim_timeout_ms, kept.heartbeat_timeout_ms];
-    assert_eq!((timeouts, kept.retention_ms), ([0; 2], 0));
-    assert_eq!((kept.priority, kept.max_attempts, kept.retry), (0, 0, None));
-    assert_eq!(kept.left_out.count_ones(), 7);
+    assert_eq!((timeouts, kept.priority), ([0; 2], 0));
+    assert_eq!(kept.left_out.count_ones(), 4);
+    let whole = schema::encode_spec(&spec).len();
+    let short = schema::encode_short(&spec).len();
+    assert!(whole - short >= 24, "{whole} {short}");
 }
 
 #[test]
@@ -74,12 +76,12 @@ fn the_shortest_request_gets_the_defaults() {
     assert_eq!(task.start, NOW);
     let spec = &task.spec;
     assert_eq!(spec.callback(), Some("send_email"));
-    assert_eq!((spec.max_attempts, spec.priority), (5, Priority::Normal));
+    assert_eq!((spec.max_attempts, spec.priority), (10, Priority::Normal));
     assert_eq!(spec.backoff, Backoff::DEFAULT);
     assert_eq!(spec.claim_timeout, Duration::from_secs(60));
     assert_eq!(spec.heartbeat_timeout, Duration::from_secs(45));
     assert_eq!(spec.expire_after, None);
-    assert_eq!(spec.retention, Duration::from_secs(86_400));
+    assert_eq!(spec.retention, Duration::from_secs(3 * 86_400));
     assert_eq!(spec.create_time, NOW);
     assert_eq!(
         (spec.collection.as_str(), content(&task).payload.len()),
@@ -203,12 +205,7 @@ fn times_out_of_range_are_refused_with_the_range() {
             range,
         );
     }
-    for start in [
-        "",
-        "tomorrow",
-        "2027-01-15T07:59:59",
-        "2027-13-01T00:00:00Z",
-    ] {
+    for start in ["", "tomorrow", "2027-01-15T07:59:59"] {
         refused(
             &format!(r#"{{"callback":"c","start_time":"{start}"}}"#),
             "/start_time",
@@ -227,9 +224,9 @@ fn delays_must_be_sensible() {
     for (delay, says) in [
         ("-5s", "negative"),
         ("5s ago", "negative"),
-        ("100000h", "0s to 315360000s"),
+        ("100000h", "0s to 3650d"),
         ("9999999999999999999999h", "not a duration"),
-        ("7d", "168h"),
+        ("1 month", "written in days"),
         ("", "not a duration"),
         ("90", "not a duration"),
     ] {
@@ -336,12 +333,12 @@ fn wrong_types_and_values_are_refused_with_their_place() {
     refused(
         r#"{"callback":"c","priority":"urgent"}"#,
         "/priority",
-        "`high`, `normal`, `low`",
+        "known are: high, normal, low",
     );
     refused(
         r#"{"callback":"c","max_attempts":-1}"#,
         "/max_attempts",
-        "u32",
+        "a whole number from 0",
     );
     refused(
         r#"{"callback":"c","max_attempts":0}"#,
@@ -423,7 +420,7 @@ fn wrong_values_inside_are_refused_with_their_place() {
         "itself",
     );
     refused(r#"{"kafka":{}}"#, "/kafka", "missing field `topic`");
-    refused(r#"{"callback":"c","callback":"d"}"#, "", "duplicate field");
+    refused(r#"{"callback":"c","callback":"d"}"#, "/callback", "twice");
     refused("[]", "", "expected a JSON object");
     refused(r#"["send_email"]"#, "", "expected a JSON object");
     refused(

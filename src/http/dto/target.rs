@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de, de::value::MapAccessDeserializer};
 use utoipa::ToSchema;
 
-use super::object::Object;
+use super::object::{Object, texts};
 
 /// A callback: its name, or an object with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -117,7 +117,7 @@ impl<'de> Deserialize<'de> for KafkaHeaders {
             }
 
             fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                BTreeMap::deserialize(MapAccessDeserializer::new(map)).map(KafkaHeaders::Object)
+                texts(map).map(KafkaHeaders::Object)
             }
 
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {

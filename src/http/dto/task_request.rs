@@ -55,9 +55,9 @@ pub struct TaskRequest {
     /// Which of the callback's queues; `normal` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// How often it may be tried before it is dead; 5 by default.
+    /// How often it may be tried before it is dead; 10 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 10000, default = 5)]
+    #[schema(minimum = 1, maximum = 10000, default = 10)]
     pub max_attempts: Option<u32>,
     /// Waits between attempts.
     #[serde(
@@ -75,11 +75,15 @@ pub struct TaskRequest {
     /// How long after its start time it is still useful; afterwards it becomes `expired`. For ever by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_after: Option<DurationText>,
-    /// How long it can be read once it has ended; 24 h by default.
+    /// How long it can be read once it has ended; 72 h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<DurationText>,
-    /// Labels, for people and for search; at most 32.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Labels, for people; at most 32.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_texts",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub labels: Option<BTreeMap<String, String>>,
 }
 
@@ -119,14 +123,14 @@ impl From<task::Priority> for Priority {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
-    /// Wait after the first failed attempt; 1 s by default.
+    /// Wait after the first failed attempt; 10 s by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial: Option<DurationText>,
-    /// Factor between waits; 2 by default, to three decimals.
+    /// Factor between waits; 5 by default, to three decimals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(minimum = 1, maximum = 1000, default = 2)]
+    #[schema(minimum = 1, maximum = 1000, default = 5)]
     pub factor: Option<f64>,
-    /// Longest wait; 10 min by default.
+    /// Longest wait; 12 h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<DurationText>,
     /// How waits are spread; `full` by default.

@@ -219,6 +219,9 @@ pub enum CancelOutcome {
 pub struct CancelResponse {
     /// Who won.
     pub outcome: CancelOutcome,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The task after it.
     pub task: TaskResponse,
 }
@@ -236,6 +239,9 @@ pub struct BatchCancelResult {
     /// Who won.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<CancelOutcome>,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The task after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskResponse>,
@@ -259,6 +265,9 @@ pub enum RescheduleOutcome {
 pub struct RescheduleResponse {
     /// Who won.
     pub outcome: RescheduleOutcome,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The task after it.
     pub task: TaskResponse,
 }

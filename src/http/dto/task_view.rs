@@ -8,6 +8,7 @@ use super::{
     target::KafkaHeader,
     task_request::{Jitter, RetryPolicy},
     task_response::{CancelOutcome, RescheduleOutcome, TargetResponse, TaskResponse, TaskState},
+    text::DurationText,
     worker::View,
 };
 use crate::{
@@ -63,18 +64,20 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         payload_base64,
         content_type,
         retry: tracked.map(|spec| retry_policy(&spec.backoff)),
-        claim_timeout: tracked.map(|spec| spec.claim_timeout.into()),
-        heartbeat_timeout: tracked.map(|spec| spec.heartbeat_timeout.into()),
-        expire_after: spec.and_then(|spec| spec.expire_after).map(Into::into),
-        retention: spec.map(|spec| spec.retention.into()),
+        claim_timeout: tracked.map(|spec| DurationText::readable(spec.claim_timeout)),
+        heartbeat_timeout: tracked.map(|spec| DurationText::readable(spec.heartbeat_timeout)),
+        expire_after: spec
+            .and_then(|spec| spec.expire_after)
+            .map(DurationText::readable),
+        retention: spec.map(|spec| DurationText::readable(spec.retention)),
     }
 }
 
 fn retry_policy(backoff: &Backoff) -> RetryPolicy {
     RetryPolicy {
-        initial: Some(backoff.initial.into()),
+        initial: Some(DurationText::readable(backoff.initial)),
         factor: Some(f64::from(backoff.factor_milli) / 1000.0),
-        max: Some(backoff.max.into()),
+        max: Some(DurationText::readable(backoff.max)),
         jitter: Some(match backoff.jitter {
             backoff::Jitter::Full => Jitter::Full,
             backoff::Jitter::None => Jitter::None,
@@ -165,5 +168,18 @@ pub const fn reschedule_outcome(outcome: api::RescheduleOutcome) -> Option<Resch
         api::RescheduleOutcome::Rescheduled => Some(RescheduleOutcome::Rescheduled),
         api::RescheduleOutcome::TooLate => Some(RescheduleOutcome::TooLate),
         api::RescheduleOutcome::Mismatch => None,
+    }
+}
+
+/// Says why a task cannot be cancelled or moved any more.
+#[must_use]
+pub fn why_too_late(task: &TaskView) -> String {
+    match task.state {
+        VisibleState::Published => "its record has been published".to_owned(),
+        state if state.is_terminal() => format!("it has ended: it is {}", state.name()),
+        VisibleState::Claimed | VisibleState::Processing => {
+            format!("attempt {} is running", task.attempt)
+        }
+        state => format!("it is {}, and on its way", state.name()),
     }
 }

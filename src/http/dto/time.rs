@@ -2,7 +2,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp};
 
 use super::{
     text::{DURATION_EXAMPLES, DurationText, INSTANT_EXAMPLES, InstantText},
@@ -17,6 +17,12 @@ use crate::{
 /// Latest start time: the last second that the time library can write.
 static LATEST: LazyLock<Millis> = LazyLock::new(|| Millis(Timestamp::MAX.as_second() * 1000));
 
+/// Returns the latest start time that can be written, for a range without end.
+#[must_use]
+pub fn latest() -> Millis {
+    *LATEST
+}
+
 /// Reads an instant between 1970 and 9999; what is finer than a millisecond is rounded up, so that nothing is early.
 ///
 /// # Errors
@@ -28,7 +34,14 @@ pub fn instant(text: &InstantText) -> Result<Millis, String> {
     let time = text.0.parse::<Timestamp>().map_err(|_| {
         let quoted = shorten(&text.0);
         // The parser does not tell a text it cannot read from a time it cannot hold.
-        format!("`{quoted}` is not {INSTANT_EXAMPLES}; it {}", range())
+        if has_shape(&text.0) {
+            format!(
+                "`{quoted}` names a day or hour that does not exist, or is out of range: it {}",
+                range()
+            )
+        } else {
+            format!("`{quoted}` is not {INSTANT_EXAMPLES}; it {}", range())
+        }
     })?;
     let millis = -(-time.as_nanosecond()).div_euclid(1_000_000);
     match i64::try_from(millis) {
@@ -37,15 +50,30 @@ pub fn instant(text: &InstantText) -> Result<Millis, String> {
     }
 }
 
+/// Tells whether a text is written as RFC 3339 says, whatever its numbers are.
+fn has_shape(text: &str) -> bool {
+    const SHAPE: &[u8] = b"dddd-dd-ddTdd:dd:dd";
+    let fits = |(found, wanted): (u8, &u8)| match wanted {
+        b'd' => found.is_ascii_digit(),
+        b'T' => matches!(found, b'T' | b't' | b' '),
+        _ => found == *wanted,
+    };
+    let has_offset = text.ends_with(['Z', 'z'])
+        || text
+            .get(SHAPE.len()..)
+            .is_some_and(|rest| rest.contains(['+', '-']));
+    text.len() > SHAPE.len() && text.bytes().zip(SHAPE).all(fits) && has_offset
+}
+
 /// Reads a duration of `least` to [`DURATION_MAX`].
 ///
 /// # Errors
 /// What is wrong with it.
 pub fn duration(text: &DurationText, least: Duration) -> Result<Duration, String> {
     let quoted = || shorten(&text.0);
-    let duration = text.0.parse::<SignedDuration>().map_err(|_| {
+    let duration = parsed(&text.0).ok_or_else(|| {
         format!(
-            "`{}` is not {DURATION_EXAMPLES}; days and weeks are written in hours, such as \"168h\"",
+            "`{}` is not {DURATION_EXAMPLES}; months and years are written in days, such as \"365d\"",
             quoted()
         )
     })?;
@@ -69,6 +97,15 @@ pub fn duration(text: &DurationText, least: Duration) -> Result<Duration, String
     }
 }
 
+/// Days and weeks are those of a clock, not of a calendar: 24 hours, seven times 24 hours.
+fn parsed(text: &str) -> Option<SignedDuration> {
+    let of_hours = text.parse::<SignedDuration>().ok();
+    of_hours.or_else(|| {
+        let span = text.parse::<Span>().ok()?;
+        span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()
+    })
+}
+
 /// Reads when a task is to start: at most one of the two; neither is none.
 pub(in crate::http) fn start(
     start_time: Option<&InstantText>,
@@ -87,5 +124,5 @@ pub(in crate::http) fn start(
 }
 
 fn words(duration: Duration) -> String {
-    DurationText::from(duration).0
+    DurationText::readable(duration).0
 }

@@ -179,6 +179,9 @@ pub struct HeartbeatResponse {
 pub struct HeartbeatResult {
     /// What to do.
     pub status: HeartbeatStatus,
+    /// Why it does not live; with `lost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What is wrong; with `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,
@@ -257,6 +260,9 @@ pub struct SettleResponse {
 pub struct SettleResult {
     /// What became of it.
     pub status: SettleStatus,
+    /// Why it does not live; with `lost`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What is wrong; with `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Problem>,

@@ -7,9 +7,10 @@ use serde_json::value::RawValue;
 
 use super::{
     content::{self, Parts, base64},
-    json,
+    json, message_spec,
     new_task::read_duration,
     task_view::some_text,
+    text::DurationText,
     violations::Violations,
     worker::{
         ClaimItem, ClaimResult, ClaimStatus, ClaimedTask, HeartbeatItem, HeartbeatResult,
@@ -53,6 +54,7 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
                     "does not agree with id, generation and expected_attempt".to_owned(),
                 ));
             }
+            message_spec::check(&message.spec).map_err(bad_message)?;
             (Some(Arc::new(message.spec)), Some(message.published))
         }
     };
@@ -248,7 +250,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             content_type,
             start_time: task.start.into(),
             claim_expire_time: task.expires.into(),
-            heartbeat_timeout: task.spec.heartbeat_timeout.into(),
+            heartbeat_timeout: DurationText::from(task.spec.heartbeat_timeout),
             max_attempts: task.spec.max_attempts,
             labels: content
                 .map(|content| content.labels.iter().cloned().collect())
@@ -262,12 +264,19 @@ impl From<api::HeartbeatAnswer> for HeartbeatResult {
     fn from(answer: api::HeartbeatAnswer) -> Self {
         let status = match answer {
             api::HeartbeatAnswer::Ok => HeartbeatStatus::Ok,
-            api::HeartbeatAnswer::Lost => HeartbeatStatus::Lost,
+            api::HeartbeatAnswer::Lost(reason) => {
+                return Self {
+                    status: HeartbeatStatus::Lost,
+                    reason: Some(reason.to_string()),
+                    error: None,
+                };
+            }
             api::HeartbeatAnswer::CancelRequested => HeartbeatStatus::CancelRequested,
             api::HeartbeatAnswer::Fault(fault) => return Error::from(fault).into(),
         };
         Self {
             status,
+            reason: None,
             error: None,
         }
     }
@@ -277,6 +286,7 @@ impl From<Error> for HeartbeatResult {
     fn from(error: Error) -> Self {
         Self {
             status: HeartbeatStatus::Error,
+            reason: None,
             error: Some(error.problem()),
         }
     }
@@ -286,11 +296,18 @@ impl From<api::SettleAnswer> for SettleResult {
     fn from(answer: api::SettleAnswer) -> Self {
         let status = match answer {
             api::SettleAnswer::Ok => SettleStatus::Ok,
-            api::SettleAnswer::Lost => SettleStatus::Lost,
+            api::SettleAnswer::Lost(reason) => {
+                return Self {
+                    status: SettleStatus::Lost,
+                    reason: Some(reason.to_string()),
+                    error: None,
+                };
+            }
             api::SettleAnswer::Fault(fault) => return Error::from(fault).into(),
         };
         Self {
             status,
+            reason: None,
             error: None,
         }
     }
@@ -300,6 +317,7 @@ impl From<Error> for SettleResult {
     fn from(error: Error) -> Self {
         Self {
             status: SettleStatus::Error,
+            reason: None,
             error: Some(error.problem()),
         }
     }

@@ -90,6 +90,11 @@ impl Log {
         self.begin
     }
 
+    /// Tells whether it holds nothing, in memory and on disk.
+    pub(super) fn is_empty(&self) -> bool {
+        self.window.is_empty() && self.overflow.len() == 0
+    }
+
     /// Returns the offset behind what is in memory.
     pub(super) fn window_end(&self) -> i64 {
         self.begin + i64::try_from(self.window.len()).unwrap_or(i64::MAX)

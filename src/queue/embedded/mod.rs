@@ -70,8 +70,29 @@ struct Shared {
     settings: Settings,
     dir: PathBuf,
     budget: Arc<Budget>,
-    topics: Mutex<HashMap<String, Arc<Topic>>>,
+    topics: Mutex<Topics>,
     members: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Topics {
+    by_name: HashMap<String, Arc<Topic>>,
+    /// Topics made so far: names the files of the next.
+    made: u64,
+    /// How many there may be before those are looked for that nobody uses.
+    swept_at: usize,
+}
+
+impl Topics {
+    /// Forgets topics that are empty and that nobody holds: whoever publishes or consumes holds its topic, and takes hold of it
+    /// under the lock that this is called under.
+    fn sweep(&mut self) {
+        if self.by_name.len() >= self.swept_at.max(limits::EMBEDDED_TOPICS_KEPT) {
+            self.by_name
+                .retain(|_, topic| Arc::strong_count(topic) > 1 || !topic.is_empty());
+            self.swept_at = 2 * self.by_name.len();
+        }
+    }
 }
 
 impl EmbeddedQueue {
@@ -116,9 +137,10 @@ impl EmbeddedQueue {
             ..
         } = &*self.shared;
         let mut topics = topics.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(topic) = topics.get(name) {
+        if let Some(topic) = topics.by_name.get(name) {
             return Arc::clone(topic);
         }
+        topics.sweep();
         let partitions = usize::try_from(settings.partitions).unwrap_or(1).max(1);
         let room = Room {
             records: (settings.topic_records_max / partitions).max(1),
@@ -129,16 +151,17 @@ impl EmbeddedQueue {
             settings.partitions,
             room,
             budget,
-            &dir.join(topics.len().to_string()),
+            &dir.join(topics.made.to_string()),
         ));
-        topics.insert(name.to_owned(), Arc::clone(&made));
+        topics.made += 1;
+        topics.by_name.insert(name.to_owned(), Arc::clone(&made));
         made
     }
 
     fn known(&self, name: &str) -> Option<Arc<Topic>> {
         let topics = self.shared.topics.lock();
         let topics = topics.unwrap_or_else(PoisonError::into_inner);
-        topics.get(name).cloned()
+        topics.by_name.get(name).cloned()
     }
 }
 
@@ -219,5 +242,45 @@ fn not_ours(topic: &str) -> PublishError {
 impl Subscriptions for EmbeddedQueue {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
         Ok(Box::new(self.consumer(group, topics)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::{model::time::Millis, queue::Headers};
+
+    #[tokio::test(start_paused = true)]
+    async fn names_that_nobody_uses_any_more_are_forgotten_and_what_is_in_use_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let time = TimeSource::simulated(Millis(0), 1);
+        let queue = EmbeddedQueue::open(dir.path(), time, Settings::default()).unwrap();
+        let topic = |name: &str| vec![name.to_owned()];
+        let mut consumer = queue.consumer("group", &topic("used"));
+        let record = |topic: &str| Record {
+            topic: topic.to_owned(),
+            key: None,
+            value: Bytes::from_static(b"x"),
+            headers: Headers::new(),
+            partition: crate::queue::Partition::ByKey,
+            create_topic: true,
+        };
+        queue.publish(vec![record("waits")]).await[0]
+            .clone()
+            .unwrap();
+        for number in 0..10 * limits::EMBEDDED_TOPICS_KEPT {
+            drop(queue.consumer("group", &topic(&format!("made-up-{number}"))));
+        }
+        let count = queue.shared.topics.lock().unwrap().by_name.len();
+        assert!(count <= limits::EMBEDDED_TOPICS_KEPT + 1, "{count}");
+        queue.publish(vec![record("used")]).await[0]
+            .clone()
+            .unwrap();
+        let second = Duration::from_secs(1);
+        assert_eq!(consumer.receive(1, second).await.unwrap().len(), 1);
+        let mut late = queue.consumer("group", &topic("waits"));
+        assert_eq!(late.receive(1, second).await.unwrap().len(), 1);
     }
 }

@@ -86,6 +86,11 @@ impl Topic {
         &self.name
     }
 
+    /// Tells whether nothing in it is wanted by anybody.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lock().logs.iter().all(Log::is_empty)
+    }
+
     /// Appends records, in order, and wakes who waits for them.
     pub(super) fn publish(
         &self,

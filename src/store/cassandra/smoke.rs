@@ -134,7 +134,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 1,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: TTL,
         heartbeat_timeout: TTL,
         expire_after: None,

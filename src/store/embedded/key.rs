@@ -195,6 +195,14 @@ pub fn task(id: TaskId) -> Slice {
     Slice::from(bytes)
 }
 
+/// The task of a row's key.
+#[must_use]
+pub fn task_of(key: &[u8]) -> Option<TaskId> {
+    let (family, id) = key.split_first()?;
+    let id = uuid::Uuid::from_slice(id).ok()?;
+    (*family == family::TASK).then(|| TaskId::bound(id))
+}
+
 /// The key of an attempt's sign of life.
 #[must_use]
 pub fn heartbeat(id: TaskId, attempt: u32) -> Slice {

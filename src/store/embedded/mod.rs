@@ -35,6 +35,7 @@ mod background;
 mod brake;
 mod database;
 mod directory;
+mod ended;
 mod erased;
 mod firsts;
 #[cfg(test)]

@@ -105,7 +105,11 @@ async fn each_acknowledgement_that_anybody_acts_on_has_its_own_sync() {
         at: NOW,
         progress: None,
     };
-    let (put, count) = syncs(&store, store.put_heartbeats(&[beat], Duration::from_secs(60))).await;
+    let (put, count) = syncs(
+        &store,
+        store.put_heartbeats(&[beat], Duration::from_secs(60)),
+    )
+    .await;
     assert_eq!((all_done(&put), count), (true, 0));
     let wheel = WheelNumber::from_low_bits(0);
     let from = store.clock(wheel, Freshness::Quorum).await.unwrap();

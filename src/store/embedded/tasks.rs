@@ -9,6 +9,7 @@ use super::{
     Store,
     act::{Act, Newest, TaskSwap},
     database::{Open, Space, fault},
+    ended,
     group::corrupt,
     key, read, value,
 };
@@ -20,7 +21,9 @@ use crate::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::{ClockStore, Error, Freshness, Heartbeat, NodeRow, NodeStore, Swapped, TaskStore},
+    store::{
+        ClockStore, EndedPage, Error, Freshness, Heartbeat, NodeRow, NodeStore, Swapped, TaskStore,
+    },
 };
 
 /// Reads of more rows than this are done where they hold nobody up: each may wait for a merge that is being finished.
@@ -107,6 +110,16 @@ impl TaskStore for Store {
         }
         let ids = ids.to_vec();
         self.read(move |open| read_tasks(open, &ids, now)).await
+    }
+
+    fn lists_ended_tasks(&self) -> bool {
+        true
+    }
+
+    async fn ended_tasks(&self, behind: TaskId, rows_max: usize) -> Result<EndedPage, Error> {
+        let now = self.shared.time.now();
+        self.read(move |open| ended::page(open, behind, rows_max, now))
+            .await
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {

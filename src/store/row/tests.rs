@@ -25,7 +25,7 @@ pub(crate) fn spec() -> Arc<Spec> {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 3,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
         expire_after: None,

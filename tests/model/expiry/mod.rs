@@ -84,7 +84,7 @@ impl Expiry {
                 collection: String::new(),
                 priority: Priority::Normal,
                 max_attempts: 3,
-                backoff: Backoff::DEFAULT,
+                backoff: Backoff::QUICK,
                 claim_timeout: STEP,
                 heartbeat_timeout: Duration::from_secs(30),
                 expire_after: None,

@@ -220,7 +220,7 @@ async fn heartbeats_keep_an_attempt_alive_and_a_lost_one_is_told() {
     assert!(matches!(answer, ClaimAnswer::Claimed(claimed) if claimed.attempt == 2));
     assert!(matches!(
         service.heartbeat("a", beat(1)).await.remove(0),
-        HeartbeatAnswer::Lost
+        HeartbeatAnswer::Lost(_)
     ));
     let settle = |attempt| {
         vec![SettleRequest {
@@ -231,7 +231,7 @@ async fn heartbeats_keep_an_attempt_alive_and_a_lost_one_is_told() {
     };
     assert!(matches!(
         service.settle("a", settle(1)).await.remove(0),
-        SettleAnswer::Lost
+        SettleAnswer::Lost(_)
     ));
     assert!(matches!(
         service.settle("b", settle(2)).await.remove(0),

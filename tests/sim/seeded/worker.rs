@@ -256,7 +256,7 @@ impl Running {
                     deadline = now.after(lease);
                     self.note_deadline(deadline.since(time.moment()));
                 }
-                Some(Some(HeartbeatAnswer::Lost | HeartbeatAnswer::CancelRequested)) => {
+                Some(Some(HeartbeatAnswer::Lost(_) | HeartbeatAnswer::CancelRequested)) => {
                     break false;
                 }
                 _ => {}
@@ -366,7 +366,7 @@ impl Running {
             worker.process.time.running().await;
             let taken = match answer.answer {
                 Ok(Some(SettleAnswer::Ok)) => true,
-                Ok(Some(SettleAnswer::Lost)) => false,
+                Ok(Some(SettleAnswer::Lost(_))) => false,
                 Ok(Some(SettleAnswer::Fault(_)) | None) | Err(_) => {
                     worker.process.time.sleep(Duration::from_millis(400)).await;
                     continue;

@@ -132,7 +132,7 @@ fn spec() -> Arc<Spec> {
         collection: String::new(),
         priority: Priority::Normal,
         max_attempts: 3,
-        backoff: Backoff::DEFAULT,
+        backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),
         expire_after: None,

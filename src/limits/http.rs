@@ -1,0 +1,87 @@
+//! Bounds of what connections may take, for the API: bodies that are slow or not wanted, answers that nobody reads.
+
+use std::time::Duration;
+
+/// A body that is still on its way brings at least [`HTTP_BODY_STEP_BYTES`] in each span of this length: what comes slower holds
+/// its share of [`super::BODIES_BYTES_MAX`] for nothing.
+pub const HTTP_BODY_STEP: Duration = Duration::from_secs(10);
+
+/// Least bytes of a body in each [`HTTP_BODY_STEP`]: less than any line carries today.
+pub const HTTP_BODY_STEP_BYTES: usize = 32 * 1024;
+
+/// Bytes of a body that is refused which are still taken in, and dropped, before the answer: ordinary clients send all of a body
+/// before they read, and a connection that is closed on them loses the answer.
+pub const HTTP_LEFTOVER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Longest wait for the next piece of such a body.
+pub const HTTP_LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Largest head of a request over HTTP/1.1: its library would take 400 KiB of each of ten thousand connections.
+pub const HTTP1_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Longest time in which nothing of an answer can be written because its reader takes nothing; as long as a head may take.
+pub const HTTP_ANSWER_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
+
+/// The part of [`super::BODIES_BYTES_MAX`] that is kept for calls of workers: registrations must not keep what runs from being
+/// settled.
+pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
+
+/// Bytes of all answers that wait at a node for their readers: as much as bodies may take.
+pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The part of [`ANSWERS_BYTES_MAX`] that is kept for calls that have an effect: reads may be repeated.
+pub const ANSWERS_BYTES_CALLS: usize = 64 * 1024 * 1024;
+
+/// Answers below this are not counted: those of all connections together are some 160 MiB, and hardly any is as large.
+pub const ANSWER_BYTES_COUNTED: usize = 16 * 1024;
+
+/// Longest wait for the head of a request, and longest idle time of a connection: above the 60 s of usual load
+/// balancers, so that it is they who close first.
+pub const HTTP_HEAD_WAIT_MAX: Duration = Duration::from_secs(75);
+
+/// Longest time in which a request's body must have arrived.
+pub const HTTP_BODY_WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Requests of one connection over HTTP/2 that are under way at once: more than a client's pool of connections over HTTP/1.1
+/// has, few enough that no one connection fills the node.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+
+/// Requests over HTTP/2 that are under way at a node, answers that wait for room to be sent among them: as many as its
+/// connections over HTTP/1.1 could have.
+pub const HTTP2_REQUESTS_MAX: usize = HTTP_CONNECTIONS_MAX;
+
+/// Largest head of a request over HTTP/2, counted as the protocol counts: our callers send a few short headers, and a
+/// connection's requests may all be at their heads.
+pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
+
+/// Bytes of a request's body over HTTP/2 that may be on their way unread: 5 MB/s at a distance of 50 ms.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// The same over all requests of a connection: about what a connection over HTTP/1.1 may have read ahead.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 512 * 1024;
+
+/// Largest frame over HTTP/2: the least that the protocol allows, so that a large body does not hold up small ones.
+pub const HTTP2_FRAME_BYTES_MAX: u32 = 16 * 1024;
+
+/// Bytes of an answer over HTTP/2 that are copied for sending while its reader is slow: a few frames.
+pub const HTTP2_SEND_BYTES_MAX: usize = 64 * 1024;
+
+/// Requests over HTTP/2 that their sender has taken back before the node looked at them: beyond it the connection is
+/// closed, as it is a flood (CVE-2023-44487).
+pub const HTTP2_RESETS_PENDING_MAX: usize = 20;
+
+/// Requests of a connection over HTTP/2 that the node takes back because they break the protocol: beyond it it is closed.
+pub const HTTP2_ERRORS_MAX: usize = 128;
+
+/// How often a connection over HTTP/2 is asked whether its other end is there.
+pub const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Longest wait for the answer to that: a pause of a process, not a death.
+pub const HTTP2_PING_WAIT_MAX: Duration = Duration::from_secs(20);
+
+/// How long an idle connection over HTTP/2 that was told to go may take to do so: its other end may still be reading, and
+/// requests that crossed with that count anew.
+pub const HTTP2_CLOSE_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
+
+/// Connections that a node serves at once; further ones wait in the listener's backlog.
+pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
