@@ -62,15 +62,15 @@ impl Ahead {
         }
     }
 
-    /// Takes what is to be done at `now` of due entries whose contents are kept apart: at most `max`, and as many bytes of contents
-    /// as one step reads.
+    /// Takes what is to be done at `now` of due entries whose contents are kept apart: at most `max`, and as many bytes of
+    /// contents as one step reads.
     pub(super) fn pop_large(&mut self, now: Millis, max: usize) -> Vec<Held> {
         self.large
             .pop_due_within(now, max, limits::CONTENTS_STEP_BYTES_MAX)
     }
 
-    /// Takes what is to be done at `now` of all others, at most `max`; half of that are looks if there are as many, so that neither
-    /// waits for all of the other.
+    /// Takes what is to be done at `now` of all others, at most `max`; half of that are looks if there are as many, so that
+    /// neither waits for all of the other.
     pub(super) fn pop_due(&mut self, now: Millis, max: usize) -> Vec<Held> {
         let looks_until = now.before(self.phase);
         let mut taken = self.looks.pop_due(looks_until, max / 2);

@@ -1,6 +1,6 @@
 //! A byte budget bounds, for a whole node, the memory of contents that are on their way from the store to the queue.
 //!
-//! A content of more than [`limits::INLINE_BYTES_MAX`](crate::limits::INLINE_BYTES_MAX) is kept apart and read when its task
+//! A content of more than [`limits::INLINE_BYTES_MAX`] is kept apart and read when its task
 //! goes out, whichever stage sends it: publishing, near tasks, looks, catching up, the recovery at a start. It is read again when
 //! its task ends, to be given an end of life. All of them take their bytes from this budget first and give them back when the
 //! queue or the store has answered. Contents that travel inside their

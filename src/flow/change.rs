@@ -342,8 +342,8 @@ impl Changer {
         ))
     }
 
-    /// Lets a record go out at its old start, whether its reader saw the mark or not: a copy of the old entry further on, then a mark
-    /// on the new one. A crash in between leaves both: the record goes out twice.
+    /// Lets a record go out at its old start, whether its reader saw the mark or not: a copy of the old entry further on,
+    /// then a mark on the new one. A crash in between leaves both: the record goes out twice.
     async fn stay(&self, old: &Entry, new: &Entry, opened: Tick) -> Result<(), Fault> {
         let chance = self.ctx.time.random();
         let copy = old.due_again(self.ctx.time.stamp());

@@ -184,8 +184,8 @@ impl Claimer {
         Ok(self.ctx.sign_of_life(last))
     }
 
-    /// The task: from its row, from the message if that is young, or from its entry; none when there is no such task. What travels in the row is bounded, so a content that
-    /// came inside a message and would not fit is left where it is kept.
+    /// The task: from its row, from the message if that is young, or from its entry; none when there is no such task. What
+    /// travels in the row is bounded, so a content that came inside a message and would not fit is left where it is kept.
     async fn spec(
         &self,
         request: &ClaimRequest,

@@ -329,8 +329,8 @@ impl Clock {
         self.end("stopped");
     }
 
-    /// Until the next tick ends, and so that a lease is renewed long before it ends however long ticks are; sooner while the wheel
-    /// is free, so that it is not free for long.
+    /// Until the next tick ends, and so that a lease is renewed long before it ends however long ticks are; sooner while the
+    /// wheel is free, so that it is not free for long.
     fn pause_after(&self, ticked: Ticked) -> Duration {
         const FREE: Duration = Duration::from_millis(250);
         let tick = self.ctx.tick();

@@ -104,17 +104,22 @@ impl Node {
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
-        node.keep("members", &node.stop_members, move |stop| {
-            members.clone().run(stop)
-        });
-        node.keep("near", &node.stop_near, move |stop| {
-            near.clone().run(stop, drain)
-        });
+        node.keep_running(members, near, drain);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
         }
         node
+    }
+
+    /// Starts the list of nodes and the near tasks.
+    fn keep_running(&self, members: Members, near: Near, drain: Duration) {
+        self.keep("members", &self.stop_members, move |stop| {
+            members.clone().run(stop)
+        });
+        self.keep("near", &self.stop_near, move |stop| {
+            near.clone().run(stop, drain)
+        });
     }
 
     /// Starts what looks at running attempts, at what waits for workers, and at what the process before has left.

@@ -6,7 +6,7 @@
 //! twice.
 //!
 //! The counts are kept in memory, by wheel and second, and cost no write. Entries of the process before are read once, in the
-//! background ([`Census`]), as they were at the start; until that has ended, the counts say that they are not exact. Near
+//! background (`Census`), as they were at the start; until that has ended, the counts say that they are not exact. Near
 //! tasks are counted in the memory that they wait in.
 
 use std::{

@@ -32,6 +32,7 @@ use crate::{
     model::{
         entry::{DoneReason, Entry},
         ids::TaskId,
+        retry_look,
         state::{self, Event, Outcome, State, TaskRow},
         time::Millis,
     },
@@ -205,8 +206,8 @@ impl Settler {
         }
     }
 
-    /// Makes the next attempt punctual. A failure to do so is left to the look; an error says that a look was not written where one
-    /// is needed, and repeating the report is safe.
+    /// Makes the next attempt punctual. A failure to do so is left to the look; an error says that a look was not written
+    /// where one is needed, and repeating the report is safe.
     async fn put_retry(&self, row: &TaskRow) -> Result<(), Fault> {
         if flaw::is(Flaw::RetryNotPut) {
             return Ok(());
@@ -264,7 +265,7 @@ impl Settler {
     /// Writes a look about one claim timeout behind a retry that goes out from memory, unless the look that the task has anyway
     /// comes as soon. The memory may be lost, or the queue not answer.
     async fn put_look(&self, row: &TaskRow) -> Result<(), Fault> {
-        if row.is_looked_at_soon() {
+        if retry_look::comes_soon(row) {
             return Ok(());
         }
         let (generation, attempt, spec) = (row.generation, row.attempt, &row.detail.spec);

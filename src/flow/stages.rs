@@ -1,7 +1,7 @@
 //! Starts the stages of a term, and joins them when the node stops.
 //!
 //! A stage that panics does not leave a hole: a stage of a term ends its term, so that the wheel is taken anew; a stage of the
-//! node is started again ([`keep`]).
+//! node is started again (`keep`).
 
 use std::sync::Arc;
 

@@ -141,17 +141,6 @@ impl TaskRow {
         self.attempt > expected_attempt || self.state.is_terminal()
     }
 
-    /// Tells whether the look that a claimed task has lies about one claim timeout ahead at most, as far as its row shows. It may
-    /// lie at the end of a lease, or where the looks of a task come seldom because it had waited long for a worker.
-    #[must_use]
-    pub fn is_looked_at_soon(&self) -> bool {
-        let step = self.id.look_step().duration();
-        let (detail, start) = (&self.detail, self.detail.start);
-        let waited = detail.claim_time.unwrap_or(start).since(start);
-        // Intervals of looks are doubled from four steps of waiting on.
-        detail.spec.heartbeat_timeout <= step && waited < step * 4
-    }
-
     /// Returns what a conditional write must still find to replace this row.
     #[must_use]
     pub const fn seen(&self) -> Expect {

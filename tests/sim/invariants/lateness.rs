@@ -1,5 +1,6 @@
-//! I7: everything ends within a bound after the last fault, without anybody's help; and where nothing goes wrong, tasks begin
-//! at their time, tasks that were moved at the time they were moved to. (Jepsen on Chronos: a short fault of the network could stop it for good.)
+//! I7: everything ends within a bound after the last fault, without anybody's help; and where nothing goes wrong, tasks
+//! begin at their time, tasks that were moved at the time they were moved to. (Jepsen on Chronos: a short fault of the
+//! network could stop it for good.)
 
 use tickwheel::model::state::Outcome;
 
@@ -38,8 +39,8 @@ const LATE_MAX_MS: i64 = 1500;
 /// The service's first owners find each other until then.
 const SETTLED_MS: i64 = 12_000;
 
-/// When a task is due that was moved, by what its client was told; none when a call makes that unsure. A cancel that came too late
-/// changes nothing.
+/// When a task is due that was moved, by what its client was told; none when a call makes that unsure. A cancel that came
+/// too late changes nothing.
 fn moved_to(story: &Story) -> Option<i64> {
     let mut due = None;
     for call in &story.calls {

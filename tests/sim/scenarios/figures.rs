@@ -49,7 +49,7 @@ async fn waiting_tasks_are_found_by_their_looks_and_not_counted_once_another_nod
     let worker = world.worker(other.service(), succeeds(SECOND));
     world.pass(20 * SECOND).await;
     for node in [&one, &other] {
-        assert_eq!(waiting(&*node.service().stats().await.unwrap()), 0);
+        assert_eq!(waiting(&node.service().stats().await.unwrap()), 0);
     }
     world.check();
     worker.abort();
