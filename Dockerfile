@@ -2,6 +2,8 @@
 #
 #   docker build -t tickwheel .
 #   docker run -p 127.0.0.1:7420:7420 -v tickwheel-data:/var/lib/tickwheel tickwheel
+#
+# Other containers reach it by a name: add -e TICKWHEEL_ALLOWED_HOSTS=NAME, else requests for that name get 403.
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .

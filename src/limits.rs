@@ -213,6 +213,9 @@ pub const LARGE_PUBLISHES_IN_FLIGHT_MAX: usize = 4;
 /// amortise a read, small enough that several batches are under way within the budget of the node.
 pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
+/// Bytes of contents kept apart that a node holds in memory while answers are made of them, counted twice: some dozens of the largest.
+pub const CONTENTS_READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// Bytes of contents kept apart that a node holds in memory between the store and the queue. Each content counts twice, as it
 /// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
 pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;

@@ -229,7 +229,7 @@ async fn the_python_example_works() {
         (json!({"counted": 40}), 1)
     );
     let dead = end(&server, &broken).await;
-    assert_eq!((dead.state, dead.attempt), (TaskState::Dead, 5));
+    assert_eq!((dead.state, dead.attempt), (TaskState::Dead, 10));
     assert!(
         dead.error
             .as_deref()

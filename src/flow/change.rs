@@ -225,6 +225,10 @@ impl Changer {
         if (row.generation, row.next) == (generation, start) {
             return;
         }
+        // The winner's publications have the same generation: what is remembered of a closed slot would hold them back.
+        if self.ctx.tick().tick_of(start) <= self.hands.guess(id.wheel()) {
+            return;
+        }
         let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
         let entry = Entry::due(id, generation, attempt, start, spec, stamp).first_of_generation();
         let mark = self

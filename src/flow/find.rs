@@ -10,11 +10,13 @@ use tokio::sync::Semaphore;
 
 use super::{
     api::{Fault, TaskView, VisibleState},
+    budget::Budget,
     context::Context,
     service::View,
     swap::Mover,
 };
 use crate::{
+    limits,
     model::{
         backup,
         clock::Position,
@@ -66,13 +68,19 @@ impl Subject {
 pub struct Finder {
     ctx: Arc<Context>,
     mover: Mover,
+    /// Memory for contents that are read for people; apart from that of tasks on their way, which must not wait for it.
+    reading: Budget,
 }
 
 impl Finder {
     /// Reads through these.
     #[must_use]
-    pub const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
-        Self { ctx, mover }
+    pub fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        Self {
+            ctx,
+            mover,
+            reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),
+        }
     }
 
     /// Reads a task.
@@ -233,7 +241,7 @@ impl Finder {
     /// Follows the marks of a `kafka` task that was rescheduled, a few steps at most.
     async fn follow(&self, entry: Entry) -> Result<Registered, Fault> {
         let mut entry = entry;
-        for _ in 0..crate::limits::RACES_MAX {
+        for _ in 0..limits::RACES_MAX {
             let Kind::Done {
                 reason: DoneReason::Moved { to },
                 ..
@@ -295,14 +303,12 @@ impl Finder {
     async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {
         task.content = match &task.spec.body {
             Body::Inline(content) => Some(content.clone()),
-            Body::Apart { .. } => self
-                .ctx
-                .store
-                .bodies(&[task.id])
-                .await?
-                .into_iter()
-                .next()
-                .flatten(),
+            Body::Apart { bytes } => {
+                // Many may ask at once; what an answer takes is counted when it is made, right behind this.
+                let _room = self.reading.take(2 * bytes).await;
+                let read = self.ctx.store.bodies(&[task.id]).await?;
+                read.into_iter().next().flatten()
+            }
         };
         Ok(task)
     }

@@ -28,7 +28,7 @@ type Version = (u32, u32);
 
 #[derive(Debug, Default)]
 struct Passed {
-    versions: HashMap<TaskId, Version>,
+    versions: HashMap<TaskId, (Version, Millis)>,
     order: VecDeque<(Millis, TaskId)>,
 }
 
@@ -89,8 +89,8 @@ impl Leftovers {
                 versions.remove(&id);
             }
         }
-        let known = versions.entry(id).or_insert((0, 0));
-        *known = (*known).max(version);
+        let known = versions.entry(id).or_insert(((0, 0), until));
+        *known = (known.0.max(version), known.1.max(until));
         order.push_back((until, id));
     }
 
@@ -102,12 +102,14 @@ impl Leftovers {
         let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
         // Mostly there are none.
         let none = passed.versions.is_empty();
+        let now = self.ctx.now();
         let stale = |(id, generation, attempt)| {
             if none {
                 return false;
             }
             let version = passed.versions.get(&id);
-            version.is_some_and(|version| (generation, attempt) <= *version)
+            version
+                .is_some_and(|(version, until)| now <= *until && (generation, attempt) <= *version)
         };
         publications.map(stale).collect()
     }

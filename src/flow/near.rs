@@ -24,11 +24,14 @@ use crate::{
     model::{
         due_queue::DueQueue,
         entry::{DoneReason, Entry},
-        look::NEAR_GRACE,
         time::Millis,
     },
     queue::PublishError,
 };
+
+/// How long a tracked task is tried again in memory: its look may come a claim timeout later, and a look that comes sooner only
+/// publishes it once more. A broker that dies is missed by the others after some nine seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// A task that waits in memory.
 #[derive(Debug, Clone)]
@@ -252,7 +255,7 @@ impl Near {
         let record = task
             .backup
             .as_ref()
-            .map_or_else(|| task.sending.start.after(NEAR_GRACE), |e| e.key.due);
+            .map_or_else(|| task.sending.start.after(PATIENCE), |e| e.key.due);
         let next = self.ctx.now().after(limits::STEP_PAUSE);
         if hopeless || next >= record {
             tracing::debug!(task = %task.sending.id, ?unsent, "left a near task to its durable record");

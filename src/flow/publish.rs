@@ -36,6 +36,10 @@ use crate::{
 /// How long an entry that fails alone is tried in place before something durable stands in for it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// The same for a tracked task that the queue did not acknowledge: trying again costs next to nothing, and its look may come a
+/// claim timeout later. A broker that dies is missed by the others after some nine seconds.
+const UNCONFIRMED_PATIENCE: Duration = Duration::from_secs(15);
+
 /// What to do about an entry that was not handed over.
 enum Remedy {
     /// Try again shortly.
@@ -264,6 +268,11 @@ impl Publisher {
                 Remedy::Park(format!("the queue refuses it: {reason}"))
             }
             Unsent::Queue(PublishError::Unconfirmed(_)) if !others_pass => Remedy::Again,
+            Unsent::Queue(PublishError::Unconfirmed(_))
+                if tracked && failing < UNCONFIRMED_PATIENCE =>
+            {
+                Remedy::Again
+            }
             Unsent::Queue(PublishError::Unconfirmed(_) | PublishError::NoSuchTopic(_))
                 if tracked =>
             {

@@ -11,7 +11,7 @@ pub const HTTP_BODY_STEP_BYTES: usize = 32 * 1024;
 
 /// Bytes of a body that is refused which are still taken in, and dropped, before the answer: ordinary clients send all of a body
 /// before they read, and a connection that is closed on them loses the answer.
-pub const HTTP_LEFTOVER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+pub const HTTP_LEFTOVER_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 /// Longest wait for the next piece of such a body.
 pub const HTTP_LEFTOVER_WAIT_MAX: Duration = Duration::from_secs(2);

@@ -20,7 +20,7 @@ fn config_files() {
         name: "config",
         samples: vec![
             keys.into_bytes(),
-            b"tick = \"250ms\"\nroles = [\"api\"]\n".to_vec(),
+            b"tick = \"250ms\"\nroles = [\"api\", \"scanner\"]\n".to_vec(),
         ],
         words: &[
             "[",

@@ -13,7 +13,7 @@ use std::{
     fmt,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -57,6 +57,8 @@ pub struct KafkaPublisher {
     producers: Arc<Producers>,
     lanes: Lanes,
     abandoned: Arc<Abandoned>,
+    /// When the main producer was found stuck and replaced last.
+    replaced: Mutex<Option<Moment>>,
     /// Places of batches that may wait long while nothing is acknowledged.
     patient: Semaphore,
     closed: AtomicBool,
@@ -91,6 +93,7 @@ impl KafkaPublisher {
             producers: Arc::new(Producers::new(settings.clone(), time.clone())?),
             lanes: Lanes::new(settings.patience),
             abandoned: Arc::new(Abandoned::new(time.clone())),
+            replaced: Mutex::default(),
             patient: Semaphore::new(limits::SILENT_BATCHES_MAX),
             closed: AtomicBool::new(false),
             settings,
@@ -153,6 +156,17 @@ impl KafkaPublisher {
         false
     }
 
+    /// Tells, once in [`limits::PRODUCER_STALL`], that a producer that is stuck may be replaced. What it held stays open until its
+    /// client has ended, and each record that comes meanwhile finds its lane as stuck as before.
+    fn may_replace(&self, now: Moment) -> bool {
+        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = replaced.is_none_or(|at| now.since(at) >= limits::PRODUCER_STALL);
+        if may {
+            *replaced = Some(now);
+        }
+        may
+    }
+
     /// Sends a record by the lane of its partition.
     async fn enter(&self, call: &Call<'_>, index: usize, record: &Record, partition: Option<i32>) {
         let settle = |answer| call.batch.settle(index, answer);
@@ -169,7 +183,7 @@ impl KafkaPublisher {
         let now = self.time.moment();
         let lane = self.lanes.of(&record.topic, partition.unwrap_or(-1), now);
         let (entry, stuck) = lane.enter(now);
-        if stuck {
+        if stuck && self.may_replace(now) {
             let reason = "another producer gets through where this one does not";
             self.producers.replace_main(reason);
         }

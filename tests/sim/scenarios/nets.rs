@@ -93,7 +93,7 @@ async fn a_retry_that_memory_loses_is_looked_at_after_a_claim_timeout() {
     assert_eq!(world.executions_of(id).len(), 1);
     // For longer than the memory of near tasks is patient.
     world.queue.faults().plan(10_000, Fault::UnconfirmedLost);
-    world.pass(8 * SECOND).await;
+    world.pass(18 * SECOND).await;
     world.queue.faults().clear();
     world.pass(25 * SECOND).await;
     let runs = world.executions_of(id);
