@@ -15,7 +15,7 @@ pub use self::{embedded::*, http::*, topics::*};
 /// when it was created, a broker its own, and what one node accepts another must be able to publish.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
 
-/// What the setting is unless it is lowered.
+/// The default of the setting, which may be lowered.
 pub const CONTENT_BYTES_MAX_DEFAULT: usize = CONTENT_BYTES_MAX;
 
 /// What the envelope, the CloudEvents headers and the record's own framing may add to a content.
@@ -213,7 +213,8 @@ pub const LARGE_PUBLISHES_IN_FLIGHT_MAX: usize = 4;
 /// amortise a read, small enough that several batches are under way within the budget of the node.
 pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Bytes of contents kept apart that a node holds in memory while answers are made of them, counted twice: some dozens of the largest.
+/// Bytes of contents kept apart that a node holds in memory while answers are made of them, counted twice: some dozens of the
+/// largest.
 pub const CONTENTS_READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Bytes of contents kept apart that a node holds in memory between the store and the queue. Each content counts twice, as it

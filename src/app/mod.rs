@@ -149,7 +149,7 @@ pub async fn run(
     Ok(())
 }
 
-/// What the node's API needs beside the service.
+/// Settings of the node's API, beside the service.
 fn api_options(
     options: &Options,
     address: SocketAddr,

@@ -198,7 +198,7 @@ fn can_run(path: &Path) -> Result<(), &'static str> {
     runs.map_err(|_| "cannot be run by this user: make it executable (chmod +x)")
 }
 
-/// What is said of a run: what became of it, and the error.
+/// The line about a run: its outcome, and the error.
 fn said_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
     match outcome {
         Outcome::Done | Outcome::DoneWith(_) => ("succeeded", None),

@@ -15,10 +15,10 @@ use crate::{
     },
 };
 
-/// What a duration looks like on a command line.
+/// The form of a duration on a command line.
 const DURATION_EXAMPLES: &str = "expected a duration such as 90s, 250ms, \"1h 30m\" or PT1M30S";
 
-/// What a time looks like on a command line.
+/// The form of a time on a command line.
 const TIME_EXAMPLES: &str =
     "expected a time with its offset such as 2030-01-31T09:00:00Z, or one from now such as 2h";
 

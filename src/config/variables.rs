@@ -5,7 +5,7 @@ use super::{
     keys::{KEYS, Key},
 };
 
-/// What all of our variables begin with.
+/// The prefix of all of our variables.
 const PREFIX: &str = "TICKWHEEL_";
 
 /// Least likeness of a variable that is suggested for an unknown one.

@@ -245,7 +245,7 @@ pub struct ClaimedTask {
 /// Why an attempt is not the live one of its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LostReason {
-    /// Nobody has claimed a task of this id, or its retention has passed.
+    /// No task of this id was ever claimed, or its retention has passed.
     #[error("no task of this id was claimed, or its retention has passed")]
     Unknown,
     /// Another attempt lives, or came last.

@@ -364,7 +364,7 @@ impl Changer {
     }
 }
 
-/// What stands for a new start.
+/// The durable stand-in for a new start.
 #[derive(Debug)]
 enum Put {
     /// An entry in its slot.

@@ -27,7 +27,7 @@ pub(super) struct Room {
     reads: Semaphore,
 }
 
-/// What a task's content takes of the room.
+/// The room that a task's content takes.
 #[derive(Debug)]
 pub(super) enum Held {
     /// There is room for it; none when the task has none.

@@ -116,7 +116,7 @@ impl Watched {
 pub struct Deadlines {
     watched: Arc<Mutex<Watched>>,
     earlier: Arc<Notify>,
-    /// What is added to each lease: on a cluster, how far the clock of the node that answers the next claim may be behind.
+    /// The grace behind each lease: on a cluster, how far the clock of the node that answers the next claim may be behind.
     grace: Duration,
 }
 

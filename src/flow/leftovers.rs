@@ -23,7 +23,7 @@ use crate::{
 /// How long behind its due time a place is remembered: it has gone out by then, unless its wheel is late.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// What a publication says of its task: generation and expected attempt.
+/// The version of a task in a publication: generation and expected attempt.
 type Version = (u32, u32);
 
 #[derive(Debug, Default)]
@@ -32,7 +32,7 @@ struct Passed {
     order: VecDeque<(Millis, TaskId)>,
 }
 
-/// What is remembered of places in closed slots. Cheap to clone; clones are the same memory.
+/// The memory of places in closed slots. Cheap to clone; clones are the same memory.
 #[derive(Debug, Clone)]
 pub struct Leftovers {
     ctx: Arc<Context>,

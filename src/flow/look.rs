@@ -42,7 +42,7 @@ pub struct Looker {
     demand: Demand,
 }
 
-/// What was read of some tasks.
+/// Rows and heartbeats of some tasks, as read.
 #[derive(Debug)]
 pub(super) struct TasksRead {
     /// Their rows, in order; none where there is none or it cannot be understood.

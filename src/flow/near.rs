@@ -59,7 +59,7 @@ struct Waiting {
     from: Option<Millis>,
 }
 
-/// What waits: tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
+/// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
 #[derive(Debug, Default)]
 struct Line {
     small: DueQueue<Waiting>,

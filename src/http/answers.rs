@@ -27,7 +27,7 @@ use super::{
 };
 use crate::limits;
 
-/// What answers take.
+/// The bytes that answers take.
 #[derive(Debug)]
 pub(super) struct Answers(Arc<Bound>);
 

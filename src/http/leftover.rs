@@ -23,7 +23,7 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// What has been left of a body.
+/// The rest of a body.
 #[derive(Debug)]
 pub(super) struct Leftover {
     slot: Arc<Mutex<Option<Lent>>>,

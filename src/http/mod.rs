@@ -67,7 +67,7 @@ pub struct Options {
     pub has_kafka: bool,
     /// Whether the store is reached over a network: then a registration may take longer before fewer are let in.
     pub store_is_far: bool,
-    /// What the node is called by those who connect to it; on loopback by default.
+    /// The host names by which clients reach the node; on loopback by default.
     pub hosts: Hosts,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,

@@ -28,7 +28,7 @@ pub const TASK_ID_HEADER: &str = "tickwheel-task-id";
 /// Header of a `kafka` target's record: the task's start time, RFC 3339.
 pub const START_TIME_HEADER: &str = "tickwheel-start-time";
 
-/// What the names of the topics between the service and its workers begin with.
+/// The prefix of the names of topics between the service and its workers.
 pub const TOPIC_PREFIX: &str = "tickwheel.";
 
 /// Header of a tracked task's message: the task, its generation and the attempt that the claim must find.

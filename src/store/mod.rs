@@ -62,19 +62,19 @@ pub enum Error {
     /// What it holds cannot be understood: someone must look.
     #[error("the store holds data that cannot be read while trying to {operation}: {reason}")]
     Corrupt {
-        /// What was attempted.
+        /// The attempted operation, as a verb phrase.
         operation: &'static str,
         /// What is wrong.
         reason: String,
     },
-    /// What it holds was written by a later version: this one must leave it alone.
+    /// It was written by a later version: this one must leave it alone.
     #[error(
         "the store holds data of a later version while trying to {operation}: {reason}; update this node"
     )]
     Newer {
-        /// What was attempted.
+        /// The attempted operation, as a verb phrase.
         operation: &'static str,
-        /// What is not known.
+        /// The unknown part.
         reason: String,
     },
     /// It is not set up as this program needs it: the reason says what to do.

@@ -28,7 +28,7 @@ fn pending(stats: &Value) -> u64 {
     tasks.map(|tasks| tasks.expect("a number")).sum()
 }
 
-/// What was counted of one horizon.
+/// The count of one horizon.
 fn within(stats: &Value, horizon: &str) -> u64 {
     let counts = stats["pending"].as_array().expect("counts");
     let found = counts.iter().find(|count| count["horizon"] == horizon);

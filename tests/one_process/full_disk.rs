@@ -39,7 +39,7 @@ struct Site {
     server: Server,
     http: reqwest::Client,
     time: TimeSource,
-    /// What is worked on.
+    /// The directory under test.
     callback: &'static str,
     /// Acknowledged tasks, by the states that they may have.
     pending: Vec<String>,

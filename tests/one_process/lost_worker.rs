@@ -14,7 +14,7 @@ use crate::server::{Server, post};
 /// Longest wait for anything.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is promised of a heartbeat timeout of five seconds.
+/// The promise for a heartbeat timeout of five seconds.
 const NOTICED: Duration = Duration::from_secs(8);
 
 /// A worker process; killed when it is dropped, as `kill -9` does.

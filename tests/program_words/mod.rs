@@ -1,4 +1,4 @@
-//! What the program says: refusals at a terminal, log lines of a service, lines of a worker.
+//! The words of the program: refusals at a terminal, log lines of a service, lines of a worker.
 
 mod logs;
 mod terminal;

@@ -69,7 +69,7 @@ struct WaitingLine {
     tasks: String,
     oldest: String,
     polled: String,
-    /// Nobody asks for them.
+    /// No worker asks for them.
     alarming: bool,
 }
 

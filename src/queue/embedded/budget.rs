@@ -1,4 +1,4 @@
-//! What all partitions of a queue share: memory beyond a little of each, open files, and the disk.
+//! The budget of a queue holds the resources that all partitions share: memory beyond a little of each, open files, and the disk.
 //!
 //! Counters, no reservations: two partitions that ask at once may both be let in, so the bounds hold to within a record or a
 //! file for each thread that publishes.

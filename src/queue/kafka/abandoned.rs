@@ -22,7 +22,7 @@ struct State {
     acknowledged: VecDeque<String>,
 }
 
-/// What became of records that nobody waits for any more.
+/// The outcomes of records that no caller waits for any more.
 #[derive(Debug)]
 pub(super) struct Abandoned {
     time: TimeSource,

@@ -64,7 +64,7 @@ struct State {
     open: usize,
     acknowledged: usize,
     done: Option<oneshot::Sender<()>>,
-    /// What the caller was told nothing of, by place.
+    /// Records without an answer yet, by place.
     left_open: HashMap<usize, String>,
 }
 

@@ -29,7 +29,7 @@ pub(super) enum By {
     Spare,
 }
 
-/// What a record that wants to leave is told.
+/// The answer to a record that wants to leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Entry {
     /// It may leave, and counts as open.

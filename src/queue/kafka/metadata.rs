@@ -11,7 +11,7 @@ use rdkafka::{
 use super::Limit;
 use crate::limits;
 
-/// What a broker says about a topic.
+/// A broker's answer about a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Answer {
     /// It exists.

@@ -17,11 +17,11 @@ const SHARE: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct Prefetch(Arc<AtomicUsize>);
 
-/// What one consumer may fetch ahead; given back when it is dropped.
+/// The bytes that one consumer may fetch ahead; given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     bytes: usize,
-    /// What of it was taken from the common bound.
+    /// The part that was taken from the common bound.
     taken: usize,
     left: Prefetch,
 }

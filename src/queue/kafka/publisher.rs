@@ -156,7 +156,7 @@ impl KafkaPublisher {
         false
     }
 
-    /// Tells, once in [`limits::PRODUCER_STALL`], that a producer that is stuck may be replaced. What it held stays open until its
+    /// Tells, once in [`limits::PRODUCER_STALL`], that a producer that is stuck may be replaced. Its records stay open until its
     /// client has ended, and each record that comes meanwhile finds its lane as stuck as before.
     fn may_replace(&self, now: Moment) -> bool {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);

@@ -39,7 +39,7 @@ const CREATION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Wait between two looks at a topic that is being created.
 const CREATION_PAUSE: Duration = Duration::from_millis(20);
 
-/// What is known of a topic.
+/// The facts known about a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Known {
     /// It has so many partitions.
@@ -74,7 +74,7 @@ struct State {
     creating: bool,
 }
 
-/// What is known of the topics. Clones know the same.
+/// The facts known about all topics. Clones share them.
 #[derive(Clone)]
 pub(super) struct Topics(Arc<Shared>);
 
@@ -437,7 +437,7 @@ impl State {
     }
 }
 
-/// What topics of ours are created with, as text.
+/// The settings that our topics are created with, as text.
 struct Properties {
     bytes_max: String,
     retention: String,

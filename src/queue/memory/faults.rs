@@ -1,4 +1,4 @@
-//! What a test may do to the queue: planned outcomes of single records, missing and silent topics, an outage, a retention.
+//! The faults of the queue serve tests: planned outcomes of single records, missing and silent topics, an outage, a retention.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -37,7 +37,7 @@ pub(super) struct Plan {
 pub(super) struct Silence {
     /// A batch has waited for it in vain.
     pub(super) known: bool,
-    /// What is published when it answers again: as few as a producer keeps open for a sick topic.
+    /// Records that are published when it answers again: as few as a producer keeps open for a sick topic.
     pub(super) open: Vec<Record>,
 }
 

@@ -67,7 +67,7 @@ impl Found {
     }
 }
 
-/// What a read is for. Each kind has places of its own, so that a flood of one does not hold up the others.
+/// The purpose of a read. Each kind has places of its own, so that a flood of one does not hold up the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Firing: clocks, and the slots that are opened.

@@ -1,4 +1,4 @@
-//! What is acknowledged was synced before, and what is read for good was decided: counted where the database is asked for it.
+//! Acknowledged writes were synced before, and serial reads were decided: counted where the database is asked for it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -28,7 +28,7 @@ pub enum Undecodable {
     OutOfRange {
         /// The column.
         column: &'static str,
-        /// What it holds.
+        /// Its value.
         value: i64,
     },
     /// A column has a value that this version does not know and a later one may.
@@ -36,7 +36,7 @@ pub enum Undecodable {
     Newer {
         /// The column.
         column: &'static str,
-        /// What it holds.
+        /// Its value.
         value: i64,
     },
     /// The id is not one of ours.

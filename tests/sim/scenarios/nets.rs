@@ -1,5 +1,5 @@
-//! What catches a task when something between two writes goes wrong, and how soon: seconds, and not the end of a lease or an old
-//! start that lies far ahead.
+//! The nets that catch a task when something goes wrong between two writes, within seconds: not at the end of a lease, and not at
+//! an old start that lies far ahead.
 
 use std::{
     sync::{

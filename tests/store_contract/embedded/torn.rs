@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::damage::{Written, expect, journal, used, written};
 
-/// What was cut off and kept.
+/// The part that was cut off and kept.
 fn kept(directory: &Path) -> Vec<Vec<u8>> {
     let files = fs::read_dir(directory.join("store")).unwrap();
     let paths = files.map(|file| file.unwrap().path());

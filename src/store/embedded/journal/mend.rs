@@ -17,7 +17,7 @@ use crate::store::embedded::directory::{sync, sync_directory};
 /// Names that are tried for what is set aside, when there is a file of that name already.
 const NAMES_MAX: usize = 1000;
 
-/// What was done about a damaged place.
+/// The repair of a damaged place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repaired {
     /// The place.
@@ -165,7 +165,7 @@ fn keep(stem: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// What became of a torn end.
+/// The fate of a torn end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) bytes: usize,

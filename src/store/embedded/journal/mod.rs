@@ -37,13 +37,13 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub struct Damage {
     /// The journal.
     pub journal: PathBuf,
-    /// What is wrong with it.
+    /// The defect.
     pub kind: Kind,
     /// Whole batches behind the place, in this journal and later ones.
     pub whole_behind: u64,
 }
 
-/// What is wrong with a journal.
+/// A defect of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes are not what was written.
@@ -93,7 +93,7 @@ struct Torn {
     at: usize,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Default)]
 struct Found {
     damages: Vec<Damage>,
@@ -180,7 +180,7 @@ fn judged(journals: &[Journal]) -> Found {
 /// Returns the journals that should lie between one and the next that is there: they are numbered one after the other, and
 /// the oldest are removed first.
 fn missing(journal: &Journal, next: u64, later: u64) -> impl Iterator<Item = Damage> {
-    /// What is told of a large gap: each would be made anew by a repair.
+    /// The report of a large gap: a repair would make each journal anew.
     const TOLD_MAX: usize = 100;
     let directory = journal
         .path

@@ -1,4 +1,4 @@
-//! What a start does about the journals: damage is refused, a torn end is cut off.
+//! The check of journals guards each start: damage is refused, a torn end is cut off.
 
 use std::{
     io::{self, ErrorKind},

@@ -1,4 +1,4 @@
-//! What lies in a journal: whole batches, broken places between them, a broken end.
+//! The survey lists the contents of a journal: whole batches, broken places between them, a broken end.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ pub(super) struct Misnumbered {
     pub(super) before: u64,
 }
 
-/// What lies in a journal.
+/// The contents of a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Survey {
     /// Whole batches.
