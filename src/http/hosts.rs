@@ -23,8 +23,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Probes of orchestrators and load balancers, and collectors of metrics, name any host; the answers tell nothing of tasks.
-const OPEN_TO_ALL: [&str; 4] = ["/livez", "/readyz", "/startupz", "/metrics"];
+/// Probes of orchestrators and load balancers name any host, and the answers tell nothing.
+const OPEN_TO_ALL: [&str; 3] = ["/livez", "/readyz", "/startupz"];
 
 /// The hosts that a node answers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
