@@ -179,11 +179,18 @@ impl Lane {
 
 impl Firing {
     /// Tells whether another batch of a lane may begin.
-    pub(super) fn has_place(&self, lane: Lane) -> bool {
+    fn has_place(&self, lane: Lane) -> bool {
         match lane {
             Lane::Small => self.small.len() < limits::PUBLISHES_IN_FLIGHT_MAX,
             Lane::Large => self.large.len() < limits::LARGE_PUBLISHES_IN_FLIGHT_MAX,
         }
+    }
+
+    /// Returns when the next task is due of those lanes that have a place; `due` tells it of one lane.
+    pub(super) fn next_due(&self, due: impl Fn(Lane) -> Option<Millis>) -> Option<Millis> {
+        let lanes = [Lane::Small, Lane::Large].into_iter();
+        let open = lanes.filter(|lane| self.has_place(*lane));
+        open.filter_map(due).min()
     }
 
     /// Tells whether nothing is being handed over.

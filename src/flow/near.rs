@@ -268,9 +268,7 @@ impl Near {
     /// Returns when the next of what there is a place for is due.
     fn next_due(&self, firing: &Firing) -> Option<Millis> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let lanes = [Lane::Small, Lane::Large].into_iter();
-        let open = lanes.filter(|lane| firing.has_place(*lane));
-        open.filter_map(|lane| waiting.next_due(lane)).min()
+        firing.next_due(|lane| waiting.next_due(lane))
     }
 
     /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.

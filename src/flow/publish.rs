@@ -114,9 +114,7 @@ impl Publisher {
     /// Returns when the next of what there is a place for is due.
     fn next_due(&self, firing: &Firing) -> Option<Millis> {
         let state = self.term.lock();
-        let lanes = [Lane::Small, Lane::Large].into_iter();
-        let open = lanes.filter(|lane| firing.has_place(*lane));
-        open.filter_map(|lane| state.ahead.next_due(lane)).min()
+        firing.next_due(|lane| state.ahead.next_due(lane))
     }
 
     async fn fire(&self, batch: Vec<Held>) {

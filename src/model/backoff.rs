@@ -29,7 +29,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// What a task gets that did not ask for anything else: ten attempts outlive an outage of a day. Their waits are 10 s, 50 s,
+    /// The default of a task that asks for nothing else: ten attempts outlive an outage of a day. Their waits are 10 s, 50 s,
     /// 4 min, 21 min, 1 h 44 min, 8 h 41 min and then 12 h, half of that on average.
     pub const DEFAULT: Self = Self {
         initial: Duration::from_secs(10),

@@ -54,7 +54,7 @@ pub(super) fn refused(text: &str, pointer: &str, says: &str) {
     );
 }
 
-/// What a store leaves out are values of its own, which never change. Retries and retention have had other defaults since: they
+/// The values that a store leaves out are its own and never change. Retries and retention have had other defaults since: they
 /// take their bytes until the next format of the store gives them bits of their own in `schema/short.rs`.
 #[test]
 fn a_task_that_says_nothing_of_its_own_is_kept_short() {

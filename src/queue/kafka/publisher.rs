@@ -1,9 +1,9 @@
 //! The publishing side.
 //!
-//! A batch is answered when its records are, with two exceptions, so that one sick topic delays no other: it does not wait for
-//! records of partitions that are sick (`lanes.rs`), nor longer than a moment for a topic that nobody knows yet (`topics.rs`).
-//! What it does not wait for is unconfirmed; it may be published all the same, and a repetition of it while it is open, or
-//! after it was acknowledged, sends nothing (`abandoned.rs`).
+//! A batch is answered when its records are, with two exceptions, so that one sick topic delays no other: it does not wait
+//! for records of partitions that are sick (`lanes.rs`), nor longer than a moment for a topic that nobody knows yet
+//! (`topics.rs`). A record that it does not wait for is unconfirmed; it may be published all the same, and a repetition of
+//! it while it is open, or after it was acknowledged, sends nothing (`abandoned.rs`).
 //!
 //! While nothing at all is acknowledged, some batches wait as long as a record may, because there is nobody to be delayed; the
 //! others come back after a second, so that what is due for a topic that is well finds a place.

@@ -1,6 +1,6 @@
 //! Repair of journals: a torn end is cut off, a damaged place is set aside and what is whole is kept.
 //!
-//! What is set aside is on the disk before anything is changed. A mended journal is written beside the damaged one and takes its
+//! The part set aside is on the disk before anything is changed. A mended journal is written beside the damaged one and takes its
 //! place by a rename: a crash leaves the one or the other, and a repair that is run again goes on from there.
 
 use std::{
