@@ -12,14 +12,14 @@ use std::{
 
 use serde_json::{Value, json};
 use tickwheel::{model::time::Millis, time_source::TimeSource};
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     journal::Journal,
     members::Kind,
-    records::TOPIC,
-    site::{CALLBACK, Site},
+    records::{SICK_TOPIC, TOPIC},
+    site::{CALLBACK, Load, Site},
 };
 
 /// A change whose outcome is not known is asked for again so often; both changes may be made twice.
@@ -29,6 +29,19 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Requests that wait for their answer at once; a service that is away must not fill this process with them.
 const ASKING_MAX: usize = 400;
 
+/// Records beside each usual task while a load beside the usual one lasts: some fifty a second.
+const BESIDE: usize = 6;
+
+impl Load {
+    fn topic(self) -> Option<&'static str> {
+        match self {
+            Self::Usual => None,
+            Self::Healthy => Some(TOPIC),
+            Self::Sick => Some(SICK_TOPIC),
+        }
+    }
+}
+
 #[derive(Clone)]
 pub(crate) struct Clients {
     urls: Arc<Vec<String>>,
@@ -36,6 +49,7 @@ pub(crate) struct Clients {
     journal: Journal,
     time: TimeSource,
     next: Arc<AtomicU64>,
+    load: watch::Receiver<Load>,
 }
 
 /// What was asked for of one task.
@@ -67,6 +81,7 @@ impl Clients {
             journal: Journal::open(&site.root, "clients"),
             time: site.time.clone(),
             next: Arc::default(),
+            load: site.load.subscribe(),
         }
     }
 
@@ -81,8 +96,12 @@ impl Clients {
             while let Some(ended) = asking.try_join_next() {
                 ended.expect("every answer is one that a client can expect");
             }
+            let load = *self.load.borrow();
             if asking.len() < ASKING_MAX {
                 asking.spawn(self.clone().one());
+                for topic in std::iter::repeat_n(load.topic(), BESIDE).flatten() {
+                    asking.spawn(self.clone().beside(topic));
+                }
             }
         }
         while let Some(ended) = asking.join_next().await {
@@ -135,7 +154,7 @@ impl Clients {
     async fn one(self) {
         let wish = self.wish();
         if wish.is_record {
-            self.record(&wish).await;
+            self.record(&wish, TOPIC).await;
             return;
         }
         let body = json!({
@@ -169,15 +188,23 @@ impl Clients {
         }
     }
 
+    /// A record that is due within seconds, for as long as a load beside the usual one lasts.
+    async fn beside(self, topic: &'static str) {
+        let mut wish = self.wish();
+        let delay = Duration::from_millis(self.time.random() % 2_000);
+        wish.start = self.time.now().after(delay);
+        self.record(&wish, topic).await;
+    }
+
     /// A task whose record lies in its topic afterwards, and that is all there is to it.
-    async fn record(&self, wish: &Wish) {
+    async fn record(&self, wish: &Wish, topic: &str) {
         let body = json!({
-            "kafka": {"topic": TOPIC},
+            "kafka": {"topic": topic},
             "start_time": instant(wish.start),
             "payload": {"n": wish.n},
         });
         self.journal
-            .note(json!({"what": "ask", "op": "record", "n": wish.n, "start": wish.start.0}));
+            .note(json!({"what": "ask", "op": "record", "n": wish.n, "start": wish.start.0, "sick": topic == SICK_TOPIC}));
         let (told, answer) = self.post("/v1/tasks", &body).await;
         let id = answer["id"].as_str().unwrap_or_default();
         self.journal

@@ -7,7 +7,7 @@ use tickwheel::time_source::TimeSource;
 use crate::{
     members::{Kind, Member},
     servers,
-    site::{Site, TURN},
+    site::{Load, Site, TURN},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,12 +42,14 @@ pub(crate) enum Fault {
     AllDown(Kind),
     RollingRestart,
     Clock(i64),
+    /// A broker is down, and with it a topic that wants all copies in sync takes nothing.
+    SickTopic,
     FullDisk,
 }
 
 impl Fault {
     /// Every fault, the mild ones first.
-    pub(crate) const ALL: [Self; 24] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::Kill(Kind::Node),
         Self::Kill(Kind::Worker),
         Self::Kill(Kind::Store),
@@ -71,6 +73,7 @@ impl Fault {
         Self::AllDown(Kind::Broker),
         Self::AllDown(Kind::Store),
         Self::RollingRestart,
+        Self::SickTopic,
         Self::FullDisk,
     ];
 
@@ -97,6 +100,7 @@ impl Fault {
             Self::AllDown(kind) => format!("all-{}s-down", kind.name()),
             Self::RollingRestart => "rolling-restart".to_owned(),
             Self::Clock(ms) => format!("clock{:+}s", ms / 1000),
+            Self::SickTopic => "sick-topic".to_owned(),
             Self::FullDisk => "full-disk".to_owned(),
         }
     }
@@ -124,7 +128,8 @@ impl Fault {
             Self::AllDown(Kind::Node) => 5 * TURN,
             // From a moment to ten leases.
             Self::Pause(_) => SECOND + Duration::from_millis(random % 59_000),
-            Self::RollingRestart => Duration::ZERO,
+            // Its phases take their own time.
+            Self::RollingRestart | Self::SickTopic => Duration::ZERO,
             Self::Kill(_) => 5 * SECOND,
             _ => 25 * SECOND,
         }
@@ -136,6 +141,7 @@ impl Fault {
             Self::Kill(kind) | Self::Pause(kind) | Self::AllDown(kind) => kind,
             Self::NodeFromStores | Self::NodeFromBrokers | Self::Clock(_) => Kind::Node,
             Self::WorkerFromNodes => Kind::Worker,
+            Self::SickTopic => Kind::Broker,
             _ => Kind::Store,
         }
     }
@@ -176,6 +182,7 @@ impl Chosen {
             Fault::Pause(_) => site.get(victim).pause(),
             Fault::AllDown(kind) => kind.members().for_each(|member| site.get(member).kill()),
             Fault::RollingRestart => rolling_restart(site).await,
+            Fault::SickTopic => sick_topic(site, victim).await,
             Fault::Clock(ms) => site.set_clock(victim, ms),
             Fault::FullDisk => fill(&ballast(site)),
             Fault::Slow => site.net.worsen(Duration::from_millis(60), 0),
@@ -203,7 +210,7 @@ impl Chosen {
     pub(crate) async fn heal(&self, site: &mut Site) {
         let victim = self.victim;
         match self.fault {
-            Fault::Kill(_) => site.get(victim).start(),
+            Fault::Kill(_) | Fault::SickTopic => site.get(victim).start(),
             Fault::Pause(_) => site.get(victim).resume(),
             Fault::AllDown(kind) => kind.members().for_each(|member| site.get(member).start()),
             Fault::RollingRestart => {}
@@ -230,6 +237,21 @@ async fn rolling_restart(site: &mut Site) {
         site.get(member).stop(&time, STOP_LIMIT).await;
         site.get(member).start();
         site.ready(std::iter::once(member)).await;
+    }
+}
+
+/// Kills a broker, then loads a healthy topic, then as much a sick one: the checker compares how late all others are.
+async fn sick_topic(site: &mut Site, broker: Member) {
+    site.get(broker).kill();
+    for (load, lasts) in [
+        // Leaders move, workers reconnect: no part of the comparison.
+        (Load::Usual, 30 * SECOND),
+        (Load::Healthy, 30 * SECOND),
+        (Load::Sick, 30 * SECOND),
+        (Load::Usual, Duration::ZERO),
+    ] {
+        site.set_load(load);
+        site.time.sleep(lasts).await;
     }
 }
 

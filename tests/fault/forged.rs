@@ -384,6 +384,38 @@ fn records_that_are_lost_early_or_too_many_are_found() {
     );
 }
 
+/// Twenty records beside each load, two of them so late.
+fn beside(sick_late: i64, is_sick: bool) -> Vec<Value> {
+    let load = |kind: &str, t: i64| json!({"what": "load", "kind": kind, "t": t});
+    let (healthy, sick, over) = (FAULT + 1_000, FAULT + 6_000, FAULT + 11_000);
+    let mut lines = vec![
+        load("healthy", healthy),
+        load("sick", sick),
+        load("usual", over),
+    ];
+    for (half, late, of_sick) in [(healthy, 400, false), (sick, sick_late, is_sick)] {
+        for one in 0..20 {
+            let (n, start) = (half + one, half + 100 * one);
+            let at = start + if matches!(one, 7 | 8) { late } else { 10 };
+            lines.extend([
+                json!({"what": "ask", "op": "record", "n": n, "start": start, "sick": of_sick, "t": start - 900}),
+                json!({"what": "told", "op": "record", "n": n, "told": "ok", "id": "r", "t": start - 890}),
+                json!({"what": "record", "n": n, "id": "r", "at": at, "t": OVER}),
+            ]);
+        }
+    }
+    lines
+}
+
+#[test]
+fn a_sick_topic_that_delays_others_is_found() {
+    // Half more, and what a busy machine adds.
+    breaks(&[], &beside(1_100, false));
+    breaks(&["I8"], &beside(1_101, false));
+    // Those that go to it wait for it.
+    breaks(&[], &beside(9_000, true));
+}
+
 /// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. What it does is done long
 /// before the start, and the faults that explain it are over by then.
 #[test]

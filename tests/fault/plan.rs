@@ -48,6 +48,9 @@ impl Pace {
     };
 }
 
+/// So many of the faults, from the first on, are combined with each other.
+const COMBINED: u64 = 18;
+
 /// Tasks registered a second: three store servers on two cores that others use, too, bear some tens.
 const PER_SECOND: u32 = 8;
 
@@ -150,7 +153,7 @@ pub(crate) async fn run(options: &Options) -> ExitCode {
 async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     let chance = TimeSource::simulated(Millis(0), options.seed);
     let slots = Slots::connect(site).await;
-    records::create_topic(site).await;
+    records::create_topics(site).await;
     let stop = CancellationToken::new();
     let clients = tokio::spawn(Clients::new(site).run(PER_SECOND, stop.clone()));
     site.time.sleep(options.pace.warm_up).await;
@@ -180,7 +183,7 @@ fn combination(site: &Site, chance: &TimeSource) -> Vec<Chosen> {
     let mut chosen: Vec<Chosen> = Vec::new();
     let wanted = 2 + usize::from(chance.random().is_multiple_of(3));
     while chosen.len() < wanted {
-        let index = usize::try_from(chance.random() % 18).expect("a few");
+        let index = usize::try_from(chance.random() % COMBINED).expect("a few");
         let mut one = Chosen::of(Fault::ALL[index], chance);
         one.hold = 5 * SECOND + Duration::from_millis(chance.random() % 30_000);
         let fits = site.net.has_cables() || !one.fault.needs_cables();

@@ -1,4 +1,4 @@
-//! The topic of tasks that go to a user's own consumers: created before the load, read from its beginning at the end.
+//! The topics of tasks that go to a user's own consumers: created before the load, read from their beginning at the end.
 
 use std::time::Duration;
 
@@ -15,6 +15,9 @@ use crate::{journal::Journal, members::Kind, servers::BROKER_PORT, site::Site};
 
 pub(crate) const TOPIC: &str = "drill-records";
 
+/// A topic that wants all of its copies in sync: with one broker down it takes nothing.
+pub(crate) const SICK_TOPIC: &str = "drill-sick";
+
 const COPIES: i32 = 3;
 
 /// When nothing has come for so long, that was all: brokers answer a fetch within half a second.
@@ -27,23 +30,28 @@ fn config(site: &Site) -> ClientConfig {
     config
 }
 
-pub(crate) async fn create_topic(site: &Site) {
+pub(crate) async fn create_topics(site: &Site) {
     let admin: AdminClient<DefaultClientContext> = config(site).create().expect("a client");
     let topic = NewTopic::new(TOPIC, 3, TopicReplication::Fixed(COPIES));
+    let copies = COPIES.to_string();
+    let sick = NewTopic::new(SICK_TOPIC, 3, TopicReplication::Fixed(COPIES))
+        .set("min.insync.replicas", &copies);
     let options = AdminOptions::new().operation_timeout(Some(SILENCE));
-    let created = admin.create_topics(&[topic], &options).await;
+    let created = admin.create_topics(&[topic, sick], &options).await;
     let created = created.expect("the brokers answer");
     assert!(created.iter().all(Result::is_ok), "{created:?}");
 }
 
-/// Writes down every record that lies in the topic.
+/// Writes down every record that lies in the topics.
 pub(crate) async fn read_all(site: &Site) {
     let journal = Journal::open(&site.root, "records");
     let mut config = config(site);
     config.set("group.id", "drill-reader");
     config.set("auto.offset.reset", "earliest");
     let consumer: StreamConsumer = config.create().expect("a client");
-    consumer.subscribe(&[TOPIC]).expect("a topic");
+    consumer
+        .subscribe(&[TOPIC, SICK_TOPIC])
+        .expect("two topics");
     // The first one takes a group to be formed.
     let mut patience = 3 * SILENCE;
     while let Some(received) = site.time.within(patience, consumer.recv()).await {

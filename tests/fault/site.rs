@@ -10,6 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tickwheel::time_source::TimeSource;
+use tokio::sync::watch;
 
 use crate::{
     journal::Journal,
@@ -31,6 +32,17 @@ pub(crate) const TURN: Duration = Duration::from_secs(8);
 /// A server on a busy machine needs tens of seconds to start; one that has crashed reads its log first.
 const READY_WAIT_MAX: Duration = Duration::from_secs(180);
 
+/// Which records are registered beside the usual tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// None.
+    Usual,
+    /// Many for the topic that takes all.
+    Healthy,
+    /// As many for the topic that wants all of its copies in sync.
+    Sick,
+}
+
 /// All that takes part. What is started here dies with this process.
 pub(crate) struct Site {
     processes: BTreeMap<Member, Process>,
@@ -39,6 +51,7 @@ pub(crate) struct Site {
     pub(crate) journal: Journal,
     pub(crate) time: TimeSource,
     pub(crate) http: reqwest::Client,
+    pub(crate) load: watch::Sender<Load>,
 }
 
 /// Where a node's clock error is written for it.
@@ -66,6 +79,7 @@ impl Site {
                 .connect_timeout(Duration::from_secs(3))
                 .build()
                 .expect("a client can be built"),
+            load: watch::channel(Load::Usual).0,
         };
         for member in Member::all() {
             let process = site.process(member);
@@ -217,6 +231,13 @@ impl Site {
             // It logs when it begins, and what it does not do shows in the end.
             Kind::Worker => true,
         }
+    }
+
+    /// Tells the clients and the checker which load begins.
+    pub(crate) fn set_load(&self, load: Load) {
+        let kind = format!("{load:?}").to_lowercase();
+        self.journal.note(json!({"what": "load", "kind": kind}));
+        self.load.send_replace(load);
     }
 
     /// Writes a node's clock error.

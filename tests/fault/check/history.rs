@@ -35,6 +35,8 @@ pub(crate) struct Record {
     /// What it is called; none when nobody was told.
     pub(crate) id: Option<String>,
     pub(crate) start: i64,
+    /// Whether its topic is the one that a lost broker makes sick.
+    pub(crate) is_sick: bool,
     pub(crate) registered: Option<i64>,
     /// When its records were produced, and which task each names.
     pub(crate) arrived: Vec<(i64, String)>,
@@ -89,6 +91,8 @@ pub(crate) struct History {
     pub(crate) records: Vec<Record>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Vec<Count>,
+    /// From when on which load was there beside the usual one.
+    pub(crate) loads: Vec<(i64, String)>,
     /// Errors of clocks in milliseconds, from when on.
     offsets: Vec<(i64, String, i64)>,
     /// From when on there was load and nothing broken.
@@ -212,6 +216,15 @@ impl Task {
     }
 }
 
+impl Record {
+    /// From its start, or its registration if that came later, to the first production.
+    pub(crate) fn late_ms(&self) -> Option<i64> {
+        let first = self.arrived.iter().map(|(at, _)| *at).min()?;
+        let could = self.registered.unwrap_or(self.start).min(first);
+        Some(first - self.start.max(could))
+    }
+}
+
 impl Run {
     /// When it ceased to be alive, as far as anybody could know.
     pub(crate) fn alive_until(&self) -> i64 {
@@ -238,7 +251,11 @@ impl Reading {
                 self.asked.insert(n, number(line, "start"));
             }
             ("told", "register") => self.registered(line, at),
-            ("ask", "record") => self.record(line).start = number(line, "start"),
+            ("ask", "record") => {
+                let record = self.record(line);
+                record.start = number(line, "start");
+                record.is_sick = line["sick"] == true;
+            }
             ("told", "record") if text(line, "told") == "ok" => {
                 let record = self.record(line);
                 (record.id, record.registered) = (Some(text(line, "id")), Some(at));
@@ -285,6 +302,7 @@ impl Reading {
                 .offsets
                 .push((at, text(line, "who"), number(line, "ms"))),
             "calm" => history.calm = Some(at),
+            "load" => history.loads.push((at, text(line, "kind"))),
             "over" => history.over = at,
             "fault" => history.faults.push(Fault {
                 name: text(line, "name"),

@@ -11,6 +11,7 @@
 //! | I6 nothing begins after a cancel was acknowledged | [`runs`] |
 //! | I1 to I3 of tasks that go to a topic | [`records`] |
 //! | I7 lateness; everything overdue has ended soon after the last fault has healed | [`lateness`] |
+//! | I8 a topic that takes nothing delays no other | [`sick`] |
 //! | I9 a result is that of the run that it says | [`ends`] |
 //! | I13 entries do not multiply, and none is left | [`slots`] |
 
@@ -19,6 +20,7 @@ pub(crate) mod history;
 mod lateness;
 mod records;
 mod runs;
+mod sick;
 mod slots;
 mod table;
 
@@ -34,7 +36,7 @@ const SHOWN_MAX: usize = 5;
 /// A promise by its number, and who finds where it does not hold.
 type Check = fn(&History) -> Vec<String>;
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 16] = [
     ("I1 no loss", ends::lost),
     ("I1 no record lost", records::lost),
     ("I2 never early", runs::early),
@@ -51,6 +53,7 @@ const CHECKS: [(&str, Check); 15] = [
         "I7 moved tasks begin at their new start",
         lateness::moved_too_late,
     ),
+    ("I8 a sick topic delays no other", sick::delays_others),
     ("I9 results are of their runs", ends::false_results),
     ("I13 entries do not multiply", slots::too_many),
 ];

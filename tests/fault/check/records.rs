@@ -49,19 +49,13 @@ pub(super) fn too_many(history: &History) -> Vec<String> {
     many.map(text).collect()
 }
 
-/// From start to the first production, in order, of those that were acknowledged.
+/// From start to the first production, in order, of those that were acknowledged; what waits for a sick topic is its own affair.
 pub(super) fn lateness(history: &History) -> Vec<i64> {
-    let known = history.records.iter().filter(|record| record.id.is_some());
-    let late = known.filter_map(|record| {
-        let first = record.arrived.iter().map(|(at, _)| *at).min()?;
-        Some(
-            first
-                - record
-                    .start
-                    .max(record.registered.unwrap_or(record.start).min(first)),
-        )
-    });
-    let mut late: Vec<i64> = late.collect();
+    let known = history
+        .records
+        .iter()
+        .filter(|record| record.id.is_some() && !record.is_sick);
+    let mut late: Vec<i64> = known.filter_map(Record::late_ms).collect();
     late.sort_unstable();
     late
 }

@@ -7,6 +7,7 @@ use super::{
     lateness::{calm, lateness, permille, recovered_ms},
     records,
     runs::lost_claims,
+    sick,
 };
 
 fn seconds(ms: i64) -> String {
@@ -56,6 +57,14 @@ pub(super) fn of(history: &History) -> String {
         at(1000),
     )
     .expect("a text grows");
+    for compared in sick::compared(history) {
+        writeln!(
+            text,
+            "\nall others while one broker is down, p99: {} ms beside a healthy topic, {} ms beside a sick one",
+            compared.healthy_ms, compared.sick_ms,
+        )
+        .expect("a text grows");
+    }
     let most = history.counts.iter().map(|count| count.entries).max();
     writeln!(
         text,
