@@ -50,6 +50,8 @@ pub enum Flaw {
     ShortPageTakenForLast,
     /// A cancel is answered without its conditional write.
     CancelNotWritten,
+    /// Once real: a message proves that its task exists however old it is, also when the row of the task has lived its life.
+    OldMessageTrusted,
     /// The content of a record that was put further on is deleted with its old place.
     BodyDeletedWithOldPlace,
     /// Once real: a record counts as put further on though the mark of its old place has failed.
@@ -64,7 +66,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
         Self::LateEntryNotMoved,
@@ -89,6 +91,7 @@ impl Flaw {
         Self::CancelNotWritten,
         Self::BodyDeletedWithOldPlace,
         Self::SpillNotWritten,
+        Self::OldMessageTrusted,
     ];
 }
 

@@ -383,6 +383,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_pace_of_single_registrations_is_not_learned_from_batches() {
         let admission = admission();
+        let single = async || {
+            let mut single = admission.registration(1).unwrap();
+            admission.time.sleep(Duration::from_millis(1)).await;
+            single.registered();
+        };
+        // How long one takes where nothing waits.
+        for _ in 0..500 {
+            single().await;
+        }
         let until = admission.time.moment().after(Duration::from_secs(5));
         while admission.time.moment() < until {
             assert!(admission.is_open(true).is_ok());
@@ -390,7 +399,9 @@ mod tests {
             let held = (0..under_way).map(|_| admission.registration(2).unwrap());
             let held = held.collect::<Vec<Admitted>>();
             // Long for one task, usual for a batch.
-            admission.time.sleep(Duration::from_millis(50)).await;
+            for _ in 0..50 {
+                single().await;
+            }
             for mut batch in held {
                 batch.registered();
             }

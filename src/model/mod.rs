@@ -10,6 +10,7 @@
 //! | [`ids`] | what an id carries |
 //! | [`task`] | what a client registered |
 //! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
+//! | [`entry_life`] | how long a store that expires rows keeps an entry |
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
 //! | [`event`] | what can happen to a task, and why it may be refused |
@@ -26,6 +27,7 @@ pub mod backup;
 pub mod clock;
 pub mod due_queue;
 pub mod entry;
+pub mod entry_life;
 pub mod event;
 pub mod ids;
 pub mod ledger;

@@ -76,8 +76,12 @@ pub enum Fate {
     Go,
     /// It is done after this wait.
     Delay(Duration),
+    /// It is done, and its answer comes after this wait.
+    AnswerLate(Duration),
     /// It fails, and has no effect.
     Fail,
+    /// It fails after this wait, and has no effect.
+    FailLate(Duration),
     /// It is done, and its reply is lost: an error, or [`Swapped::Unknown`].
     LoseReply,
     /// Its reply is lost, and it takes effect after this wait.
@@ -131,7 +135,16 @@ impl Faulty {
                 self.time.sleep(wait).await;
                 Reply::Here(act(store).await)
             }
+            Fate::AnswerLate(wait) => {
+                let answer = act(store).await;
+                self.time.sleep(wait).await;
+                Reply::Here(answer)
+            }
             Fate::Fail => Reply::Failed,
+            Fate::FailLate(wait) => {
+                self.time.sleep(wait).await;
+                Reply::Failed
+            }
             Fate::LoseReply => {
                 act(store).await;
                 Reply::Lost

@@ -424,6 +424,24 @@ async fn who_waits_already_is_answered_with_nothing_when_the_node_stops_while_it
     assert_eq!(answer.ok()["tasks"], json!([]));
 }
 
+#[tokio::test(start_paused = true)]
+async fn who_waits_already_is_answered_with_nothing_when_its_claim_fails_after_the_node_has_stopped()
+ {
+    let (away, fates) = switched(Fate::FailLate(3 * SECOND));
+    let site = Site::with_fates(fates);
+    site.world.pass(3 * SECOND).await;
+    let waiting = poll(&site, &["work"], 10, "60s");
+    site.world.pass(SECOND).await;
+    away.store(true, Ordering::SeqCst);
+    register(&site, "work", 1, "1s").await;
+    // The claim is under way when the node stops, and fails behind that: there is no line any more to go back into.
+    site.world.pass(2 * SECOND).await;
+    site.node.node.leave();
+    assert!(!waiting.is_finished());
+    let answer = waiting.await.unwrap();
+    assert_eq!(answer.ok()["tasks"], json!([]));
+}
+
 #[tokio::test]
 async fn a_poll_that_waits_holds_nothing_of_its_request() {
     let site = Site::new();

@@ -1,6 +1,6 @@
 //! The slots of the wheels.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -18,10 +18,11 @@ use super::{
 use crate::{
     limits::{LIST_ROWS_MAX, STORE_READS_IN_FLIGHT_MAX, STORE_WRITES_IN_FLIGHT_MAX},
     model::{
-        entry::{Entry, Key, KeyCode, Kind},
+        entry::{Entry, Key, KeyCode},
+        entry_life,
         ids::TaskId,
         task::{Content, Spec},
-        time::{Millis, Tick},
+        time::Millis,
         wheel::{Shape, WheelNumber},
     },
     schema::encode_spec,
@@ -30,10 +31,6 @@ use crate::{
         row::{EntryColumns, to_i32},
     },
 };
-
-/// How long a done entry stays behind its slot's time, to be found by who asks what became of its task. It has a TTL
-/// because its slot may be read and erased long before it is due to be looked at.
-const DONE_TTL: Duration = Duration::from_secs(2 * 24 * 3600);
 
 #[async_trait]
 impl WheelStore for Store {
@@ -318,24 +315,21 @@ fn entry_values(entry: &Entry, spec: Bytes, shape: &Shape) -> EntryValues {
     }
 }
 
-/// Returns how many seconds an entry lives: for ever (0) unless it is done.
+/// Returns how many seconds an entry lives from its write on: for ever (0) unless it expires.
 fn entry_ttl(entry: &Entry, shape: &Shape) -> i32 {
-    if !matches!(entry.kind, Kind::Done { .. }) {
-        return NO_TTL;
-    }
     let written = Millis(entry.written.div_euclid(1000));
-    let tick: Tick = shape.tick().tick_of(entry.key.due);
-    let slot_end = shape.tick().end_of(tick).max(written);
-    ttl_seconds(written.until(slot_end) + DONE_TTL, written)
+    entry_life::expires(entry, shape).map_or(NO_TTL, |at| ttl_seconds(written.until(at), written))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::model::{entry::DoneReason, time::TickLength};
+    use crate::model::{entry::DoneReason, ids::TaskId, time::TickLength, wheel::WheelNumber};
 
     #[test]
-    fn only_done_entries_expire_and_only_behind_their_slot() {
+    fn an_entry_lives_for_seconds_that_are_counted_from_its_write() {
         let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 8).unwrap();
         let id = TaskId::new(Millis(10_500), WheelNumber::from_low_bits(0), 1);
         let spec = crate::store::row::tests::spec();

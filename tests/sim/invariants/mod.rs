@@ -141,13 +141,12 @@ impl Contents {
     pub(crate) fn of(sim: &Sim) -> Self {
         let store = &sim.store;
         let wheels = sim.rules.shape.all_wheels();
+        // A row that has lived its life says what it said; one that is there says what it says now.
+        let mut rows = sim.history().rows.clone();
+        rows.extend(store.task_rows().into_iter().map(|row| (row.id, row)));
         Self {
             entries: store.entries(),
-            rows: store
-                .task_rows()
-                .into_iter()
-                .map(|row| (row.id, row))
-                .collect(),
+            rows,
             clocks: wheels
                 .filter_map(|wheel| Some((wheel, store.clock_row(wheel)?)))
                 .collect(),
@@ -156,6 +155,12 @@ impl Contents {
             tick: sim.rules.shape.tick(),
             unsure: sim.history().unsure.keys().copied().collect(),
         }
+    }
+
+    /// Notes the rows of tasks that have ended.
+    pub(crate) fn remember(&self, history: &mut History) {
+        let ended = self.rows.values().filter(|row| row.state.is_terminal());
+        history.rows.extend(ended.map(|row| (row.id, row.clone())));
     }
 
     /// Entries that will act. One that came up behind the hands, from a write that nobody was told is durable, does not: it is

@@ -4,13 +4,13 @@ use std::{
     collections::{BTreeMap, btree_map},
     fmt,
     sync::Arc,
-    time::Duration,
 };
 
 use tickwheel::{
     model::{
         clock::ClockRow,
-        entry::{Entry, Key, Kind},
+        entry::{Entry, Key},
+        entry_life,
         ids::{NodeId, TaskId},
         state::TaskRow,
         task::Content,
@@ -24,9 +24,6 @@ use super::{
     row::{Row, Stored, Value, Version},
     set::{REPLICAS, Set},
 };
-
-/// How long a done entry stays behind its slot's time.
-const DONE_TTL: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// What was set aside is listed by the day.
 const DAY_MS: i64 = 24 * 3600 * 1000;
@@ -161,7 +158,7 @@ impl Tables {
         match write {
             Write::Entries(entries) => {
                 for entry in entries {
-                    let expires = entry_expires(entry, &self.shape);
+                    let expires = entry_life::expires(entry, &self.shape);
                     let version = Version::new(entry.written, Ok(entry.clone()), expires);
                     self.receive_entry(self.place(entry.key), version, by);
                 }
@@ -262,14 +259,4 @@ fn receive<K: Ord, V: Value>(
 
 pub(super) const fn day_of(at: Millis) -> i64 {
     at.0.div_euclid(DAY_MS)
-}
-
-/// Only done entries expire, and only behind their slot.
-fn entry_expires(entry: &Entry, shape: &Shape) -> Option<Millis> {
-    if !matches!(entry.kind, Kind::Done { .. }) {
-        return None;
-    }
-    let written = Millis(entry.written.div_euclid(1000));
-    let slot_end = shape.tick().end_of(shape.tick().tick_of(entry.key.due));
-    Some(slot_end.max(written).after(DONE_TTL))
 }

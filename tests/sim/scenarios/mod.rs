@@ -7,6 +7,7 @@ mod faults;
 mod figures;
 mod firing;
 mod given_away;
+mod late_writes;
 mod lifecycle;
 mod lost_workers;
 mod memory;

@@ -20,6 +20,8 @@ pub(crate) const LANES: [&str; 8] = [
 
 const HOUR: u64 = 3_600_000;
 
+const DAY: u64 = 24 * HOUR;
+
 /// Draws a plan. Small runs find most; every eighth is of full size, every fourth is without any fault.
 pub(crate) fn draw(seed: u64) -> Plan {
     let mut chance = Chance::new(seed, 0);
@@ -65,6 +67,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
         slots: 8,
         tick_ms: chance.one_of(&[1000, 1000, 1000, 1000, 250, 250, 10_000, 60_000]),
         partitions: chance.one_of(&[1, 2, 4]),
+        keeps_messages: seed.is_multiple_of(2),
         page_rows: chance.one_of(&[1000, 100, 5, 2]),
         buffers: chance.one_of(&[10_000, 10_000, 20, 5]),
         skew_ms,
@@ -105,10 +108,39 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
             )
         })
         .collect();
+    if faults > 0 && plan.tick_ms == 60_000 {
+        days_off(&mut plan, &mut Chance::new(seed, 3));
+    }
     plan
 }
 
-const KINDS: u64 = 32;
+/// Days on which nothing runs, and then, sometimes, messages from before them: rows of tasks that have ended, messages and
+/// contents all have their own length of life. Ticks of a minute only: of shorter ones there are too many to catch up with.
+fn days_off(plan: &mut Plan, chance: &mut Chance) {
+    if !chance.percent(15) {
+        return;
+    }
+    let (at, lasts) = (
+        chance.between(80_000, 300_000),
+        chance.between(4 * DAY, 9 * DAY),
+    );
+    let mut add = |at, lasts, what| {
+        let number = plan.faults.len();
+        plan.faults.push(FaultPlan {
+            number,
+            at,
+            lasts,
+            what,
+        });
+    };
+    add(at, lasts, Fault::Off);
+    if chance.percent(70) {
+        let on = at + lasts;
+        add(on + chance.between(1000, 200_000), 1, Fault::OffsetsLost);
+    }
+}
+
+const KINDS: u64 = 34;
 
 fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> FaultPlan {
     let node = chance.index(plan.nodes.len());
@@ -182,6 +214,8 @@ fn draw_fault(number: usize, kind: u64, plan: &Plan, chance: &mut Chance) -> Fau
             1,
         ),
         29 => (Fault::TopicMissing, short),
+        32 => (Fault::TopicSilent, outage),
+        33 => (Fault::OffsetsLost, 1),
         30 => (
             Fault::ApiUnruly {
                 percent: percent / 2,

@@ -2,15 +2,18 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::queue::memory;
+use tickwheel::{
+    queue::{memory, message},
+    time_source::Moment,
+};
 
 use super::{
     plan::{Fault, FaultPlan, NodePlan, Plan},
     process::Process,
     run::Workers,
-    world::{Sim, TOPIC},
+    world::{CALLBACK, Sim, TOPIC},
 };
-use crate::replicas::Set;
+use crate::{invariants::Contents, replicas::Set};
 
 /// Lets a fault happen at its time, and end at its time.
 pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault: FaultPlan) {
@@ -55,6 +58,11 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
         Fault::ClockDrift { node, ppm } => drift(&sim, node, ppm, fault.lasts).await,
         Fault::Rebalance => sim.queue.faults().rebalance(0),
         Fault::CommitsLost { records } => sim.queue.faults().rebalance(records),
+        Fault::OffsetsLost => {
+            let group = message::group(CALLBACK);
+            sim.queue.faults().forget_offsets(&group);
+        }
+        Fault::Off => off(&sim, &plan, &workers, ends).await,
         _ => {
             set(&sim, fault.what, true);
             sim.time.sleep_until(ends).await;
@@ -93,6 +101,7 @@ fn set(sim: &Sim, what: Fault, on: bool) {
         Fault::AcknowledgementsLost { records } => next(records, memory::Fault::UnconfirmedApplied),
         Fault::RecordsLost { records } => next(records, memory::Fault::UnconfirmedLost),
         Fault::TopicMissing => faults.missing(TOPIC, on),
+        Fault::TopicSilent => faults.silent(TOPIC, on),
         Fault::ApiUnruly { percent } => weather.api = if on { percent } else { 0 },
         Fault::Crash { .. }
         | Fault::Pause { .. }
@@ -100,11 +109,35 @@ fn set(sim: &Sim, what: Fault, on: bool) {
         | Fault::ClockDrift { .. }
         | Fault::Rebalance
         | Fault::CommitsLost { .. }
+        | Fault::OffsetsLost
+        | Fault::Off
         | Fault::WorkerPause { .. }
         | Fault::WorkerCrash { .. } => {}
     }
     drop(weather);
     sim.tell_store();
+}
+
+/// Switches everything off, and on again.
+async fn off(sim: &Arc<Sim>, plan: &Arc<Plan>, workers: &Workers, ends: Moment) {
+    let running = |node: &usize| node_process(sim, *node);
+    let nodes: Vec<usize> = (0..plan.nodes.len())
+        .filter(|node| running(node).inspect(|process| process.kill()).is_some())
+        .collect();
+    for worker in 0..plan.workers.len() {
+        workers.of(worker).kill();
+        end_runs(sim, worker);
+    }
+    // What has ended by now may be gone when everything is judged.
+    Contents::of(sim).remember(&mut sim.history());
+    sim.time.sleep_until(ends).await;
+    for node in nodes {
+        sim.start(node);
+    }
+    for worker in 0..plan.workers.len() {
+        end_runs(sim, worker);
+        workers.restart(sim, plan, worker);
+    }
 }
 
 /// Adds a reason, or takes it away.
@@ -122,7 +155,7 @@ fn node_process(sim: &Sim, node: usize) -> Option<Arc<Process>> {
         .map(|life| Arc::clone(&life.process))
 }
 
-async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: tickwheel::time_source::Moment) {
+async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: Moment) {
     let before = sim.weather().errors[node];
     sim.set_clock(node, before + by);
     sim.time.sleep_until(ends).await;

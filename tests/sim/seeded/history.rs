@@ -4,7 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tickwheel::model::{
-    clock::ClockRow, entry::Key, ids::TaskId, state::Outcome, wheel::WheelNumber,
+    clock::ClockRow,
+    entry::Key,
+    ids::TaskId,
+    state::{Outcome, TaskRow},
+    wheel::WheelNumber,
 };
 
 use super::plan::Request;
@@ -112,6 +116,8 @@ pub(crate) struct History {
     pub(crate) unsure: BTreeMap<Key, usize>,
     /// What lay in what was erased, at any time that was looked at.
     pub(crate) leftovers: BTreeSet<String>,
+    /// Rows of tasks that had ended when they were looked at: they may be gone at the end of a run of days.
+    pub(crate) rows: BTreeMap<TaskId, TaskRow>,
     /// What broke a rule while it happened.
     pub(crate) broken: Vec<String>,
 }

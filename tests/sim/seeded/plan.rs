@@ -12,6 +12,8 @@ pub(crate) struct Plan {
     pub(crate) slots: i64,
     pub(crate) tick_ms: u64,
     pub(crate) partitions: i32,
+    /// The queue keeps messages for ever, and not only as long as our topics are told to.
+    pub(crate) keeps_messages: bool,
     /// Rows of a page of the reader.
     pub(crate) page_rows: usize,
     /// Entries that a wheel holds ahead, and near tasks that a node holds.
@@ -158,6 +160,12 @@ pub(crate) enum Fault {
     CommitsLost { records: i64 },
     /// The user's topic does not exist.
     TopicMissing,
+    /// The user's topic acknowledges nothing, as below `min.insync.replicas`.
+    TopicSilent,
+    /// The group of the workers begins with the oldest messages again.
+    OffsetsLost,
+    /// Everything is switched off, nodes and workers, and on again: days later, for which nothing needs to be computed.
+    Off,
     /// Requests and answers of the API are lost, so many of a hundred each.
     ApiUnruly { percent: u64 },
     /// The worker stops, as by SIGSTOP, and goes on.

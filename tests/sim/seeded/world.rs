@@ -12,6 +12,7 @@ use tickwheel::{
         node::Node,
         service::Service,
     },
+    limits,
     model::{
         clock::Rules,
         ids::NodeId,
@@ -97,6 +98,10 @@ impl Sim {
         let errors: Vec<i64> = (0..plan.nodes.len()).map(skew).collect();
         let queue = MemoryQueue::new(time.clone(), plan.partitions, Keep::Everything);
         queue.create_topic(TOPIC, None);
+        // A user's own brokers may keep everything.
+        if !plan.keeps_messages {
+            queue.faults().retention(Some(limits::TOPIC_RETENTION));
+        }
         let mut history = History::default();
         history.clock_errors.extend(
             errors
