@@ -70,15 +70,7 @@ impl Claimer {
     /// Claims messages for a worker; one answer per message, in order. What would make the answer longer than that of a poll is
     /// not claimed, and answered as early: the next call may claim it.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
-        let rows = match self.rows(&requests).await {
-            Ok(rows) => rows,
-            Err(fault) => {
-                return requests
-                    .iter()
-                    .map(|_| ClaimAnswer::Fault(fault.clone()))
-                    .collect();
-            }
-        };
+        let rows = self.rows(&requests).await;
         let room = Room::new();
         let claims = requests.iter().map(|request| async {
             let answer = match self.claim_one(worker, request, &rows, &room).await {
@@ -101,21 +93,18 @@ impl Claimer {
 
     /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
     /// none, and its conditional write says so if there is one.
-    async fn rows(
-        &self,
-        requests: &[ClaimRequest],
-    ) -> Result<HashMap<TaskId, Result<TaskRow, Fault>>, Fault> {
+    async fn rows(&self, requests: &[ClaimRequest]) -> HashMap<TaskId, Result<TaskRow, Fault>> {
         let ids: Vec<TaskId> = requests
             .iter()
             .filter(|r| r.expected_attempt > 0 || r.generation > 0)
             .map(|r| r.id)
             .collect();
-        // A row that cannot be understood fails its own claim only.
-        let rows = self.mover.rows_each(&ids).await?;
+        // A row that cannot be read fails its own claim only.
+        let rows = self.mover.rows_each(&ids).await;
         let found = |(id, row): (TaskId, Result<Option<TaskRow>, store::Error>)| {
             Some((id, row.map_err(Fault::from).transpose()?))
         };
-        Ok(ids.iter().copied().zip(rows).filter_map(found).collect())
+        ids.iter().copied().zip(rows).filter_map(found).collect()
     }
 
     async fn claim_one(

@@ -27,7 +27,7 @@ use crate::{
         task::{Body, Spec, Target},
         time::Millis,
     },
-    store::{Freshness, Heartbeat},
+    store::{self, Freshness, Heartbeat},
 };
 
 /// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
@@ -88,7 +88,7 @@ impl Finder {
     /// # Errors
     /// When the store cannot be read.
     pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
-        let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
+        let row = self.mover.row(id).await?;
         let found = match row.filter(is_told_by) {
             Some(row) => self.of_row(row).await?,
             None => match self.registered(id).await? {
@@ -105,16 +105,14 @@ impl Finder {
     /// Tells what is known of tasks that are to be changed, by one read of rows and one of entries for most of them. None where
     /// there is no such task.
     pub(super) async fn subjects(&self, ids: &[TaskId]) -> Vec<Result<Option<Subject>, Fault>> {
-        let rows = match self.mover.rows(ids).await {
-            Ok(rows) => rows,
-            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
-        };
+        let rows = self.mover.rows_each(ids).await;
         let is_tracked = |row: &TaskRow| row.detail.spec.target.is_tracked();
+        let needs_entry = |row: &Option<TaskRow>| !row.as_ref().is_some_and(is_tracked);
         let unread = ids.iter().zip(&rows);
-        let unread = unread.filter(|(_, row)| !row.as_ref().is_some_and(is_tracked));
+        let unread = unread.filter(|(_, row)| row.as_ref().is_ok_and(needs_entry));
         let unread: Vec<TaskId> = unread.map(|(id, _)| *id).collect();
         let mut found = self.registered_all(&unread).await.into_iter();
-        let subject = |row: Option<TaskRow>| match row {
+        let subject = |row: Result<Option<TaskRow>, store::Error>| match row? {
             Some(row) if is_tracked(&row) => Ok(Some(Subject::of_row(row))),
             row => match (row, found.next().unwrap_or(Ok(None))?) {
                 (row, Some(Registered { spec, entry })) => Ok(Some(Subject {

@@ -23,6 +23,7 @@
 
 mod ahead;
 pub mod api;
+mod aside;
 pub mod budget;
 pub mod cancel;
 mod catch_up;

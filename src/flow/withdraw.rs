@@ -20,18 +20,22 @@ use futures_util::future::join_all;
 
 use super::{
     api::{CancelOutcome, Fault},
+    aside,
     context::Context,
     ended,
     hand::Hands,
     place::{Placed, Placer},
     swap::{Moved, Mover},
 };
-use crate::model::{
-    entry::{DoneReason, Entry, Kind},
-    ids::TaskId,
-    state::{self, Event, Refusal, State, TaskRow},
-    time::{Millis, Tick},
-    wheel::WheelNumber,
+use crate::{
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::{Millis, Tick},
+        wheel::WheelNumber,
+    },
+    store,
 };
 
 /// Who cancels tasks that have no attempts.
@@ -199,12 +203,20 @@ impl Withdrawer {
     /// When the store is away; repeating it is safe.
     pub(super) async fn without_content(&self, marks: &[Entry]) -> Result<Vec<TaskId>, Fault> {
         let ids: Vec<TaskId> = marks.iter().map(|mark| mark.key.id).collect();
-        let rows = self.mover.rows(&ids).await?;
-        let (kept, ended): (Vec<_>, Vec<_>) = marks.iter().zip(rows).partition(|(_, row)| {
-            row.as_ref()
-                .is_some_and(|row| row.state != State::Cancelled)
-        });
-        for (mark, _) in kept {
+        let rows = self.mover.rows_each(&ids).await;
+        let (mut kept, mut ended) = (Vec::new(), Vec::new());
+        for (mark, row) in marks.iter().zip(rows) {
+            match row {
+                Ok(Some(row)) if row.state != State::Cancelled => kept.push(mark),
+                Ok(_) => ended.push(mark.key.id),
+                // Nobody knows who won: its content stays, and its wheel goes on without it.
+                Err(error @ store::Error::Corrupt { .. }) => {
+                    aside::unreadable_row(&self.ctx, mark, &error).await?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for mark in kept {
             let store = &self.ctx.store;
             let found = store.find_entries(mark.key.id, &[mark.key.due]).await?;
             let undecided = |entry: &&Entry| entry.key == mark.key && !is_moved_on(entry);
@@ -214,7 +226,7 @@ impl Withdrawer {
                 }
             }
         }
-        Ok(ended.into_iter().map(|(mark, _)| mark.key.id).collect())
+        Ok(ended)
     }
 
     /// Puts tasks further on, then marks their first places as moved: until then whoever cancels them next does so again.
