@@ -161,25 +161,38 @@ fn is_counted(entry: &Entry) -> bool {
     first && (!entry.is_moved() || entry.spills > 0)
 }
 
-/// Counts once what the process before has left.
-#[derive(Debug)]
+/// Counts once what the process before has left. Clones go on where one has stopped.
+#[derive(Debug, Clone)]
 pub(super) struct Census {
-    pub(super) ctx: Arc<Context>,
-    pub(super) pending: Pending,
+    ctx: Arc<Context>,
+    pending: Pending,
     /// Rows from here on were written by this process.
-    pub(super) began: i64,
+    began: i64,
+    /// What was counted.
+    behind: Arc<Mutex<Option<Key>>>,
 }
 
 impl Census {
+    /// Has counted nothing yet; rows written at `began` or later are this process's.
+    pub(super) fn new(ctx: Arc<Context>, pending: Pending, began: i64) -> Self {
+        Self {
+            ctx,
+            pending,
+            began,
+            behind: Arc::default(),
+        }
+    }
+
     pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
         let Some(fired) = self.fired(&*underway).await else {
             return;
         };
         let from = fired.values().map(|row| row.fired.due).min();
-        let (from, mut behind) = (from.unwrap_or_else(|| self.ctx.now()), None::<Key>);
+        let from = from.unwrap_or_else(|| self.ctx.now());
         let rows_max = limits::CENSUS_ROWS_MAX;
         while !stop.is_cancelled() {
             let began = self.ctx.time.moment();
+            let behind = *self.behind.lock().unwrap_or_else(PoisonError::into_inner);
             let page = match underway.firsts(from, behind, self.began, rows_max).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -196,8 +209,8 @@ impl Census {
                     self.pending.change(wheel, key.due, 1);
                 }
             }
-            behind = page.behind;
-            if behind.is_none() {
+            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = page.behind;
+            if page.behind.is_none() {
                 if let Some(counts) = &self.pending.0 {
                     counts.complete.store(true, Ordering::Relaxed);
                 }
