@@ -218,7 +218,7 @@ pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const CONTENTS_READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Bytes of contents kept apart that a node holds in memory between the store and the queue. Each content counts twice, as it
-/// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
+/// is read and as the record that is made of it: so 64 MiB, less a quarter for tasks that end, are up to six batches at once.
 pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.

@@ -11,8 +11,13 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
-    flow::{api::NewTask, budget::Budget, node::Node},
+    flow::{
+        api::{ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest},
+        budget::Budget,
+        node::Node,
+    },
     model::{
+        state::Outcome,
         task::{Body, Content},
         time::Millis,
     },
@@ -184,4 +189,47 @@ async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
     }
     worker.abort();
     node.stop(SECOND).await;
+}
+
+/// Behind a queue that is silent for minutes what is to be sent takes all the memory that there is for it.
+#[tokio::test(start_paused = true)]
+async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
+    let world = World::new(1, 10_000);
+    let (node, metered) = start(&world, 200 * SECOND);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let now = world.time.now();
+    let begun = register(&service, vec![large(now, MIB / 2)])
+        .await
+        .remove(0)
+        .id;
+    let far = now.after(20 * SECOND);
+    let more = (0..60).map(|_| large(far, MIB - 64 * 1024)).collect();
+    register(&service, more).await;
+    world.pass(30 * SECOND).await;
+    assert!(
+        metered.held.load(Ordering::SeqCst) > MIB,
+        "the queue is silent"
+    );
+    // As a worker whose message came before the silence.
+    let claim = ClaimRequest {
+        id: begun,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+    };
+    let answer = service.claim("a", vec![claim]).await.remove(0);
+    assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    let settle = SettleRequest {
+        id: begun,
+        attempt: 1,
+        outcome: Outcome::Succeeded { result: None },
+    };
+    let asked = world.time.now();
+    let answer = service.settle("a", vec![settle]).await.remove(0);
+    assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");
+    let waited = world.time.now().since(asked);
+    assert!(waited < SECOND, "it waited for {waited:?}");
 }
