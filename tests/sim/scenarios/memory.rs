@@ -12,21 +12,25 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest},
+        api::{CancelOutcome, ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest},
         budget::Budget,
         node::Node,
     },
     model::{
+        ids::TaskId,
         state::Outcome,
         task::{Body, Content},
         time::Millis,
     },
     queue::{Error, Probe, PublishError, Publisher, Record, memory::MemoryPublisher},
-    store::faulty::{Call, Fate, Hook},
+    store::{
+        WheelStore as _,
+        faulty::{Call, Fate, Hook},
+    },
     time_source::TimeSource,
 };
 
-use crate::world::{World, callback, published, register, succeeds};
+use crate::world::{World, callback, published, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1024 * 1024;
@@ -232,4 +236,72 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
     assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");
     let waited = world.time.now().since(asked);
     assert!(waited < SECOND, "it waited for {waited:?}");
+}
+
+/// Publishes and cancels large records of one tick, of which so many are listed; tells how many contents are left, and how often
+/// ticks were read, once their places are erased.
+async fn left_of_large_records(noted_tasks_max: usize) -> (usize, usize) {
+    let mut world = World::new(1, 10_000);
+    world.settings.noted_tasks_max = noted_tasks_max;
+    world.queue.create_topic("users", None);
+    let scans = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&scans);
+    let node = world.node_with(
+        1,
+        Arc::new(move |_, call| {
+            counted.fetch_add(usize::from(call.operation == "scan"), Ordering::SeqCst);
+            Fate::Go
+        }),
+    );
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = Millis((world.time.now().0 / 1000 + 20) * 1000 - 500);
+    let tasks = (0..40).map(|_| {
+        let mut task = record(start);
+        task.spec.body = large(start, 2000).spec.body;
+        task
+    });
+    let tasks = register(&service, tasks.collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    for answer in service.cancel_all(&ids[..25]).await {
+        assert!(
+            matches!(answer, Ok(Some((CancelOutcome::Cancelled, _)))),
+            "{answer:?}"
+        );
+    }
+    world.pass(100 * SECOND).await;
+    assert_eq!(world.queue.records("users").len(), 15);
+    let left = world.store.bodies(&ids).await.unwrap();
+    let left = left.iter().filter(|content| content.is_some()).count();
+    (left, scans.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_eraser_is_told_is_bounded_and_read_once_more_beyond() {
+    let (left, all_told) = left_of_large_records(40).await;
+    assert_eq!(left, 0);
+    let (left, beyond) = left_of_large_records(39).await;
+    assert_eq!(left, 0);
+    assert_eq!(beyond, all_told + 1, "the one tick is read once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_due_soon_that_find_no_room_are_counted_and_go_out_by_their_looks() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let told = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let mut world = World::new(1, 10_000);
+    world.settings.near_tasks_max = 3;
+    let node = world.node(1);
+    let worker = world.worker(node.service(), succeeds(SECOND));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND / 2);
+    let tasks = register(&node.service(), vec![callback(start); 10]).await;
+    let told = told.render();
+    assert!(told.contains("tickwheel_near_refused_total 7"), "{told}");
+    world.pass(40 * SECOND).await;
+    for task in tasks {
+        assert_eq!(world.executions_of(task.id).len(), 1);
+    }
+    worker.abort();
 }
