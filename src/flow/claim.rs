@@ -7,6 +7,8 @@
 //! An absent row means a new task, so a first claim reads nothing. That holds as long as rows live, and a queue may hand out a
 //! message that is older: a group whose offsets were lost, a mirror, a reset by hand. The claim of such a message needs an entry
 //! or a look of the task. A task that is not terminal has one; a task that has ended long ago has none, and its message is stale.
+//! Where the queue is this node's own, so does the claim of a message that it has not handed out: such a message is made up, or
+//! comes again. On a cluster that would be a read for almost every claim, as any node may have published a message.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -186,6 +188,8 @@ impl Claimer {
         let now = self.ctx.now();
         let is_young = |at: Millis| now.since(at) < limits::MESSAGE_TRUSTED_MAX;
         let young = request.published.is_some_and(is_young);
+        // Forged, repeated, or there was no room to note it: a read tells.
+        let young = young && self.demand.may_have_published(request.id);
         match request.spec.as_ref().filter(|_| young) {
             Some(spec) => Ok(Some(schema::without_large_content(spec))),
             None => Ok(self

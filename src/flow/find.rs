@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::sync::Semaphore;
 
 use super::{
     api::{Fault, TaskView, VisibleState},
     budget::Budget,
     context::Context,
+    places::Places,
     service::View,
     swap::Mover,
 };
@@ -70,13 +70,21 @@ pub struct Finder {
     mover: Mover,
     /// Memory for contents that are read for people; apart from that of tasks on their way, which must not wait for it.
     reading: Budget,
+    finds: Places,
+    searches: Places,
 }
 
 impl Finder {
     /// Reads through these.
     #[must_use]
     pub fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        let finds = limits::FINDS_IN_FLIGHT_MAX;
+        // A store in this process reads on threads of its own, of which there are few.
+        let at_once = ctx.store.reads_at_once();
+        let searches = at_once.unwrap_or(limits::SEARCHES_IN_FLIGHT_MAX);
         Self {
+            finds: Places::new(ctx.time.clone(), finds, "reads by id"),
+            searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id"),
             ctx,
             mover,
             reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),
@@ -88,6 +96,7 @@ impl Finder {
     /// # Errors
     /// When the store cannot be read.
     pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
+        let place = self.finds.enter().await?;
         let row = self.mover.row(id).await?;
         let found = match row.filter(is_told_by) {
             Some(row) => self.of_row(row).await?,
@@ -96,6 +105,7 @@ impl Finder {
                 None => None,
             },
         };
+        drop(place);
         match (found, view) {
             (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
             (found, _) => Ok(found),
@@ -145,14 +155,11 @@ impl Finder {
         }
         let starts: Vec<(TaskId, Millis)> = ids.iter().map(|id| (*id, id.first_start())).collect();
         let at_start = self.ctx.store.entries_at(&starts).await;
-        // A store in this process reads on threads of its own, of which there are few.
-        let at_once = self.ctx.store.reads_at_once().unwrap_or(ids.len());
-        let places = &Semaphore::new(at_once.clamp(1, ids.len()));
         let finds = ids.iter().zip(at_start).map(|(id, entries)| async move {
             match self.registered_among(entries?).await? {
                 Some(found) => Ok(Some(found)),
                 None => {
-                    let _place = places.acquire().await;
+                    let _place = self.searches.enter().await?;
                     self.registered_elsewhere(*id).await
                 }
             }

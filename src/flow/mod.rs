@@ -48,6 +48,7 @@ pub mod near;
 pub mod node;
 pub mod pending;
 pub mod place;
+mod places;
 pub mod poll;
 mod publish;
 pub mod pulse;

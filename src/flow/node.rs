@@ -254,10 +254,11 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
+    // Claims search in places of their own: those of clients may all be taken.
     let claimer = Claimer::new(
         ctx(),
         mover.clone(),
-        finder.clone(),
+        Finder::new(ctx(), mover.clone()),
         Arc::clone(&claimed),
         deadlines(),
         known.demand.clone(),

@@ -276,6 +276,12 @@ impl Demand {
         }
     }
 
+    /// Tells whether a message of a task needs no proof that there is such a task: on a cluster another node may have published
+    /// it; where the queue is this node's own, it noted the task before it handed the message over.
+    pub(super) fn may_have_published(&self, id: TaskId) -> bool {
+        !self.alone || self.lock().tasks.contains_key(&id)
+    }
+
     /// Notes that a task does not wait for a worker: it was claimed, moved, has ended, or could not be handed over.
     pub(super) fn taken(&self, id: TaskId) {
         self.lock().forget(id);
