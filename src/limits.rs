@@ -403,6 +403,9 @@ pub const PLACES_WAITING_MAX: usize = 4096;
 /// How long they wait for it: a client that is told to come back does better than one that gives up.
 pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(3);
 
+/// How long a search waits for its place: a batch of cancels may bring a thousand, and the last waits for all others.
+pub const SEARCH_WAIT_MAX: Duration = Duration::from_secs(10);
+
 /// Reads of slots for lists and counts that a node has in flight to the store.
 pub const STORE_LIST_READS_IN_FLIGHT_MAX: usize = 32;
 

@@ -10,6 +10,7 @@ use std::{
 use tickwheel::{
     client::{Client, Task, TaskState},
     model::ids::TaskId,
+    time_source::TimeSource,
 };
 
 use crate::cluster::{Cluster, Stack};
@@ -163,7 +164,7 @@ async fn the_worker_in_python_waits_for_a_service_that_is_away() {
     );
     let mut lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
     for _ in 0..2 {
-        tokio::time::sleep(Duration::from_millis(1500)).await;
+        TimeSource::real().sleep(Duration::from_millis(1500)).await;
         assert!(worker.0.try_wait().unwrap().is_none(), "it has ended");
         let served = Served::start_at(&address);
         let id = greeting(&served);

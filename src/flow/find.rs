@@ -63,7 +63,7 @@ impl Subject {
     }
 }
 
-/// The finder.
+/// The finder. Its clones share its places; claims have a finder of their own, as clients may have taken all of another.
 #[derive(Debug, Clone)]
 pub struct Finder {
     ctx: Arc<Context>,
@@ -84,7 +84,8 @@ impl Finder {
         let searches = at_once.unwrap_or(limits::SEARCHES_IN_FLIGHT_MAX);
         Self {
             finds: Places::new(ctx.time.clone(), finds, "reads by id"),
-            searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id"),
+            searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id")
+                .waiting_for(limits::SEARCH_WAIT_MAX),
             ctx,
             mover,
             reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),

@@ -254,7 +254,6 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
-    // Claims search in places of their own: those of clients may all be taken.
     let claimer = Claimer::new(
         ctx(),
         mover.clone(),

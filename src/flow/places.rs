@@ -26,6 +26,7 @@ pub(super) struct Places {
     free: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
     at_once: usize,
+    wait_max: Duration,
     /// What is done there, for people.
     name: &'static str,
 }
@@ -40,17 +41,25 @@ impl Drop for Waiting<'_> {
 }
 
 impl Places {
+    /// Returns places of which each may be waited for as long as [`limits::PLACE_WAIT_MAX`].
     pub(super) fn new(time: TimeSource, at_once: usize, name: &'static str) -> Self {
         Self {
             time,
             free: Arc::new(Semaphore::new(at_once.max(1))),
             waiting: Arc::default(),
             at_once,
+            wait_max: limits::PLACE_WAIT_MAX,
             name,
         }
     }
 
-    /// Takes a place, at once or after [`limits::PLACE_WAIT_MAX`] at most.
+    /// Has those who come wait for so long at most.
+    pub(super) const fn waiting_for(mut self, wait_max: Duration) -> Self {
+        self.wait_max = wait_max;
+        self
+    }
+
+    /// Takes a place, at once or after a wait.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] when there is none.
@@ -64,7 +73,7 @@ impl Places {
             return Err(self.refused());
         }
         let place = Arc::clone(&self.free).acquire_owned();
-        let place = self.time.within(limits::PLACE_WAIT_MAX, place).await;
+        let place = self.time.within(self.wait_max, place).await;
         place.and_then(Result::ok).ok_or_else(|| self.refused())
     }
 

@@ -88,7 +88,7 @@ async fn thousands_of_invented_ids_are_read_a_few_at_once_and_the_others_told_to
     let answers = join_all(ids.iter().map(|id| service.get(*id, View::Basic))).await;
     let waited = world.time.now().since(asked);
     assert!(
-        waited <= limits::PLACE_WAIT_MAX * 2 + 3 * SECOND,
+        waited <= limits::PLACE_WAIT_MAX + limits::SEARCH_WAIT_MAX + 3 * SECOND,
         "{waited:?}"
     );
     let refused = answers.iter().filter(|answer| is_to_come_back(answer));

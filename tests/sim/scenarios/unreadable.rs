@@ -113,7 +113,7 @@ async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
         match answer {
             SettleAnswer::Ok => assert!(!is_bad(*id)),
             SettleAnswer::Fault(_) => assert!(is_bad(*id), "{answer:?}"),
-            answer => panic!("{answer:?}"),
+            SettleAnswer::Lost(_) => panic!("{answer:?}"),
         }
     }
     world.store.cut_off_row(away, false);
