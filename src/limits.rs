@@ -193,6 +193,10 @@ pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// at least ([`crate::model::state::TERMINAL_TTL_MIN`]): a day less leaves room for clocks that differ.
 pub const MESSAGE_TRUSTED_MAX: Duration = Duration::from_secs(6 * 24 * 3600);
 
+/// Tasks of a wheel whose contents are kept apart that its reader lists for the eraser; the ticks of others are read once more.
+/// Some 3 MiB a wheel.
+pub const NOTED_TASKS_MAX: usize = 50_000;
+
 /// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
 pub const NEAR_TASKS_MAX: usize = 100_000;
 
@@ -218,7 +222,7 @@ pub const CONTENTS_STEP_BYTES_MAX: u64 = 4 * 1024 * 1024;
 pub const CONTENTS_READ_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Bytes of contents kept apart that a node holds in memory between the store and the queue. Each content counts twice, as it
-/// is read and as the record that is made of it: so 64 MiB are up to eight batches at once.
+/// is read and as the record that is made of it: so 64 MiB, less a quarter for tasks that end, are up to six batches at once.
 pub const CONTENTS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Largest record that a queue takes: the largest content with its envelope, and the framing of a batch around it.
@@ -383,6 +387,24 @@ pub const STORE_URGENT_READS_IN_FLIGHT_MAX: usize = 64;
 
 /// Searches for entries by id that a node has in flight to the store: an id that does not exist costs some fifty.
 pub const STORE_SEARCHES_IN_FLIGHT_MAX: usize = 64;
+
+/// Tasks that a node reads by id at once, each by a few reads of its own, or some fifty when there is none. Others wait.
+pub const FINDS_IN_FLIGHT_MAX: usize = 256;
+
+/// Searches of a node, at once, for tasks that do not lie at their start: as many as the store serves.
+pub const SEARCHES_IN_FLIGHT_MAX: usize = STORE_SEARCHES_IN_FLIGHT_MAX;
+
+/// Lists that a node reads at once: each may read for [`LIST_TIME_MAX`].
+pub const LISTS_IN_FLIGHT_MAX: usize = 16;
+
+/// Requests that wait for a place among such reads: what waits behind more would be refused in the end.
+pub const PLACES_WAITING_MAX: usize = 4096;
+
+/// How long they wait for it: a client that is told to come back does better than one that gives up.
+pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(3);
+
+/// How long a search waits for its place: a batch of cancels may bring a thousand, and the last waits for all others.
+pub const SEARCH_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Reads of slots for lists and counts that a node has in flight to the store.
 pub const STORE_LIST_READS_IN_FLIGHT_MAX: usize = 32;

@@ -17,6 +17,7 @@ mod embedded_queue;
 mod env;
 mod groups;
 mod kafka;
+mod keyless;
 mod memory;
 
 use env::*;

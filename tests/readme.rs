@@ -10,6 +10,7 @@ use std::{
 use tickwheel::{
     client::{Client, Task, TaskState},
     model::ids::TaskId,
+    time_source::TimeSource,
 };
 
 use crate::cluster::{Cluster, Stack};
@@ -41,9 +42,13 @@ impl Drop for Served {
 
 impl Served {
     fn start() -> Self {
+        Self::start_at("127.0.0.1:0")
+    }
+
+    fn start_at(address: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut child = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--listen", address, "--data-dir"])
             .arg(directory.path())
             .stderr(Stdio::piped())
             .spawn()
@@ -140,6 +145,32 @@ async fn the_calls_of_a_worker_in_python_are_these() {
     let next = greeting(&served);
     assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
     succeeded(&served, next).await;
+}
+
+/// The service is not there yet, goes, and comes again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_worker_in_python_waits_for_a_service_that_is_away() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let script = block("python").replace("localhost:7420", &address);
+    let mut worker = Running(
+        Command::new("python3")
+            .args(["-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let mut lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        TimeSource::real().sleep(Duration::from_millis(1500)).await;
+        assert!(worker.0.try_wait().unwrap().is_none(), "it has ended");
+        let served = Served::start_at(&address);
+        let id = greeting(&served);
+        assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
+        succeeded(&served, id).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,8 +6,11 @@
 //! queue or the store has answered. Contents that travel inside their
 //! entries are not counted here: the memory that holds the entries bounds them, and they never wait behind large ones.
 //!
+//! A part of it is for tasks that end, and for nothing else: behind a queue that is silent, what is to be sent waits for minutes,
+//! and a worker that reports how its attempt has ended must not. Each part has a line of its own.
+//!
 //! Those who wait are served in order, so a large request is not passed by for ever. It promises nothing about single requests
-//! that are larger than the budget: such a request gets the whole of it.
+//! that are larger than their part: such a request gets the whole of it.
 
 use std::sync::Arc;
 
@@ -18,11 +21,37 @@ use crate::limits;
 /// Bytes of one permit: a semaphore counts fewer permits than a machine has bytes.
 const UNIT_BYTES: u64 = 1024;
 
+/// The part of the budget that is for tasks that end, as a divisor.
+const ENDS_SHARE: u64 = 4;
+
 /// The budget of one node; clones share it.
 #[derive(Debug, Clone)]
 pub struct Budget {
+    sends: Share,
+    ends: Share,
+}
+
+#[derive(Debug, Clone)]
+struct Share {
     units: Arc<Semaphore>,
     units_max: u32,
+}
+
+impl Share {
+    fn new(bytes: u64) -> Self {
+        let units_max = units(bytes);
+        Self {
+            units: Arc::new(Semaphore::new(units_max as usize)),
+            units_max,
+        }
+    }
+
+    async fn take(&self, bytes: u64) -> Portion {
+        let wanted = units(bytes).min(self.units_max);
+        let units = Arc::clone(&self.units).acquire_many_owned(wanted).await;
+        // The semaphore is never closed.
+        Portion { _units: units.ok() }
+    }
 }
 
 /// A portion of the budget; it goes back when this is dropped.
@@ -39,30 +68,32 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Allows `bytes` bytes, rounded up to whole KiB, at least one.
+    /// Allows `bytes` bytes, a quarter of them to tasks that end, each part rounded up to whole KiB, at least one.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
-        let units_max = units(bytes);
+        let ends = bytes / ENDS_SHARE;
         Self {
-            units: Arc::new(Semaphore::new(units_max as usize)),
-            units_max,
+            sends: Share::new(bytes - ends),
+            ends: Share::new(ends),
         }
     }
 
-    /// Waits until `bytes` bytes are free and takes them; a request above the whole budget takes all of it.
+    /// Waits until `bytes` bytes are free for what is sent, and takes them; a request above the whole part takes all of it.
     ///
     /// A caller that is cancelled while it waits takes nothing and loses its place in the line.
     pub async fn take(&self, bytes: u64) -> Portion {
-        let wanted = units(bytes).min(self.units_max);
-        let units = Arc::clone(&self.units).acquire_many_owned(wanted).await;
-        // The semaphore is never closed.
-        Portion { _units: units.ok() }
+        self.sends.take(bytes).await
     }
 
-    /// Returns how many bytes are free now.
+    /// As [`Self::take`], for a task that ends.
+    pub async fn take_to_end(&self, bytes: u64) -> Portion {
+        self.ends.take(bytes).await
+    }
+
+    /// Returns how many bytes are free now for what is sent.
     #[must_use]
     pub fn free(&self) -> u64 {
-        self.units.available_permits() as u64 * UNIT_BYTES
+        self.sends.units.available_permits() as u64 * UNIT_BYTES
     }
 }
 
@@ -81,7 +112,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_taken_is_missing_until_it_is_dropped() {
-        let budget = Budget::new(10 * UNIT_BYTES);
+        let budget = Budget::new(13 * UNIT_BYTES);
         let first = budget.take(6 * UNIT_BYTES).await;
         assert_eq!(budget.free(), 4 * UNIT_BYTES);
         assert!(budget.take(5 * UNIT_BYTES).now_or_never().is_none());
@@ -92,7 +123,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_above_the_budget_gets_all_of_it_and_is_not_passed_by() {
-        let budget = Budget::new(4 * UNIT_BYTES);
+        let budget = Budget::new(5 * UNIT_BYTES);
         let small = budget.take(1).await;
         let mut large = Box::pin(budget.take(u64::MAX));
         assert!((&mut large).now_or_never().is_none());
@@ -103,5 +134,19 @@ mod tests {
         assert_eq!(budget.free(), 0);
         drop(large);
         assert!(later.now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn what_ends_waits_for_what_ends_alone() {
+        let budget = Budget::new(8 * UNIT_BYTES);
+        let all = budget.take(u64::MAX).await;
+        assert!(budget.take(1).now_or_never().is_none());
+        let end = budget.take_to_end(2 * UNIT_BYTES).now_or_never();
+        assert!(end.is_some());
+        assert!(budget.take_to_end(1).now_or_never().is_none());
+        drop(all);
+        assert!(budget.take_to_end(1).now_or_never().is_none());
+        drop(end);
+        assert!(budget.take_to_end(1).now_or_never().is_some());
     }
 }

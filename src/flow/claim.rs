@@ -7,6 +7,8 @@
 //! An absent row means a new task, so a first claim reads nothing. That holds as long as rows live, and a queue may hand out a
 //! message that is older: a group whose offsets were lost, a mirror, a reset by hand. The claim of such a message needs an entry
 //! or a look of the task. A task that is not terminal has one; a task that has ended long ago has none, and its message is stale.
+//! Where the queue is this node's own, so does the claim of a message that it has not handed out: such a message is made up, or
+//! comes again. On a cluster that would be a read for almost every claim, as any node may have published a message.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -71,15 +73,7 @@ impl Claimer {
     /// Claims messages for a worker; one answer per message, in order. What would make the answer longer than that of a poll is
     /// not claimed, and answered as early: the next call may claim it.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
-        let rows = match self.rows(&requests).await {
-            Ok(rows) => rows,
-            Err(fault) => {
-                return requests
-                    .iter()
-                    .map(|_| ClaimAnswer::Fault(fault.clone()))
-                    .collect();
-            }
-        };
+        let rows = self.rows(&requests).await;
         let room = Room::new();
         let claims = requests.iter().map(|request| async {
             let answer = match self.claim_one(worker, request, &rows, &room).await {
@@ -102,21 +96,18 @@ impl Claimer {
 
     /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
     /// none, and its conditional write says so if there is one.
-    async fn rows(
-        &self,
-        requests: &[ClaimRequest],
-    ) -> Result<HashMap<TaskId, Result<TaskRow, Fault>>, Fault> {
+    async fn rows(&self, requests: &[ClaimRequest]) -> HashMap<TaskId, Result<TaskRow, Fault>> {
         let ids: Vec<TaskId> = requests
             .iter()
             .filter(|r| r.expected_attempt > 0 || r.generation > 0)
             .map(|r| r.id)
             .collect();
-        // A row that cannot be understood fails its own claim only.
-        let rows = self.mover.rows_each(&ids).await?;
+        // A row that cannot be read fails its own claim only.
+        let rows = self.mover.rows_each(&ids).await;
         let found = |(id, row): (TaskId, Result<Option<TaskRow>, store::Error>)| {
             Some((id, row.map_err(Fault::from).transpose()?))
         };
-        Ok(ids.iter().copied().zip(rows).filter_map(found).collect())
+        ids.iter().copied().zip(rows).filter_map(found).collect()
     }
 
     async fn claim_one(
@@ -200,6 +191,8 @@ impl Claimer {
             now.since(at) < limits::MESSAGE_TRUSTED_MAX || flaw::is(Flaw::OldMessageTrusted)
         };
         let young = request.published.is_some_and(is_young);
+        // Forged, repeated, or there was no room to note it: a read tells.
+        let young = young && self.demand.may_have_published(request.id);
         match request.spec.as_ref().filter(|_| young) {
             Some(spec) => Ok(Some(schema::without_large_content(spec))),
             None => Ok(self

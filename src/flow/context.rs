@@ -28,6 +28,8 @@ pub struct Settings {
     pub ahead_bytes_max: u64,
     /// Near tasks that the node holds in memory.
     pub near_tasks_max: usize,
+    /// Tasks of a wheel, with contents kept apart, that are listed for the eraser.
+    pub noted_tasks_max: usize,
     /// How long what has fired is kept readable in its slot.
     pub erase_delay: Duration,
     /// How far behind the `erased` hand leftovers are removed.
@@ -46,6 +48,7 @@ impl Default for Settings {
             ahead_entries_max: limits::AHEAD_ENTRIES_MAX,
             ahead_bytes_max: limits::AHEAD_BYTES_MAX,
             near_tasks_max: limits::NEAR_TASKS_MAX,
+            noted_tasks_max: limits::NOTED_TASKS_MAX,
             erase_delay: limits::ERASE_DELAY,
             sweep_delay: limits::SWEEP_DELAY,
             page_rows_max: limits::PAGE_ROWS_MAX,

@@ -167,7 +167,7 @@ impl Deadlines {
 }
 
 /// The stage that examines attempts whose leases have lapsed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watcher {
     pub(super) ctx: Arc<Context>,
     pub(super) deadlines: Deadlines,
@@ -181,7 +181,12 @@ impl Watcher {
             let max = limits::STEP_ENTRIES_MAX;
             let lapsed = self.deadlines.lock().take(self.ctx.now(), max);
             if !lapsed.is_empty() {
+                let mut taken = Taken {
+                    watcher: &self,
+                    lapsed: &lapsed,
+                };
                 self.examine(&lapsed).await;
+                taken.lapsed = &[];
                 continue;
             }
             let next = self.deadlines.next();
@@ -252,6 +257,18 @@ impl Watcher {
         for Lapsed { id, attempt } in lapsed {
             self.deadlines.watch_until(*id, *attempt, at);
         }
+    }
+}
+
+/// Attempts that were taken out to be examined. If that panics they are watched again: the stage is started anew.
+struct Taken<'a> {
+    watcher: &'a Watcher,
+    lapsed: &'a [Lapsed],
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.watcher.again(self.lapsed);
     }
 }
 

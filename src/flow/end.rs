@@ -17,7 +17,7 @@ pub(super) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
         return Ok(());
     };
     // Many tasks may end at once, and each content is in memory for this.
-    let _room = ctx.contents.take(2 * bytes).await;
+    let _room = ctx.contents.take_to_end(2 * bytes).await;
     let body = ctx
         .store
         .bodies(&[row.id])

@@ -85,13 +85,18 @@ impl Eraser {
                 return Ok(Stepped::Idle);
             }
             let at = Tick(number);
-            let notes = if at >= noted_from {
-                self.term.lock().notes.get(&at).cloned().unwrap_or_default()
+            let noted = self.term.lock().notes.get(&at).cloned();
+            let noted = noted.unwrap_or_default();
+            let spared = noted.spared.clone();
+            let notes = if at >= noted_from && !noted.unlisted {
+                noted
             } else {
                 self.read_through(at, in_turn.as_deref_mut()).await?
             };
-            bodies.extend(&notes.bodies);
-            bodies.extend(self.withdrawer.without_content(&notes.withdrawn).await?);
+            bodies.extend(notes.bodies.iter().filter(|id| !spared.contains(id)));
+            for marks in notes.withdrawn.chunks(limits::STEP_ENTRIES_MAX) {
+                bodies.extend(self.withdrawer.without_content(marks).await?);
+            }
             erasures.extend(notes.newest_written.map(|newest_written| Erasure {
                 tick: at,
                 newest_written,
@@ -117,9 +122,7 @@ impl Eraser {
         if self.sweep(from, through, in_turn).await? == Stepped::Idle {
             return Ok(Stepped::Idle);
         }
-        let mut state = self.term.lock();
-        state.erased = state.erased.max(through);
-        state.notes = state.notes.split_off(&through.plus(1));
+        self.term.lock().erased(through);
         Ok(Stepped::More)
     }
 

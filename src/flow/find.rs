@@ -6,12 +6,12 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use tokio::sync::Semaphore;
 
 use super::{
     api::{Fault, TaskView, VisibleState},
     budget::Budget,
     context::Context,
+    places::Places,
     service::View,
     swap::Mover,
 };
@@ -27,7 +27,7 @@ use crate::{
         task::{Body, Spec, Target},
         time::Millis,
     },
-    store::{Freshness, Heartbeat},
+    store::{self, Freshness, Heartbeat},
 };
 
 /// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
@@ -63,20 +63,29 @@ impl Subject {
     }
 }
 
-/// The finder.
+/// The finder. Its clones share its places; claims have a finder of their own, as clients may have taken all of another.
 #[derive(Debug, Clone)]
 pub struct Finder {
     ctx: Arc<Context>,
     mover: Mover,
     /// Memory for contents that are read for people; apart from that of tasks on their way, which must not wait for it.
     reading: Budget,
+    finds: Places,
+    searches: Places,
 }
 
 impl Finder {
     /// Reads through these.
     #[must_use]
     pub fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        let finds = limits::FINDS_IN_FLIGHT_MAX;
+        // A store in this process reads on threads of its own, of which there are few.
+        let at_once = ctx.store.reads_at_once();
+        let searches = at_once.unwrap_or(limits::SEARCHES_IN_FLIGHT_MAX);
         Self {
+            finds: Places::new(ctx.time.clone(), finds, "reads by id"),
+            searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id")
+                .waiting_for(limits::SEARCH_WAIT_MAX),
             ctx,
             mover,
             reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),
@@ -88,7 +97,8 @@ impl Finder {
     /// # Errors
     /// When the store cannot be read.
     pub async fn get(&self, id: TaskId, view: View) -> Result<Option<TaskView>, Fault> {
-        let row = self.mover.rows(&[id]).await?.into_iter().next().flatten();
+        let place = self.finds.enter().await?;
+        let row = self.mover.row(id).await?;
         let found = match row.filter(is_told_by) {
             Some(row) => self.of_row(row).await?,
             None => match self.registered(id).await? {
@@ -96,6 +106,7 @@ impl Finder {
                 None => None,
             },
         };
+        drop(place);
         match (found, view) {
             (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
             (found, _) => Ok(found),
@@ -105,16 +116,14 @@ impl Finder {
     /// Tells what is known of tasks that are to be changed, by one read of rows and one of entries for most of them. None where
     /// there is no such task.
     pub(super) async fn subjects(&self, ids: &[TaskId]) -> Vec<Result<Option<Subject>, Fault>> {
-        let rows = match self.mover.rows(ids).await {
-            Ok(rows) => rows,
-            Err(fault) => return ids.iter().map(|_| Err(fault.clone())).collect(),
-        };
+        let rows = self.mover.rows_each(ids).await;
         let is_tracked = |row: &TaskRow| row.detail.spec.target.is_tracked();
+        let needs_entry = |row: &Option<TaskRow>| !row.as_ref().is_some_and(is_tracked);
         let unread = ids.iter().zip(&rows);
-        let unread = unread.filter(|(_, row)| !row.as_ref().is_some_and(is_tracked));
+        let unread = unread.filter(|(_, row)| row.as_ref().is_ok_and(needs_entry));
         let unread: Vec<TaskId> = unread.map(|(id, _)| *id).collect();
         let mut found = self.registered_all(&unread).await.into_iter();
-        let subject = |row: Option<TaskRow>| match row {
+        let subject = |row: Result<Option<TaskRow>, store::Error>| match row? {
             Some(row) if is_tracked(&row) => Ok(Some(Subject::of_row(row))),
             row => match (row, found.next().unwrap_or(Ok(None))?) {
                 (row, Some(Registered { spec, entry })) => Ok(Some(Subject {
@@ -147,14 +156,11 @@ impl Finder {
         }
         let starts: Vec<(TaskId, Millis)> = ids.iter().map(|id| (*id, id.first_start())).collect();
         let at_start = self.ctx.store.entries_at(&starts).await;
-        // A store in this process reads on threads of its own, of which there are few.
-        let at_once = self.ctx.store.reads_at_once().unwrap_or(ids.len());
-        let places = &Semaphore::new(at_once.clamp(1, ids.len()));
         let finds = ids.iter().zip(at_start).map(|(id, entries)| async move {
             match self.registered_among(entries?).await? {
                 Some(found) => Ok(Some(found)),
                 None => {
-                    let _place = places.acquire().await;
+                    let _place = self.searches.enter().await?;
                     self.registered_elsewhere(*id).await
                 }
             }

@@ -25,6 +25,7 @@ use super::{
     api::{Fault, TaskView, VisibleState},
     context::Context,
     find::{is_hidden, is_told_by, view_of_attempt, view_of_entry, view_of_row},
+    places::Places,
 };
 use crate::{
     limits,
@@ -94,6 +95,7 @@ pub struct TaskPage {
 #[derive(Debug)]
 pub struct Lister {
     ctx: Arc<Context>,
+    places: Places,
 }
 
 type Clocks = BTreeMap<WheelNumber, ClockRow>;
@@ -112,20 +114,23 @@ struct Found {
 impl Lister {
     /// Reads through this.
     #[must_use]
-    pub const fn new(ctx: Arc<Context>) -> Self {
-        Self { ctx }
+    pub fn new(ctx: Arc<Context>) -> Self {
+        let at_once = limits::LISTS_IN_FLIGHT_MAX;
+        let places = Places::new(ctx.time.clone(), at_once, "lists");
+        Self { ctx, places }
     }
 
     /// Lists one page of at most `tasks_max` tasks, from the beginning or from where an earlier page ended.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read, or too many lists are read already.
     pub async fn list(
         &self,
         filter: &Filter,
         cursor: Option<Cursor>,
         tasks_max: usize,
     ) -> Result<TaskPage, Fault> {
+        let _place = self.places.enter().await?;
         let clocks = self.clocks().await?;
         let lists_ended = self.ctx.store.lists_ended_tasks();
         let begins = cursor.unwrap_or_else(|| self.beginning(filter, &clocks));

@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 
 use super::{
     api::Fault,
+    aside,
     context::Context,
     end, ended,
     place::Placer,
@@ -27,8 +28,7 @@ use crate::{
         time::Millis,
     },
     queue::{Probe, message},
-    schema,
-    store::{self, Heartbeat, Parked},
+    store::{self, Heartbeat},
 };
 
 /// The examiner of tasks.
@@ -140,12 +140,13 @@ impl Looker {
         entry::decide(look, Known { row, heartbeat }, now, self.ctx.shape())
     }
 
-    /// Reads the rows of tasks, none for those that have none.
-    pub(super) async fn rows(&self, ids: &[TaskId]) -> Result<Vec<Option<TaskRow>>, Fault> {
-        self.mover.rows(ids).await
+    /// Reads the rows of tasks, none for those that have none or whose rows cannot be read.
+    pub(super) async fn rows(&self, ids: &[TaskId]) -> Vec<Option<TaskRow>> {
+        let rows = self.mover.rows_each(ids).await;
+        rows.into_iter().map(Result::unwrap_or_default).collect()
     }
 
-    /// Sets the looks of tasks aside whose rows cannot be understood, and examines the others.
+    /// Sets the looks of tasks aside whose rows cannot be understood, and examines those whose rows were read.
     async fn look_at_others(
         &self,
         looks: &[&Entry],
@@ -158,32 +159,20 @@ impl Looker {
         for look in looks {
             results.push(match unreadable.get(&look.key.id) {
                 None => others.next().unwrap_or(Ok(())),
-                Some(error @ store::Error::Corrupt { .. }) => self.set_aside(look, error).await,
-                // A node of a later version understands it: looked at again until there is one.
+                Some(error @ store::Error::Corrupt { .. }) => {
+                    aside::unreadable_row(&self.ctx, look, error).await
+                }
+                // Looked at again until it can be read, or a node comes that understands it.
                 Some(error) => Err(error.clone().into()),
             });
         }
         results
     }
 
-    async fn set_aside(&self, look: &Entry, error: &store::Error) -> Result<(), Fault> {
-        let reason = error.to_string();
-        tracing::error!(task = %look.key.id, reason, "set a task aside whose row cannot be understood");
-        let parked = Parked {
-            key: look.key,
-            at: self.ctx.now(),
-            reason,
-            raw: schema::encode_spec(&look.spec),
-        };
-        self.ctx.store.park(&parked).await?;
-        metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
-        Ok(())
-    }
-
     /// Reads the rows of tasks, and the heartbeats of those that run.
     pub(super) async fn known(&self, ids: &[TaskId]) -> Result<TasksRead, Fault> {
         let mut unreadable = HashMap::new();
-        let rows = self.mover.rows_each(ids).await?;
+        let rows = self.mover.rows_each(ids).await;
         let mut note = |(id, row): (&TaskId, Result<_, store::Error>)| {
             row.unwrap_or_else(|error| {
                 unreadable.insert(*id, error);

@@ -23,6 +23,7 @@
 
 mod ahead;
 pub mod api;
+mod aside;
 pub mod budget;
 pub mod cancel;
 mod catch_up;
@@ -47,6 +48,7 @@ pub mod near;
 pub mod node;
 pub mod pending;
 pub mod place;
+mod places;
 pub mod poll;
 mod publish;
 pub mod pulse;

@@ -141,6 +141,7 @@ impl Near {
             let full = waiting.len() >= self.ctx.settings.near_tasks_max
                 || waiting.bytes() + task.weight() > limits::NEAR_BYTES_MAX;
             if full {
+                metrics::counter!("tickwheel_near_refused_total").increment(1);
                 return false;
             }
             let lane = Lane::of(&task.sending.spec);

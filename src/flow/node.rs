@@ -79,6 +79,8 @@ impl Node {
             sender: sender.clone(),
             near: near.clone(),
             deadlines: known.deadlines.clone(),
+            began: known.began,
+            progress: Arc::default(),
         };
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages {
@@ -129,17 +131,20 @@ impl Node {
             deadlines: known.deadlines.clone(),
             looker,
         };
-        self.rest.spawn(watcher.run(self.stop.clone()));
-        self.rest.spawn(known.demand.clone().run(self.stop.clone()));
+        self.keep("deadlines", &self.stop, move |stop| {
+            watcher.clone().run(stop)
+        });
+        let demand = known.demand.clone();
+        self.keep("demand", &self.stop, move |stop| demand.clone().run(stop));
         if let Some(underway) = self.ctx.underway.clone() {
-            let census = Census {
-                ctx: Arc::clone(&self.ctx),
-                pending: known.pending.clone(),
-                began: known.began,
-            };
-            self.rest
-                .spawn(census.run(Arc::clone(&underway), self.stop.clone()));
-            self.rest.spawn(recovery.run(underway, self.stop.clone()));
+            let census = Census::new(Arc::clone(&self.ctx), known.pending.clone(), known.began);
+            let store = Arc::clone(&underway);
+            self.keep("census", &self.stop, move |stop| {
+                census.clone().run(Arc::clone(&store), stop)
+            });
+            self.keep("recovery", &self.stop, move |stop| {
+                recovery.clone().run(Arc::clone(&underway), stop)
+            });
         }
     }
 
@@ -252,7 +257,7 @@ fn service(
     let claimer = Claimer::new(
         ctx(),
         mover.clone(),
-        finder.clone(),
+        Finder::new(ctx(), mover.clone()),
         Arc::clone(&claimed),
         deadlines(),
         known.demand.clone(),

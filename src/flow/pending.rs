@@ -36,30 +36,38 @@ const COARSE: i64 = 3600;
 
 /// How many tasks wait by the second of their due time. Below zero: taken out before the census has come to it.
 #[derive(Debug, Default)]
-struct Seconds(BTreeMap<i64, i64>);
+struct Seconds {
+    exact: BTreeMap<i64, i64>,
+    /// By the last second of an hour: what there was no room for. When it fires, and in which part of the hour it waits, is not
+    /// known.
+    coarse: BTreeMap<i64, i64>,
+}
 
 impl Seconds {
     fn change(&mut self, due: Millis, by: i64, max: usize) {
         let second = due.0.div_euclid(1000);
-        let coarse = (second.div_euclid(COARSE) + 1).saturating_mul(COARSE) - 1;
-        let exact = self.0.contains_key(&second);
-        let adds_one = by > 0 && self.0.len() < max;
-        let place = if exact || adds_one || (by < 0 && !self.0.contains_key(&coarse)) {
-            second
-        } else {
-            coarse
-        };
-        let count = self.0.entry(place).or_default();
+        let hour = (second.div_euclid(COARSE) + 1).saturating_mul(COARSE) - 1;
+        let is_known = self.exact.contains_key(&second);
+        let adds_one = by > 0 && self.exact.len() < max;
+        let (counts, place) =
+            if is_known || adds_one || (by < 0 && !self.coarse.contains_key(&hour)) {
+                (&mut self.exact, second)
+            } else {
+                (&mut self.coarse, hour)
+            };
+        let count = counts.entry(place).or_default();
         *count += by;
         if *count == 0 {
-            self.0.remove(&place);
+            counts.remove(&place);
         }
     }
 
     /// Forgets the seconds that have passed wholly before `fired`.
     fn pass(&mut self, fired: Millis) {
-        let kept = self.0.split_off(&fired.0.div_euclid(1000));
-        self.0 = kept;
+        let second = fired.0.div_euclid(1000);
+        for counts in [&mut self.exact, &mut self.coarse] {
+            *counts = counts.split_off(&second);
+        }
     }
 }
 
@@ -119,7 +127,13 @@ impl Pending {
     #[must_use]
     pub(super) fn is_exact(&self) -> bool {
         self.0.as_ref().is_some_and(|counts| {
-            counts.complete.load(Ordering::Relaxed) && !counts.uncertain.load(Ordering::Relaxed)
+            let by_second = |seconds: &Mutex<Seconds>| {
+                let seconds = seconds.lock().unwrap_or_else(PoisonError::into_inner);
+                seconds.coarse.is_empty()
+            };
+            counts.complete.load(Ordering::Relaxed)
+                && !counts.uncertain.load(Ordering::Relaxed)
+                && counts.wheels.iter().all(by_second)
         })
     }
 
@@ -134,7 +148,7 @@ impl Pending {
             return;
         };
         seconds.pass(fired);
-        for (second, count) in &seconds.0 {
+        for (second, count) in seconds.exact.iter().chain(&seconds.coarse) {
             let last = Millis(second.saturating_mul(1000).saturating_add(999));
             if last > fired {
                 take(last, u64::try_from(*count).unwrap_or(0));
@@ -161,25 +175,38 @@ fn is_counted(entry: &Entry) -> bool {
     first && (!entry.is_moved() || entry.spills > 0)
 }
 
-/// Counts once what the process before has left.
-#[derive(Debug)]
+/// Counts once what the process before has left. Clones go on where one has stopped.
+#[derive(Debug, Clone)]
 pub(super) struct Census {
-    pub(super) ctx: Arc<Context>,
-    pub(super) pending: Pending,
+    ctx: Arc<Context>,
+    pending: Pending,
     /// Rows from here on were written by this process.
-    pub(super) began: i64,
+    began: i64,
+    /// What was counted.
+    behind: Arc<Mutex<Option<Key>>>,
 }
 
 impl Census {
+    /// Has counted nothing yet; rows written at `began` or later are this process's.
+    pub(super) fn new(ctx: Arc<Context>, pending: Pending, began: i64) -> Self {
+        Self {
+            ctx,
+            pending,
+            began,
+            behind: Arc::default(),
+        }
+    }
+
     pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
         let Some(fired) = self.fired(&*underway).await else {
             return;
         };
         let from = fired.values().map(|row| row.fired.due).min();
-        let (from, mut behind) = (from.unwrap_or_else(|| self.ctx.now()), None::<Key>);
+        let from = from.unwrap_or_else(|| self.ctx.now());
         let rows_max = limits::CENSUS_ROWS_MAX;
         while !stop.is_cancelled() {
             let began = self.ctx.time.moment();
+            let behind = *self.behind.lock().unwrap_or_else(PoisonError::into_inner);
             let page = match underway.firsts(from, behind, self.began, rows_max).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -196,8 +223,8 @@ impl Census {
                     self.pending.change(wheel, key.due, 1);
                 }
             }
-            behind = page.behind;
-            if behind.is_none() {
+            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = page.behind;
+            if page.behind.is_none() {
                 if let Some(counts) = &self.pending.0 {
                     counts.complete.store(true, Ordering::Relaxed);
                 }
@@ -229,7 +256,7 @@ mod tests {
     use super::*;
 
     fn total(seconds: &Seconds) -> i64 {
-        seconds.0.values().sum()
+        seconds.exact.values().chain(seconds.coarse.values()).sum()
     }
 
     #[test]
@@ -240,13 +267,39 @@ mod tests {
             seconds.change(Millis(second * 1000 + 8), 1, 4);
         }
         assert_eq!(total(&seconds), 20);
-        assert_eq!(seconds.0.get(&3599), Some(&12));
+        assert_eq!(seconds.coarse.get(&3599), Some(&12));
         for second in 0..10 {
             seconds.change(Millis(second * 1000), -1, 4);
         }
         assert_eq!(total(&seconds), 10);
         seconds.pass(Millis(2500));
-        assert_eq!(seconds.0.keys().copied().collect::<Vec<_>>(), [2, 3, 3599]);
+        let exact: Vec<i64> = seconds.exact.keys().copied().collect();
+        let coarse: Vec<i64> = seconds.coarse.keys().copied().collect();
+        assert_eq!((exact, coarse), (vec![2, 3], vec![3599]));
+    }
+
+    #[test]
+    fn counts_by_the_hour_are_not_exact() {
+        let pending = Pending(Some(Arc::new(Counts {
+            wheels: vec![Mutex::default(), Mutex::default()],
+            complete: AtomicBool::new(true),
+            uncertain: AtomicBool::new(false),
+        })));
+        let wheel = WheelNumber::new(1).unwrap();
+        for second in 0..limits::PENDING_SECONDS_MAX {
+            pending.change(wheel, Millis(second as i64 * 1000), 1);
+        }
+        assert!(pending.is_exact());
+        // Into the hour of one second that is full up, and out again when that is over.
+        let due = Millis(limits::PENDING_SECONDS_MAX as i64 * 1000);
+        pending.change(wheel, due, 1);
+        assert!(!pending.is_exact());
+        pending.each(
+            wheel,
+            due.after(std::time::Duration::from_secs(3600)),
+            |_, _| {},
+        );
+        assert!(pending.is_exact());
     }
 
     #[test]
@@ -254,6 +307,6 @@ mod tests {
         let mut seconds = Seconds::default();
         seconds.change(Millis(5000), -1, 4);
         seconds.change(Millis(5000), 1, 4);
-        assert!(seconds.0.is_empty());
+        assert!(seconds.exact.is_empty());
     }
 }

@@ -235,7 +235,7 @@ impl Publisher {
             return (dues, Vec::new());
         }
         // Who cannot read hands over: the claim finds out.
-        let rows = self.looker.rows(&ids).await.unwrap_or_default();
+        let rows = self.looker.rows(&ids).await;
         let rows: HashMap<TaskId, TaskRow> = rows
             .into_iter()
             .flatten()

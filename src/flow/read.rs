@@ -194,7 +194,7 @@ impl Reader {
         {
             let mut state = self.term.lock();
             for row in &page.rows {
-                state.notes.entry(cursor.tick).or_default().note(row);
+                state.note(cursor.tick, row, self.ctx.settings.noted_tasks_max);
             }
             for entry in entries {
                 let number = state.ledger.note(Position {

@@ -5,7 +5,11 @@
 //! again at once. Nothing is written for it, so a crash in between costs nothing, and a task that is published twice because
 //! its look comes up meanwhile is refused by the claim.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
@@ -74,8 +78,8 @@ pub async fn free_wheels(
     Ok(())
 }
 
-/// What a node publishes again at its start.
-#[derive(Debug)]
+/// What a node publishes again at its start. Clones go on where one has stopped.
+#[derive(Debug, Clone)]
 pub(super) struct Recovery {
     pub(super) ctx: Arc<Context>,
     pub(super) hands: Hands,
@@ -83,6 +87,9 @@ pub(super) struct Recovery {
     pub(super) sender: Sender,
     pub(super) near: Near,
     pub(super) deadlines: Deadlines,
+    /// Rows from here on were written by this process.
+    pub(super) began: i64,
+    pub(super) progress: Arc<Mutex<Progress>>,
 }
 
 /// A process that lives moves its hands more often than this.
@@ -100,11 +107,20 @@ const FAILURES_MAX: u32 = 150;
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// How far a wheel has been gone through.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Place {
     fired: Option<Position>,
     behind: Option<Key>,
     ended: bool,
+    /// How often the page behind was tried in vain.
+    failures: u32,
+}
+
+/// How far all wheels have been gone through.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    places: BTreeMap<WheelNumber, Place>,
+    total: Count,
 }
 
 /// What became of a page.
@@ -117,33 +133,37 @@ struct Count {
 impl Recovery {
     /// Goes through all wheels once.
     pub(super) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
-        let mut total = Count::default();
-        let began = self.ctx.time.stamp();
         for wheel in self.ctx.shape().all_wheels() {
-            let mut place = Place::default();
-            let mut failures = 0;
-            while !place.ended && !stop.is_cancelled() {
-                match self.step(&*underway, wheel, &mut place, began).await {
+            loop {
+                let (mut place, tries) = self.try_again(wheel);
+                if place.ended || stop.is_cancelled() {
+                    break;
+                }
+                let stepped = self.step(&*underway, wheel, &mut place).await;
+                let mut progress = self.lock();
+                match stepped {
                     Ok(count) => {
-                        failures = 0;
-                        total.published += count.published;
-                        total.held += count.held;
+                        place.failures = 0;
+                        progress.places.insert(wheel, place);
+                        progress.total.published += count.published;
+                        progress.total.held += count.held;
+                        continue;
                     }
-                    Err(fault) if failures < FAILURES_MAX => {
-                        failures += 1;
-                        tracing::debug!(%fault, "the looks cannot be read now: trying again");
-                        self.ctx.time.sleep(PAUSE).await;
-                    }
-                    Err(fault) => {
+                    Err(fault) if tries > FAILURES_MAX => {
                         let wheel = wheel.get();
                         tracing::warn!(wheel, %fault, "what was under way in a wheel is left to its looks");
                         break;
                     }
+                    Err(fault) => {
+                        tracing::debug!(%fault, "the looks cannot be read now: trying again");
+                    }
                 }
+                drop(progress);
+                self.ctx.time.sleep(PAUSE).await;
             }
         }
-        if total.published + total.held > 0 {
-            let (published, held) = (total.published, total.held);
+        let Count { published, held } = self.lock().total;
+        if published + held > 0 {
             tracing::info!(
                 published,
                 held,
@@ -152,13 +172,26 @@ impl Recovery {
         }
     }
 
+    /// Returns how far a wheel has been gone through, and how often that was tried. Counted before it is tried: what panics
+    /// each time is left to the looks as well.
+    fn try_again(&self, wheel: WheelNumber) -> (Place, u32) {
+        let mut progress = self.lock();
+        let place = progress.places.entry(wheel).or_default();
+        place.failures += 1;
+        place.ended |= place.failures > FAILURES_MAX + 1;
+        (*place, place.failures)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Reads one page of looks and publishes what it asks for.
     async fn step(
         &self,
         underway: &dyn Underway,
         wheel: WheelNumber,
         place: &mut Place,
-        began: i64,
     ) -> Result<Count, Fault> {
         let fired = match place.fired {
             Some(fired) => fired,
@@ -171,7 +204,7 @@ impl Recovery {
         let rows_max = self.ctx.settings.page_rows_max;
         let page = underway.looks(wheel, place.behind, rows_max).await?;
         // What has come up is done with, and what this process has written is in its own hands.
-        let live = |row: &&ScannedRow| row.position() > fired && row.written < began;
+        let live = |row: &&ScannedRow| row.position() > fired && row.written < self.began;
         let looks: Vec<&Entry> = page
             .rows
             .iter()

@@ -99,24 +99,14 @@ impl Settler {
             .filter(|(_, row)| row.is_none())
             .map(|(request, _)| request.id)
             .collect();
-        let read = match self.mover.rows(&unknown).await {
-            Ok(rows) => rows,
-            Err(fault) => {
-                return requests
-                    .iter()
-                    .map(|_| SettleAnswer::Fault(fault.clone()))
-                    .collect();
-            }
-        };
-        let read: HashMap<TaskId, TaskRow> = read
-            .into_iter()
-            .flatten()
-            .map(|row| (row.id, row))
-            .collect();
+        let read = self.mover.rows_each(&unknown).await;
+        // A row that cannot be read fails its own report only.
+        let read: HashMap<TaskId, Result<Option<TaskRow>, store::Error>> =
+            unknown.into_iter().zip(read).collect();
         let settles = requests.into_iter().zip(remembered).map(|(request, row)| {
             let (row, fresh) = match row {
-                Some(row) => (Some(row), false),
-                None => (read.get(&request.id).cloned(), true),
+                Some(row) => (Ok(Some(row)), false),
+                None => (read.get(&request.id).cloned().unwrap_or(Ok(None)), true),
             };
             self.settle_one(request, row, fresh)
         });
@@ -126,16 +116,17 @@ impl Settler {
     async fn settle_one(
         &self,
         request: SettleRequest,
-        row: Option<TaskRow>,
+        row: Result<Option<TaskRow>, store::Error>,
         fresh: bool,
     ) -> SettleAnswer {
         let outcome = outcome_name(&request.outcome);
         let (id, attempt) = (request.id, request.attempt);
         let mut died = false;
-        let answer = match self.try_settle(request, row, fresh, &mut died).await {
-            Ok(answer) => answer,
-            Err(fault) => SettleAnswer::Fault(fault),
+        let settled = match row {
+            Ok(row) => self.try_settle(request, row, fresh, &mut died).await,
+            Err(error) => Err(error.into()),
         };
+        let answer = settled.unwrap_or_else(SettleAnswer::Fault);
         let counted = if died {
             "dead"
         } else if matches!(answer, SettleAnswer::Ok) {
@@ -314,28 +305,24 @@ impl Settler {
             self.ctx.store.put_heartbeats(&beats, kept).await
         };
         let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
-        let rows = self.mover.rows(&ids).await;
-        let written = match &rows {
-            Ok(rows) => self.keep_longer(beats, rows, written).await,
-            Err(_) => written,
-        };
+        let rows = self.mover.rows_each(&ids).await;
+        let written = self.keep_longer(beats, &rows, written).await;
         let recorded = kept.iter().enumerate().map(|(index, request)| {
             if let Some(Err(error)) = written.get(index) {
                 return HeartbeatAnswer::Fault(error.clone().into());
             }
-            match &rows {
-                Err(fault) => HeartbeatAnswer::Fault(fault.clone()),
-                Ok(rows) => {
-                    let row = rows.get(index).and_then(Option::as_ref);
-                    let answer = answer(request, row);
-                    if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
-                        (row, &answer)
-                    {
-                        self.deadlines.watch(row, Some(at));
-                    }
-                    answer
-                }
+            let row = match rows.get(index) {
+                Some(Ok(row)) => row.as_ref(),
+                Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
+                None => None,
+            };
+            let answer = answer(request, row);
+            if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
+                (row, &answer)
+            {
+                self.deadlines.watch(row, Some(at));
             }
+            answer
         });
         let mut recorded = recorded.collect::<Vec<_>>().into_iter();
         let answers = lost.into_iter().map(|lost| match lost {
@@ -361,19 +348,12 @@ impl Settler {
             .filter(|(_, known)| !**known)
             .map(|(request, _)| request.id)
             .collect();
-        let rows = match self.mover.rows(&unknown).await {
-            Ok(rows) => rows,
-            Err(fault) => {
-                let of = |known: bool| if known { Ok(None) } else { Err(fault.clone()) };
-                return known.into_iter().map(of).collect();
-            }
-        };
-        let mut rows = rows.into_iter();
+        let mut rows = self.mover.rows_each(&unknown).await.into_iter();
         let judged = requests.iter().zip(known).map(|(request, known)| {
             if known {
                 return Ok(None);
             }
-            let row = rows.next().flatten();
+            let row = rows.next().unwrap_or(Ok(None))?;
             let is_alive = row
                 .as_ref()
                 .is_some_and(|row| is_alive(row, request.attempt));
@@ -409,11 +389,12 @@ impl Settler {
     async fn keep_longer(
         &self,
         mut beats: Vec<Heartbeat>,
-        rows: &[Option<TaskRow>],
+        rows: &[Result<Option<TaskRow>, store::Error>],
         mut written: Vec<Result<(), store::Error>>,
     ) -> Vec<Result<(), store::Error>> {
-        let kept = |row: &Option<TaskRow>| {
-            let live = row.as_ref().filter(|row| row.state == State::Claimed)?;
+        let kept = |row: &Result<Option<TaskRow>, store::Error>| {
+            let live = row.as_ref().ok()?.as_ref();
+            let live = live.filter(|row| row.state == State::Claimed)?;
             let timeout = live.detail.spec.heartbeat_timeout;
             let kept = timeout.saturating_mul(limits::HEARTBEAT_KEPT_TIMEOUTS);
             (kept > limits::HEARTBEAT_KEPT_MIN).then_some(kept)

@@ -126,46 +126,20 @@ impl Mover {
         })
     }
 
-    /// Reads rows; those that were asked for together share partitions where they can.
+    /// Reads a row.
     ///
     /// # Errors
     /// [`Fault::Unavailable`] when the store cannot be read.
-    pub async fn rows(&self, ids: &[TaskId]) -> Result<Vec<Option<TaskRow>>, Fault> {
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
-        Ok(self.ctx.store.tasks(ids, Freshness::Quorum).await?)
+    pub async fn row(&self, id: TaskId) -> Result<Option<TaskRow>, Fault> {
+        self.read(id, Freshness::Quorum).await
     }
 
-    /// Reads rows of which some may not be understood: these fail alone.
-    ///
-    /// # Errors
-    /// [`Fault::Unavailable`] when the store cannot be read.
-    pub async fn rows_each(
-        &self,
-        ids: &[TaskId],
-    ) -> Result<Vec<Result<Option<TaskRow>, store::Error>>, Fault> {
-        let mut rows = Vec::with_capacity(ids.len());
-        // A read fails as a whole: halves of it, and of these, find the few that are at fault.
-        let mut open = vec![ids];
-        while let Some(part) = open.pop() {
-            if part.is_empty() {
-                continue;
-            }
-            match self.ctx.store.tasks(part, Freshness::Quorum).await {
-                Ok(found) => rows.extend(found.into_iter().map(Ok)),
-                Err(error @ (store::Error::Corrupt { .. } | store::Error::Newer { .. })) => {
-                    if let [_] = part {
-                        rows.push(Err(error));
-                        continue;
-                    }
-                    let (first, second) = part.split_at(part.len() / 2);
-                    open.extend([second, first]);
-                }
-                Err(error) => return Err(error.into()),
-            }
+    /// Reads rows, each with an outcome of its own: one that cannot be understood, or be read for now, fails alone.
+    pub async fn rows_each(&self, ids: &[TaskId]) -> Vec<Result<Option<TaskRow>, store::Error>> {
+        if ids.is_empty() {
+            return Vec::new();
         }
-        Ok(rows)
+        self.ctx.store.tasks_each(ids, Freshness::Quorum).await
     }
 
     async fn read(&self, id: TaskId, freshness: Freshness) -> Result<Option<TaskRow>, Fault> {

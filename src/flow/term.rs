@@ -6,7 +6,7 @@
 //! the next owner reads it again.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -55,8 +55,12 @@ pub(super) struct TickNotes {
     pub(super) newest_written: Option<i64>,
     /// `kafka` tasks whose content is kept apart.
     pub(super) bodies: Vec<TaskId>,
-    /// Such tasks whose entries were marked as cancelled: whether they are is told elsewhere.
-    pub(super) withdrawn: Vec<Entry>,
+    /// Such tasks, by the keys of their entries, that were marked as cancelled: whether they are is told elsewhere.
+    pub(super) withdrawn: Vec<Key>,
+    /// There was no room for what is listed: the eraser reads the tick anew.
+    pub(super) unlisted: bool,
+    /// Contents that belong to copies further on, whether the marks that say so stand or not; kept where nothing is listed.
+    pub(super) spared: BTreeSet<TaskId>,
 }
 
 impl TickNotes {
@@ -75,11 +79,39 @@ impl TickNotes {
         };
         match reason {
             Some(DoneReason::Moved { .. }) if !flaw::is(Flaw::BodyDeletedWithOldPlace) => {}
-            Some(DoneReason::Cancelled) => self.withdrawn.push(entry.clone()),
+            Some(DoneReason::Cancelled) => self.withdrawn.push(entry.key),
             Some(DoneReason::Moved { .. } | DoneReason::Published) | None => {
                 self.bodies.push(entry.key.id);
             }
         }
+    }
+}
+
+impl TickNotes {
+    /// Returns how many tasks are listed.
+    const fn listed(&self) -> usize {
+        self.bodies.len() + self.withdrawn.len()
+    }
+}
+
+impl TermState {
+    /// Takes note of a row for the eraser. Beyond so many tasks, those of a tick are not listed.
+    pub(super) fn note(&mut self, tick: Tick, row: &ScannedRow, tasks_max: usize) {
+        let others = self.listed - self.notes.get(&tick).map_or(0, TickNotes::listed);
+        let notes = self.notes.entry(tick).or_default();
+        notes.note(row);
+        if notes.unlisted || others + notes.listed() > tasks_max {
+            notes.unlisted = true;
+            (notes.bodies, notes.withdrawn) = (Vec::new(), Vec::new());
+        }
+        self.listed = others + notes.listed();
+    }
+
+    /// Forgets what was noted of ticks that are erased.
+    pub(super) fn erased(&mut self, through: Tick) {
+        self.erased = self.erased.max(through);
+        self.notes = self.notes.split_off(&through.plus(1));
+        self.listed = self.notes.values().map(TickNotes::listed).sum();
     }
 }
 
@@ -106,6 +138,8 @@ pub(super) struct TermState {
     /// Ticks read from their beginning by this term, from here on.
     pub(super) noted_from: Tick,
     pub(super) notes: BTreeMap<Tick, TickNotes>,
+    /// Tasks that are listed in the notes.
+    listed: usize,
     pub(super) erased: Tick,
     pub(super) last_done: Moment,
     pub(super) done_since_swap: usize,
@@ -154,6 +188,7 @@ impl Term {
             cursor,
             noted_from: cursor.tick.plus(i64::from(cursor.behind.is_some())),
             notes: BTreeMap::new(),
+            listed: 0,
             erased: row.erased,
             last_done: now,
             done_since_swap: 0,
@@ -230,8 +265,15 @@ impl Term {
 
     /// Leaves the content of an entry of `tick` to the copy of it that was put further on.
     pub(super) fn leave_body(&self, tick: Tick, id: TaskId) {
-        if let Some(notes) = self.lock().notes.get_mut(&tick) {
+        let mut state = self.lock();
+        if let Some(notes) = state.notes.get_mut(&tick) {
+            let before = notes.bodies.len();
             notes.bodies.retain(|noted| *noted != id);
+            let left = before - notes.bodies.len();
+            if notes.unlisted {
+                notes.spared.insert(id);
+            }
+            state.listed -= left;
         }
     }
 

@@ -18,7 +18,7 @@ use super::{context::Context, labels};
 use crate::{
     limits,
     model::{ids::TaskId, state::State, time::Millis},
-    store::Freshness,
+    store::{self, Freshness},
     time_source::Moment,
 };
 
@@ -251,10 +251,19 @@ impl Demand {
         if ids.is_empty() {
             return;
         }
-        // A read that fails is made the next time.
-        let rows = self.ctx.store.tasks(&ids, Freshness::Quorum).await;
+        let rows = self.ctx.store.tasks_each(&ids, Freshness::Quorum).await;
         let mut known = self.lock();
-        for (id, row) in ids.iter().zip(rows.unwrap_or_default()) {
+        for (id, row) in ids.iter().zip(rows) {
+            let row = match row {
+                Ok(row) => row,
+                // Its look sets it aside.
+                Err(store::Error::Corrupt { .. }) => {
+                    known.forget(*id);
+                    continue;
+                }
+                // A read that fails is made the next time.
+                Err(_) => continue,
+            };
             // One whose worker was lost is found by its look: a row alone does not tell.
             let waits = row.is_none_or(|row| {
                 matches!(row.state, State::New | State::Retrying) && row.next <= now
@@ -265,6 +274,12 @@ impl Demand {
                 None => {}
             }
         }
+    }
+
+    /// Tells whether a message of a task needs no proof that there is such a task: on a cluster another node may have published
+    /// it; where the queue is this node's own, it noted the task before it handed the message over.
+    pub(super) fn may_have_published(&self, id: TaskId) -> bool {
+        !self.alone || self.lock().tasks.contains_key(&id)
     }
 
     /// Notes that a task does not wait for a worker: it was claimed, moved, has ended, or could not be handed over.

@@ -20,18 +20,22 @@ use futures_util::future::join_all;
 
 use super::{
     api::{CancelOutcome, Fault},
+    aside,
     context::Context,
     ended,
     hand::Hands,
     place::{Placed, Placer},
     swap::{Moved, Mover},
 };
-use crate::model::{
-    entry::{DoneReason, Entry, Kind},
-    ids::TaskId,
-    state::{self, Event, Refusal, State, TaskRow},
-    time::{Millis, Tick},
-    wheel::WheelNumber,
+use crate::{
+    model::{
+        entry::{DoneReason, Entry, Key, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::{Millis, Tick},
+        wheel::WheelNumber,
+    },
+    store,
 };
 
 /// Who cancels tasks that have no attempts.
@@ -197,24 +201,37 @@ impl Withdrawer {
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
-    pub(super) async fn without_content(&self, marks: &[Entry]) -> Result<Vec<TaskId>, Fault> {
-        let ids: Vec<TaskId> = marks.iter().map(|mark| mark.key.id).collect();
-        let rows = self.mover.rows(&ids).await?;
-        let (kept, ended): (Vec<_>, Vec<_>) = marks.iter().zip(rows).partition(|(_, row)| {
-            row.as_ref()
-                .is_some_and(|row| row.state != State::Cancelled)
-        });
-        for (mark, _) in kept {
-            let store = &self.ctx.store;
-            let found = store.find_entries(mark.key.id, &[mark.key.due]).await?;
-            let undecided = |entry: &&Entry| entry.key == mark.key && !is_moved_on(entry);
-            if let Some(entry) = found.iter().find(undecided) {
-                for kept in self.keep(std::iter::once(entry)).await {
+    pub(super) async fn without_content(&self, marks: &[Key]) -> Result<Vec<TaskId>, Fault> {
+        let ids: Vec<TaskId> = marks.iter().map(|mark| mark.id).collect();
+        let rows = self.mover.rows_each(&ids).await;
+        let (mut kept, mut ended) = (Vec::new(), Vec::new());
+        for (mark, row) in marks.iter().zip(rows) {
+            match row {
+                Ok(Some(row)) if row.state != State::Cancelled => kept.push(mark),
+                Ok(_) => ended.push(mark.id),
+                // Nobody knows who won: its content stays, and its wheel goes on without it.
+                Err(error @ store::Error::Corrupt { .. }) => {
+                    if let Some(entry) = self.marked(mark).await? {
+                        aside::unreadable_row(&self.ctx, &entry, &error).await?;
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        for mark in kept {
+            if let Some(entry) = self.marked(mark).await?.filter(|entry| !is_moved_on(entry)) {
+                for kept in self.keep(std::iter::once(&entry)).await {
                     kept?;
                 }
             }
         }
-        Ok(ended.into_iter().map(|(mark, _)| mark.key.id).collect())
+        Ok(ended)
+    }
+
+    /// Reads a mark.
+    async fn marked(&self, mark: &Key) -> Result<Option<Entry>, Fault> {
+        let found = self.ctx.store.find_entries(mark.id, &[mark.due]).await?;
+        Ok(found.into_iter().find(|entry| entry.key == *mark))
     }
 
     /// Puts tasks further on, then marks their first places as moved: until then whoever cancels them next does so again.

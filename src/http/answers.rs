@@ -95,6 +95,20 @@ impl Answers {
         }
     }
 
+    /// Lets a call in whose answer will hold so many tasks, and counts these before there is anything of it: what it returns is
+    /// held until the answer is made, which is counted as it is then.
+    ///
+    /// # Errors
+    /// 429 when it would be more than answers may take.
+    pub(super) fn expect(&self, tasks: usize) -> Result<Share, Error> {
+        let mut share = Share::of(&self.0);
+        if share.grow(tasks * limits::ANSWER_TASK_BYTES) {
+            Ok(share)
+        } else {
+            Err(no_room())
+        }
+    }
+
     /// Counts an answer that can still be taken back.
     ///
     /// # Errors
@@ -160,6 +174,18 @@ mod tests {
 
     fn answer(bytes: usize) -> Response {
         vec![b'x'; bytes].into_response()
+    }
+
+    #[tokio::test]
+    async fn large_answers_are_counted_before_they_are_made() {
+        let answers = Answers::default();
+        let most = limits::ANSWERS_BYTES_MAX / (1000 * limits::ANSWER_TASK_BYTES);
+        let made: Vec<_> = (0..most).map(|_| answers.expect(1000)).collect();
+        assert!(made.iter().all(Result::is_ok) && (10..100).contains(&most));
+        assert!(answers.expect(1000).is_err());
+        assert!(answers.expect(1).is_ok(), "a small one finds room");
+        drop(made);
+        assert_eq!(answers.0.used(), 0);
     }
 
     #[tokio::test]

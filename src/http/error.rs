@@ -138,7 +138,7 @@ impl Code {
             Self::InvalidRequest => "The request is not valid",
             Self::Unsupported => "Not offered by this service",
             Self::InvalidTaskId => "Not a task id",
-            Self::Forbidden => "Refused, as it may come from a web page of another site",
+            Self::Forbidden => "The host, or the site of the web page, is not listed",
             Self::NotFound => "No such path",
             Self::TaskNotFound => "No such task",
             Self::MethodNotAllowed => "Wrong method",

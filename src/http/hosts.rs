@@ -4,7 +4,12 @@
 //! A page of another site may send requests without asking first; its browser says so by `Sec-Fetch-Site` and `Origin`. All of
 //! these are refused. Programs send none of these headers and name the host that they connect to, so they pass.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    mem,
+    net::{IpAddr, SocketAddr},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     extract::{Request, State},
@@ -18,6 +23,7 @@ use super::{
     dto::shorten,
     error::{Code, Error},
 };
+use crate::time_source::Moment;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -146,7 +152,8 @@ fn is_navigation(method: &Method, headers: &HeaderMap) -> bool {
 
 fn foreign_host(text: &[u8]) -> Error {
     let detail = format!(
-        "the host {:?} is not one of this node: connect by its address or localhost, or start it with --allowed-hosts",
+        "the host {:?} is not listed: connect by the node's address or localhost, or list it in the node's setting \
+         `allowed_hosts` (--allowed-hosts)",
         shorten(&String::from_utf8_lossy(text))
     );
     Error::new(Code::Forbidden, detail)
@@ -154,7 +161,8 @@ fn foreign_host(text: &[u8]) -> Error {
 
 fn foreign_page(why: &str) -> Error {
     let detail = format!(
-        "the request comes from a web page of another site: {why}; to allow a site, start the node with --allowed-hosts"
+        "the request comes from a web page of another site: {why}; to allow a site, list it in the node's setting `allowed_hosts` \
+         (--allowed-hosts)"
     );
     Error::new(Code::Forbidden, detail)
 }
@@ -179,7 +187,42 @@ fn address(host: &str) -> Option<IpAddr> {
 pub(super) async fn check(State(api): State<Api>, request: Request, next: Next) -> Response {
     match api.options.hosts.check(&request) {
         Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+        Err(refused) => {
+            if let Some(others) = api.refusals.say(api.options.time.moment()) {
+                tracing::warn!(
+                    reason = refused.detail,
+                    others,
+                    "refused a request by its host or its page"
+                );
+            }
+            refused.into_response()
+        }
+    }
+}
+
+/// How often a refusal is worth a line of the log: whoever set up a proxy finds it, and a flood fills no disk.
+const SAID_EVERY: Duration = Duration::from_secs(60);
+
+/// What was said of refusals.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<Said>);
+
+#[derive(Debug, Default)]
+struct Said {
+    at: Option<Moment>,
+    unsaid: u64,
+}
+
+impl Refusals {
+    /// Takes note of a refusal; if it is to be told, returns how many others have not been since the last.
+    fn say(&self, now: Moment) -> Option<u64> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.at.is_some_and(|at| now.since(at) < SAID_EVERY) {
+            said.unsaid += 1;
+            return None;
+        }
+        said.at = Some(now);
+        Some(mem::take(&mut said.unsaid))
     }
 }
 
@@ -233,6 +276,29 @@ mod tests {
         let two = [("host", "localhost"), ("host", "evil.example")];
         assert!(refused(&loopback, "GET", &two));
         assert!(!refused(&loopback, "GET", &[]), "HTTP/1.0 names none");
+    }
+
+    #[test]
+    fn a_host_that_is_not_listed_is_told_where_to_list_it() {
+        let request = Request::builder().header("host", "timer.example");
+        let request = request.body(Body::empty()).unwrap();
+        let error = hosts("127.0.0.1:7420", &[]).check(&request).unwrap_err();
+        assert_eq!(
+            error.code.title(),
+            "The host, or the site of the web page, is not listed"
+        );
+        for said in ["\"timer.example\" is not listed", "`allowed_hosts`"] {
+            assert!(error.detail.contains(said), "{}", error.detail);
+        }
+    }
+
+    #[test]
+    fn refusals_are_told_once_a_minute() {
+        let time = crate::time_source::TimeSource::simulated(crate::model::time::Millis(0), 1);
+        let (refusals, now) = (Refusals::default(), time.moment());
+        let said = |seconds| refusals.say(now.after(Duration::from_secs(seconds)));
+        let told = [0, 1, 2, 59, 60, 61, 300].map(said);
+        assert_eq!(told, [Some(0), None, None, None, Some(3), None, Some(1)]);
     }
 
     #[test]

@@ -104,6 +104,7 @@ struct Api {
     options: Arc<Options>,
     admission: Arc<Admission>,
     answers: Arc<Answers>,
+    refusals: Arc<hosts::Refusals>,
 }
 
 /// Returns the whole API.
@@ -112,6 +113,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         service,
         admission: Arc::new(Admission::new(options.time.clone(), options.store_is_far)),
         answers: Arc::default(),
+        refusals: Arc::default(),
         options: Arc::new(options),
     };
     Router::new()

@@ -247,11 +247,14 @@ pub(super) async fn batch_cancel(
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    let expected = api.answers.expect(call.ids.0.len())?;
     drop(text);
     let results = batch
         .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
         .await;
-    Ok(super::json(&BatchCancelResponse { results }))
+    let answer = super::json(&BatchCancelResponse { results });
+    drop(expected);
+    Ok(answer)
 }
 
 impl From<flow_cancel::Answer> for BatchCancelResult {

@@ -29,6 +29,9 @@ pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
 /// Bytes of all answers that wait at a node for their readers: as much as bodies may take.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
+/// About how much a task takes in an answer, without its payload: labels, an error, the framing.
+pub const ANSWER_TASK_BYTES: usize = 4 * 1024;
+
 /// The part of [`ANSWERS_BYTES_MAX`] that is kept for calls that have an effect: reads may be repeated.
 pub const ANSWERS_BYTES_CALLS: usize = 64 * 1024 * 1024;
 

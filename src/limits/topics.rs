@@ -13,6 +13,13 @@ pub const SICK_LANE_RECORDS_MAX: usize = 4;
 /// How long a batch waits for a record that goes to a sick partition: what is well again answers sooner.
 pub const SICK_PROBE_WAIT: Duration = Duration::from_millis(50);
 
+/// How long records without a key go to one partition before it is the next one's turn: librdkafka's own default.
+pub const KEYLESS_TOGETHER: Duration = Duration::from_millis(10);
+
+/// How long after a partition was found sick a record that could go elsewhere is risked on it; twice as long each time, up to
+/// 320 s. That record may come 10 s late.
+pub const SICK_RISKED_EVERY: Duration = Duration::from_secs(10);
+
 /// How long the queue may acknowledge nothing at all before it is taken for away: there is nothing then that a batch holds up.
 pub const QUEUE_SILENT: Duration = Duration::from_secs(1);
 
@@ -25,6 +32,9 @@ pub const ABANDONED_MAX: usize = 10_000;
 
 /// How long such a record is remembered: longer than the longest wait of one that was put further on.
 pub const ABANDONED_KEPT: Duration = Duration::from_secs(400);
+
+/// The same of a message of a task with a row: its looks try again as well, none sooner than this behind a message that went out.
+pub const ABANDONED_TRACKED_KEPT: Duration = super::CLAIM_TIMEOUT_MIN;
 
 /// How long a topic is taken for missing without asking again.
 pub const TOPIC_MISSING: Duration = Duration::from_secs(1);

@@ -10,13 +10,13 @@ use std::{fmt, future::pending, sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    ClockStore, EndedPage, Erasure, Error, Freshness, Heartbeat, NodeRow, NodeStore, Page, Parked,
-    RangePage, RangeScan, Scan, Store, Swapped, TaskStore, WheelStore,
+    ClockStore, EndedPage, Erasure, Error, Firsts, Freshness, Heartbeat, NodeRow, NodeStore, Page,
+    Parked, RangePage, RangeScan, Scan, Store, Swapped, TaskStore, Underway, WheelStore,
 };
 use crate::{
     model::{
         clock::ClockRow,
-        entry::Entry,
+        entry::{Entry, Key},
         ids::{NodeId, TaskId},
         state::{Expect, TaskRow, Transition},
         task::Content,
@@ -98,6 +98,8 @@ pub type Hook = Arc<dyn Fn(Call) -> Fate + Send + Sync>;
 /// A node's handle of a store.
 pub struct Faulty {
     store: Arc<dyn Store>,
+    /// The same store, where it is one process's own.
+    own: Option<Arc<dyn Underway>>,
     time: TimeSource,
     hook: Hook,
 }
@@ -119,7 +121,29 @@ impl Faulty {
     /// Returns a handle whose calls meet the fates that the hook chooses; waits are measured by `time`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, time: TimeSource, hook: Hook) -> Self {
-        Self { store, time, hook }
+        Self {
+            store,
+            own: None,
+            time,
+            hook,
+        }
+    }
+
+    /// Returns a handle of a store that is one process's own: what is under way can be read through it as well.
+    #[must_use]
+    pub fn of_own(store: Arc<dyn Underway>, time: TimeSource, hook: Hook) -> Self {
+        let own = Some(Arc::clone(&store));
+        let store: Arc<dyn Store> = store;
+        Self {
+            own,
+            ..Self::new(store, time, hook)
+        }
+    }
+
+    fn own(&self) -> Result<Arc<dyn Underway>, Error> {
+        self.own.clone().ok_or_else(|| Error::Unsuitable {
+            reason: "it is not one process's own".to_owned(),
+        })
     }
 
     async fn call<T, A, F>(&self, call: Call, act: A) -> Reply<T>
@@ -315,6 +339,19 @@ impl TaskStore for Faulty {
         self.plain(Call::read("tasks"), read).await
     }
 
+    async fn tasks_each(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Vec<Result<Option<TaskRow>, Error>> {
+        let (call, count) = (Call::read("tasks"), ids.len());
+        let ids = ids.to_vec();
+        let read =
+            move |store: Arc<dyn Store>| async move { Ok(store.tasks_each(&ids, freshness).await) };
+        let rows = self.plain(call, read).await;
+        rows.unwrap_or_else(|error| vec![Err(error); count])
+    }
+
     fn lists_ended_tasks(&self) -> bool {
         self.store.lists_ended_tasks()
     }
@@ -375,5 +412,31 @@ impl NodeStore for Faulty {
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error> {
         let read = |store: Arc<dyn Store>| async move { store.nodes().await };
         self.plain(Call::read("nodes"), read).await
+    }
+}
+
+#[async_trait]
+impl Underway for Faulty {
+    async fn looks(
+        &self,
+        wheel: WheelNumber,
+        behind: Option<Key>,
+        rows_max: usize,
+    ) -> Result<Page, Error> {
+        let own = self.own()?;
+        let read = move |_| async move { own.looks(wheel, behind, rows_max).await };
+        self.plain(Call::read("looks"), read).await
+    }
+
+    async fn firsts(
+        &self,
+        from: Millis,
+        behind: Option<Key>,
+        before: i64,
+        rows_max: usize,
+    ) -> Result<Firsts, Error> {
+        let own = self.own()?;
+        let read = move |_| async move { own.firsts(from, behind, before, rows_max).await };
+        self.plain(Call::read("firsts"), read).await
     }
 }

@@ -85,6 +85,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Tells whether what was read cannot be understood: what is read with it may well be.
+    #[must_use]
+    pub const fn is_of_a_row(&self) -> bool {
+        match self {
+            Self::Corrupt { .. } | Self::Newer { .. } => true,
+            Self::Unavailable { .. } | Self::Full { .. } | Self::Unsuitable { .. } => false,
+        }
+    }
+}
+
 /// The outcome of a conditional write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Swapped<T> {
@@ -286,6 +297,31 @@ pub trait TaskStore: Send + Sync {
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error>;
+    /// Reads task rows, each with an outcome of its own: a row that cannot be understood, or whose servers are away, fails
+    /// alone.
+    async fn tasks_each(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Vec<Result<Option<TaskRow>, Error>> {
+        let mut rows = Vec::with_capacity(ids.len());
+        // A read fails as a whole: halves of it, and of these, find the few that are at fault.
+        let mut open = vec![ids];
+        while let Some(part) = open.pop() {
+            if part.is_empty() {
+                continue;
+            }
+            match self.tasks(part, freshness).await {
+                Ok(found) => rows.extend(found.into_iter().map(Ok)),
+                Err(error) if part.len() > 1 && error.is_of_a_row() => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    open.extend([second, first]);
+                }
+                Err(error) => rows.extend(part.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        rows
+    }
     /// Tells whether rows of tasks that have ended can be listed, and a wheel is one ordered log: then lists have no horizon.
     fn lists_ended_tasks(&self) -> bool {
         false

@@ -169,6 +169,11 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Tasks held in memory because they are due soon.",
     ),
+    counter(
+        "tickwheel_near_refused_total",
+        &[],
+        "Tasks due soon that found no room in that memory: each is handed out by its look, up to a claim timeout late. Register less at once, or add nodes.",
+    ),
     gauge(
         "tickwheel_catch_up_reads_max",
         &[],

@@ -206,6 +206,12 @@ impl World {
         }
     }
 
+    /// The store on disk.
+    pub(crate) fn disk(&self) -> Arc<embedded::Store> {
+        let (store, _) = self.on_disk.as_ref().expect("the world is on disk");
+        Arc::clone(store)
+    }
+
     /// Who owns a wheel.
     pub(crate) async fn owner(&self, wheel: WheelNumber) -> NodeId {
         match &self.on_disk {

@@ -2,6 +2,7 @@
 
 mod damage;
 mod disk;
+mod flips;
 mod kill;
 mod torn;
 

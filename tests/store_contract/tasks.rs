@@ -74,6 +74,9 @@ pub(super) async fn read(stores: &Stores, ids: &[TaskId]) -> Vec<Option<TaskRow>
     let serial = stores.one.tasks(ids, Freshness::Serial).await.unwrap();
     let quorum = stores.other.tasks(ids, Freshness::Quorum).await.unwrap();
     assert_eq!(serial, quorum);
+    let each = stores.one.tasks_each(ids, Freshness::Quorum).await;
+    let each: Vec<Option<TaskRow>> = each.into_iter().map(Result::unwrap).collect();
+    assert_eq!(serial, each);
     serial
 }
 

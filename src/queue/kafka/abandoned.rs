@@ -3,10 +3,15 @@
 //! Their tasks are tried again, every fifth of a second at first. A record that is open must not be sent beside itself, and
 //! one that was acknowledged meanwhile must not be sent again. Without this each would go out several times when its topic is
 //! well again. What is remembered is lost with the process: then a record may go out twice, which is allowed.
+//!
+//! A task with a row is tried again by its looks as well, long after: a message that was acknowledged and then lost has to go out
+//! anew then. So its acknowledgement counts for less than the shortest time between a message and its look; that of a record,
+//! which is tried again for no other reason, as long as it is remembered.
 
 use std::{
     collections::{HashMap, VecDeque},
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use crate::{
@@ -75,14 +80,14 @@ impl Abandoned {
         }
     }
 
-    /// Tells of a record that is about to be sent: `false` while it is open, `true` once after it was acknowledged.
-    pub(super) fn ask(&self, identity: &str) -> Option<bool> {
+    /// Tells of a record that is about to be sent: `false` while it is open, `true` once after it was acknowledged within `kept`.
+    pub(super) fn ask(&self, identity: &str, kept: Duration) -> Option<bool> {
         let mut state = self.lock();
-        let acknowledged = state.records.get(identity)?.is_some();
-        if acknowledged {
-            state.records.remove(identity);
-        }
-        Some(acknowledged)
+        let Some(at) = *state.records.get(identity)? else {
+            return Some(false);
+        };
+        state.records.remove(identity);
+        (self.time.moment().since(at) <= kept).then_some(true)
     }
 }
 
@@ -101,8 +106,28 @@ mod tests {
         assert_eq!(state.records.len(), limits::ABANDONED_MAX);
         assert_eq!(state.acknowledged.len(), limits::ABANDONED_MAX);
         drop(state);
-        assert_eq!(abandoned.ask("0"), None);
+        assert_eq!(abandoned.ask("0", limits::ABANDONED_KEPT), None);
         let last = (2 * limits::ABANDONED_MAX - 1).to_string();
-        assert_eq!(abandoned.ask(&last), Some(true));
+        assert_eq!(abandoned.ask(&last, limits::ABANDONED_KEPT), Some(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_acknowledgement_counts_for_as_long_as_is_asked_for() {
+        let time = TimeSource::simulated(crate::model::time::Millis(0), 1);
+        let abandoned = Abandoned::new(time.clone());
+        for name in ["a", "b", "c"] {
+            abandoned.open(name);
+        }
+        time.sleep(Duration::from_secs(60)).await;
+        let kept = limits::ABANDONED_TRACKED_KEPT;
+        assert_eq!(abandoned.ask("a", kept), Some(false), "it is open still");
+        abandoned.settle("a".to_owned(), true);
+        abandoned.settle("b".to_owned(), true);
+        abandoned.settle("c".to_owned(), true);
+        time.sleep(kept).await;
+        assert_eq!(abandoned.ask("a", kept), Some(true));
+        time.sleep(Duration::from_millis(1)).await;
+        assert_eq!(abandoned.ask("b", kept), None, "a look sends it again");
+        assert_eq!(abandoned.ask("c", limits::ABANDONED_KEPT), Some(true));
     }
 }

@@ -384,11 +384,12 @@ mod tests {
         };
         let (mut first, second) = (send(0), send(1));
         batch.take(|index| Some(index.to_string()));
-        assert_eq!(abandoned.ask("0"), Some(false));
+        let ask = |name| abandoned.ask(name, crate::limits::ABANDONED_KEPT);
+        assert_eq!(ask("0"), Some(false));
         first.answer = Some((Ok(()), Outcome::Acknowledged));
         drop((first, second));
-        assert_eq!(abandoned.ask("0"), Some(true));
-        assert_eq!(abandoned.ask("0"), None, "it is told once");
-        assert_eq!(abandoned.ask("1"), None, "a lost one may be sent again");
+        assert_eq!(ask("0"), Some(true));
+        assert_eq!(ask("0"), None, "it is told once");
+        assert_eq!(ask("1"), None, "a lost one may be sent again");
     }
 }

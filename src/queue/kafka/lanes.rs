@@ -6,6 +6,9 @@
 //! by the spare producer, [`limits::SICK_LANE_RECORDS_MAX`] at a time: enough to notice when it is well again, few enough
 //! that hardly one goes out twice. A quick acknowledgement there heals it.
 //!
+//! A record without a key may go to any partition: it goes to one that is well, if there is one. So that a sick one is found well
+//! again where no other record goes, one such record is risked on it ever more seldom.
+//!
 //! The spare producer also tells two faults apart that look the same from outside. If it gets through while the main one has
 //! had no answer for [`limits::PRODUCER_STALL`], the main one is stuck and has to be replaced. If neither gets through, the
 //! topic is at fault (no leader, fewer replicas than `min.insync.replicas`) and a new producer would help nobody.
@@ -81,6 +84,8 @@ struct State {
     sick: bool,
     /// When the spare producer got through last.
     proved: Option<Moment>,
+    /// When a record that could have gone elsewhere was risked here last, and how often since it is sick.
+    risked: Option<(Moment, u32)>,
 }
 
 /// One partition of one topic.
@@ -102,6 +107,7 @@ impl Lane {
             spare: side,
             sick: false,
             proved: None,
+            risked: None,
         };
         Self {
             state: Mutex::new(state),
@@ -129,6 +135,23 @@ impl Lane {
         }
         state.spare.enter(now);
         (Entry::Open(By::Spare), stuck)
+    }
+
+    /// Tells whether a record that may go to any partition should go to this one.
+    fn takes_any(&self, now: Moment) -> bool {
+        let mut state = self.lock();
+        state.notice(now, self.patience);
+        if !state.sick {
+            state.risked = None;
+            return true;
+        }
+        let (last, times) = *state.risked.get_or_insert((now, 0));
+        let pause = limits::SICK_RISKED_EVERY.saturating_mul(1 << times.min(5));
+        let is_risked = now.since(last) >= pause;
+        if is_risked {
+            state.risked = Some((now, times + 1));
+        }
+        is_risked
     }
 
     /// Takes back a record that entered at `since`.
@@ -174,11 +197,19 @@ impl State {
     }
 }
 
+/// The lanes of one topic.
+#[derive(Debug)]
+struct Topic {
+    partitions: HashMap<i32, Arc<Lane>>,
+    /// Where records without a key go, and since when.
+    turn: (i32, Moment),
+}
+
 /// The lanes that are in use.
 #[derive(Debug)]
 pub(super) struct Lanes {
     patience: Duration,
-    by_topic: Mutex<HashMap<String, HashMap<i32, Arc<Lane>>>>,
+    by_topic: Mutex<HashMap<String, Topic>>,
 }
 
 impl Lanes {
@@ -194,18 +225,41 @@ impl Lanes {
         let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = by_topic
             .get(topic)
-            .and_then(|partitions| partitions.get(&partition))
+            .and_then(|topic| topic.partitions.get(&partition))
         {
             return Arc::clone(lane);
         }
         if by_topic.len() >= limits::TOPICS_KNOWN_MAX {
             // A lane that is well and empty says nothing.
-            by_topic.retain(|_, partitions| partitions.values().any(|lane| !lane.is_idle()));
+            by_topic.retain(|_, topic| topic.partitions.values().any(|lane| !lane.is_idle()));
         }
         let lane = Arc::new(Lane::new(self.patience, now));
-        let partitions = by_topic.entry(topic.to_owned()).or_default();
-        partitions.insert(partition, Arc::clone(&lane));
+        let topic = by_topic.entry(topic.to_owned()).or_insert_with(|| Topic {
+            partitions: HashMap::new(),
+            turn: (0, now),
+        });
+        topic.partitions.insert(partition, Arc::clone(&lane));
         lane
+    }
+
+    /// Chooses the partition of a record without a key: each in turn for a moment, so that records travel together, and none
+    /// that is sick while another is well.
+    pub(super) fn choose(&self, topic: &str, count: i32, now: Moment) -> i32 {
+        let first = self.turn(topic, count, now);
+        let in_turn = (0..count).map(|more| (first + more).rem_euclid(count));
+        let mut well = in_turn.filter(|partition| self.of(topic, *partition, now).takes_any(now));
+        well.next().unwrap_or(first)
+    }
+
+    fn turn(&self, topic: &str, count: i32, now: Moment) -> i32 {
+        let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Topic { turn, .. }) = by_topic.get_mut(topic) else {
+            return 0;
+        };
+        if now.since(turn.1) >= limits::KEYLESS_TOGETHER || turn.0 >= count {
+            *turn = ((turn.0 + 1).rem_euclid(count), now);
+        }
+        turn.0
     }
 }
 
@@ -290,6 +344,53 @@ mod tests {
         );
         assert!(!lane.enter(later.after(ms(6))).1, "it may be slow");
         assert!(lane.enter(stall).1);
+    }
+
+    #[test]
+    fn records_without_a_key_go_where_it_is_well_in_turn() {
+        let begun = begin().1;
+        let lanes = Lanes::new(limits::TOPIC_PATIENCE);
+        let at = |millis| begun.after(ms(millis));
+        let together = u64::try_from(limits::KEYLESS_TOGETHER.as_millis()).unwrap();
+        let chosen = |turns: std::ops::Range<u64>| -> Vec<i32> {
+            turns
+                .map(|turn| lanes.choose("t", 3, at(turn * together)))
+                .collect()
+        };
+        assert_eq!(chosen(0..6), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(
+            lanes.choose("t", 3, at(5 * together + 1)),
+            2,
+            "with the last"
+        );
+        // One is silent.
+        lanes.of("t", 1, begun).enter(at(0));
+        let later = 1000 / together;
+        let well = chosen(later..later + 60);
+        assert!(well.iter().all(|partition| *partition != 1), "{well:?}");
+        assert!(well.contains(&0) && well.contains(&2));
+        // It is risked ever more seldom.
+        let every = u64::try_from(limits::SICK_RISKED_EVERY.as_millis()).unwrap() / together;
+        let risked = chosen(later..later + 16 * every);
+        let risked = risked.iter().filter(|partition| **partition == 1).count();
+        assert_eq!(risked, 4, "after 1, 3, 7 and 15 pauses");
+        // All are silent: the one whose turn it is.
+        for partition in [0, 2] {
+            lanes.of("t", partition, begun).enter(at(0));
+        }
+        let any = chosen(later + 16 * every + 10..later + 16 * every + 13);
+        assert_eq!(any.iter().sum::<i32>(), 3, "{any:?}");
+        let healed = at((later + 17 * every) * together);
+        let lane = lanes.of("t", 1, healed);
+        lane.leave(By::Main, begun, healed, Outcome::TimedOut);
+        lane.enter(healed);
+        lane.leave(
+            By::Spare,
+            healed,
+            healed.after(ms(5)),
+            Outcome::Acknowledged,
+        );
+        assert!(lane.takes_any(healed.after(ms(6))));
     }
 
     #[test]

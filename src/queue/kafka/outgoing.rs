@@ -14,24 +14,36 @@ use super::{
 };
 use crate::queue::{Partition, PublishError, Record};
 
-/// Chooses the partition; none leaves it to librdkafka, which keeps records without key together for a moment.
+/// The partition of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// This one.
+    Of(i32),
+    /// Whichever is well.
+    Any,
+    /// An operator has set how librdkafka chooses.
+    Operators,
+}
+
+/// Chooses the partition.
 pub(super) fn choose(
     record: &Record,
     count: i32,
     settings: &Settings,
-) -> Result<Option<i32>, PublishError> {
+) -> Result<Choice, PublishError> {
     match record.partition {
-        Partition::OfWheel(wheel) => Ok(Some(wheel.partition(count))),
-        Partition::Fixed(partition) if (0..count).contains(&partition) => Ok(Some(partition)),
+        Partition::OfWheel(wheel) => Ok(Choice::Of(wheel.partition(count))),
+        Partition::Fixed(partition) if (0..count).contains(&partition) => Ok(Choice::Of(partition)),
         Partition::Fixed(partition) => Err(PublishError::NoSuchTopic(format!(
             "{} has {count} partitions, not number {partition}",
             record.topic
         ))),
-        // An operator's own choice is librdkafka's to make.
-        Partition::ByKey if settings.properties.contains_key("partitioner") => Ok(None),
-        Partition::ByKey => Ok(record.key.as_ref().map(|key| {
+        Partition::ByKey if settings.properties.contains_key("partitioner") => {
+            Ok(Choice::Operators)
+        }
+        Partition::ByKey => Ok(record.key.as_ref().map_or(Choice::Any, |key| {
             let positive = i32::try_from(murmur2(key) & 0x7fff_ffff).unwrap_or(0);
-            positive.checked_rem(count).unwrap_or(0)
+            Choice::Of(positive.checked_rem(count).unwrap_or(0))
         })),
     }
 }

@@ -30,7 +30,7 @@ use super::{
     delivery::{Answer, Batch, Failure, Place, Ticket, outcome},
     lanes::{By, Entry, Lanes},
     metadata::{self, look_up},
-    outgoing::{choose, measure, not_accepted, to_kafka},
+    outgoing::{Choice, choose, measure, not_accepted, to_kafka},
     producers::{Client, Producers},
     progress::Progress,
     topics::{Known, Topics},
@@ -144,7 +144,12 @@ impl KafkaPublisher {
             }
         };
         let partition = match choose(record, count, &self.settings) {
-            Ok(partition) => partition,
+            Ok(Choice::Of(partition)) => Some(partition),
+            Ok(Choice::Any) => {
+                let now = self.time.moment();
+                Some(self.lanes.choose(&record.topic, count, now))
+            }
+            Ok(Choice::Operators) => None,
             Err(error) => {
                 // Perhaps it has more partitions by now.
                 self.topics.doubt(&record.topic);
@@ -174,7 +179,12 @@ impl KafkaPublisher {
         if !self.abandoned.is_empty()
             && let Some(identity) = message::identity(record)
         {
-            match self.abandoned.ask(&identity) {
+            let kept = if record.create_topic {
+                limits::ABANDONED_TRACKED_KEPT
+            } else {
+                limits::ABANDONED_KEPT
+            };
+            match self.abandoned.ask(&identity, kept) {
                 None => {}
                 Some(true) => return settle(Ok(())),
                 Some(false) => return settle(unconfirmed("it is under way".to_owned())),

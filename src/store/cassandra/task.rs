@@ -43,6 +43,16 @@ impl TaskStore for Store {
             Freshness::Serial => "tasks_serial",
         };
         let _timed = self.timed(operation);
+        let rows = self.read_tasks(ids, freshness).await;
+        rows.into_iter().collect()
+    }
+
+    async fn tasks_each(
+        &self,
+        ids: &[TaskId],
+        freshness: Freshness,
+    ) -> Vec<Result<Option<TaskRow>, Error>> {
+        let _timed = self.timed("tasks_each");
         self.read_tasks(ids, freshness).await
     }
 
@@ -74,42 +84,73 @@ impl TaskStore for Store {
     }
 }
 
+/// Keys of one partition.
+type Slice<K> = ((i16, i64), Vec<K>);
+
+/// Rows as they are found, by id.
+type Rows = Vec<(Uuid, Result<TaskRow, Error>)>;
+
 impl Store {
+    /// Reads rows, slot by slot; what fails to be read costs those that it would have brought.
     async fn read_tasks(
         &self,
         ids: &[TaskId],
         freshness: Freshness,
-    ) -> Result<Vec<Option<TaskRow>>, Error> {
+    ) -> Vec<Result<Option<TaskRow>, Error>> {
+        let slices = self.slices(ids.iter().map(|id| (*id, id.uuid())));
+        let reads = slices.into_iter().map(|slice| async move {
+            match self.read_slice(&slice, freshness).await {
+                // Its servers answered with what the driver cannot decode: that is one row's fault, and hardly ever happens.
+                Err(error) if slice.1.len() > 1 && error.is_of_a_row() => {
+                    self.read_alone(slice, freshness).await
+                }
+                Ok(found) => found,
+                Err(error) => slice.1.iter().map(|id| (*id, Err(error.clone()))).collect(),
+            }
+        });
+        let mut found: HashMap<Uuid, Result<TaskRow, Error>> = HashMap::with_capacity(ids.len());
+        let mut read = stream::iter(reads).buffer_unordered(STORE_READS_IN_FLIGHT_MAX);
+        while let Some(rows) = read.next().await {
+            found.extend(rows);
+        }
+        ids.iter()
+            .map(|id| found.get(&id.uuid()).cloned().transpose())
+            .collect()
+    }
+
+    async fn read_alone(&self, ((wheel, slot), ids): Slice<Uuid>, freshness: Freshness) -> Rows {
+        let mut rows = Rows::new();
+        for id in ids {
+            match self.read_slice(&((wheel, slot), vec![id]), freshness).await {
+                Ok(found) => rows.extend(found),
+                Err(error) => rows.push((id, Err(error))),
+            }
+        }
+        rows
+    }
+
+    async fn read_slice(
+        &self,
+        ((wheel, slot), ids): &Slice<Uuid>,
+        freshness: Freshness,
+    ) -> Result<Rows, Error> {
         let operation = "read tasks";
         let statement = match freshness {
             Freshness::Quorum => &self.statements.tasks,
             Freshness::Serial => &self.statements.tasks_serial,
         };
-        let slices = self.slices(ids.iter().map(|id| (*id, id.uuid())));
-        let reads = slices.into_iter().map(|((wheel, slot), ids)| async move {
-            let values = (wheel, slot, &ids);
-            let rows = self.link.rows::<StoredTask>(
-                (Purpose::Rows, operation),
-                statement,
-                values,
-                ids.len(),
-            );
-            rows.await
-        });
-        let mut found: HashMap<Uuid, TaskRow> = HashMap::with_capacity(ids.len());
-        let mut pages = stream::iter(reads).buffer_unordered(STORE_READS_IN_FLIGHT_MAX);
-        while let Some(rows) = pages.try_next().await? {
-            for stored in rows {
-                let id = stored.id;
-                let row = stored.columns().into_row(id);
-                let row = row.map_err(|cause| unreadable(operation, id, &cause))?;
-                found.insert(id, row);
-            }
-        }
-        Ok(ids
-            .iter()
-            .map(|id| found.get(&id.uuid()).cloned())
-            .collect())
+        let read = self.link.rows::<StoredTask>(
+            (Purpose::Rows, operation),
+            statement,
+            (wheel, slot, ids),
+            ids.len(),
+        );
+        let row = |stored: StoredTask| {
+            let id = stored.id;
+            let row = stored.columns().into_row(id);
+            (id, row.map_err(|cause| unreadable(operation, id, &cause)))
+        };
+        Ok(read.await?.into_iter().map(row).collect())
     }
 
     async fn swap_all(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
@@ -169,10 +210,7 @@ impl Store {
     }
 
     /// Groups keys by the partition of their task, in handfuls that one read takes.
-    fn slices<K: Clone>(
-        &self,
-        keys: impl Iterator<Item = (TaskId, K)>,
-    ) -> Vec<((i16, i64), Vec<K>)> {
+    fn slices<K: Clone>(&self, keys: impl Iterator<Item = (TaskId, K)>) -> Vec<Slice<K>> {
         let mut by_partition: BTreeMap<(i16, i64), Vec<K>> = BTreeMap::new();
         for (id, key) in keys {
             by_partition.entry(self.home(id)).or_default().push(key);

@@ -127,13 +127,16 @@ impl TaskStore for MemoryStore {
     ) -> Result<Vec<Option<TaskRow>>, Error> {
         let (data, now) = (self.lock(), self.time.now());
         // As a real store: a read that meets such a row fails as a whole.
-        if let Some(id) = ids.iter().find(|id| data.spoiled.contains(id)) {
-            return Err(Error::Corrupt {
-                operation: "read tasks",
-                reason: format!("task {id}: column state is missing"),
-            });
-        }
-        Ok(ids.iter().map(|id| data.task(*id, now)).collect())
+        ids.iter().map(|id| data.read_task(*id, now)).collect()
+    }
+
+    async fn tasks_each(
+        &self,
+        ids: &[TaskId],
+        _freshness: Freshness,
+    ) -> Vec<Result<Option<TaskRow>, Error>> {
+        let (data, now) = (self.lock(), self.time.now());
+        ids.iter().map(|id| data.read_task(*id, now)).collect()
     }
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {

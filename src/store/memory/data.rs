@@ -15,7 +15,9 @@ use crate::{
         time::Millis,
         wheel::{Shape, Slot, Span, WheelNumber},
     },
-    store::{Erasure, Heartbeat, NodeRow, Page, Parked, Scan, ScannedRow, Swapped, Unreadable},
+    store::{
+        Erasure, Error, Heartbeat, NodeRow, Page, Parked, Scan, ScannedRow, Swapped, Unreadable,
+    },
 };
 
 /// Rows of the node list vanish after this.
@@ -44,6 +46,8 @@ pub(super) struct Data {
     pub(super) heartbeats: BTreeMap<(TaskId, u32), (Heartbeat, Millis)>,
     /// Tasks whose rows cannot be understood.
     pub(super) spoiled: BTreeSet<TaskId>,
+    /// Tasks whose rows cannot be read for now.
+    pub(super) unreachable: BTreeSet<TaskId>,
     pub(super) nodes: BTreeMap<NodeId, NodeRow>,
     pub(super) parked: Vec<Parked>,
     pub(super) page_rows_max: Option<usize>,
@@ -177,6 +181,24 @@ impl Data {
     pub(super) fn task(&self, id: TaskId, now: Millis) -> Option<TaskRow> {
         let (row, expires) = self.tasks.get(&id)?;
         expires.is_none_or(|at| at > now).then(|| row.clone())
+    }
+
+    /// Reads a row, unless it cannot be read or understood.
+    pub(super) fn read_task(&self, id: TaskId, now: Millis) -> Result<Option<TaskRow>, Error> {
+        let operation = "read tasks";
+        if self.unreachable.contains(&id) {
+            return Err(Error::Unavailable {
+                operation,
+                reason: format!("the servers of task {id} are away"),
+            });
+        }
+        if self.spoiled.contains(&id) {
+            return Err(Error::Corrupt {
+                operation,
+                reason: format!("task {id}: column state is missing"),
+            });
+        }
+        Ok(self.task(id, now))
     }
 
     pub(super) fn swap_task(&mut self, transition: &Transition, now: Millis) -> Swapped<Expect> {

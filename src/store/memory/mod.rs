@@ -110,6 +110,16 @@ impl MemoryStore {
         self.lock().spoiled.insert(id);
     }
 
+    /// Lets the servers that have the row of a task be away, or come back.
+    pub fn cut_off_row(&self, id: TaskId, away: bool) {
+        let mut data = self.lock();
+        if away {
+            data.unreachable.insert(id);
+        } else {
+            data.unreachable.remove(&id);
+        }
+    }
+
     /// Returns every live row of every slot.
     #[must_use]
     pub fn entries(&self) -> Vec<(Key, Option<Entry>)> {

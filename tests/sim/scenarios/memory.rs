@@ -11,17 +11,26 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
-    flow::{api::NewTask, budget::Budget, node::Node},
+    flow::{
+        api::{CancelOutcome, ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest},
+        budget::Budget,
+        node::Node,
+    },
     model::{
+        ids::TaskId,
+        state::Outcome,
         task::{Body, Content},
         time::Millis,
     },
     queue::{Error, Probe, PublishError, Publisher, Record, memory::MemoryPublisher},
-    store::faulty::{Call, Fate, Hook},
+    store::{
+        WheelStore as _,
+        faulty::{Call, Fate, Hook},
+    },
     time_source::TimeSource,
 };
 
-use crate::world::{World, callback, published, register, succeeds};
+use crate::world::{World, callback, published, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1024 * 1024;
@@ -184,4 +193,115 @@ async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
     }
     worker.abort();
     node.stop(SECOND).await;
+}
+
+/// Behind a queue that is silent for minutes what is to be sent takes all the memory that there is for it.
+#[tokio::test(start_paused = true)]
+async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
+    let world = World::new(1, 10_000);
+    let (node, metered) = start(&world, 200 * SECOND);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let now = world.time.now();
+    let begun = register(&service, vec![large(now, MIB / 2)])
+        .await
+        .remove(0)
+        .id;
+    let far = now.after(20 * SECOND);
+    let more = (0..60).map(|_| large(far, MIB - 64 * 1024)).collect();
+    register(&service, more).await;
+    world.pass(30 * SECOND).await;
+    assert!(
+        metered.held.load(Ordering::SeqCst) > MIB,
+        "the queue is silent"
+    );
+    // As a worker whose message came before the silence.
+    let claim = ClaimRequest {
+        id: begun,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+    };
+    let answer = service.claim("a", vec![claim]).await.remove(0);
+    assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    let settle = SettleRequest {
+        id: begun,
+        attempt: 1,
+        outcome: Outcome::Succeeded { result: None },
+    };
+    let asked = world.time.now();
+    let answer = service.settle("a", vec![settle]).await.remove(0);
+    assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");
+    let waited = world.time.now().since(asked);
+    assert!(waited < SECOND, "it waited for {waited:?}");
+}
+
+/// Publishes and cancels large records of one tick, of which so many are listed; tells how many contents are left, and how often
+/// ticks were read, once their places are erased.
+async fn left_of_large_records(noted_tasks_max: usize) -> (usize, usize) {
+    let mut world = World::new(1, 10_000);
+    world.settings.noted_tasks_max = noted_tasks_max;
+    world.queue.create_topic("users", None);
+    let scans = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&scans);
+    let node = world.node_with(
+        1,
+        Arc::new(move |_, call| {
+            counted.fetch_add(usize::from(call.operation == "scan"), Ordering::SeqCst);
+            Fate::Go
+        }),
+    );
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = Millis((world.time.now().0 / 1000 + 20) * 1000 - 500);
+    let tasks = (0..40).map(|_| {
+        let mut task = record(start);
+        task.spec.body = large(start, 2000).spec.body;
+        task
+    });
+    let tasks = register(&service, tasks.collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    for answer in service.cancel_all(&ids[..25]).await {
+        assert!(
+            matches!(answer, Ok(Some((CancelOutcome::Cancelled, _)))),
+            "{answer:?}"
+        );
+    }
+    world.pass(100 * SECOND).await;
+    assert_eq!(world.queue.records("users").len(), 15);
+    let left = world.store.bodies(&ids).await.unwrap();
+    let left = left.iter().filter(|content| content.is_some()).count();
+    (left, scans.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_eraser_is_told_is_bounded_and_read_once_more_beyond() {
+    let (left, all_told) = left_of_large_records(40).await;
+    assert_eq!(left, 0);
+    let (left, beyond) = left_of_large_records(39).await;
+    assert_eq!(left, 0);
+    assert_eq!(beyond, all_told + 1, "the one tick is read once more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_due_soon_that_find_no_room_are_counted_and_go_out_by_their_looks() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let told = recorder.handle();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let mut world = World::new(1, 10_000);
+    world.settings.near_tasks_max = 3;
+    let node = world.node(1);
+    let worker = world.worker(node.service(), succeeds(SECOND));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND / 2);
+    let tasks = register(&node.service(), vec![callback(start); 10]).await;
+    let told = told.render();
+    assert!(told.contains("tickwheel_near_refused_total 7"), "{told}");
+    world.pass(40 * SECOND).await;
+    for task in tasks {
+        assert_eq!(world.executions_of(task.id).len(), 1);
+    }
+    worker.abort();
 }

@@ -3,17 +3,22 @@
 use std::time::Duration;
 
 use tickwheel::{
-    flow::api::{ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest},
+    flow::api::{
+        CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer,
+        SettleRequest,
+    },
     limits,
     model::{
         entry::{Key, KeyCode},
         ids::TaskId,
+        state::Outcome,
+        task::{Body, Content},
         wheel::WheelNumber,
     },
-    store::TaskStore,
+    store::{TaskStore, WheelStore},
 };
 
-use crate::world::{World, callback, published, register};
+use crate::world::{World, callback, published, record, register};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -59,6 +64,106 @@ async fn a_row_that_cannot_be_understood_costs_its_task_alone() {
         let claimed = matches!(answer, ClaimAnswer::Claimed(_));
         assert_eq!(claimed, *id != bad, "{answer:?}");
     }
+}
+
+/// Reports, signs of life and cancels of one request are read together, at a node that knows none of their rows.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
+    let world = World::new(1, 1000);
+    let (one, other) = (world.node(1), world.node(2));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now();
+    let tasks = register(&one.service(), (0..12).map(|_| callback(start)).collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    world.pass(SECOND).await;
+    let claims = ids.iter().map(|id| claim(*id, 0)).collect();
+    for answer in one.service().claim("a", claims).await {
+        assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    }
+    let (spoiled, away) = (ids[3], ids[8]);
+    world.store.spoil_row(spoiled);
+    world.store.cut_off_row(away, true);
+    let is_bad = |id: TaskId| id == spoiled || id == away;
+    let service = other.service();
+    let beats = ids.iter().map(|id| HeartbeatRequest {
+        id: *id,
+        attempt: 1,
+        progress: None,
+    });
+    let answers = service.heartbeat("a", beats.collect()).await;
+    for (id, answer) in ids.iter().zip(answers) {
+        let failed = matches!(answer, HeartbeatAnswer::Fault(_));
+        assert_eq!(failed, is_bad(*id), "{answer:?}");
+    }
+    let answers = service.cancel_all(&ids).await;
+    for (id, answer) in ids.iter().zip(answers) {
+        match answer {
+            Ok(Some((CancelOutcome::CancelRequested, _))) => assert!(!is_bad(*id)),
+            Err(_) => assert!(is_bad(*id), "{answer:?}"),
+            answer => panic!("{answer:?}"),
+        }
+    }
+    let settles = ids.iter().map(|id| SettleRequest {
+        id: *id,
+        attempt: 1,
+        outcome: Outcome::Succeeded { result: None },
+    });
+    let answers = service.settle("a", settles.collect()).await;
+    for (id, answer) in ids.iter().zip(answers) {
+        match answer {
+            SettleAnswer::Ok => assert!(!is_bad(*id)),
+            SettleAnswer::Fault(_) => assert!(is_bad(*id), "{answer:?}"),
+            SettleAnswer::Lost(_) => panic!("{answer:?}"),
+        }
+    }
+    world.store.cut_off_row(away, false);
+    let late = SettleRequest {
+        id: away,
+        attempt: 1,
+        outcome: Outcome::Succeeded { result: None },
+    };
+    let answer = service.settle("a", vec![late]).await.remove(0);
+    assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");
+}
+
+/// The row says who won between a cancel and the firing; the mark is erased some time behind it.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_record_whose_row_cannot_be_understood_keeps_its_content_and_stops_no_eraser() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(10 * SECOND);
+    let (mut bad, mut good) = (record(start), record(start));
+    for task in [&mut bad, &mut good] {
+        task.spec.body = Body::Inline(Content {
+            payload: vec![7; 2000].into(),
+            ..Content::default()
+        });
+    }
+    let tasks = register(&service, vec![bad, good]).await;
+    let (bad, good) = (tasks[0].id, tasks[1].id);
+    for answer in service.cancel_all(&[bad, good]).await {
+        assert!(
+            matches!(answer, Ok(Some((CancelOutcome::Cancelled, _)))),
+            "{answer:?}"
+        );
+    }
+    world.store.spoil_row(bad);
+    let later = register(&service, vec![callback(start.after(5 * SECOND))]).await;
+    world.pass(90 * SECOND).await;
+    let left = world.store.entries();
+    let is_left = |id: TaskId| left.iter().any(|(key, _)| key.id == id && key.due <= start);
+    assert!(!is_left(good) && !is_left(bad), "they are erased");
+    assert!(!published(&world, later[0].id).is_empty());
+    let contents = world.store.bodies(&[bad, good]).await.unwrap();
+    assert!(
+        contents[0].is_some() && contents[1].is_none(),
+        "{contents:?}"
+    );
+    let parked = world.store.all_parked();
+    let set_aside: Vec<TaskId> = parked.iter().map(|parked| parked.key.id).collect();
+    assert_eq!(set_aside, [bad]);
 }
 
 /// In a rolling upgrade a node of the older version may read what one of the later version wrote. Set aside it would be lost.

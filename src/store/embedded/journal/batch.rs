@@ -6,6 +6,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::packed;
 use crate::limits::RECORD_BYTES_MAX;
 
 /// Ends every batch.
@@ -48,8 +49,9 @@ pub(super) enum Outline {
 /// Reads how far a batch reaches that is not whole.
 ///
 /// Lengths are believed where they agree with each other, so that bytes of a payload that look like a batch are not taken for
-/// one: a client may send such bytes on purpose. When what follows an item is not what should, its lengths are in doubt, and it
-/// is looked through as well; and with it every compressed one before, whose lengths agree with nothing.
+/// one: a client may send such bytes on purpose. The length of a compressed value has to agree with the value itself, which
+/// tells where it ends unless it is cut short or broken. When what follows an item is not what should, its lengths are in
+/// doubt, and it is looked through as well; and with it every compressed one before.
 pub(super) fn outline(bytes: &[u8]) -> Outline {
     let mut rest = Reader { bytes, at: 0 };
     if rest.byte() != Some(START) {
@@ -63,11 +65,14 @@ pub(super) fn outline(bytes: &[u8]) -> Outline {
             match rest.byte()? {
                 ITEM => {
                     let (mut head, mut item) = (rest.peek(), rest.peek());
-                    let Some(is_packed) = head.plausible()? else {
+                    let Some(lengths) = head.plausible()? else {
                         return Some(packed.or(last).unwrap_or(from));
                     };
-                    if is_packed {
+                    if lengths.is_packed {
                         packed = packed.or(Some(from));
+                        if head.is_longer_or_shorter(&lengths) {
+                            return packed;
+                        }
                     }
                     last = Some(from);
                     item.item()?;
@@ -118,6 +123,15 @@ pub(super) fn whole(bytes: &[u8]) -> Option<Batch> {
     })
 }
 
+/// The lengths of an item, as its head says.
+#[derive(Debug, Clone, Copy)]
+struct Lengths {
+    key: u64,
+    value: u64,
+    stored: u64,
+    is_packed: bool,
+}
+
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -143,8 +157,8 @@ impl<'a> Reader<'a> {
         Self { ..*self }
     }
 
-    /// Tells of an item, behind its tag, whether its value is compressed; none within when its head is none that is written.
-    fn plausible(&mut self) -> Option<Option<bool>> {
+    /// Reads the lengths of an item, behind its tag; none within when its head is none that is written.
+    fn plausible(&mut self) -> Option<Option<Lengths>> {
         let (kind, packed) = (self.byte()?, self.byte()?);
         let keyspace = self.number::<8>()?;
         let key = self.number::<2>()?;
@@ -159,7 +173,20 @@ impl<'a> Reader<'a> {
             && key <= KEY_BYTES_MAX
             && value <= VALUE_BYTES_MAX
             && agree;
-        Some(sound.then_some(packed == 1))
+        Some(sound.then_some(Lengths {
+            key,
+            value,
+            stored,
+            is_packed: packed == 1,
+        }))
+    }
+
+    /// Tells, behind the head of an item, whether its compressed value ends elsewhere than its head says.
+    fn is_longer_or_shorter(&self, lengths: &Lengths) -> bool {
+        let value = usize::try_from(lengths.key).ok().map(|key| self.at + key);
+        let value = value.and_then(|at| self.bytes.get(at..));
+        let ends = value.and_then(|value| packed::length(value, lengths.value));
+        ends.is_some_and(|ends| ends as u64 != lengths.stored)
     }
 
     /// Skips what follows the tag of an item.

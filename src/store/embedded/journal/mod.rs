@@ -15,6 +15,7 @@
 
 mod batch;
 mod mend;
+mod packed;
 mod start;
 mod survey;
 
