@@ -114,16 +114,15 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
     plan
 }
 
-/// Days on which nothing runs, and then, sometimes, messages from before them: rows of tasks that have ended, messages and
-/// contents all have their own length of life. Ticks of a minute only: of shorter ones there are too many to catch up with.
+/// Days on which nothing runs, twice, and then, sometimes, messages from before them: rows of tasks that have ended, messages
+/// and contents all have their own length of life. Once alone is shorter than the seven days that rows live behind the last
+/// entry of their task, which is a condition of the guarantees; both together are longer. Ticks of a minute only: of shorter
+/// ones there are too many to catch up with.
 fn days_off(plan: &mut Plan, chance: &mut Chance) {
     if !chance.percent(15) {
         return;
     }
-    let (at, lasts) = (
-        chance.between(80_000, 300_000),
-        chance.between(4 * DAY, 9 * DAY),
-    );
+    let mut at = chance.between(80_000, 300_000);
     let mut add = |at, lasts, what| {
         let number = plan.faults.len();
         plan.faults.push(FaultPlan {
@@ -133,10 +132,14 @@ fn days_off(plan: &mut Plan, chance: &mut Chance) {
             what,
         });
     };
-    add(at, lasts, Fault::Off);
+    for _ in 0..2 {
+        let lasts = chance.between(3 * DAY, 6 * DAY);
+        add(at, lasts, Fault::Off);
+        // Time to catch up, to look at what waits, and to erase.
+        at += lasts + HOUR;
+    }
     if chance.percent(70) {
-        let on = at + lasts;
-        add(on + chance.between(1000, 200_000), 1, Fault::OffsetsLost);
+        add(at - chance.between(1000, HOUR), 1, Fault::OffsetsLost);
     }
 }
 
