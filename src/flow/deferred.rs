@@ -36,6 +36,9 @@ pub(super) struct Deferred {
     choosing: bool,
 }
 
+/// Tells whether a lane has its share of the memory, with so much more of it and so much more in all.
+pub(super) type HasShare<'a> = dyn Fn(LaneKey, Amount, Amount) -> bool + 'a;
+
 /// The place of an entry.
 pub(super) const fn position(entry: &Entry) -> Position {
     Position {
@@ -58,14 +61,13 @@ impl Deferred {
     /// Returns those entries of a page that the first reader, which stands at `cursor`, is to hold. What it leaves is passed over
     /// from now on; [`Self::chosen`] says that its cursor is behind the page.
     ///
-    /// `has_share` tells whether a lane has its share, with what the page has of it and what the page has in all so far. Without
-    /// it no lane is passed over that was not so before.
+    /// Without `has_share`, which is given what of a page is held, no lane is passed over that was not so before.
     pub(super) fn choose(
         &mut self,
         cursor: Cursor,
         fired: Position,
         entries: Vec<Entry>,
-        has_share: Option<impl Fn(LaneKey, Amount, Amount) -> bool>,
+        has_share: Option<&HasShare<'_>>,
     ) -> Vec<Entry> {
         let mut kept = Vec::with_capacity(entries.len());
         let (mut all, mut of_lanes) = (Amount::default(), BTreeMap::<LaneKey, Amount>::new());
@@ -79,7 +81,7 @@ impl Deferred {
             let begins = last != Some(at);
             last = Some(at);
             let of_lane = of_lanes.entry(lane).or_default();
-            let has_share = has_share.as_ref().filter(|_| begins);
+            let has_share = has_share.filter(|_| begins);
             if self.is_passed_over(lane, at) {
                 continue;
             }
@@ -206,7 +208,7 @@ mod tests {
         of_lane.entries >= 2
     }
 
-    const NONE: Option<fn(LaneKey, Amount, Amount) -> bool> = None;
+    const NONE: Option<&HasShare<'static>> = None;
 
     /// Five of a flood and two others, of which two of the flood are passed over.
     fn begun() -> (Deferred, Vec<Entry>) {
@@ -221,7 +223,7 @@ mod tests {
         .iter()
         .map(|(name, due)| entry(name, *due, 1))
         .collect();
-        let kept = deferred.choose(at(1, None), BEGUN, page.clone(), Some(two));
+        let kept = deferred.choose(at(1, None), BEGUN, page.clone(), Some(&two));
         assert_eq!(dues(&kept), [1, 2, 4]);
         (deferred, page)
     }
@@ -262,7 +264,7 @@ mod tests {
         let first = at(1, None);
         assert_eq!(deferred.cursor(first), None);
         deferred.came_to(first, None, first);
-        let again = deferred.choose(first, BEGUN, page.clone(), Some(two));
+        let again = deferred.choose(first, BEGUN, page.clone(), Some(&two));
         assert_eq!(dues(&again), [1, 2, 4], "the same when it is tried again");
         deferred.chosen();
         let got = deferred.passed_over(page.clone(), page.last().map(|entry| entry.key));
@@ -280,13 +282,13 @@ mod tests {
             again,
             entry("flood", 3, 1),
         ];
-        let kept = deferred.choose(at(1, None), BEGUN, page.clone(), Some(two));
+        let kept = deferred.choose(at(1, None), BEGUN, page.clone(), Some(&two));
         assert_eq!(dues(&kept), [1, 2, 2]);
         let from = at(1, page.get(1));
         let rest = page.into_iter().skip(2).collect();
         let mut deferred = Deferred::new(from, BEGUN);
         let all = |_: LaneKey, _: Amount, _: Amount| true;
-        let kept = deferred.choose(from, BEGUN, rest, Some(all));
+        let kept = deferred.choose(from, BEGUN, rest, Some(&all));
         assert_eq!(dues(&kept), [2], "the page before ended within it");
     }
 

@@ -17,7 +17,7 @@ use super::{
     api::Fault,
     catch_up::{self, CatchUp, Patience},
     context::{Context, Stepped},
-    deferred,
+    deferred::{self, HasShare},
     place::Placer,
     term::{Cursor, Held, Noted, Term},
     turns::{self, Turns},
@@ -120,7 +120,7 @@ impl Reader {
             let mine = ahead.of_lane(lane).and(of_lane);
             mine.is_its_share(held.and(all), max)
         };
-        let has_share = may_defer.then_some(has_share);
+        let has_share: Option<&HasShare<'_>> = may_defer.then_some(&has_share);
         state.deferred.choose(cursor, fired, entries, has_share)
     }
 

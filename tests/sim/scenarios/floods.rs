@@ -9,7 +9,7 @@ use tickwheel::{
     model::{
         ids::TaskId,
         task::{Priority, Target},
-        time::Millis,
+        time::{Millis, whole_millis},
     },
     queue::{
         Error, Probe, PublishError, Publisher, Record,
@@ -29,6 +29,9 @@ const FLOOD: usize = 20_000;
 const HELD: usize = 1000;
 const PAGE: usize = 50;
 
+/// How long a batch is under way.
+const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(50);
+
 /// A publisher that hands over at once and answers late: what a node may have under way bounds how fast it publishes.
 struct Late {
     inner: MemoryPublisher,
@@ -39,7 +42,7 @@ struct Late {
 impl Publisher for Late {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
         let answers = self.inner.publish(records).await;
-        self.time.sleep(Duration::from_millis(50)).await;
+        self.time.sleep(ACKNOWLEDGED_AFTER).await;
         answers
     }
 
@@ -125,7 +128,11 @@ async fn a_flood_of_one_callback_delays_no_other() {
     // The flood does take its time.
     let slowest = flood.iter().max();
     assert!(slowest >= Some(&500), "{slowest:?}");
-    assert!(quiet.iter().all(|late| *late <= 5), "{quiet:?}");
+    // The flood may have all places for batches: others wait until one of these is acknowledged, and for nothing else of it.
+    let most = whole_millis(ACKNOWLEDGED_AFTER);
+    assert!(quiet.iter().all(|late| *late <= most), "{quiet:?}");
+    let in_time = quiet.iter().filter(|late| **late <= 1).count();
+    assert!(in_time >= 170, "{in_time} of 200 were in time: {quiet:?}");
 }
 
 /// The scenario above finds it when all callbacks share one lane.
