@@ -62,6 +62,8 @@ pub enum Flaw {
     MarkedBeforeCopied,
     /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
     PublishesWhileGivenAway,
+    /// All callbacks share one lane of a wheel's memory, and one may fill it.
+    OneLane,
 }
 
 impl Flaw {

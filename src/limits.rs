@@ -186,6 +186,10 @@ pub const PHASE_SPAN_MAX: Duration = Duration::from_secs(1);
 /// Entries that one wheel holds in memory ahead of their due time, whatever is due: the reader waits beyond it.
 pub const AHEAD_ENTRIES_MAX: usize = 20_000;
 
+/// How long a tick has ended when no callback is passed over any more that has its share of that memory: what is so late is
+/// worked off, and read once.
+pub const DEFERRED_BEHIND_MAX: Duration = Duration::from_secs(10);
+
 /// Bytes that one wheel holds in memory ahead of their due time.
 pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
@@ -198,7 +202,7 @@ pub const MESSAGE_TRUSTED_MAX: Duration = Duration::from_secs(6 * 24 * 3600);
 pub const NOTED_TASKS_MAX: usize = 50_000;
 
 /// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
-pub const NEAR_TASKS_MAX: usize = 100_000;
+pub const NEAR_TASKS_MAX: usize = 140_000;
 
 /// Bytes of near tasks that a node holds in memory.
 pub const NEAR_BYTES_MAX: u64 = 128 * 1024 * 1024;
@@ -208,6 +212,14 @@ pub const STEP_ENTRIES_MAX: usize = 500;
 
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
+
+/// The same where the queue gains nothing from more ([`Publisher::records_at_once`](crate::queue::Publisher::records_at_once)):
+/// one is handed over while the other reads what it must.
+pub const PUBLISHES_IN_FLIGHT_FEW: usize = 2;
+
+/// Batches of looks of one wheel that are examined at once. They have places of their own: they read and write the store, and
+/// what is due does not wait for that.
+pub const LOOKS_IN_FLIGHT_MAX: usize = 8;
 
 /// Publishing batches of one wheel, or of a node's near tasks, whose contents are kept apart, in flight at once. They have places
 /// of their own, so that contents that wait for memory or for the disk do not keep small tasks back.

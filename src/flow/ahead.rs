@@ -1,5 +1,8 @@
 //! What a term holds ahead of its time: due entries until their millisecond, looks a little longer.
 //!
+//! Callbacks and topics leave it in turns ([`Lanes`]), and none may fill it: one that has its share of the memory is passed over
+//! by the reader, and read later ([`super::deferred`]).
+//!
 //! Looks lie at the ends of ticks, those of all wheels at once; so each wheel waits with its own for its phase in the tick
 //! ([`Shape::phase_of`](crate::model::wheel::Shape::phase_of)). A wheel that is to be given away does not: what it was to do by
 //! now it does, else the next owner would begin in front of it, and hand over once more what went out behind it.
@@ -11,27 +14,75 @@ use super::{
     term::{HELD_BYTES, Held, weight},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
-    model::{due_queue::DueQueue, entry::Kind, time::Millis},
+    model::{
+        entry::{Entry, Kind},
+        lanes::{LaneKey, Lanes, has_its_share},
+        time::Millis,
+    },
 };
 
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Ahead {
-    entries: DueQueue<Held>,
+    entries: Lanes<Held>,
     /// Due entries whose contents are kept apart, by the bytes of these.
-    large: DueQueue<Held>,
-    looks: DueQueue<Held>,
+    large: Lanes<Held>,
+    looks: Lanes<Held>,
     phase: Duration,
+}
+
+/// How many entries, and about how many bytes in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) entries: usize,
+    pub(super) bytes: u64,
+}
+
+impl Amount {
+    /// Adds an entry.
+    pub(super) fn add(&mut self, entry: &Entry) {
+        self.entries += 1;
+        self.bytes += weight(entry);
+    }
+
+    /// Returns both together.
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            entries: self.entries + other.entries,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+
+    /// Tells whether so much is as much as there may be, by one measure or the other.
+    pub(super) const fn is_full(self, max: Self) -> bool {
+        self.entries >= max.entries || self.bytes >= max.bytes
+    }
+
+    /// Tells whether a lane that holds so much of `all` has its share of `max`.
+    pub(super) const fn is_its_share(self, all: Self, max: Self) -> bool {
+        has_its_share(self.entries as u64, all.entries as u64, max.entries as u64)
+            || has_its_share(self.bytes, all.bytes, max.bytes)
+    }
+}
+
+/// Returns the lane of an entry.
+pub(super) fn lane_of(entry: &Entry) -> LaneKey {
+    if flaw::is(Flaw::OneLane) {
+        LaneKey::ONE
+    } else {
+        LaneKey::of(&entry.spec)
+    }
 }
 
 impl Ahead {
     /// Holds nothing yet; looks will wait for `phase` beyond their time.
     pub(super) fn new(phase: Duration) -> Self {
         Self {
-            entries: DueQueue::default(),
-            large: DueQueue::default(),
-            looks: DueQueue::default(),
+            entries: Lanes::default(),
+            large: Lanes::default(),
+            looks: Lanes::default(),
             phase,
         }
     }
@@ -40,23 +91,28 @@ impl Ahead {
     pub(super) fn push(&mut self, held: Held) {
         let due = held.entry.key.due;
         if matches!(held.entry.kind, Kind::Look { .. }) {
-            self.looks.push(due, weight(&held.entry), held);
+            let key = lane_of(&held.entry);
+            self.looks.push(key, due, weight(&held.entry), held);
         } else {
             self.push_due(held, due);
         }
     }
 
     fn push_due(&mut self, held: Held, at: Millis) {
+        let key = lane_of(&held.entry);
         match held.entry.spec.bytes_apart() {
-            Some(bytes) => self.large.push(at, bytes, held),
-            None => self.entries.push(at, weight(&held.entry), held),
+            Some(bytes) => self.large.push(key, at, bytes, held),
+            None => self.entries.push(key, at, weight(&held.entry), held),
         }
     }
 
     /// Takes back what is to be tried again at `at`, which is not before its time.
     pub(super) fn put_back(&mut self, held: Held, at: Millis) {
         if matches!(held.entry.kind, Kind::Look { .. }) {
-            self.entries.push(at, weight(&held.entry), held);
+            let key = lane_of(&held.entry);
+            // It has waited for its phase.
+            let at = at.before(self.phase);
+            self.looks.push(key, at, weight(&held.entry), held);
         } else {
             self.push_due(held, at);
         }
@@ -69,14 +125,14 @@ impl Ahead {
             .pop_due_within(now, max, limits::CONTENTS_STEP_BYTES_MAX)
     }
 
-    /// Takes what is to be done at `now` of all others, at most `max`; half of that are looks if there are as many, so that
-    /// neither waits for all of the other.
+    /// Takes what is to be done at `now` of other due entries, at most `max`.
     pub(super) fn pop_due(&mut self, now: Millis, max: usize) -> Vec<Held> {
-        let looks_until = now.before(self.phase);
-        let mut taken = self.looks.pop_due(looks_until, max / 2);
-        taken.extend(self.entries.pop_due(now, max - taken.len()));
-        taken.extend(self.looks.pop_due(looks_until, max - taken.len()));
-        taken
+        self.entries.pop_due(now, max)
+    }
+
+    /// Takes looks that are to be done at `now`, at most `max`.
+    pub(super) fn pop_due_looks(&mut self, now: Millis, max: usize) -> Vec<Held> {
+        self.looks.pop_due(now.before(self.phase), max)
     }
 
     /// Takes looks whose time is `until` or before, whatever the phase, at most `max`.
@@ -89,14 +145,22 @@ impl Ahead {
         self.looks.next_due().is_some_and(|due| due <= until)
     }
 
-    /// Returns when the next of a lane is to be done; looks are in the lane of what is small.
+    /// Returns when the next of a lane is to be done.
     pub(super) fn next_due(&self, lane: Lane) -> Option<Millis> {
         match lane {
-            Lane::Small => {
-                let look = self.looks.next_due().map(|due| due.after(self.phase));
-                self.entries.next_due().into_iter().chain(look).min()
-            }
+            Lane::Small => self.entries.next_due(),
+            Lane::Looks => self.looks.next_due().map(|due| due.after(self.phase)),
             Lane::Large => self.large.next_due(),
+        }
+    }
+
+    /// Returns how much a lane holds.
+    pub(super) fn of_lane(&self, key: LaneKey) -> Amount {
+        let (due, looks) = (self.entries.held(key), self.looks.held(key));
+        let (large, _) = self.large.held(key);
+        Amount {
+            entries: due.0 + looks.0 + large,
+            bytes: due.1 + looks.1 + large as u64 * HELD_BYTES,
         }
     }
 
@@ -116,9 +180,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::flow::term::Noted;
     use crate::model::{
-        clock::Position, entry::Entry, fixtures, ids::TaskId, ledger::Ledger, task::Body,
-        wheel::WheelNumber,
+        clock::Position, fixtures, ids::TaskId, ledger::Ledger, task::Body, wheel::WheelNumber,
     };
 
     fn held(due: i64, is_look: bool) -> Held {
@@ -132,7 +196,7 @@ mod tests {
         };
         let mut ledger = Ledger::new(Position::behind(Millis(-1)));
         Held {
-            number: ledger.note(Position { due, id }),
+            number: Noted::InOrder(ledger.note(Position { due, id })),
             entry,
             failing_since: None,
             timely: true,
@@ -178,14 +242,13 @@ mod tests {
             (ahead.len(), ahead.next_due(Lane::Small)),
             (2, Some(Millis(1010)))
         );
+        assert_eq!(ahead.next_due(Lane::Looks), Some(Millis(1100)));
         assert!(ahead.pop_due(Millis(1009), 9).is_empty());
-        assert_eq!(dues(&ahead.pop_due(Millis(1099), 9)), [1010]);
-        assert_eq!(ahead.next_due(Lane::Small), Some(Millis(1100)));
-        assert_eq!(dues(&ahead.pop_due(Millis(1100), 9)), [1000]);
-        assert_eq!(
-            (ahead.len(), ahead.bytes(), ahead.next_due(Lane::Small)),
-            (0, 0, None)
-        );
+        assert_eq!(dues(&ahead.pop_due(Millis(1010), 9)), [1010]);
+        assert!(ahead.pop_due_looks(Millis(1099), 9).is_empty());
+        assert_eq!(dues(&ahead.pop_due_looks(Millis(1100), 9)), [1000]);
+        let next = [Lane::Small, Lane::Looks].map(|lane| ahead.next_due(lane));
+        assert_eq!((ahead.len(), ahead.bytes(), next), (0, 0, [None, None]));
     }
 
     #[test]
@@ -207,10 +270,34 @@ mod tests {
             ahead.push(held(due, false));
             ahead.push(held(100 + due, true));
         }
-        let taken = ahead.pop_due(Millis(1000), 6);
-        assert_eq!(dues(&taken), [100, 101, 102, 0, 1, 2]);
-        assert_eq!(ahead.pop_due(Millis(1000), 100).len(), 14);
+        assert_eq!(dues(&ahead.pop_due(Millis(1000), 3)), [0, 1, 2]);
+        assert_eq!(dues(&ahead.pop_due_looks(Millis(1000), 3)), [100, 101, 102]);
+        assert_eq!(ahead.pop_due(Millis(1000), 100).len(), 7);
+        assert_eq!(ahead.pop_due_looks(Millis(1000), 100).len(), 7);
+    }
+
+    #[test]
+    fn a_look_that_is_tried_again_does_not_wait_for_its_phase_again() {
+        let mut ahead = Ahead::new(Duration::from_millis(900));
         ahead.put_back(held(5, true), Millis(2000));
-        assert_eq!(ahead.next_due(Lane::Small), Some(Millis(2000)));
+        assert_eq!(ahead.next_due(Lane::Looks), Some(Millis(2000)));
+        assert_eq!(ahead.pop_due_looks(Millis(2000), 9).len(), 1);
+    }
+
+    #[test]
+    fn a_lane_has_its_share_by_entries_or_by_bytes() {
+        let mut ahead = Ahead::new(Duration::ZERO);
+        for due in 0..6 {
+            ahead.push(held(due, due % 2 == 0));
+            ahead.push(large(due, 1 << 20));
+        }
+        let key = lane_of(&held(0, false).entry);
+        let mine = ahead.of_lane(key);
+        assert_eq!((mine.entries, mine.bytes), (12, ahead.bytes()));
+        let max = |entries, bytes| Amount { entries, bytes };
+        assert!(mine.is_its_share(mine, max(16, u64::MAX)));
+        assert!(!mine.is_its_share(mine, max(17, u64::MAX)));
+        assert!(mine.is_its_share(mine, max(100, mine.bytes + 1)));
+        assert_eq!(ahead.of_lane(LaneKey::ONE), Amount::default());
     }
 }

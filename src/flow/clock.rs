@@ -275,7 +275,6 @@ impl Clock {
         }
         let age = term
             .lock()
-            .ledger
             .oldest()
             .map_or(Duration::ZERO, |oldest| now.since(oldest.due));
         let wheel = self.wheel.get().to_string();

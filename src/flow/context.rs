@@ -154,11 +154,16 @@ pub enum Stepped {
     Idle,
 }
 
-/// The batches that are being handed over. Those whose contents are kept apart have places of their own.
-#[derive(Debug, Default)]
+/// The batches that are being handed over. Looks, and those whose contents are kept apart, have places of their own.
+#[derive(Debug)]
 pub(super) struct Firing {
     small: JoinSet<()>,
+    looks: JoinSet<()>,
     large: JoinSet<()>,
+    /// Tasks of a small batch.
+    small_tasks_max: usize,
+    /// Small batches at once.
+    small_max: usize,
 }
 
 /// Which tasks a batch is made of.
@@ -166,11 +171,16 @@ pub(super) struct Firing {
 pub(super) enum Lane {
     /// Tasks that carry their contents.
     Small,
+    /// Looks.
+    Looks,
     /// Tasks whose contents must be read first.
     Large,
 }
 
 impl Lane {
+    /// All of them.
+    pub(super) const ALL: [Self; 3] = [Self::Small, Self::Looks, Self::Large];
+
     /// Returns the lane of a task.
     pub(super) const fn of(spec: &Spec) -> Self {
         match spec.bytes_apart() {
@@ -181,46 +191,74 @@ impl Lane {
 }
 
 impl Firing {
+    /// Nothing is under way; `at_once` says how many records the queue has use for at once, if it says so.
+    pub(super) fn new(at_once: Option<usize>) -> Self {
+        let (small_tasks_max, small_max) = match at_once {
+            Some(records) => (
+                records.clamp(1, limits::STEP_ENTRIES_MAX),
+                limits::PUBLISHES_IN_FLIGHT_FEW,
+            ),
+            None => (limits::STEP_ENTRIES_MAX, limits::PUBLISHES_IN_FLIGHT_MAX),
+        };
+        Self {
+            small: JoinSet::new(),
+            looks: JoinSet::new(),
+            large: JoinSet::new(),
+            small_tasks_max,
+            small_max,
+        }
+    }
+
+    /// Returns of how many tasks a batch of a lane is at most.
+    pub(super) const fn tasks_max(&self, lane: Lane) -> usize {
+        match lane {
+            Lane::Small => self.small_tasks_max,
+            Lane::Looks | Lane::Large => limits::STEP_ENTRIES_MAX,
+        }
+    }
+
     /// Tells whether another batch of a lane may begin.
     fn has_place(&self, lane: Lane) -> bool {
         match lane {
-            Lane::Small => self.small.len() < limits::PUBLISHES_IN_FLIGHT_MAX,
+            Lane::Small => self.small.len() < self.small_max,
+            Lane::Looks => self.looks.len() < limits::LOOKS_IN_FLIGHT_MAX,
             Lane::Large => self.large.len() < limits::LARGE_PUBLISHES_IN_FLIGHT_MAX,
         }
     }
 
     /// Returns when the next task is due of those lanes that have a place; `due` tells it of one lane.
     pub(super) fn next_due(&self, due: impl Fn(Lane) -> Option<Millis>) -> Option<Millis> {
-        let lanes = [Lane::Small, Lane::Large].into_iter();
+        let lanes = Lane::ALL.into_iter();
         let open = lanes.filter(|lane| self.has_place(*lane));
         open.filter_map(due).min()
     }
 
     /// Tells whether nothing is being handed over.
     pub(super) fn is_empty(&self) -> bool {
-        self.small.is_empty() && self.large.is_empty()
+        self.small.is_empty() && self.looks.is_empty() && self.large.is_empty()
     }
 
     /// Takes a batch of each lane that has a place, and starts handing it over; says whether more may be taken.
     pub(super) fn hand_over<T, F>(
         &mut self,
-        mut take: impl FnMut(Lane) -> Vec<T>,
+        mut take: impl FnMut(Lane, usize) -> Vec<T>,
         mut fire: impl FnMut(Vec<T>) -> F,
     ) -> Stepped
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let mut stepped = Stepped::Idle;
-        for lane in [Lane::Small, Lane::Large] {
+        for lane in Lane::ALL {
             if !self.has_place(lane) {
                 continue;
             }
-            let batch = take(lane);
+            let batch = take(lane, self.tasks_max(lane));
             if batch.is_empty() {
                 continue;
             }
             let lane = match lane {
                 Lane::Small => &mut self.small,
+                Lane::Looks => &mut self.looks,
                 Lane::Large => &mut self.large,
             };
             lane.spawn(fire(batch));
@@ -236,6 +274,7 @@ impl Firing {
         tokio::select! {
             biased;
             Some(ended) = self.small.join_next() => Some(ended),
+            Some(ended) = self.looks.join_next() => Some(ended),
             Some(ended) = self.large.join_next() => Some(ended),
             else => None,
         }

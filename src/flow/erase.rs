@@ -60,7 +60,7 @@ impl Eraser {
     fn erasable(&self) -> (Tick, Tick, Tick) {
         let tick = self.ctx.tick();
         let state = self.term.lock();
-        let fired = state.ledger.fired();
+        let fired = state.fired();
         let fired = if flaw::is(Flaw::EraseWithinATick) {
             tick.last_ended(fired.due)
         } else {

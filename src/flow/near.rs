@@ -22,8 +22,8 @@ use super::{
 use crate::{
     limits,
     model::{
-        due_queue::DueQueue,
         entry::{DoneReason, Entry},
+        lanes::{LaneKey, Lanes, has_its_share},
         time::Millis,
     },
     queue::PublishError,
@@ -60,10 +60,11 @@ struct Waiting {
 }
 
 /// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
+/// Callbacks and topics leave it in turns.
 #[derive(Debug, Default)]
 struct Line {
-    small: DueQueue<Waiting>,
-    large: DueQueue<Waiting>,
+    small: Lanes<Waiting>,
+    large: Lanes<Waiting>,
 }
 
 impl Line {
@@ -76,24 +77,40 @@ impl Line {
         self.small.bytes() + self.large.len() as u64 * HELD_BYTES
     }
 
+    /// Tells whether there is no room for a task: none at all, or its callback has its share of it.
+    fn is_full_for(&self, task: &NearTask, tasks_max: usize) -> bool {
+        let key = LaneKey::of(&task.sending.spec);
+        let ((small, bytes), (large, _)) = (self.small.held(key), self.large.held(key));
+        let (tasks, bytes) = (small + large, bytes + large as u64 * HELD_BYTES);
+        self.len() >= tasks_max
+            || self.bytes() + task.weight() > limits::NEAR_BYTES_MAX
+            || has_its_share(tasks as u64, self.len() as u64, tasks_max as u64)
+            || has_its_share(bytes, self.bytes(), limits::NEAR_BYTES_MAX)
+    }
+
     fn push(&mut self, due: Millis, waiting: Waiting) {
+        let key = LaneKey::of(&waiting.task.sending.spec);
         match waiting.task.sending.spec.bytes_apart() {
-            Some(bytes) => self.large.push(due, bytes, waiting),
-            None => self.small.push(due, waiting.task.weight(), waiting),
+            Some(bytes) => self.large.push(key, due, bytes, waiting),
+            None => self.small.push(key, due, waiting.task.weight(), waiting),
         }
     }
 
-    fn pop_due(&mut self, lane: Lane, now: Millis) -> Vec<Waiting> {
-        let (max, bytes_max) = (limits::STEP_ENTRIES_MAX, limits::CONTENTS_STEP_BYTES_MAX);
+    fn pop_due(&mut self, lane: Lane, now: Millis, max: usize) -> Vec<Waiting> {
         match lane {
             Lane::Small => self.small.pop_due(now, max),
-            Lane::Large => self.large.pop_due_within(now, max, bytes_max),
+            Lane::Looks => Vec::new(),
+            Lane::Large => {
+                let bytes_max = limits::CONTENTS_STEP_BYTES_MAX;
+                self.large.pop_due_within(now, max, bytes_max)
+            }
         }
     }
 
     fn next_due(&self, lane: Lane) -> Option<Millis> {
         match lane {
             Lane::Small => self.small.next_due(),
+            Lane::Looks => None,
             Lane::Large => self.large.next_due(),
         }
     }
@@ -138,9 +155,7 @@ impl Near {
         let from = Some(start.max(self.ctx.now()));
         let wakes = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            let full = waiting.len() >= self.ctx.settings.near_tasks_max
-                || waiting.bytes() + task.weight() > limits::NEAR_BYTES_MAX;
-            if full {
+            if waiting.is_full_for(&task, self.ctx.settings.near_tasks_max) {
                 metrics::counter!("tickwheel_near_refused_total").increment(1);
                 return false;
             }
@@ -171,10 +186,10 @@ impl Near {
     }
 
     /// Takes what is due of a lane, at most one batch.
-    fn take(&self, lane: Lane) -> Vec<Waiting> {
+    fn take(&self, lane: Lane, max: usize) -> Vec<Waiting> {
         let now = self.ctx.now();
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.pop_due(lane, now)
+        waiting.pop_due(lane, now, max)
     }
 
     /// Takes one batch of each lane of what is due and starts handing it over; says whether more is due and may be taken.
@@ -183,7 +198,7 @@ impl Near {
             let near = self.clone();
             async move { near.fire(batch).await }
         };
-        firing.hand_over(|lane| self.take(lane), fire)
+        firing.hand_over(|lane, max| self.take(lane, max), fire)
     }
 
     /// Hands out when each task that waits here for its first start is due, unless it is counted elsewhere.
@@ -274,7 +289,7 @@ impl Near {
 
     /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
-        let mut firing = Firing::default();
+        let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         let mut deadline = None;
         loop {
             metrics::gauge!("tickwheel_near_tasks").set(self.len() as f64);

@@ -16,7 +16,7 @@ use super::{
     look::Looker,
     place::Placer,
     send::{Sender, Sending, Unsent},
-    term::{Held, Term},
+    term::{Held, Noted, Term},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -24,7 +24,6 @@ use crate::{
     model::{
         entry::{DoneReason, Entry, Key, Kind},
         ids::TaskId,
-        ledger::Number,
         state::TaskRow,
         time::Millis,
     },
@@ -86,7 +85,7 @@ impl Publisher {
     }
 
     /// Takes what is due of a lane, unless the lease has ended.
-    fn take(&self, lane: Lane) -> Vec<Held> {
+    fn take(&self, lane: Lane, max: usize) -> Vec<Held> {
         let (mut now, moment) = (self.ctx.now(), self.ctx.time.moment());
         if flaw::is(Flaw::PublishEarly) {
             now = now.after(Duration::from_millis(900));
@@ -94,9 +93,9 @@ impl Publisher {
         if !self.term.is_live(moment) {
             return Vec::new();
         }
-        let batch = self.term.take_due(lane, now, limits::STEP_ENTRIES_MAX);
+        let batch = self.term.take_due(lane, now, max);
         if flaw::is(Flaw::FiredBeforeAcknowledged) {
-            let numbers: Vec<Number> = batch.iter().map(|held| held.number).collect();
+            let numbers: Vec<Noted> = batch.iter().map(|held| held.number).collect();
             self.term.done(&numbers, moment, usize::MAX);
         }
         batch
@@ -108,7 +107,7 @@ impl Publisher {
             let publisher = self.clone();
             async move { publisher.fire(batch).await }
         };
-        firing.hand_over(|lane| self.take(lane), fire)
+        firing.hand_over(|lane, max| self.take(lane, max), fire)
     }
 
     /// Returns when the next of what there is a place for is due.
@@ -190,7 +189,7 @@ impl Publisher {
     }
 
     /// Leaves out entries of tasks that were cancelled or moved since they were read, as far as this node knows.
-    fn without_passed(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Number>) {
+    fn without_passed(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Noted>) {
         let version = |held: &Held| {
             let (id, generation) = (held.entry.key.id, held.entry.key.generation);
             let attempt = match held.entry.kind {
@@ -219,7 +218,7 @@ impl Publisher {
     /// While a wheel is behind, new tasks go out from the memory of the node that took them. Handed over once more when the
     /// wheel comes to their entries, each is work twice, and a node that was busy for half of its time never catches up. What
     /// is left out has its look, which was written when it was read.
-    async fn without_stale(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Number>) {
+    async fn without_stale(&self, dues: Vec<Held>) -> (Vec<Held>, Vec<Noted>) {
         let may_be_stale = |held: &&Held| {
             let entry = &held.entry;
             let registered = Millis(entry.written.div_euclid(1000));
@@ -306,7 +305,7 @@ impl Publisher {
     }
 
     /// Puts entries further on.
-    async fn spill(&self, mut spills: Vec<Held>, done: &mut Vec<Number>, again: &mut Vec<Held>) {
+    async fn spill(&self, mut spills: Vec<Held>, done: &mut Vec<Noted>, again: &mut Vec<Held>) {
         if spills.is_empty() {
             return;
         }
@@ -364,7 +363,7 @@ impl Publisher {
         kept
     }
 
-    fn finish(&self, done: &[Number], again: Vec<Held>) {
+    fn finish(&self, done: &[Noted], again: Vec<Held>) {
         let moment = self.ctx.time.moment();
         self.term.done(done, moment, limits::ENTRIES_PER_SWAP_MAX);
         self.term
@@ -373,7 +372,7 @@ impl Publisher {
 
     /// Hands over what is due until the term ends.
     pub(super) async fn run(self) {
-        let mut firing = Firing::default();
+        let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         loop {
             while self.step(&mut firing) == Stepped::More {}
             let next = self.next_due(&firing);

@@ -2,8 +2,10 @@
 //!
 //! It runs seconds ahead of the due times, so that nothing between due time and hand-over waits for the store: that includes
 //! the look of a tracked task's first publication, which is written here, for a whole page in one batch. Memory is bounded
-//! by the settings, whatever is due: a full memory wheel stops the reader, not the clock. Ticks that are behind the clock are
-//! read in turns with the other wheels ([`super::catch_up`]), and on one machine those ahead of it as well ([`super::turns`]).
+//! by the settings, whatever is due: a full memory wheel stops the reader, not the clock. One callback cannot fill it: where it
+//! has its share the reader passes over its rows, and a second one takes them as room comes ([`super::deferred`]). Ticks that are
+//! behind the clock are read in turns with the other wheels ([`super::catch_up`]), and on one machine those ahead of it as well
+//! ([`super::turns`]).
 //!
 //! Crash points: a page that was read and not fired is read again by the next owner; its looks are written again under the
 //! same keys. An entry that cannot be understood is set aside, counted and passed.
@@ -11,11 +13,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    ahead::Amount,
     api::Fault,
     catch_up::{self, CatchUp, Patience},
     context::{Context, Stepped},
+    deferred::{self, HasShare},
     place::Placer,
-    term::{Cursor, Held, Term},
+    term::{Cursor, Held, Noted, Term},
     turns::{self, Turns},
 };
 use crate::{
@@ -35,13 +39,13 @@ use crate::{
 const READ_TIME: Duration = Duration::from_millis(500);
 
 /// The reader of one term.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Reader {
-    ctx: Arc<Context>,
+    pub(super) ctx: Arc<Context>,
     placer: Placer,
     catch_up: Arc<CatchUp>,
     turns: Arc<Turns>,
-    term: Arc<Term>,
+    pub(super) term: Arc<Term>,
 }
 
 impl Reader {
@@ -65,8 +69,7 @@ impl Reader {
     async fn step(&self, patience: &mut Patience) -> Result<Stepped, Fault> {
         let cursor = {
             let state = self.term.lock();
-            let full = state.ahead.len() + state.in_flight >= self.ctx.settings.ahead_entries_max
-                || state.ahead.bytes() >= self.ctx.settings.ahead_bytes_max;
+            let full = state.in_memory().is_full(self.memory_max());
             if full || state.cursor.tick > state.row.opened {
                 return Ok(Stepped::Idle);
             }
@@ -84,17 +87,41 @@ impl Reader {
         let page = self.ctx.store.scan(&self.scan(cursor)).await?;
         // Writes of many wheels share a sync.
         drop(ahead);
-        let mut entries = Vec::with_capacity(page.rows.len());
-        for row in &page.rows {
-            match &row.entry {
-                Ok(entry) if matches!(entry.kind, Kind::Done { .. }) => {}
-                Ok(entry) => entries.push(entry.clone()),
-                Err(_) => self.park(row).await?,
-            }
+        for row in page.rows.iter().filter(|row| row.entry.is_err()) {
+            self.park(row).await?;
         }
+        let entries = self.choose(cursor, entries_of(&page));
         self.put_looks(&entries).await?;
         self.take(cursor, &page, entries);
         Ok(Stepped::More)
+    }
+
+    /// Returns how much may be in memory.
+    pub(super) fn memory_max(&self) -> Amount {
+        Amount {
+            entries: self.ctx.settings.ahead_entries_max,
+            bytes: self.ctx.settings.ahead_bytes_max,
+        }
+    }
+
+    /// Returns those entries of a page that are to be held now; lanes that have their share of the memory are passed over. Of a
+    /// tick that was missed long ago none is that is not so already: reading it twice would cost more than anybody gains.
+    fn choose(&self, cursor: Cursor, entries: Vec<Entry>) -> Vec<Entry> {
+        let may_defer = {
+            let end = self.ctx.tick().end_of(cursor.tick);
+            self.ctx.now() < end.after(limits::DEFERRED_BEHIND_MAX) && !flaw::is(Flaw::OneLane)
+        };
+        let max = self.memory_max();
+        let mut guard = self.term.lock();
+        let state = &mut *guard;
+        let (held, fired) = (state.in_memory(), state.ledger.fired());
+        let ahead = &state.ahead;
+        let has_share = |lane, of_lane, all| {
+            let mine = ahead.of_lane(lane).and(of_lane);
+            mine.is_its_share(held.and(all), max)
+        };
+        let has_share: Option<&HasShare<'_>> = may_defer.then_some(&has_share);
+        state.deferred.choose(cursor, fired, entries, has_share)
     }
 
     /// Waits, before the first page of a tick that has just been opened, until it is this wheel's turn in the tick; idle if
@@ -122,7 +149,11 @@ impl Reader {
     }
 
     /// Waits for a turn to read a tick that is behind the clock.
-    async fn turn(&self, tick: Tick, patience: &mut Patience) -> Option<catch_up::Turn<'_>> {
+    pub(super) async fn turn(
+        &self,
+        tick: Tick,
+        patience: &mut Patience,
+    ) -> Option<catch_up::Turn<'_>> {
         if self.is_missed(tick) {
             Some(self.catch_up.turn(tick, patience).await)
         } else {
@@ -131,7 +162,7 @@ impl Reader {
     }
 
     /// Waits for a turn to read a tick that is ahead of the clock.
-    async fn turn_ahead(&self, tick: Tick) -> Option<turns::Turn<'_>> {
+    pub(super) async fn turn_ahead(&self, tick: Tick) -> Option<turns::Turn<'_>> {
         if self.is_missed(tick) {
             None
         } else {
@@ -139,7 +170,7 @@ impl Reader {
         }
     }
 
-    fn scan(&self, cursor: Cursor) -> Scan {
+    pub(super) fn scan(&self, cursor: Cursor) -> Scan {
         let shape = self.ctx.shape();
         let Span { after, through } = shape.span_of(cursor.tick);
         Scan {
@@ -152,7 +183,7 @@ impl Reader {
     }
 
     /// Writes the looks of a page's first publications. A slot that closed meanwhile moves a look to its next grid point.
-    async fn put_looks(&self, entries: &[Entry]) -> Result<(), Fault> {
+    pub(super) async fn put_looks(&self, entries: &[Entry]) -> Result<(), Fault> {
         let now = self.ctx.now();
         let unread = Known {
             row: None,
@@ -197,18 +228,11 @@ impl Reader {
                 state.note(cursor.tick, row, self.ctx.settings.noted_tasks_max);
             }
             for entry in entries {
-                let number = state.ledger.note(Position {
-                    due: entry.key.due,
-                    id: entry.key.id,
-                });
-                state.ahead.push(Held {
-                    number,
-                    timely: entry.key.due > now,
-                    entry,
-                    failing_since: None,
-                    copy: None,
-                });
+                let number = state.ledger.note(deferred::position(&entry));
+                let held = Held::new(Noted::InOrder(number), entry, now);
+                state.ahead.push(held);
             }
+            state.deferred.chosen();
             let last = page.rows.last().map(|row| row.key);
             if page.more && !flaw::is(Flaw::ShortPageTakenForLast) {
                 state.cursor.behind = last.or(cursor.behind);
@@ -221,6 +245,7 @@ impl Reader {
             }
         }
         self.term.held.notify_one();
+        self.term.deferred.notify_one();
     }
 
     /// Sets a row aside that cannot be understood: kept, counted, logged once, passed. One of a later version is left alone.
@@ -277,4 +302,11 @@ impl Reader {
             }
         }
     }
+}
+
+/// Returns the entries of a page that ask for something to be done.
+pub(super) fn entries_of(page: &Page) -> Vec<Entry> {
+    let entries = page.rows.iter().filter_map(|row| row.entry.as_ref().ok());
+    let open = entries.filter(|entry| !matches!(entry.kind, Kind::Done { .. }));
+    open.cloned().collect()
 }

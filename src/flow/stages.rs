@@ -76,6 +76,7 @@ impl Stages {
             Arc::clone(&self.catch_up),
             Arc::clone(term),
         );
+        self.watch(term, "follow", reader.clone().run_behind());
         self.watch(term, "read", reader.run());
         self.watch(term, "publish", publisher.run());
         self.watch(term, "erase", eraser.run());

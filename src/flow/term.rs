@@ -13,7 +13,11 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{ahead::Ahead, context::Lane};
+use super::{
+    ahead::{Ahead, Amount},
+    context::Lane,
+    deferred::Deferred,
+};
 use crate::{
     flaw::{self, Flaw},
     limits,
@@ -29,11 +33,20 @@ use crate::{
     time_source::Moment,
 };
 
+/// Where it is noted that an entry is not done yet.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Noted {
+    /// In the ledger of the reader.
+    InOrder(Number),
+    /// In that of what the reader has passed over.
+    Deferred(Number),
+}
+
 /// An entry that was read ahead.
 #[derive(Debug, Clone)]
 pub(super) struct Held {
-    /// Its number in the ledger.
-    pub(super) number: Number,
+    /// Its number in a ledger.
+    pub(super) number: Noted,
     /// The entry.
     pub(super) entry: Entry,
     /// When handing it over failed first.
@@ -42,6 +55,19 @@ pub(super) struct Held {
     pub(super) timely: bool,
     /// Where it was to be put further on, and whether it lies there is not known.
     pub(super) copy: Option<Box<Entry>>,
+}
+
+impl Held {
+    /// An entry that is read at `now`.
+    pub(super) fn new(number: Noted, entry: Entry, now: Millis) -> Self {
+        Self {
+            number,
+            timely: entry.key.due > now,
+            entry,
+            failing_since: None,
+            copy: None,
+        }
+    }
 }
 
 /// What the reader has seen of a tick, for the eraser.
@@ -116,7 +142,7 @@ impl TermState {
 }
 
 /// Where the reader stands.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cursor {
     /// The tick it reads.
     pub(super) tick: Tick,
@@ -130,7 +156,10 @@ pub(super) struct TermState {
     pub(super) row: ClockRow,
     /// End of the lease by the monotonic clock, counted from before the swap was sent.
     pub(super) lease_end: Moment,
+    /// Of what the reader has held at once.
     pub(super) ledger: Ledger,
+    /// What it has passed over.
+    pub(super) deferred: Deferred,
     pub(super) ahead: Ahead,
     /// Entries handed to the queue or under examination, with their bytes still counted in memory.
     pub(super) in_flight: usize,
@@ -147,6 +176,29 @@ pub(super) struct TermState {
     still: Option<Millis>,
 }
 
+impl TermState {
+    /// Returns how far everything is done: what was held at once, and what was passed over.
+    pub(super) fn fired(&self) -> Position {
+        let fired = self.ledger.fired();
+        let deferred = self.deferred.fired();
+        deferred.map_or(fired, |deferred| deferred.min(fired))
+    }
+
+    /// Returns the place of the oldest entry that is held and not done.
+    pub(super) fn oldest(&self) -> Option<Position> {
+        let places = [self.ledger.oldest(), self.deferred.oldest()];
+        places.into_iter().flatten().min()
+    }
+
+    /// Returns how much is in memory; of what is in flight the bytes are not counted.
+    pub(super) const fn in_memory(&self) -> Amount {
+        Amount {
+            entries: self.ahead.len() + self.in_flight,
+            bytes: self.ahead.bytes(),
+        }
+    }
+}
+
 /// One unbroken ownership of a wheel.
 #[derive(Debug)]
 pub(super) struct Term {
@@ -154,6 +206,8 @@ pub(super) struct Term {
     state: Mutex<TermState>,
     /// Wakes the reader: there is room, or more is open.
     pub(super) readable: Notify,
+    /// Wakes the reader of what was passed over: there is room, or there is something.
+    pub(super) deferred: Notify,
     /// Wakes the fire stage: something earlier is held.
     pub(super) held: Notify,
     /// Wakes the clock stage: much was done since the last swap.
@@ -183,6 +237,7 @@ impl Term {
             row,
             lease_end,
             ledger: Ledger::new(from),
+            deferred: Deferred::new(cursor, from),
             ahead: Ahead::new(shape.phase_of(wheel, span)),
             in_flight: 0,
             cursor,
@@ -198,6 +253,7 @@ impl Term {
             wheel,
             state: Mutex::new(state),
             readable: Notify::new(),
+            deferred: Notify::new(),
             held: Notify::new(),
             reportable: Notify::new(),
             ended: CancellationToken::new(),
@@ -217,9 +273,10 @@ impl Term {
     pub(super) fn take_due(&self, lane: Lane, now: Millis, max: usize) -> Vec<Held> {
         let mut state = self.lock();
         let batch = match (state.still, lane) {
-            (Some(since), Lane::Small) => state.ahead.pop_looks(since, max),
-            (Some(_), Lane::Large) => Vec::new(),
+            (Some(since), Lane::Looks) => state.ahead.pop_looks(since, max),
+            (Some(_), Lane::Small | Lane::Large) => Vec::new(),
             (None, Lane::Small) => state.ahead.pop_due(now, max),
+            (None, Lane::Looks) => state.ahead.pop_due_looks(now, max),
             (None, Lane::Large) => state.ahead.pop_large(now, max),
         };
         state.in_flight += batch.len();
@@ -243,14 +300,17 @@ impl Term {
     }
 
     /// Marks entries done.
-    pub(super) fn done(&self, numbers: &[Number], now: Moment, report_after: usize) {
+    pub(super) fn done(&self, numbers: &[Noted], now: Moment, report_after: usize) {
         if numbers.is_empty() {
             return;
         }
         let report = {
             let mut state = self.lock();
             for number in numbers {
-                state.ledger.done(*number);
+                match *number {
+                    Noted::InOrder(number) => state.ledger.done(number),
+                    Noted::Deferred(number) => state.deferred.done(number),
+                }
             }
             state.in_flight = state.in_flight.saturating_sub(numbers.len());
             state.done_since_swap += numbers.len();
@@ -258,6 +318,7 @@ impl Term {
             state.done_since_swap >= report_after
         };
         self.readable.notify_one();
+        self.deferred.notify_one();
         if report {
             self.reportable.notify_one();
         }
@@ -295,13 +356,13 @@ impl Term {
     /// What the owner has done, for the clock's next value.
     pub(super) fn progress(&self, now: Moment, wall: Millis) -> Progress {
         let state = self.lock();
-        let waiting = state.ledger.oldest().filter(|oldest| oldest.due <= wall);
+        let waiting = state.oldest().filter(|oldest| oldest.due <= wall);
         let stalled_since = waiting.map(|oldest| {
             let silent = now.since(state.last_done);
             oldest.due.max(wall.before(silent))
         });
         Progress {
-            fired: state.ledger.fired(),
+            fired: state.fired(),
             erased: state.erased,
             idle: state.in_flight == 0,
             stalled_since,
@@ -321,6 +382,11 @@ impl Drop for Still {
 }
 
 impl Cursor {
+    /// Tells whether it stands before another one.
+    pub(super) fn is_before(self, other: Self) -> bool {
+        (self.tick, self.behind) < (other.tick, other.behind)
+    }
+
     /// The cursor that reads everything behind a position.
     fn behind(position: Position, tick: TickLength) -> Self {
         let at = tick.tick_of(position.due);

@@ -81,6 +81,13 @@ impl<T> DueQueue<T> {
             .map(|(due, _)| *due)
     }
 
+    /// Returns about how many bytes the first item has.
+    #[must_use]
+    pub fn next_bytes(&self) -> Option<u64> {
+        let mut items = self.buckets.values().flatten();
+        items.next().map(|(bytes, _)| *bytes)
+    }
+
     /// Returns the items, in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.buckets.values().flatten().map(|(_, item)| item)

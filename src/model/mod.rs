@@ -19,6 +19,7 @@
 //! | [`listing`] | which of its entries a task is listed at |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
 //! | [`due_queue`] | the in-memory wheel of one millisecond |
+//! | [`lanes`] | in what turns callbacks leave that wheel |
 //! | [`preference`] | which node should own which wheel |
 //! | [`backoff`] | when a failed attempt is tried again |
 
@@ -30,6 +31,7 @@ pub mod entry;
 pub mod entry_life;
 pub mod event;
 pub mod ids;
+pub mod lanes;
 pub mod ledger;
 pub mod listing;
 pub mod look;

@@ -58,6 +58,16 @@ impl Priority {
     /// All of them, the most urgent first.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
+    /// Returns its share of what is handed out while others want some too.
+    #[must_use]
+    pub const fn share(self) -> usize {
+        match self {
+            Self::High => 16,
+            Self::Normal => 4,
+            Self::Low => 1,
+        }
+    }
+
     /// Returns the name used in requests and in topic names.
     #[must_use]
     pub const fn name(self) -> &'static str {

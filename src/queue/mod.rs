@@ -127,6 +127,11 @@ pub trait Publisher: Send + Sync {
     /// Tells for each probe whether what was published then is certainly still waiting. When in doubt: no, which costs a
     /// duplicate that its claim refuses.
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool>;
+    /// Returns how many records of one wheel are worth having under way at once, if the queue gains nothing from more: a queue
+    /// in the process does its work on the cores that everything else waits for.
+    fn records_at_once(&self) -> Option<usize> {
+        None
+    }
     /// Finds out whether the queue answers.
     async fn ping(&self) -> Result<(), Error>;
     /// Sends what is buffered and stops, within `limit`.

@@ -3,8 +3,14 @@
 //! Pure. Lane 0 is the most urgent one. While several lanes have something, they share [`WEIGHTS`] among them; a lane that is
 //! alone gets everything. Fetching what was granted is left to the caller.
 
-/// Shares of the first lanes; every further lane has one, as the last of these.
-pub const WEIGHTS: [usize; 3] = [16, 4, 1];
+use crate::model::task::Priority;
+
+/// Shares of the first lanes, which are those of the priorities; every further lane has one, as the last of these.
+pub const WEIGHTS: [usize; 3] = [
+    Priority::High.share(),
+    Priority::Normal.share(),
+    Priority::Low.share(),
+];
 
 /// The turns of some lanes.
 #[derive(Debug, Clone)]

@@ -46,10 +46,31 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
 }
 
+/// How fast a crew works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    /// Connections that poll.
+    pub(crate) pollers: usize,
+    /// Tasks of a poll.
+    pub(crate) tasks_max: usize,
+    /// How long a poller is busy with what a poll brought. A crew that pauses goes home when its time is up, whatever is left.
+    pub(crate) pause: Duration,
+}
+
+impl Pace {
+    /// As fast as the service allows.
+    const FULL: Self = Self {
+        pollers: POLLERS,
+        tasks_max: TASKS_MAX,
+        pause: Duration::ZERO,
+    };
+}
+
 /// What a crew is to do.
 #[derive(Debug, Clone)]
 pub(crate) struct Shift {
     pub(crate) callback: &'static str,
+    pub(crate) pace: Pace,
     /// It may go home when so many tasks are done and there is nothing more; whoever learns better may change it.
     pub(crate) expected: Arc<AtomicU64>,
     pub(crate) give_up: Duration,
@@ -63,6 +84,7 @@ impl Shift {
     pub(crate) fn new(expected: u64, give_up: Duration) -> Self {
         Self {
             callback: wire::CALLBACK,
+            pace: Pace::FULL,
             expected: Arc::new(AtomicU64::new(expected)),
             give_up,
             goes_on: false,
@@ -126,12 +148,13 @@ pub(crate) async fn work_shift(
     });
     let (mut pollers, mut settlers) = (JoinSet::new(), JoinSet::new());
     let mut queues = Vec::new();
+    let pace = shared.shift.pace;
     for number in 0..SETTLERS {
         let (sender, receiver) = channel(BATCHES_MAX);
         settlers.spawn(settle(number, receiver, Line::new(&shared)));
         queues.push(sender);
     }
-    for (number, queue) in queues.into_iter().cycle().take(POLLERS).enumerate() {
+    for (number, queue) in queues.into_iter().cycle().take(pace.pollers).enumerate() {
         pollers.spawn(poll(number, queue, Line::new(&shared)));
     }
     let (mut seen, mut arrivals) = (Seen::default(), Log::default());
@@ -209,8 +232,12 @@ async fn poll(
     mut line: Line,
 ) -> anyhow::Result<Polled> {
     let (shared, mut polled) = (Arc::clone(&line.shared), Polled::default());
-    let body = wire::poll_for(shared.shift.callback, number, TASKS_MAX, POLL_WAIT);
+    let pace = shared.shift.pace;
+    let body = wire::poll_for(shared.shift.callback, number, pace.tasks_max, POLL_WAIT);
     loop {
+        if !pace.pause.is_zero() && shared.time.moment() >= shared.until {
+            return Ok(polled);
+        }
         let answer = line.post("/v1/worker/poll", body.as_bytes()).await?;
         let Some((seen_us, answer)) = answer else {
             return Ok(polled);
@@ -235,6 +262,9 @@ async fn poll(
                 seen_us,
             }));
         queue.send(attempts).await?;
+        if !pace.pause.is_zero() {
+            shared.time.sleep(pace.pause).await;
+        }
     }
 }
 

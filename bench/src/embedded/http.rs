@@ -48,7 +48,7 @@ impl Connection {
     /// Reads a path; returns the body of the answer, which must be a success.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
         self.request.clear();
-        let head = format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n");
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
         self.request.extend_from_slice(head.as_bytes());
         self.exchange().await.with_context(|| format!("GET {path}"))
     }
@@ -72,7 +72,7 @@ impl Connection {
     fn write_post(&mut self, path: &str, body: &[u8]) {
         self.request.clear();
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         self.request.extend_from_slice(head.as_bytes());

@@ -223,6 +223,10 @@ impl Publisher for EmbeddedQueue {
         probes.iter().map(ask).collect()
     }
 
+    fn records_at_once(&self) -> Option<usize> {
+        Some(limits::EMBEDDED_RECORDS_AT_ONCE)
+    }
+
     async fn ping(&self) -> Result<(), Error> {
         Ok(())
     }

@@ -16,7 +16,7 @@ use tickwheel::{
         service::View,
     },
     model::{
-        entry::{Key, KeyCode},
+        entry::{Entry, Key, KeyCode, Kind},
         ids::TaskId,
         task::Priority,
         time::Millis,
@@ -281,11 +281,13 @@ async fn the_wheel_wraps_without_mixing_revolutions() {
     worker.abort();
 }
 
-/// The reader stops when the memory of its wheel is full, whatever is due: by then it has read its bound and a page more.
+/// The memory of a wheel is bounded, whatever is due: by then its reader holds its bound and a page more, and has passed over
+/// what is left once, to see what lies behind it.
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded_whatever_is_due() {
     const PAGE: usize = 50;
     const BOUND: usize = 100;
+    const TASKS: usize = 5000;
     let mut world = World::new(1, 1000);
     world.settings = Settings {
         ahead_entries_max: BOUND,
@@ -305,7 +307,7 @@ async fn memory_is_bounded_whatever_is_due() {
     );
     world.pass(3 * SECOND).await;
     let start = world.time.now().after(20 * SECOND);
-    let tasks = (0..5000).map(|_| callback(start)).collect();
+    let tasks = (0..TASKS).map(|_| callback(start)).collect();
     let views = register(&node.service(), tasks).await;
     world.pass(10 * SECOND).await;
     let before = scans.load(Ordering::SeqCst);
@@ -316,8 +318,19 @@ async fn memory_is_bounded_whatever_is_due() {
     // A look at each tick that opens meanwhile, and the pages of the full one.
     let ticks = 12;
     assert!(
-        read_ahead <= ticks + BOUND / PAGE + 1,
+        read_ahead <= ticks + TASKS / PAGE + 1,
         "{read_ahead} pages of {PAGE} were read before anything was due"
+    );
+    // What is held has its look; what was passed over has none yet.
+    let entries = world.store.entries();
+    let is_look = |(_, entry): &&(Key, Option<Entry>)| {
+        let kind = entry.as_ref().map(|entry| &entry.kind);
+        matches!(kind, Some(Kind::Look { .. }))
+    };
+    let held = entries.iter().filter(is_look).count();
+    assert!(
+        (BOUND / 2..=BOUND + PAGE).contains(&held),
+        "{held} are held where {BOUND} may be"
     );
     world.pass(20 * SECOND).await;
     let topic = message::topic("work", Priority::Normal);

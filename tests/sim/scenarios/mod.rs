@@ -6,6 +6,7 @@ mod crash;
 mod faults;
 mod figures;
 mod firing;
+mod floods;
 mod forged;
 mod given_away;
 mod invented;

@@ -1,6 +1,7 @@
 //! The scenarios: what is registered, when it is due, what is measured; here what they share.
 
 mod burst;
+mod burst_beside;
 mod cancel;
 mod cancel_heavy;
 mod catch_up;
@@ -19,8 +20,8 @@ use tickwheel::model::time::Millis;
 use uuid::Uuid;
 
 pub(super) use self::{
-    burst::burst, cancel_heavy::cancel_heavy, catch_up::catch_up, idle::idle, mixed::mixed,
-    recover::recover, register::register, soak::soak, steady::steady,
+    burst::burst, burst_beside::burst_beside, cancel_heavy::cancel_heavy, catch_up::catch_up,
+    idle::idle, mixed::mixed, recover::recover, register::register, soak::soak, steady::steady,
 };
 use super::{
     check::{Registered, Verdict, verdict},

@@ -1,0 +1,145 @@
+//! A flood of one callback, due at one moment, beside another callback at a low rate.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tickwheel::{
+    flaw::{self, Flaw},
+    flow::{api::NewTask, context::Settings, node::Node},
+    model::{
+        ids::TaskId,
+        task::{Priority, Target},
+        time::{Millis, whole_millis},
+    },
+    queue::{
+        Error, Probe, PublishError, Publisher, Record,
+        memory::MemoryPublisher,
+        message::{TaskMessage, topic},
+    },
+    store::faulty::Fate,
+    time_source::TimeSource,
+};
+
+use crate::world::{World, callback, register};
+
+const SECOND: Duration = Duration::from_secs(1);
+/// Tasks of the flood, many times what the memory of the wheel holds.
+const FLOOD: usize = 20_000;
+/// Entries that the wheel may hold, and rows of a page.
+const HELD: usize = 1000;
+const PAGE: usize = 50;
+
+/// How long a batch is under way.
+const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(50);
+
+/// A publisher that hands over at once and answers late: what a node may have under way bounds how fast it publishes.
+struct Late {
+    inner: MemoryPublisher,
+    time: TimeSource,
+}
+
+#[async_trait]
+impl Publisher for Late {
+    async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
+        let answers = self.inner.publish(records).await;
+        self.time.sleep(ACKNOWLEDGED_AFTER).await;
+        answers
+    }
+
+    async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
+        self.inner.ensure_topics(topics).await
+    }
+
+    async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
+        self.inner.still_queued(probes).await
+    }
+
+    async fn ping(&self) -> Result<(), Error> {
+        self.inner.ping().await
+    }
+
+    async fn close(&self, limit: Duration) {
+        self.inner.close(limit).await;
+    }
+}
+
+fn start(world: &mut World) -> Node {
+    world.settings = Settings {
+        ahead_entries_max: HELD,
+        page_rows_max: PAGE,
+        ..world.settings
+    };
+    let publisher = world.queue.handle();
+    let late = Late {
+        inner: publisher.clone(),
+        time: world.time.clone(),
+    };
+    let mut context = world.context(1, &publisher, Arc::new(|_| Fate::Go));
+    context.publisher = Arc::new(late);
+    Node::start(context, SECOND)
+}
+
+fn task(name: &str, start: Millis) -> NewTask {
+    let mut task = callback(start);
+    task.spec.target = Target::Callback {
+        name: name.to_owned(),
+    };
+    task
+}
+
+/// How late each task of a callback was published first, in milliseconds, in the order of their starts.
+fn lateness(world: &World, name: &str) -> Vec<i64> {
+    let mut first = std::collections::BTreeMap::<TaskId, i64>::new();
+    for published in world.queue.records(&topic(name, Priority::Normal)) {
+        let id = TaskMessage::decode(published.record.value.clone())
+            .expect("a task")
+            .id;
+        let late = published.at.0 - id.first_start().0;
+        first.entry(id).or_insert(late);
+    }
+    first.into_values().collect()
+}
+
+async fn beside_a_flood(start_in: Duration) -> (Vec<i64>, Vec<i64>) {
+    let mut world = World::new(1, 1000);
+    let node = start(&mut world);
+    world.pass(3 * SECOND).await;
+    let at = world.time.now().after(start_in);
+    let steady = (-50..150).map(|number: i64| task("quiet", Millis(at.0 + 20 * number)));
+    register(&node.service(), steady.collect()).await;
+    for _ in 0..FLOOD / 1000 {
+        let flood = (0..1000).map(|_| task("flood", at)).collect();
+        register(&node.service(), flood).await;
+    }
+    world.pass(start_in + 20 * SECOND).await;
+    let (quiet, flood) = (lateness(&world, "quiet"), lateness(&world, "flood"));
+    assert_eq!((quiet.len(), flood.len()), (200, FLOOD), "all went out");
+    assert!(
+        quiet.iter().chain(&flood).all(|late| *late >= 0),
+        "never early"
+    );
+    node.stop(SECOND).await;
+    (quiet, flood)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_one_callback_delays_no_other() {
+    let (quiet, flood) = beside_a_flood(20 * SECOND).await;
+    // The flood does take its time.
+    let slowest = flood.iter().max();
+    assert!(slowest >= Some(&500), "{slowest:?}");
+    // The flood may have all places for batches: others wait until one of these is acknowledged, and for nothing else of it.
+    let most = whole_millis(ACKNOWLEDGED_AFTER);
+    assert!(quiet.iter().all(|late| *late <= most), "{quiet:?}");
+    let in_time = quiet.iter().filter(|late| **late <= 1).count();
+    assert!(in_time >= 170, "{in_time} of 200 were in time: {quiet:?}");
+}
+
+/// The scenario above finds it when all callbacks share one lane.
+#[tokio::test(start_paused = true)]
+async fn with_one_lane_for_all_a_flood_delays_others() {
+    flaw::switch(Some(Flaw::OneLane));
+    let (quiet, _) = beside_a_flood(20 * SECOND).await;
+    flaw::switch(None);
+    assert!(quiet.iter().any(|late| *late >= 300), "{quiet:?}");
+}
