@@ -58,13 +58,17 @@ pub enum Flaw {
     SpillNotWritten,
     /// Once real: an entry that finds its slot closed is marked as moved before its copy further on is written.
     MarkedBeforeCopied,
+    /// A redriven task keeps the tries of its first life.
+    RedriveKeepsTries,
+    /// A dead task is made to run again, and only memory knows of it.
+    RedriveWithoutLook,
     /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
     PublishesWhileGivenAway,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
         Self::LateEntryNotMoved,
@@ -89,6 +93,8 @@ impl Flaw {
         Self::CancelNotWritten,
         Self::BodyDeletedWithOldPlace,
         Self::SpillNotWritten,
+        Self::RedriveKeepsTries,
+        Self::RedriveWithoutLook,
     ];
 }
 

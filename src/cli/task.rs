@@ -79,7 +79,7 @@ pub(super) enum Command {
         #[command(flatten)]
         start: StartArgs,
     },
-    /// Start a task now.
+    /// Start a task now; one that is dead runs again, its attempts counted afresh.
     Run(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),

@@ -23,6 +23,7 @@ use crate::{
     model::{
         entry::{self, Decision, Entry, Known, Publish},
         ids::TaskId,
+        restart,
         state::{self, Event, Refusal, State, TaskRow},
         time::Millis,
     },
@@ -98,6 +99,7 @@ impl Looker {
         let mut decisions: Vec<Decision> = in_order.map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
+        self.keep_contents(&known.rows).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results).await;
         let ends = looks.iter().zip(&decisions).zip(known.rows).map(
@@ -302,6 +304,16 @@ impl Looker {
         }
     }
 
+    /// Gives the contents of redriven tasks their unbounded life back. What fails is left to the next look.
+    async fn keep_contents(&self, rows: &[Option<TaskRow>]) {
+        let redriven = |row: &&TaskRow| restart::may_be_redriven(row);
+        for row in rows.iter().flatten().filter(redriven) {
+            if let Err(fault) = end::undo(&self.ctx, row.id, &row.detail.spec).await {
+                tracing::debug!(task = %row.id, %fault, "its content was left to the next look");
+            }
+        }
+    }
+
     fn note_demand(
         &self,
         looks: &[&Entry],
@@ -325,7 +337,7 @@ impl Looker {
             Decision::End { .. } | Decision::EndSteps => None,
         };
         let lost = matches!(decision, Decision::Publish(_));
-        let waits = due <= now && (lost || row.is_none_or(|row| row.state != State::Claimed));
+        let waits = due <= now && (lost || row.is_none_or(waits_for_worker));
         match (look.spec.callback(), again) {
             (Some(callback), Some(again)) if waits => {
                 self.demand.waits(id, callback, due, again);
@@ -403,6 +415,11 @@ impl Looker {
             }),
         }
     }
+}
+
+/// A redrive that is under way has a look at a task that is dead as yet.
+const fn waits_for_worker(row: &TaskRow) -> bool {
+    matches!(row.state, State::New | State::Retrying)
 }
 
 const fn name(decision: &Decision) -> &'static str {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::store::faulty::Fate;
+use tickwheel::{model::state::Outcome, store::faulty::Fate};
 
 use super::{Site, request, task_id};
 use crate::sim::world::succeeds;
@@ -198,6 +198,62 @@ async fn a_task_that_is_run_now_ends_while_its_reader_waits() {
     assert_eq!(
         site.post(&format!("{path}/cancel"), "").await.ok()["outcome"],
         "too_late"
+    );
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_task_that_is_told_to_run_runs_again_and_others_are_too_late() {
+    let site = Site::new();
+    let outcome = |attempt| match attempt {
+        1 => Outcome::Retry {
+            error: "no".to_owned(),
+            after: None,
+        },
+        _ => Outcome::Failed {
+            error: "never".to_owned(),
+        },
+    };
+    let behaviour = Arc::new(move |_, attempt| (SECOND, Some(outcome(attempt))));
+    let worker = site.world.worker(site.node.service(), behaviour);
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","max_attempts":1}"#;
+    let registered = site.post("/v1/tasks", body).await;
+    let path = registered.header("location").to_owned();
+    let run = format!("{path}/run");
+    let dead = site.get(&format!("{path}?wait=30s")).await;
+    assert_eq!(dead.ok()["state"], "dead");
+
+    let with = |tag: &str| {
+        let mut request = request(Method::POST, &run, "");
+        request
+            .headers_mut()
+            .insert("if-match", tag.parse().unwrap());
+        request
+    };
+    let stale = site.send(with(registered.header("etag"))).await;
+    assert_eq!(stale.problem().code, "precondition_failed");
+    let moved = site
+        .post(&format!("{path}/reschedule"), r#"{"delay":"1s"}"#)
+        .await
+        .ok();
+    assert_eq!(
+        (&moved["outcome"], &moved["reason"]),
+        (&json!("too_late"), &json!("it has ended: it is dead"))
+    );
+    let again = site.send(with(dead.header("etag"))).await;
+    assert_eq!(again.ok()["outcome"], "rescheduled");
+    assert_eq!(again.ok()["task"]["state"], "enqueued");
+    assert_eq!(again.ok()["task"]["generation"], 1);
+    let ended = site.get(&format!("{path}?wait=30s")).await.ok();
+    assert_eq!(
+        (&ended["state"], &ended["attempt"]),
+        (&json!("failed"), &json!(2))
+    );
+    let late = site.post(&run, "").await.ok();
+    assert_eq!(
+        (&late["outcome"], &late["reason"]),
+        (&json!("too_late"), &json!("it has ended: it is failed"))
     );
     worker.abort();
 }

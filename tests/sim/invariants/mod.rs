@@ -12,6 +12,7 @@ mod loss;
 mod overlap;
 mod owner;
 mod quiescence;
+mod redriven;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -102,7 +103,7 @@ const fn behind_max_ms(tick_ms: i64) -> i64 {
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("I1 no loss", loss::check),
     ("I2 never early", early::check),
     ("I3 duplicates", duplicates::check),
@@ -114,6 +115,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("I9 result of its owner", owner::check),
     ("I10 quiescence", quiescence::check),
     ("I13 no growth", growth::check),
+    ("I14 runs again", redriven::check),
 ];
 
 /// Judges a run.

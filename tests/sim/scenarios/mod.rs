@@ -13,6 +13,7 @@ mod memory;
 mod nets;
 mod polls;
 mod races;
+mod redrive;
 mod sick_topics;
 mod slots;
 mod unreadable;
