@@ -1,5 +1,5 @@
 //! I14: a task of which a client was told that it runs now does so, in an attempt that is new, and no attempt of before counts
-//! behind that. (A dead task ends again only by a later attempt.)
+//! behind that. (A dead task ends again only by a later attempt.) What happens in the instant of the call may lie before or behind it.
 
 use tickwheel::model::state::{Outcome, State};
 
@@ -51,7 +51,7 @@ fn told_to_run(story: &Story) -> impl Iterator<Item = u32> {
         let before = story
             .claims
             .iter()
-            .filter(|claim| claim.answered <= call.asked);
+            .filter(|claim| claim.answered < call.asked);
         before.map(|claim| claim.attempt).max().unwrap_or(0)
     })
 }
