@@ -62,6 +62,8 @@ pub enum Flaw {
     RedriveKeepsTries,
     /// A dead task is made to run again, and only memory knows of it.
     RedriveWithoutLook,
+    /// Once real: a task whose publication has failed is looked at as one that was published.
+    UnsentTakenForSent,
     /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
     PublishesWhileGivenAway,
 }

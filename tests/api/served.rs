@@ -62,6 +62,37 @@ async fn a_registered_task_reads_as_it_was_registered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_has_passed_reads_as_it_was_asked_for() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let (asked, now) = ("2027-01-15T07:00:00.000Z", "2027-01-15T08:00:03.437Z");
+    let starts = |task: &serde_json::Value| {
+        let start = |name: &str| task[name].as_str().unwrap().to_owned();
+        (start("start_time"), start("effective_start_time"))
+    };
+    let expected = (asked.to_owned(), now.to_owned());
+    let body = r#"{"callback":"work","start_time":"2027-01-15T08:00:00+01:00","max_attempts":1}"#;
+    let answer = site.post("/v1/tasks", body).await;
+    let path = answer.header("location").to_owned();
+    assert_eq!(starts(&answer.json()), expected);
+    assert_eq!(starts(&site.get(&path).await.ok()), expected);
+    let listed = site.get("/v1/tasks").await.ok()["tasks"][0].clone();
+    assert_eq!(starts(&listed), expected);
+    // Its row knows, too.
+    let retry = Outcome::Retry {
+        error: "no".to_owned(),
+        after: None,
+    };
+    let behaviour = Arc::new(move |_, _| (SECOND, Some(retry.clone())));
+    let worker = site.world.worker(site.node.service(), behaviour);
+    let dead = site.get(&format!("{path}?wait=30s")).await.ok();
+    assert_eq!((&dead["state"], starts(&dead)), (&json!("dead"), expected));
+    let again = site.post(&format!("{path}/run"), "").await.ok()["task"].clone();
+    assert_eq!(again["start_time"], again["effective_start_time"]);
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_large_payload_comes_back_whole() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;

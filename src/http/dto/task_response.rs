@@ -26,9 +26,9 @@ pub struct TaskResponse {
     pub collection: Option<String>,
     /// Where it stands.
     pub state: TaskState,
-    /// When it is to start, as registered or last rescheduled.
+    /// When it is to start, as registered or last rescheduled; it may have passed when the task was registered.
     pub start_time: InstantText,
-    /// When it really starts: later than `start_time` while it waits for a retry.
+    /// When it really starts: later than `start_time` while it waits for a retry, or where that had passed already.
     pub effective_start_time: InstantText,
     /// When it was registered.
     pub create_time: InstantText,

@@ -65,8 +65,9 @@ fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
     let mut start = registered.start;
     for call in &story.calls {
         let to = match call.request {
-            Request::Reschedule(to) => to,
-            Request::Run => 0,
+            Request::Reschedule(to) => to.cast_signed(),
+            // Now, by the clock of a node.
+            Request::Run => i64::MIN,
             Request::Cancel => continue,
         };
         if call.asked > claim.answered {
@@ -75,7 +76,8 @@ fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
         start = match call.told {
             Told::Rescheduled(told) if call.answered <= claim.asked => told,
             Told::TooLate | Told::NotFound => start,
-            _ => start.min(to.cast_signed()),
+            Told::Rescheduled(told) => start.min(told),
+            _ => start.min(to),
         };
     }
     start

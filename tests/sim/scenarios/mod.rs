@@ -17,3 +17,4 @@ mod redrive;
 mod sick_topics;
 mod slots;
 mod unreadable;
+mod unsent;

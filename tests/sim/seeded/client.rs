@@ -180,6 +180,7 @@ fn spec(plan: &TaskPlan) -> Spec {
         expire_after: plan.expire_after.map(Duration::from_millis),
         retention: Duration::from_secs(3600),
         create_time: Sim::instant(plan.at.cast_signed()),
+        asked_start: None,
         body: Body::Inline(Content {
             payload: Bytes::from(vec![b'x'; plan.body_bytes]),
             content_type: "text/plain".to_owned(),
