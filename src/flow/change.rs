@@ -189,21 +189,7 @@ impl Changer {
         }
         match moved {
             Moved::To(row) => {
-                let came_up = self.look_again(&put).await?;
-                match way {
-                    Way::Move => {
-                        let moved = DoneReason::Moved { to: start };
-                        let mark = self.leftovers.retire(&old, moved);
-                        self.placer.mark(mark.into_iter().collect()).await;
-                    }
-                    // Nothing of a dead task waits, and nothing is counted that could be taken out.
-                    Way::Redrive => {
-                        metrics::counter!("tickwheel_tasks_redriven_total").increment(1)
-                    }
-                }
-                if near || came_up || self.hands.will_be_late(id.wheel(), start) {
-                    self.hold(id, (generation, attempt), start, spec, None, !near);
-                }
+                self.follow_up(way, attempt, &old, &put).await?;
                 Ok(Some((
                     RescheduleOutcome::Rescheduled,
                     view_of_row(*row, None, now),
@@ -216,6 +202,29 @@ impl Changer {
                 view_of_row(*row, None, now),
             ))),
         }
+    }
+
+    /// Sees to a task whose row has its new start: nothing of its old one counts, and what is near goes out from here.
+    async fn follow_up(&self, way: Way, attempt: u32, old: &Entry, put: &Put) -> Result<(), Fault> {
+        let came_up = self.look_again(put).await?;
+        match way {
+            Way::Move => {
+                let to = put.entry().start;
+                let mark = self.leftovers.retire(old, DoneReason::Moved { to });
+                self.placer.mark(mark.into_iter().collect()).await;
+            }
+            // Nothing of a dead task waits, and nothing is counted that could be taken out.
+            Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
+        }
+        let Entry {
+            key, start, spec, ..
+        } = put.entry();
+        let near = matches!(put, Put::Near(_));
+        if near || came_up || self.hands.will_be_late(key.wheel(), *start) {
+            let version = (key.generation, attempt);
+            self.hold(key.id, version, *start, spec, None, !near);
+        }
+        Ok(())
     }
 
     fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {

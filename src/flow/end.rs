@@ -25,7 +25,7 @@ pub(super) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
         .map(drop)
 }
 
-/// Undoes the end steps of a task that is to run again: its content lives for ever. Tells whether there is one, or none is needed.
+/// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.
 ///
 /// # Errors
 /// When the store is away.

@@ -444,7 +444,7 @@ fn is_first(look: &Entry, row: Option<&TaskRow>) -> bool {
     unpublished && row.is_none_or(|row| row.state == State::New)
 }
 
-/// Returns the look that comes back soon to a task whose publication has failed, and knows when it was published before, if it was.
+/// Returns the look that comes back soon to a task whose publication has failed; `published` says when it was published before.
 /// Without its content there is nothing to publish.
 pub(super) fn look_soon(
     ctx: &Context,

@@ -1,8 +1,8 @@
 //! What starts a task anew: a reschedule of one that waits, a redrive of one that is dead.
 //!
-//! Both raise the generation, so that messages and entries of before mean nothing any more; the attempt, which is the fence, goes on.
-//! A redrive counts the tries afresh. A task that waits has a look ahead all the time, and a dead one has none: so whoever redrives
-//! writes a look of the new generation first, and that look waits for the transition for as long as [`is_under_way`] says.
+//! Both raise the generation, so that messages and entries of before mean nothing any more; the attempt, which is the fence,
+//! goes on. A redrive counts the tries afresh. A task that waits has a look ahead all the time, and a dead one has none: so a
+//! look of the new generation is written before the row, and waits for it as long as [`is_under_way`] says.
 
 use std::time::Duration;
 
@@ -58,8 +58,8 @@ pub fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
         && now < look.start.after(REDRIVE_OPEN)
 }
 
-/// Tells whether the task may have been redriven and still waits for an attempt: then the end of life that its content got when it
-/// died may have been written behind the redrive, by a node that was slow. Some that were snoozed and moved are taken for such.
+/// Tells whether the task may have been redriven and still waits for an attempt: then a node that was slow may have given its
+/// content the end of life of a dead task's behind the redrive. Some that were snoozed and moved are taken for such.
 #[must_use]
 pub fn may_be_redriven(row: &TaskRow) -> bool {
     matches!(row.state, State::New | State::Retrying)

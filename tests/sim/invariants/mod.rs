@@ -274,8 +274,8 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
     open
 }
 
-/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, and one that each fault may
-/// have left behind. Looks of the past have done what they do, and stay until `fired` may pass: as long as a queue is away.
+/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, one that each fault may
+/// have left behind, and one of each generation: where ticks are long, all of them lie behind the same closed slots. Looks of the past have done what they do, and stay until `fired` may pass: as long as a queue is away.
 pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &mut History) {
     let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
     let ahead = |entry: &&Entry| entry.key.due > Sim::instant(now);
@@ -287,10 +287,17 @@ pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &
         *looks.entry(entry.key.id).or_default() += 1;
     }
     let allowed = 2 + plan.faults.len() + plan.nodes.len();
-    let many = looks.into_iter().filter(|(_, count)| *count > allowed);
-    history
-        .broken
-        .extend(many.map(|(id, count)| format!("task {id} has {count} looks")));
+    let generation = |id: &TaskId| {
+        contents
+            .rows
+            .get(id)
+            .map_or(0, |row| row.generation as usize)
+    };
+    let many = looks
+        .iter()
+        .filter(|(id, count)| **count > allowed + generation(id));
+    let many = many.map(|(id, count)| format!("task {id} has {count} looks"));
+    history.broken.extend(many);
 }
 
 /// Notes entries that lie in what is erased: what is left there is removed late, and where nothing goes wrong nothing is left.

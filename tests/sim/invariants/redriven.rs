@@ -1,5 +1,6 @@
 //! I14: a task of which a client was told that it runs now does so, in an attempt that is new, and no attempt of before counts
-//! behind that. (A dead task ends again only by a later attempt.) What happens in the instant of the call may lie before or behind it.
+//! behind that. (A dead task ends again only by a later attempt.) What happens in the instant of the call may lie before or
+//! behind it.
 
 use tickwheel::model::state::{Outcome, State};
 
