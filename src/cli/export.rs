@@ -1,4 +1,4 @@
-//! `tickwheel task export`: writes tasks, those that have not ended unless a state is asked for, as lines that `task import` takes.
+//! `tickwheel task export`: writes tasks as lines that `task import` takes: those that have not ended, or those in one state.
 //!
 //! A line has everything that a registration says, with the start time as it is now. What a task has behind it (attempts,
 //! state, id) is not part of it: imported, it is another task.

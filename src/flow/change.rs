@@ -5,8 +5,9 @@
 //! write the row when the new entry has come up and was refused already: so the clock is read behind the row, and where that
 //! slot is closed by then a look is written further on. The answer comes behind it.
 //!
-//! A dead task has no look ahead: its redrive gives its content back its unbounded life, then writes a look of the new generation,
-//! then the row. A crash in between leaves a dead task; the look waits for the row for a while ([`crate::model::restart`]).
+//! A dead task has no look ahead: its redrive gives its content back its unbounded life, then writes a look of the new
+//! generation, then the row. A crash in between leaves a dead task; the look waits for the row for a while
+//! ([`crate::model::restart`]).
 //!
 //! Tasks of `kafka` targets have no row: the mark on the old entry decides. A mark that finds its slot closed cannot tell whether
 //! the old entry was read before. Then the old start stands: a copy of the old entry goes further on, the new one is

@@ -1,8 +1,8 @@
 //! What is to be done when a task has become terminal, and what undoes it when a dead one is to run again.
 //!
 //! Idempotent: done by whoever made it terminal, and again by the look that finds it so before it drops. A crash between the
-//! last transition and these steps is therefore repaired by the look. A node that is slow may do them behind a redrive: the looks of
-//! a task that may have been redriven undo them again, days before the content would end.
+//! last transition and these steps is therefore repaired by the look. A node that is slow may do them behind a redrive: the looks
+//! of a task that may have been redriven undo them again, days before the content would end.
 
 use std::{sync::Arc, time::Duration};
 

@@ -275,7 +275,8 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
 }
 
 /// Notes a task that has more looks ahead than its chains may have: one, one that is being put, one that each fault may
-/// have left behind, and one of each generation: where ticks are long, all of them lie behind the same closed slots. Looks of the past have done what they do, and stay until `fired` may pass: as long as a queue is away.
+/// have left behind, and one of each generation: where ticks are long, all of them lie behind the same closed slots. Looks of the
+/// past have done what they do, and stay until `fired` may pass: as long as a queue is away.
 pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &mut History) {
     let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
     let ahead = |entry: &&Entry| entry.key.due > Sim::instant(now);
