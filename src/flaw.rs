@@ -60,6 +60,12 @@ pub enum Flaw {
     SpillNotWritten,
     /// Once real: an entry that finds its slot closed is marked as moved before its copy further on is written.
     MarkedBeforeCopied,
+    /// A redriven task keeps the tries of its first life.
+    RedriveKeepsTries,
+    /// A dead task is made to run again, and only memory knows of it.
+    RedriveWithoutLook,
+    /// Once real: a task whose publication has failed is looked at as one that was published.
+    UnsentTakenForSent,
     /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
     PublishesWhileGivenAway,
     /// All callbacks share one lane of a wheel's memory, and one may fill it.
@@ -68,7 +74,7 @@ pub enum Flaw {
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 27] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
         Self::LateEntryNotMoved,
@@ -94,6 +100,8 @@ impl Flaw {
         Self::BodyDeletedWithOldPlace,
         Self::SpillNotWritten,
         Self::OldMessageTrusted,
+        Self::RedriveKeepsTries,
+        Self::RedriveWithoutLook,
     ];
 }
 

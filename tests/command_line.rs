@@ -153,7 +153,7 @@ async fn what_is_exported_can_be_imported() {
     let export = [&["task", "export"], &range[..]].concat();
     let exported = run(&site.url, &export, "").await;
     assert!(
-        err(&exported).starts_with("exported 4 tasks starting before")
+        err(&exported).starts_with("exported 4 tasks that have not ended, starting at or after")
             && err(&exported).lines().count() == 1,
         "{}",
         err(&exported)

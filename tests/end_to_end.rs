@@ -10,7 +10,7 @@ use std::{
 };
 
 use tickwheel::{
-    client::{Client, Task, TaskState},
+    client::{Client, RescheduleOutcome, Task, TaskState},
     queue::{
         Consumer as _, Delivery, Publisher as _,
         kafka::{self, KafkaConsumer, KafkaPublisher},
@@ -89,6 +89,68 @@ async fn there_and_back(url: &str, source: Source) {
         );
     }
     assert_eq!(calls.load(Ordering::SeqCst), 6);
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_task_runs_again_on_a_cluster() {
+    let cluster = Cluster::init(Stack::of_this_run(), 4);
+    let node = cluster.node(1).await;
+    dead_and_again(&node.url, Source::kafka(&cluster.stack().kafka)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_task_runs_again_in_one_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]).await;
+    dead_and_again(&server.url, Source::poll(&server.url)).await;
+}
+
+/// Registers a small and a large task of two attempts that fail three times, and runs each again when it is dead.
+async fn dead_and_again(url: &str, source: Source) {
+    let name = format!("dead_{:x}", TimeSource::real().random());
+    let stop = CancellationToken::new();
+    let worker = Worker::builder()
+        .callback(
+            name.clone(),
+            move |job: Job<String>, context: Context| async move {
+                if context.attempt() <= 3 {
+                    return Ok(Outcome::RetryAfter(SECOND / 10, "no".to_owned()));
+                }
+                Outcome::done_with(&job.payload.len())
+            },
+        )
+        .source(source)
+        .server(url)
+        .build()
+        .unwrap();
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    let client = Client::connect(url).unwrap();
+    for bytes in [10, 50_000] {
+        let task = Task::callback(&name).max_attempts(2);
+        let task = task.json(&"x".repeat(bytes)).unwrap();
+        let id = client.register(task).await.unwrap().id;
+        let dead = client.wait(id, 40 * SECOND).await.unwrap();
+        assert_eq!((dead.state, dead.attempt), (TaskState::Dead, 2), "{dead:?}");
+        let again = client.run_now(id).await.unwrap();
+        assert_eq!(again.outcome, RescheduleOutcome::Rescheduled);
+        assert_eq!((again.task.generation, again.task.end_time), (1, None));
+        let task = client.wait(id, 40 * SECOND).await.unwrap();
+        assert_eq!(
+            (task.state, task.attempt),
+            (TaskState::Succeeded, 4),
+            "{task:?}"
+        );
+        let result = task.result.map(|json| json.to_string());
+        assert_eq!(result, Some(bytes.to_string()));
+        let late = client.run_now(id).await.unwrap();
+        assert_eq!(late.outcome, RescheduleOutcome::TooLate);
+        assert_eq!(
+            late.reason.as_deref(),
+            Some("it has ended: it is succeeded")
+        );
+    }
     stop.cancel();
     running.await.unwrap().unwrap();
 }

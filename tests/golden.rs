@@ -56,6 +56,7 @@ pub(crate) fn full() -> (Spec, Content) {
         expire_after: Some(Duration::from_secs(86_400)),
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
+        asked_start: None,
         body: Body::Inline(content.clone()),
     };
     (spec, content)
@@ -76,6 +77,7 @@ fn least() -> Spec {
         expire_after: None,
         retention: Duration::ZERO,
         create_time: Millis(0),
+        asked_start: None,
         body: Body::Inline(Content::default()),
     }
 }

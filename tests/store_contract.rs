@@ -128,6 +128,7 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         expire_after: Some(Duration::from_secs(9)),
         retention: Duration::from_secs(3600),
         create_time: Millis(1_790_000_000_000),
+        asked_start: None,
         body: Body::Inline(content),
     })
 }

@@ -49,6 +49,7 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         expire_after: None,
         retention: Duration::from_secs(24 * 3600),
         create_time: created,
+        asked_start: None,
         body: Body::Inline(Content {
             payload: payload::next().into(),
             content_type: "application/json".to_owned(),

@@ -1,4 +1,4 @@
-//! `tickwheel task export`: writes the tasks that have not ended as lines that `task import` takes.
+//! `tickwheel task export`: writes tasks as lines that `task import` takes: those that have not ended, or those in one state.
 //!
 //! A line has everything that a registration says, with the start time as it is now. What a task has behind it (attempts,
 //! state, id) is not part of it: imported, it is another task.
@@ -16,10 +16,11 @@ use super::{
     output::counted,
 };
 use crate::{
-    client::{Client, Error, TargetResponse, TaskResponse, has_ended},
+    client::{Client, Error, StartTime, TargetResponse, TaskFilter, TaskResponse, has_ended},
     http::dto::{
         target::{CallbackTarget, KafkaHeaders, KafkaTarget},
         task_request::TaskRequest,
+        text::InstantText,
     },
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
@@ -56,17 +57,24 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command { filter, client } = command;
     let client = Client::connect(&client.server)?;
     let ends = filter.has_end();
-    // Asked for by name, what has ended is exported, too.
-    let ended_too = filter.state.is_some();
     let time = TimeSource::real();
-    let mut pages = client.list(filter.filter(time.now(), LIST_TASKS_MAX));
+    let mut filter = filter.filter(time.now(), LIST_TASKS_MAX);
+    // Asked for by name, tasks that have ended are exported, and no others; else the service does not walk over them.
+    let wanted = filter.state;
+    filter.pending = wanted.is_none_or(|state| !has_ended(state));
+    let is_wanted = |state| match wanted {
+        Some(wanted) => state == wanted,
+        None => !has_ended(state),
+    };
+    let asked = filter.clone();
+    let mut pages = client.list(filter);
     let progress = ProgressBar::new_spinner();
     let mut seen: HashSet<TaskId> = HashSet::new();
     let mut count: u64 = 0;
     while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
         let ids: Vec<TaskId> = tasks
             .iter()
-            .filter(|task| ended_too || !has_ended(task.state))
+            .filter(|task| is_wanted(task.state))
             .filter_map(|task| task.id.parse().ok())
             .filter(|id| seen.insert(*id))
             .collect();
@@ -75,7 +83,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             .buffered(READS_IN_FLIGHT_MAX);
         while let Some(read) = reads.next().await {
             let task = match read {
-                Ok(task) if ended_too || !has_ended(task.state) => task,
+                // One that was listed in the state asked for is exported, though it may have moved on since.
+                Ok(task) if wanted.is_some() || is_wanted(task.state) => task,
                 // It has ended since.
                 Ok(_) | Err(Error::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
@@ -88,18 +97,33 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         progress.tick();
     }
     progress.finish_and_clear();
-    let summary = summary(count, pages.start_time_to(), pages.is_whole(), ends);
+    let until = pages.start_time_to().filter(|_| !pages.is_whole());
+    let summary = summary(count, &asked, until, ends);
     writeln!(std::io::stderr(), "{summary}").unwrap_or_default();
     Ok(Exit::Ok)
 }
 
-/// Says what was exported, and what was not when nobody asked for an end.
-fn summary(count: u64, until: Option<&str>, whole: bool, ends: bool) -> String {
+/// Says what was exported, and what was not when nobody asked for an end; `until` is the end that the list had.
+fn summary(count: u64, asked: &TaskFilter, until: Option<&str>, ends: bool) -> String {
     let tasks = counted(count, "task");
-    let Some(until) = until.filter(|_| !whole) else {
-        return format!("exported {tasks}: all that are pending");
-    };
-    let mut text = format!("exported {tasks} starting before {until}");
+    let callback = asked.callback.as_ref();
+    let callback = callback.map_or_else(String::new, |name| format!(" of `{name}`"));
+    let state = asked.state.map_or_else(
+        || " that have not ended".to_owned(),
+        |state| format!(" that are {}", state.name()),
+    );
+    let from = asked.start_time_from.as_ref();
+    let from = from.map(|StartTime(InstantText(from))| format!("at or after {from}"));
+    let until_text = until.map(|until| format!("before {until}"));
+    let range: Vec<String> = from.into_iter().chain(until_text).collect();
+    if range.is_empty() {
+        return format!("exported {tasks}: all{callback}{state}");
+    }
+    let range = range.join(" and ");
+    let mut text = format!("exported {tasks}{callback}{state}, starting {range}");
+    if until.is_none() {
+        return text;
+    }
     if !ends {
         text.push_str(
             "\nwarning: tasks that start then or later are not part of it: the store of this service is read tick by tick; \
@@ -161,26 +185,41 @@ fn request(task: TaskResponse) -> TaskRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::TaskState;
 
     #[test]
-    fn an_export_says_how_much_it_is_and_warns_when_it_had_to_stop() {
+    fn an_export_says_what_it_is_and_warns_when_it_had_to_stop() {
         let until = Some("2030-01-31T09:00:00.000Z");
-        let all = summary(1, Some("9999-12-31T23:59:59.999Z"), true, false);
-        assert_eq!(all, "exported 1 task: all that are pending");
-        let asked = summary(2, until, false, true);
+        let mut asked = TaskFilter::default();
         assert_eq!(
-            asked,
-            "exported 2 tasks starting before 2030-01-31T09:00:00.000Z"
+            summary(1, &asked, None, false),
+            "exported 1 task: all that have not ended"
         );
-        let stopped = summary(0, until, false, false);
-        let (first, warning) = stopped.split_once('\n').unwrap();
         assert_eq!(
-            first,
-            "exported 0 tasks starting before 2030-01-31T09:00:00.000Z"
+            summary(2, &asked, until, true),
+            "exported 2 tasks that have not ended, starting before 2030-01-31T09:00:00.000Z"
         );
+        let stopped = summary(0, &asked, until, false);
+        let (_, warning) = stopped.split_once('\n').unwrap();
         assert!(
             warning.starts_with("warning: ") && warning.contains("--to TIME"),
             "{warning}"
+        );
+        asked.callback = Some("mail".to_owned());
+        asked.state = Some(TaskState::Dead);
+        assert_eq!(
+            summary(3, &asked, None, false),
+            "exported 3 tasks: all of `mail` that are dead"
+        );
+        asked.start_time_from = Some("2030-01-30T09:00:00Z".into());
+        assert_eq!(
+            summary(3, &asked, until, true),
+            "exported 3 tasks of `mail` that are dead, starting at or after 2030-01-30T09:00:00Z and before \
+             2030-01-31T09:00:00.000Z"
+        );
+        assert_eq!(
+            summary(3, &asked, None, false),
+            "exported 3 tasks of `mail` that are dead, starting at or after 2030-01-30T09:00:00Z"
         );
     }
 }

@@ -128,6 +128,7 @@ impl FilterArgs {
             state: self.state,
             start_time_from: self.from.map(|bound| bound.start_time(now)),
             start_time_to: self.to.map(|bound| bound.start_time(now)),
+            pending: false,
             page_size: Some(page_size),
         }
     }

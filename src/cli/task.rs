@@ -79,7 +79,7 @@ pub(super) enum Command {
         #[command(flatten)]
         start: StartArgs,
     },
-    /// Start a task now.
+    /// Start a task now; one that is dead runs again, its attempts counted afresh.
     Run(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),
@@ -90,7 +90,7 @@ pub(super) enum Command {
     /// line whose answer was lost is reported and not sent again, as its task may have been registered.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(import::Command),
-    /// Write tasks that have not ended to standard output, as lines that `task import` takes.
+    /// Write tasks to standard output, as lines that `task import` takes: those that have not ended, or those in --state.
     ///
     /// An embedded store exports everything; a cluster what starts within 24 hours, with a warning, unless --to says otherwise.
     /// Imported, they are new tasks: ids, attempts and states are not kept.

@@ -21,6 +21,8 @@ pub struct TaskFilter {
     pub start_time_from: Option<StartTime>,
     /// Those that start before this; none is a day ahead.
     pub start_time_to: Option<StartTime>,
+    /// Only those that have not ended.
+    pub pending: bool,
     /// Tasks of a page, 1 to 1000; none is 100.
     pub page_size: Option<usize>,
 }
@@ -90,6 +92,7 @@ fn path(filter: &TaskFilter, token: &str) -> String {
         ("state", filter.state.map(|state| state.name().to_owned())),
         ("start_time_from", time(&filter.start_time_from)),
         ("start_time_to", time(&filter.start_time_to)),
+        ("ended", filter.pending.then(|| "false".to_owned())),
         ("page_size", filter.page_size.map(|size| size.to_string())),
         ("page_token", Some(token.to_owned())),
     ];
@@ -131,11 +134,12 @@ mod tests {
             callback: Some("a&b".to_owned()),
             state: Some(TaskState::Dead),
             start_time_to: Some("2030-01-31T09:00:00+01:00".into()),
+            pending: true,
             ..TaskFilter::default()
         };
         assert_eq!(
             path(&filter, "x-_"),
-            "/v1/tasks?callback=a%26b&state=dead&start_time_to=2030-01-31T09%3A00%3A00%2B01%3A00&page_token=x-_"
+            "/v1/tasks?callback=a%26b&state=dead&start_time_to=2030-01-31T09%3A00%3A00%2B01%3A00&ended=false&page_token=x-_"
         );
     }
 }

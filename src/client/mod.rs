@@ -287,7 +287,7 @@ impl Client {
         self.call(Method::POST, &path, body, false).await
     }
 
-    /// Starts a task now; the answer says who won.
+    /// Starts a task now, also one that is dead: it has all its attempts again. The answer says who won.
     ///
     /// # Errors
     /// As [`Client::reschedule`].

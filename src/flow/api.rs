@@ -150,7 +150,7 @@ pub struct TaskView {
     pub end_time: Option<Millis>,
     /// Claims so far.
     pub attempt: u32,
-    /// Reschedules so far.
+    /// Reschedules and redrives so far.
     pub generation: u32,
     /// Who claimed it last; empty is nobody.
     pub worker: String,
@@ -182,7 +182,7 @@ pub enum CancelOutcome {
 pub enum RescheduleOutcome {
     /// It starts at the new time.
     Rescheduled,
-    /// It is running, has ended, or was published.
+    /// It is running, has ended (dead tasks can be told to run), or was published.
     TooLate,
     /// The precondition (`If-Match`) does not hold.
     Mismatch,

@@ -1,9 +1,13 @@
-//! Reschedules by id, atomic against firing: the answer says who won. ([`super::cancel`] cancels.)
+//! Reschedules and redrives by id, atomic against firing: the answer says who won. ([`super::cancel`] cancels.)
 //!
 //! Tracked tasks: the linearisation point is the conditional write of the task's row. The new entry is written first, then
 //! the row; a crash in between, or a lost race, leaves an entry whose claim is refused. A node that pauses between the two may
 //! write the row when the new entry has come up and was refused already: so the clock is read behind the row, and where that
 //! slot is closed by then a look is written further on. The answer comes behind it.
+//!
+//! A dead task has no look ahead: its redrive gives its content back its unbounded life, then writes a look of the new
+//! generation, then the row. A crash in between leaves a dead task; the look waits for the row for a while
+//! ([`crate::model::restart`]).
 //!
 //! Tasks of `kafka` targets have no row: the mark on the old entry decides. A mark that finds its slot closed cannot tell whether
 //! the old entry was read before. Then the old start stands: a copy of the old entry goes further on, the new one is
@@ -15,7 +19,8 @@ use super::{
     TASK_EVENTS,
     api::{Fault, RescheduleOutcome, TaskView},
     context::Context,
-    find::{Finder, is_told_by, view_of_row},
+    end,
+    find::{Finder, is_hidden, is_told_by, view_of_row},
     hand::Hands,
     leftovers::Leftovers,
     near::{Near, NearTask},
@@ -26,6 +31,7 @@ use super::{
     swap::{Moved, Mover},
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry, Key, Kind},
@@ -85,6 +91,29 @@ impl Changer {
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         let start = start.max(self.ctx.now());
+        self.restart(id, Wanted::Moved(start), condition).await
+    }
+
+    /// Starts a task now: one that waits is moved, one that is dead is redriven; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn run(
+        &self,
+        id: TaskId,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let wanted = Wanted::Run(self.ctx.now());
+        self.restart(id, wanted, condition).await
+    }
+
+    async fn restart(
+        &self,
+        id: TaskId,
+        wanted: Wanted,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
         for _ in 0..limits::RACES_MAX {
             let subject = self.finder.subjects(&[id]).await.pop();
             let Some(subject) = subject.unwrap_or(Ok(None))? else {
@@ -105,13 +134,13 @@ impl Changer {
                     Some(self.move_published(&entry, start, view).await?)
                 }
                 _ => {
-                    self.move_tracked(id, subject.row, &subject.spec, start)
+                    self.move_tracked(id, subject.row, &subject.spec, wanted)
                         .await?
                 }
             };
             if let Some(answer) = moved {
                 let due_in_ms = start.0 - self.ctx.now().0;
-                tracing::debug!(target: TASK_EVENTS, task = %id, outcome = ?answer.0, due_in_ms, "reschedule");
+                tracing::debug!(target: TASK_EVENTS, task = %id, outcome = ?answer.0, due_in_ms, run = matches!(wanted, Wanted::Run(_)), "reschedule");
                 return Ok(Some(answer));
             }
         }
@@ -127,17 +156,18 @@ impl Changer {
         id: TaskId,
         row: Option<TaskRow>,
         spec: &Arc<Spec>,
-        start: Millis,
+        wanted: Wanted,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
         let planned = row
             .as_ref()
             .map_or((0, 0), |row| (row.generation, row.attempt));
-        let movable = row
-            .as_ref()
-            .is_none_or(|row| matches!(row.state, State::New | State::Retrying));
-        if !movable {
-            let view = row.map(|row| view_of_row(row, None, self.ctx.now()));
-            return Ok(view.map(|view| (RescheduleOutcome::TooLate, view)));
+        let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
+            return Ok(self.too_late(row));
+        };
+        if way == Way::Redrive && !end::undo(&self.ctx, id, spec).await? {
+            // Its content is gone: there is nothing to run.
+            return Ok(self.too_late(row));
         }
         let old = self.waiting(id, row.as_ref(), spec);
         let (generation, attempt) = (planned.0 + 1, planned.1);
@@ -148,7 +178,7 @@ impl Changer {
             if !unchanged {
                 return Err(Refusal::Stale);
             }
-            state::next(id, row, spec, Event::Reschedule { start }, now, nonce)
+            state::next(id, row, spec, way.event(start), now, nonce)
         };
         let now = self.ctx.now();
         let moved = self.mover.apply(id, row, true, decide).await?;
@@ -160,13 +190,7 @@ impl Changer {
         }
         match moved {
             Moved::To(row) => {
-                let came_up = self.look_again(&put).await?;
-                let moved = DoneReason::Moved { to: start };
-                let mark = self.leftovers.retire(&old, moved);
-                self.placer.mark(mark.into_iter().collect()).await;
-                if near || came_up || self.hands.will_be_late(id.wheel(), start) {
-                    self.hold(id, (generation, attempt), start, spec, None, !near);
-                }
+                self.follow_up(way, attempt, &old, &put).await?;
                 Ok(Some((
                     RescheduleOutcome::Rescheduled,
                     view_of_row(*row, None, now),
@@ -179,6 +203,34 @@ impl Changer {
                 view_of_row(*row, None, now),
             ))),
         }
+    }
+
+    /// Sees to a task whose row has its new start: nothing of its old one counts, and what is near goes out from here.
+    async fn follow_up(&self, way: Way, attempt: u32, old: &Entry, put: &Put) -> Result<(), Fault> {
+        let came_up = self.look_again(put).await?;
+        match way {
+            Way::Move => {
+                let to = put.entry().start;
+                let mark = self.leftovers.retire(old, DoneReason::Moved { to });
+                self.placer.mark(mark.into_iter().collect()).await;
+            }
+            // Nothing of a dead task waits, and nothing is counted that could be taken out.
+            Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
+        }
+        let Entry {
+            key, start, spec, ..
+        } = put.entry();
+        let near = matches!(put, Put::Near(_));
+        if near || came_up || self.hands.will_be_late(key.wheel(), *start) {
+            let version = (key.generation, attempt);
+            self.hold(key.id, version, *start, spec, None, !near);
+        }
+        Ok(())
+    }
+
+    fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {
+        let view = view_of_row(row?, None, self.ctx.now());
+        Some((RescheduleOutcome::TooLate, view))
     }
 
     /// Writes a look further on when what was put for a new start may have been read before the row said so: then it was refused,
@@ -267,6 +319,9 @@ impl Changer {
             }
         }
         let record = near_record(&self.ctx, id, generation, attempt, start, spec, opened);
+        if attempt > 0 && flaw::is(Flaw::RedriveWithoutLook) {
+            return Ok(Put::Near(record));
+        }
         let placed = self.placer.place(vec![record.clone()]).await;
         placed
             .into_iter()
@@ -361,6 +416,43 @@ impl Changer {
             }
         }
         Ok(())
+    }
+}
+
+/// What a caller wants of a task.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// That it starts then, if it waits.
+    Moved(Millis),
+    /// That it starts now, also if it is dead.
+    Run(Millis),
+}
+
+/// How a tracked task gets its new start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Move,
+    Redrive,
+}
+
+impl Way {
+    /// The way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
+    fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
+        let Some(row) = row else {
+            return Some(Self::Move);
+        };
+        match (row.state, wanted) {
+            (State::New | State::Retrying, _) => Some(Self::Move),
+            (State::Dead, Wanted::Run(_)) if !is_hidden(row, now) => Some(Self::Redrive),
+            _ => None,
+        }
+    }
+
+    const fn event(self, start: Millis) -> Event {
+        match self {
+            Self::Move => Event::Reschedule { start },
+            Self::Redrive => Event::Redrive { start },
+        }
     }
 }
 

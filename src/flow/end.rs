@@ -1,40 +1,61 @@
-//! What is to be done when a task has become terminal.
+//! What is to be done when a task has become terminal, and what undoes it when a dead one is to run again.
 //!
 //! Idempotent: done by whoever made it terminal, and again by the look that finds it so before it drops. A crash between the
-//! last transition and these steps is therefore repaired by the look.
+//! last transition and these steps is therefore repaired by the look. A node that is slow may do them behind a redrive: the looks
+//! of a task that may have been redriven undo them again, days before the content would end.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{api::Fault, context::Context};
-use crate::model::state::{TERMINAL_TTL_MIN, TaskRow};
+use crate::model::{
+    ids::TaskId,
+    state::{TERMINAL_TTL_MIN, TaskRow},
+    task::Spec,
+};
 
 /// Does the end steps of a terminal task: a content that is kept apart gets an end of life.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
 pub(super) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    let Some(bytes) = row.detail.spec.bytes_apart() else {
-        return Ok(());
+    // Entries of the task that are still ahead need no content any more; readers of the task do, while it is retained.
+    let kept = row.detail.spec.retention.max(TERMINAL_TTL_MIN);
+    keep_content(ctx, row.id, &row.detail.spec, Some(kept))
+        .await
+        .map(drop)
+}
+
+/// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.
+///
+/// # Errors
+/// When the store is away.
+pub(super) async fn undo(ctx: &Context, id: TaskId, spec: &Spec) -> Result<bool, Fault> {
+    keep_content(ctx, id, spec, None).await
+}
+
+/// Writes a content that is kept apart again, so that it is kept for that long from now on, or for ever.
+async fn keep_content(
+    ctx: &Context,
+    id: TaskId,
+    spec: &Spec,
+    kept: Option<Duration>,
+) -> Result<bool, Fault> {
+    let Some(bytes) = spec.bytes_apart() else {
+        return Ok(true);
     };
     // Many tasks may end at once, and each content is in memory for this.
     let _room = ctx.contents.take_to_end(2 * bytes).await;
-    let body = ctx
-        .store
-        .bodies(&[row.id])
-        .await?
-        .into_iter()
-        .next()
-        .flatten();
-    let Some(content) = body else { return Ok(()) };
-    // Entries of the task that are still ahead need no content any more; readers of the task do, while it is retained.
-    let ttl = row.detail.spec.retention.max(TERMINAL_TTL_MIN).as_secs();
-    let ttl = u32::try_from(ttl).unwrap_or(u32::MAX);
+    let body = ctx.store.bodies(&[id]).await?.into_iter().next().flatten();
+    let Some(content) = body else {
+        return Ok(false);
+    };
+    let ttl = kept.map(|kept| u32::try_from(kept.as_secs()).unwrap_or(u32::MAX));
     let put = ctx
         .store
-        .put_bodies(&[(row.id, Arc::new(content))], ctx.time.stamp(), Some(ttl))
+        .put_bodies(&[(id, Arc::new(content))], ctx.time.stamp(), ttl)
         .await;
     for result in put {
         result?;
     }
-    Ok(())
+    Ok(true)
 }

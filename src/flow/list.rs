@@ -52,18 +52,20 @@ pub struct Filter {
     pub from: Option<Millis>,
     /// Those that start before this; none: all, or within [`limits::LIST_HORIZON`] where slots lie apart.
     pub to: Option<Millis>,
+    /// Only those that have not ended: a list that leaves the others out does not walk over them.
+    pub pending: bool,
 }
 
 impl Filter {
     /// Tells whether only tasks are wanted that have ended, and have a row that says so.
     fn wants_ended_only(&self) -> bool {
-        self.state
-            .is_some_and(|state| state.is_terminal() && state != VisibleState::Published)
+        let of_row = |state: VisibleState| state.is_terminal() && state != VisibleState::Published;
+        !self.pending && self.state.is_some_and(of_row)
     }
 
     /// Tells whether tasks that have ended are wanted among others, or alone.
     fn wants_ended(&self) -> bool {
-        self.state.is_none() || self.wants_ended_only()
+        !self.pending && (self.state.is_none() || self.wants_ended_only())
     }
 }
 
@@ -461,7 +463,8 @@ fn may_match(entry: &Entry, filter: &Filter, to: Millis) -> bool {
 
 fn matches(task: &TaskView, filter: &Filter, to: Millis) -> bool {
     let in_state = filter.state.is_none_or(|state| task.state == state);
-    in_state && in_range(task.start, filter, to)
+    let ended = filter.pending && task.state.is_terminal();
+    in_state && !ended && in_range(task.start, filter, to)
 }
 
 fn in_range(start: Millis, filter: &Filter, to: Millis) -> bool {

@@ -14,7 +14,7 @@ use super::{
     context::Context,
     end, ended,
     place::Placer,
-    send::{Sender, Sending},
+    send::{Sender, Sending, Unsent},
     swap::{Moved, Mover},
     turns::Turns,
     unclaimed::Demand,
@@ -24,6 +24,8 @@ use crate::{
     model::{
         entry::{self, Decision, Entry, Known, Publish},
         ids::TaskId,
+        look::Grid,
+        restart,
         state::{self, Event, Refusal, State, TaskRow},
         time::Millis,
     },
@@ -98,8 +100,9 @@ impl Looker {
         let mut decisions: Vec<Decision> = in_order.map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
+        self.keep_contents(&known.rows).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
-        self.publish(looks, &decisions, &results).await;
+        self.publish(looks, &decisions, &results, &known.rows).await;
         let ends = looks.iter().zip(&decisions).zip(known.rows).map(
             |((look, decision), row)| async move {
                 metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
@@ -252,42 +255,72 @@ impl Looker {
         ))
     }
 
-    /// Publishes what the looks ask for, where the successor is durable. A failure is left to the successor.
+    /// Publishes what the looks ask for, where the successor is durable. The successor of one that fails says that it was
+    /// published, so another look is put that does not; when that fails, too, it is left to the successor.
     async fn publish(
         &self,
         looks: &[&Entry],
         decisions: &[Decision],
         results: &[Result<(), Fault>],
+        rows: &[Option<TaskRow>],
     ) {
-        let mut wanted: Vec<(&Entry, Publish)> = Vec::new();
-        for ((look, decision), result) in looks.iter().zip(decisions).zip(results) {
-            if let (Decision::Publish(publish), Ok(())) = (decision, result) {
-                wanted.push((look, *publish));
-            }
-        }
-        if wanted.is_empty() {
-            return;
-        }
-        let sendings: Vec<Sending> = wanted
-            .iter()
-            .map(|(look, publish)| Sending {
+        let in_order = looks.iter().zip(decisions).zip(results).zip(rows);
+        let wanted = in_order.filter_map(|(((look, decision), result), row)| {
+            let (Decision::Publish(publish), Ok(())) = (decision, result) else {
+                return None;
+            };
+            let sending = Sending {
                 id: look.key.id,
                 generation: publish.generation,
                 expected_attempt: publish.expected_attempt,
                 start: publish.start,
                 spec: Arc::clone(&look.spec),
-                first: false,
+                first: is_first(look, row.as_ref()),
+            };
+            Some((*look, sending))
+        });
+        let (looks, sendings): (Vec<&Entry>, Vec<Sending>) = wanted.unzip();
+        if sendings.is_empty() {
+            return;
+        }
+        let sent = self.sender.send(&sendings).await;
+        let failed = looks.iter().zip(&sendings).zip(sent);
+        let failed = failed.filter_map(|((look, sending), sent)| {
+            let entry::Kind::Look { published } = look.kind else {
+                return None;
+            };
+            Some((sending, published, sent.err()?))
+        });
+        let again: Vec<Entry> = failed
+            .filter_map(|(sending, published, unsent)| {
+                look_soon(&self.ctx, sending, published, &unsent)
             })
             .collect();
-        let failed = self
-            .sender
-            .send(&sendings)
-            .await
-            .into_iter()
-            .filter(Result::is_err)
-            .count();
-        if failed > 0 {
-            tracing::debug!(failed, "publications were left to the next look");
+        self.come_back(again).await;
+    }
+
+    /// Puts looks at tasks whose publication has failed. What fails here is left to the looks that they have anyway.
+    pub(super) async fn come_back(&self, looks: Vec<Entry>) {
+        if looks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
+            return;
+        }
+        let count = looks.len();
+        let placed = self.placer.place(looks).await;
+        let failed = placed.iter().filter(|placed| placed.is_err()).count();
+        tracing::debug!(
+            count,
+            failed,
+            "publications have failed: their tasks are looked at soon"
+        );
+    }
+
+    /// Gives the contents of redriven tasks their unbounded life back. What fails is left to the next look.
+    async fn keep_contents(&self, rows: &[Option<TaskRow>]) {
+        let redriven = |row: &&TaskRow| restart::may_be_redriven(row);
+        for row in rows.iter().flatten().filter(redriven) {
+            if let Err(fault) = end::undo(&self.ctx, row.id, &row.detail.spec).await {
+                tracing::debug!(task = %row.id, %fault, "its content was left to the next look");
+            }
         }
     }
 
@@ -314,7 +347,7 @@ impl Looker {
             Decision::End { .. } | Decision::EndSteps => None,
         };
         let lost = matches!(decision, Decision::Publish(_));
-        let waits = due <= now && (lost || row.is_none_or(|row| row.state != State::Claimed));
+        let waits = due <= now && (lost || row.is_none_or(waits_for_worker));
         match (look.spec.callback(), again) {
             (Some(callback), Some(again)) if waits => {
                 self.demand.waits(id, callback, due, again);
@@ -392,6 +425,42 @@ impl Looker {
             }),
         }
     }
+}
+
+/// Tells whether what a look publishes goes out for the first time in its generation.
+fn is_first(look: &Entry, row: Option<&TaskRow>) -> bool {
+    let unpublished = matches!(look.kind, entry::Kind::Look { published: None });
+    unpublished && row.is_none_or(|row| row.state == State::New)
+}
+
+/// Returns the look that comes back soon to a task whose publication has failed; `published` says when it was published before.
+/// Without its content there is nothing to publish.
+pub(super) fn look_soon(
+    ctx: &Context,
+    sending: &Sending,
+    published: Option<Millis>,
+    unsent: &Unsent,
+) -> Option<Entry> {
+    if matches!(unsent, Unsent::NoContent) || !sending.spec.target.is_tracked() {
+        return None;
+    }
+    let (id, spec) = (sending.id, Arc::clone(&sending.spec));
+    let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
+    let (start, stamp) = (sending.start, ctx.time.stamp());
+    Some(Entry::look(
+        id,
+        sending.generation,
+        at,
+        published,
+        start,
+        spec,
+        stamp,
+    ))
+}
+
+/// A redrive that is under way has a look at a task that is dead as yet.
+const fn waits_for_worker(row: &TaskRow) -> bool {
+    matches!(row.state, State::New | State::Retrying)
 }
 
 const fn name(decision: &Decision) -> &'static str {

@@ -15,11 +15,13 @@ use super::{
     catch_up::CatchUp,
     context::{Context, Firing, Lane, Stepped},
     leftovers::Leftovers,
+    look::look_soon,
     place::Placer,
     send::{Sender, Sending, Unsent},
     term::HELD_BYTES,
 };
 use crate::{
+    flaw::{self, Flaw},
     limits,
     model::{
         entry::{DoneReason, Entry},
@@ -234,7 +236,7 @@ impl Near {
         let in_order = batch.iter().zip(&results);
         let came = in_order.filter(|(_, result)| result.is_ok());
         handing.acknowledged(came.filter_map(|(waiting, _)| Some(now.since(waiting.from?))));
-        let mut marks = Vec::new();
+        let (mut marks, mut left) = (Vec::new(), Vec::new());
         for (Waiting { task, .. }, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(()) => {
@@ -253,14 +255,25 @@ impl Near {
                     };
                     marks.extend(task.backup.map(mark));
                 }
-                Err(unsent) => self.again(task, &unsent),
+                Err(unsent) => left.extend(self.again(task, &unsent)),
             }
         }
         self.placer.mark(marks).await;
+        if !left.is_empty() && !flaw::is(Flaw::UnsentTakenForSent) {
+            // What fails here is left to the durable records.
+            self.placer.place(left).await;
+        }
     }
 
-    /// Tries again until the durable record takes over.
-    fn again(&self, task: NearTask, unsent: &Unsent) {
+    /// Tells whether one more task of no size can wait.
+    pub(super) fn has_room(&self) -> bool {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting.len() < self.ctx.settings.near_tasks_max && waiting.bytes() < limits::NEAR_BYTES_MAX
+    }
+
+    /// Tries again until the durable record takes over. That of a tracked task takes it for published: so a look is returned that
+    /// does not.
+    fn again(&self, task: NearTask, unsent: &Unsent) -> Option<Entry> {
         let hopeless = match unsent {
             Unsent::NoContent
             | Unsent::Queue(PublishError::Refused(_) | PublishError::NoSuchTopic(_)) => true,
@@ -275,10 +288,12 @@ impl Near {
         let next = self.ctx.now().after(limits::STEP_PAUSE);
         if hopeless || next >= record {
             tracing::debug!(task = %task.sending.id, ?unsent, "left a near task to its durable record");
-            return;
+            let never_published = task.sending.first;
+            return look_soon(&self.ctx, &task.sending, None, unsent).filter(|_| never_published);
         }
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.push(next, Waiting { task, from: None });
+        None
     }
 
     /// Returns when the next of what there is a place for is due.

@@ -13,7 +13,7 @@ use super::{
     catch_up::CatchUp,
     context::{Context, Firing, Lane, Stepped},
     leftovers::Leftovers,
-    look::Looker,
+    look::{Looker, look_soon},
     place::Placer,
     send::{Sender, Sending, Unsent},
     term::{Held, Noted, Term},
@@ -160,8 +160,7 @@ impl Publisher {
         let in_order = dues.iter().zip(&results);
         let came = in_order.filter(|(held, result)| timely(held) && result.is_ok());
         handing.acknowledged(came.map(|(held, _)| now.since(held.entry.key.due)));
-        let mut again = Vec::new();
-        let mut spills = Vec::new();
+        let (mut again, mut spills, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (mut held, result) in dues.into_iter().zip(results) {
             let Err(unsent) = result else {
                 done.push(held.number);
@@ -173,7 +172,15 @@ impl Publisher {
             let failing = self.ctx.time.moment().since(since);
             match self.remedy(&held.entry, &unsent, failing) {
                 Remedy::Again => again.push(held),
-                Remedy::LeaveToLook => done.push(held.number),
+                Remedy::LeaveToLook => {
+                    // The look that was written ahead takes it for published.
+                    let unpublished = sending(&held.entry);
+                    left.extend(
+                        unpublished
+                            .and_then(|sending| look_soon(&self.ctx, &sending, None, &unsent)),
+                    );
+                    done.push(held.number);
+                }
                 Remedy::Spill => spills.push(held),
                 Remedy::Park(reason) => {
                     if self.park(&held.entry, reason).await {
@@ -184,6 +191,7 @@ impl Publisher {
                 }
             }
         }
+        self.looker.come_back(left).await;
         self.spill(spills, &mut done, &mut again).await;
         self.finish(&done, again);
     }

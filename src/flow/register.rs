@@ -23,7 +23,7 @@ use crate::{
     limits,
     model::{
         backup,
-        entry::{Entry, Key, KeyCode},
+        entry::{Entry, Key, KeyCode, Kind},
         ids::TaskId,
         look::Grid,
         look_step::LookStep,
@@ -228,7 +228,14 @@ impl Registrar {
 
     /// The durable record of a near task.
     fn record(&self, task: &Incoming, opened: Tick) -> Entry {
-        near_record(&self.ctx, task.id, 0, 0, task.start, &task.spec, opened)
+        let mut record = near_record(&self.ctx, task.id, 0, 0, task.start, &task.spec, opened);
+        // Left to its look, it goes out for the first time by that.
+        if let Kind::Look { published } = &mut record.kind
+            && !self.near.has_room()
+        {
+            *published = None;
+        }
+        record
     }
 
     fn hold(

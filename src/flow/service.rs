@@ -149,6 +149,18 @@ impl Service {
         self.changer.reschedule(id, start, condition).await
     }
 
+    /// Starts a task now, also one that is dead; `condition` as of [`Self::reschedule`]; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn run(
+        &self,
+        id: TaskId,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        self.changer.run(id, condition).await
+    }
+
     /// Claims messages for a worker; one answer per message, in order.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         let specs = requests.iter().filter_map(|request| request.spec.as_ref());

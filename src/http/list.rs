@@ -23,11 +23,12 @@ use crate::{
 };
 
 /// The parameters of the query.
-const PARAMETERS: [&str; 6] = [
+const PARAMETERS: [&str; 7] = [
     "callback",
     "state",
     "start_time_from",
     "start_time_to",
+    "ended",
     "page_size",
     "page_token",
 ];
@@ -47,6 +48,8 @@ const PARAMETERS: [&str; 6] = [
         ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
         ("start_time_to" = Option<InstantText>, Query,
             description = "Only tasks that start before this; by default all, with Cassandra a day after now or `start_time_from`"),
+        ("ended" = Option<bool>, Query,
+            description = "false leaves out tasks that have ended; true, which lists them, too, is the default"),
         ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
             description = "At most so many tasks; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
@@ -114,6 +117,9 @@ impl ListQuery {
         {
             violations.add("?start_time_to", "must be later than `start_time_from`");
         }
+        if query.filter.pending && query.filter.state.is_some_and(VisibleState::is_terminal) {
+            violations.add("?ended", "must not be false for a `state` that has ended");
+        }
         violations.finish().map(|()| query)
     }
 
@@ -124,6 +130,7 @@ impl ListQuery {
             "state" => put(&mut self.filter.state, state(&value)),
             "start_time_from" => put(&mut self.filter.from, instant(value)),
             "start_time_to" => put(&mut self.filter.to, instant(value)),
+            "ended" => ended(&value).map(|ended| self.filter.pending = !ended),
             "page_size" => page_size(&value).map(|size| self.page_size = size),
             // As of the first page: whoever builds queries need not leave it out.
             "page_token" => {
@@ -133,6 +140,10 @@ impl ListQuery {
             _ => return None,
         })
     }
+}
+
+fn ended(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| "must be true or false".to_owned())
 }
 
 fn put<T>(field: &mut Option<T>, read: Result<T, String>) -> Result<(), String> {

@@ -31,16 +31,15 @@ use super::{
         worker::View,
     },
     error::{Code, Error},
-    headers::{self, Condition},
-    list,
+    headers, list,
 };
 use crate::{
     flow::{
-        api::{CancelOutcome, Fault, NewTask, TaskView},
+        api::{self, CancelOutcome, Fault, NewTask, TaskView},
         cancel as flow_cancel, service,
     },
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
-    model::{ids::TaskId, time::Millis},
+    model::ids::TaskId,
 };
 
 pub(super) fn routes() -> Router<Api> {
@@ -301,10 +300,11 @@ pub(super) async fn reschedule(
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let start = new_start(&json::read(&text)?, api.options.time.now())?;
     drop(text);
-    move_start(&api, id, start, condition).await
+    let moved = api.service.reschedule(id, start, condition).await?;
+    restarted(moved)
 }
 
-/// Starts a task now, if it is not running already.
+/// Starts a task now, if it is not running already and has not ended. One that is dead runs again, its attempts counted afresh.
 #[utoipa::path(post, path = "/v1/tasks/{id}/run", tag = "tasks", operation_id = "runTask",
     params(
         ("id" = String, Path, description = "The task's id"),
@@ -321,20 +321,11 @@ pub(super) async fn run(
     let id = path_id(id)?;
     let condition = headers::if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-    move_start(&api, id, api.options.time.now(), condition).await
+    restarted(api.service.run(id, condition).await?)
 }
 
-async fn move_start(
-    api: &Api,
-    id: TaskId,
-    start: Millis,
-    condition: Option<Condition>,
-) -> Result<Response, Error> {
-    let (outcome, task) = api
-        .service
-        .reschedule(id, start, condition)
-        .await?
-        .ok_or_else(Error::task_not_found)?;
+fn restarted(moved: Option<(api::RescheduleOutcome, TaskView)>) -> Result<Response, Error> {
+    let (outcome, task) = moved.ok_or_else(Error::task_not_found)?;
     let outcome = reschedule_outcome(outcome).ok_or_else(|| {
         let detail = format!("the task's ETag is {} now", headers::etag(&task));
         Error::new(Code::PreconditionFailed, detail)

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::{
     ids::TaskId,
     look::Grid,
+    restart,
     state::{Event, State, TaskRow},
     task::{Body, Spec},
     time::{Millis, Tick},
@@ -366,7 +367,9 @@ pub fn resume(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Op
             publish.expected_attempt,
         )),
         (Decision::LookAgain { .. }, None) => Some(owed(entry.key.id.first_start(), 0, 0)),
-        (Decision::LookAgain { .. }, Some(row)) if row.state != State::Claimed => {
+        (Decision::LookAgain { .. }, Some(row))
+            if matches!(row.state, State::New | State::Retrying) =>
+        {
             Some(owed(row.next, row.generation, row.attempt))
         }
         (Decision::LookAgain { .. }, Some(_))
@@ -399,6 +402,12 @@ fn look(
             grid,
         );
     };
+    if restart::is_under_way(entry, row, now) {
+        return Decision::LookAgain {
+            at: grid.backed_off(now, now.since(entry.start)),
+            generation: entry.key.generation,
+        };
+    }
     match row.state {
         State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
             Decision::EndSteps

@@ -160,11 +160,21 @@ impl Case {
         })
     }
 
+    /// A look of a later generation at a dead task, ten minutes from its start on at most.
+    fn is_redrive(&self) -> bool {
+        let dead =
+            |row: &TaskRow| row.state == State::Dead && row.generation < self.look_generation;
+        self.row.as_ref().is_some_and(dead) && self.now.since(START) < SECOND * 600
+    }
+
     /// The table, written down once more and in another way than the code.
     fn expected(&self, spec: &Spec) -> Class {
         let state = self.row.as_ref().map(|row| row.state);
         if state.is_none() && self.look_generation > 0 {
             return Class::Drop;
+        }
+        if self.is_redrive() {
+            return Class::LookAgain;
         }
         if state.is_some_and(State::is_terminal) {
             return Class::EndSteps;
@@ -246,6 +256,10 @@ fn check(case: &Case, decision: &Decision, spec: &Arc<Spec>) {
         .as_ref()
         .map_or((0, 0), |row| (row.generation, row.attempt));
     match decision {
+        Decision::LookAgain { at, generation: of } if case.is_redrive() => {
+            assert!(*at > case.now && *of == case.look_generation);
+            assert_eq!(grid.at(*at), *at);
+        }
         Decision::LookAgain { at, generation: of } => {
             assert!(*at > case.now && *at >= case.waits_until());
             assert_eq!((grid.at(*at), *of), (*at, generation));

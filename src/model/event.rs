@@ -67,6 +67,11 @@ pub enum Event {
         /// The new start.
         start: Millis,
     },
+    /// Someone makes a dead task run again.
+    Redrive {
+        /// The new start.
+        start: Millis,
+    },
     /// Too late to be useful, found by a look or a claim.
     Expire,
     /// The lease of `attempt` has ended, found by a look: it is cancelled if that was requested, dead if it was the last.

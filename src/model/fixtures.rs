@@ -51,6 +51,7 @@ pub(crate) fn spec() -> Spec {
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: Millis(0),
+        asked_start: None,
         body: Body::Inline(Content::default()),
     }
 }

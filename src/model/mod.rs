@@ -37,6 +37,7 @@ pub mod listing;
 pub mod look;
 pub mod look_step;
 pub mod preference;
+pub mod restart;
 pub mod retry_look;
 pub mod state;
 pub mod task;

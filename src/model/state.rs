@@ -1,7 +1,7 @@
 //! The life cycle of a tracked task: one match of (state, event); everything else is refused.
 //!
 //! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts claims
-//! and is the fence: it never goes back, a settle of another attempt is refused. `generation` counts reschedules.
+//! and is the fence: it never goes back, a settle of another attempt is refused. `generation` counts reschedules and redrives.
 //!
 //! [`next`] computes a [`Transition`]: the row to write and the row it must replace. The store writes it only if it
 //! still finds that row ([`Expect`]); who loses that race reads again and asks again.
@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{ids::TaskId, look, task::Spec, time::Millis};
+use super::{ids::TaskId, look, restart, task::Spec, time::Millis};
 use crate::flaw::{self, Flaw};
 
 pub use super::event::{Event, Outcome, Refusal};
@@ -85,7 +85,7 @@ impl State {
 pub struct Detail {
     /// The task.
     pub spec: Arc<Spec>,
-    /// Its start time: of the registration, or of the last reschedule.
+    /// Its start time: of the registration, or of the last reschedule or redrive.
     pub start: Millis,
     /// When the message of its last claim was handed to the queue.
     pub fire_time: Option<Millis>,
@@ -108,7 +108,7 @@ pub struct TaskRow {
     pub id: TaskId,
     /// Where it stands.
     pub state: State,
-    /// Reschedules so far.
+    /// Reschedules and redrives so far.
     pub generation: u32,
     /// Claims so far: the fencing token.
     pub attempt: u32,
@@ -210,7 +210,8 @@ pub fn next(
     let base = row.map_or_else(|| unwritten(id, spec), TaskRow::clone);
     let expect = row.map_or(Expect::Absent, TaskRow::seen);
     let state = base.state;
-    if state.is_terminal() {
+    let runs_again = state == State::Dead && matches!(event, Event::Redrive { .. });
+    if state.is_terminal() && !runs_again {
         return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
@@ -257,7 +258,13 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             cancel_requested: true,
             ..base
         },
-        (State::New | State::Retrying, Event::Reschedule { start }) => rescheduled(base, start),
+        (State::New | State::Retrying, Event::Reschedule { start }) => {
+            restart::rescheduled(base, start)
+        }
+        (State::Dead, Event::Redrive { start }) => restart::redriven(base, start),
+        (State::New | State::Retrying | State::Claimed, Event::Redrive { .. }) => {
+            return Err(Refusal::Stale);
+        }
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?
@@ -280,6 +287,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         Event::Cancel
         | Event::Kept
         | Event::Reschedule { .. }
+        | Event::Redrive { .. }
         | Event::Expire
         | Event::Abandoned { .. } => Refusal::Ended { state },
     }
@@ -415,19 +423,6 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
         },
         next,
         ..row
-    }
-}
-
-fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
-    TaskRow {
-        state: State::New,
-        generation: base.generation + 1,
-        next: start,
-        detail: Detail {
-            start,
-            ..base.detail
-        },
-        ..base
     }
 }
 

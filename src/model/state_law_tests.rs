@@ -36,7 +36,7 @@ fn retry_of(after: Option<Duration>) -> Outcome {
 /// A step of a history: what happens, how much later, and a number for whatever the event needs.
 fn step() -> impl Strategy<Value = (u8, i64, u32)> {
     let later = prop_oneof![0..2000i64, 0..120_000i64, 0..100_000_000i64];
-    (0..13u8, later, any::<u32>())
+    (0..14u8, later, any::<u32>())
 }
 
 /// The event of a step: mostly one that could apply, sometimes one of the past or of nowhere.
@@ -71,6 +71,9 @@ fn event_of((kind, _, number): (u8, i64, u32), row: Option<&TaskRow>, now: Milli
         },
         10 => Event::Expire,
         11 => Event::Kept,
+        12 => Event::Redrive {
+            start: now.after(after),
+        },
         _ => Event::Abandoned {
             attempt: off(attempt),
             heartbeat: beat,
@@ -90,12 +93,14 @@ fn check(before: Option<&TaskRow>, event: &Event, now: Millis, made: &Transition
         made.expect.holds(before) && !made.expect.holds(Some(row)),
         "{made:?}"
     );
-    assert!(!old.state.is_terminal(), "{old:?}");
+    let redriven = matches!(event, Event::Redrive { .. });
+    assert_eq!(old.state == State::Dead, redriven, "{old:?}");
+    assert!(redriven || !old.state.is_terminal(), "{old:?}");
     let claims = matches!(event, Event::Claim { .. });
     assert_eq!(row.attempt, old.attempt + u32::from(claims));
     assert_eq!(
         row.generation,
-        old.generation + u32::from(matches!(event, Event::Reschedule { .. }))
+        old.generation + u32::from(redriven || matches!(event, Event::Reschedule { .. }))
     );
     assert!(
         row.tries <= row.attempt && row.tries <= row.detail.spec.max_attempts,

@@ -130,6 +130,7 @@ fn table(attempt: u32) -> Vec<(Event, Millis, [Answer; 3])> {
         (Event::Cancel, NOW, [To(Cancelled), To(Claimed), Ended]),
         (Event::Kept, NOW, [To(Succeeded), Stale, Ended]),
         (Event::Reschedule { start }, NOW, [To(New), Running, Ended]),
+        (Event::Redrive { start }, NOW, [Stale, Stale, Ended]),
         (Event::Expire, NOW, [To(Expired), Running, Ended]),
         (Event::Expire, before, [Stale, Running, Ended]),
         (abandoned(attempt), NOW, [Stale, To(Dead), Ended]),
@@ -157,6 +158,9 @@ fn every_event_in_every_state_does_what_is_listed() {
             let expected = match state {
                 None | Some(State::New | State::Retrying) => expected[0],
                 Some(State::Claimed) => expected[1],
+                Some(State::Dead) if matches!(event, Event::Redrive { .. }) => {
+                    Answer::To(State::New)
+                }
                 Some(_) => expected[2],
             };
             let got = answer(next(

@@ -136,6 +136,8 @@ pub struct Spec {
     pub retention: Duration,
     /// When the registration was received.
     pub create_time: Millis,
+    /// The start that was asked for when it was registered, where that had passed: it started at once. Else none.
+    pub asked_start: Option<Millis>,
     /// The content, or where it is.
     pub body: Body,
 }

@@ -71,6 +71,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         expire_after,
         retention,
         create_time,
+        asked_start,
         body: _,
     } = spec;
     v1::TaskSpec {
@@ -106,6 +107,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         expire_after_ms: expire_after.map(millis),
         retention_ms: millis(*retention),
         create_time_ms: create_time.0,
+        asked_start_ms: asked_start.map(|at| at.0),
         body: Some(body),
         left_out: 0,
     }
@@ -156,6 +158,7 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
         expire_after: message.expire_after_ms.map(duration),
         retention: duration(message.retention_ms),
         create_time: Millis(message.create_time_ms),
+        asked_start: message.asked_start_ms.map(Millis),
         body: match message.body.ok_or(Malformed::Missing("body"))? {
             v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
             v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
@@ -195,6 +198,7 @@ mod tests {
             expire_after: Some(Duration::ZERO),
             retention: Duration::from_secs(86_400),
             create_time: Millis(1_790_000_000_123),
+            asked_start: Some(Millis(-7)),
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"\x00\xff"),
                 content_type: "application/octet-stream".to_owned(),
@@ -211,9 +215,18 @@ mod tests {
             },
             body: Body::Apart { bytes: 70_000 },
             expire_after: None,
+            asked_start: None,
             ..spec
         };
-        assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback));
+        assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback.clone()));
+        // A few bytes of the tasks that have one.
+        let asked = Spec {
+            asked_start: Some(Millis(1_790_000_000_123)),
+            ..callback.clone()
+        };
+        let more = encode_short(&asked).len() - encode_short(&callback).len();
+        assert_eq!(more, 7);
+        assert_eq!(decode_spec(encode_short(&asked)), Ok(asked));
     }
 
     #[test]

@@ -89,6 +89,11 @@ pub const METRICS: &[Metric] = &[
         &["outcome", "callback"],
         "Tasks by how they ended: succeeded, failed, dead, cancelled, expired. Records have an empty callback and count when they are cancelled.",
     ),
+    counter(
+        "tickwheel_tasks_redriven_total",
+        &[],
+        "Dead tasks that were made to run again. Each may end, and count as ended, once more.",
+    ),
     gauge(
         "tickwheel_unclaimed_tasks",
         &["callback"],

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::store::faulty::Fate;
+use tickwheel::{model::state::Outcome, store::faulty::Fate};
 
 use super::{Site, request, task_id};
 use crate::sim::world::succeeds;
@@ -59,6 +59,37 @@ async fn a_registered_task_reads_as_it_was_registered() {
     let other_view = site.send(other_view).await;
     assert_eq!(other_view.status, 200, "it has not been seen");
     assert_ne!(other_view.header("etag"), tag);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_has_passed_reads_as_it_was_asked_for() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let (asked, now) = ("2027-01-15T07:00:00.000Z", "2027-01-15T08:00:03.437Z");
+    let starts = |task: &serde_json::Value| {
+        let start = |name: &str| task[name].as_str().unwrap().to_owned();
+        (start("start_time"), start("effective_start_time"))
+    };
+    let expected = (asked.to_owned(), now.to_owned());
+    let body = r#"{"callback":"work","start_time":"2027-01-15T08:00:00+01:00","max_attempts":1}"#;
+    let answer = site.post("/v1/tasks", body).await;
+    let path = answer.header("location").to_owned();
+    assert_eq!(starts(&answer.json()), expected);
+    assert_eq!(starts(&site.get(&path).await.ok()), expected);
+    let listed = site.get("/v1/tasks").await.ok()["tasks"][0].clone();
+    assert_eq!(starts(&listed), expected);
+    // Its row knows, too.
+    let retry = Outcome::Retry {
+        error: "no".to_owned(),
+        after: None,
+    };
+    let behaviour = Arc::new(move |_, _| (SECOND, Some(retry.clone())));
+    let worker = site.world.worker(site.node.service(), behaviour);
+    let dead = site.get(&format!("{path}?wait=30s")).await.ok();
+    assert_eq!((&dead["state"], starts(&dead)), (&json!("dead"), expected));
+    let again = site.post(&format!("{path}/run"), "").await.ok()["task"].clone();
+    assert_eq!(again["start_time"], again["effective_start_time"]);
+    worker.abort();
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,6 +229,62 @@ async fn a_task_that_is_run_now_ends_while_its_reader_waits() {
     assert_eq!(
         site.post(&format!("{path}/cancel"), "").await.ok()["outcome"],
         "too_late"
+    );
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_task_that_is_told_to_run_runs_again_and_others_are_too_late() {
+    let site = Site::new();
+    let outcome = |attempt| match attempt {
+        1 => Outcome::Retry {
+            error: "no".to_owned(),
+            after: None,
+        },
+        _ => Outcome::Failed {
+            error: "never".to_owned(),
+        },
+    };
+    let behaviour = Arc::new(move |_, attempt| (SECOND, Some(outcome(attempt))));
+    let worker = site.world.worker(site.node.service(), behaviour);
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","max_attempts":1}"#;
+    let registered = site.post("/v1/tasks", body).await;
+    let path = registered.header("location").to_owned();
+    let run = format!("{path}/run");
+    let dead = site.get(&format!("{path}?wait=30s")).await;
+    assert_eq!(dead.ok()["state"], "dead");
+
+    let with = |tag: &str| {
+        let mut request = request(Method::POST, &run, "");
+        request
+            .headers_mut()
+            .insert("if-match", tag.parse().unwrap());
+        request
+    };
+    let stale = site.send(with(registered.header("etag"))).await;
+    assert_eq!(stale.problem().code, "precondition_failed");
+    let moved = site
+        .post(&format!("{path}/reschedule"), r#"{"delay":"1s"}"#)
+        .await
+        .ok();
+    assert_eq!(
+        (&moved["outcome"], &moved["reason"]),
+        (&json!("too_late"), &json!("it has ended: it is dead"))
+    );
+    let again = site.send(with(dead.header("etag"))).await;
+    assert_eq!(again.ok()["outcome"], "rescheduled");
+    assert_eq!(again.ok()["task"]["state"], "enqueued");
+    assert_eq!(again.ok()["task"]["generation"], 1);
+    let ended = site.get(&format!("{path}?wait=30s")).await.ok();
+    assert_eq!(
+        (&ended["state"], &ended["attempt"]),
+        (&json!("failed"), &json!(2))
+    );
+    let late = site.post(&run, "").await.ok();
+    assert_eq!(
+        (&late["outcome"], &late["reason"]),
+        (&json!("too_late"), &json!("it has ended: it is failed"))
     );
     worker.abort();
 }

@@ -199,6 +199,7 @@ fn page_tokens() {
         state: Some(VisibleState::Processing),
         from: Some(Millis::EPOCH),
         to: None,
+        pending: true,
     };
     let cursor = Cursor {
         behind: Key::behind(START),

@@ -55,6 +55,7 @@ pub(crate) fn specs() -> Vec<Spec> {
         expire_after: Some(Duration::from_secs(86_400)),
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
+        asked_start: None,
         body: Body::Inline(content()),
     };
     let kafka = Spec {

@@ -149,6 +149,7 @@ impl Lease {
                 expire_after: None,
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,
+                asked_start: None,
                 body: Body::Inline(content),
             }),
         }

@@ -7,6 +7,7 @@ mod full_disk;
 mod lost_worker;
 mod open;
 mod power;
+mod redrive;
 mod refused;
 mod sizes;
 mod small_disk;

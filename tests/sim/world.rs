@@ -435,6 +435,7 @@ fn spec(target: Target) -> Spec {
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: EPOCH,
+        asked_start: None,
         body: Body::Inline(Content {
             payload: Bytes::from_static(b"{}"),
             content_type: "application/json".to_owned(),

@@ -15,13 +15,14 @@ use tickwheel::{
 
 use uuid::Uuid;
 
-use super::{Stores, spec};
+use super::{Stores, content, spec};
 
 pub(super) async fn check(stores: &Stores) {
     a_row_is_created_replaced_and_read_as_it_was_written(stores).await;
     an_expectation_that_does_not_hold_is_a_conflict_with_what_is_there(stores).await;
     a_conflict_with_our_own_write_is_applied(stores).await;
     the_newest_heartbeat_of_an_attempt_is_read(stores).await;
+    what_had_an_end_lives_on_when_it_is_written_without_one(stores).await;
 }
 
 /// A row of a task, named by a fresh nonce.
@@ -133,6 +134,37 @@ async fn a_conflict_with_our_own_write_is_applied(stores: &Stores) {
         assert_eq!(answers, [Swapped::Applied]);
     }
     assert_eq!(read(stores, &[id]).await, [Some(claimed)]);
+}
+
+/// A dead task that is to run again: its row and its content must not end as those of a dead one.
+async fn what_had_an_end_lives_on_when_it_is_written_without_one(stores: &Stores) {
+    let tick = stores.tick();
+    let (id, other) = (stores.task(0, tick), stores.task(0, tick));
+    let short = |row: &TaskRow| Transition {
+        ttl: Some(Duration::from_secs(2)),
+        ..transition(Expect::Absent, row)
+    };
+    let [dead, left] = [id, other].map(|id| row(stores, id, State::Dead, 3));
+    for row in [&dead, &left] {
+        assert_eq!(swap(stores, &[short(row)]).await, [Swapped::Applied]);
+    }
+    let again = TaskRow {
+        generation: dead.generation + 1,
+        tries: 0,
+        ..row(stores, id, State::New, 3)
+    };
+    let redriven = transition(dead.seen(), &again);
+    assert_eq!(swap(stores, &[redriven]).await, [Swapped::Applied]);
+    let bodies = [(id, Arc::new(content(10))), (other, Arc::new(content(10)))];
+    for (bodies, written, ttl) in [(&bodies[..], 20, Some(2)), (&bodies[..1], 21, None)] {
+        for put in stores.one.put_bodies(bodies, written, ttl).await {
+            put.unwrap();
+        }
+    }
+    stores.time.sleep(Duration::from_secs(4)).await;
+    assert_eq!(read(stores, &[id, other]).await, [Some(again), None]);
+    let bodies = stores.other.bodies(&[id, other]).await.unwrap();
+    assert_eq!(bodies, [Some(content(10)), None]);
 }
 
 async fn put(stores: &Stores, heartbeats: &[Heartbeat]) {

@@ -54,6 +54,7 @@ fn spec(target: Target, content: Content) -> Spec {
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: Millis(1_799_999_999_999),
+        asked_start: None,
         body: Body::Inline(content),
     }
 }

@@ -8,7 +8,7 @@ use super::{
     content::{self, Parts},
     json, read_target as target,
     task_request::{RescheduleRequest, RetryPolicy, TaskRequest},
-    text::DurationText,
+    text::{DurationText, InstantText},
     time,
     violations::{Violations, name, shorten},
 };
@@ -105,9 +105,16 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         spec: Spec {
             target: parts.target,
             body: Body::Inline(content),
+            asked_start: passed(request.start_time.as_ref(), context.now),
             ..rules
         },
     })
+}
+
+/// The start that was asked for, if it has passed.
+fn passed(start_time: Option<&InstantText>, now: Millis) -> Option<Millis> {
+    let asked = start_time.and_then(|text| time::instant(text).ok());
+    asked.filter(|asked| *asked < now)
 }
 
 /// Reads everything that is neither target nor content.
@@ -143,6 +150,7 @@ fn rules(request: &TaskRequest, now: Millis, wrong: &mut Violations) -> Spec {
         retention: read_duration("/retention", retention, RETENTION_MIN, wrong)
             .unwrap_or(RETENTION_DEFAULT),
         create_time: now,
+        asked_start: None,
     }
 }
 

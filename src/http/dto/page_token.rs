@@ -37,6 +37,14 @@ struct Token {
     /// The id of a task that has ended, once the walk is among these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ended: Option<Uuid>,
+    /// Only tasks that have not ended are listed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pending: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Writes a token.
@@ -57,6 +65,7 @@ pub fn write(filter: &Filter, cursor: &Cursor) -> String {
         through: cursor.through.0,
         end: cursor.to.0,
         ended: cursor.ended.map(TaskId::uuid),
+        pending: filter.pending,
     };
     // Numbers, texts and a uuid: there is nothing that cannot be written.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
@@ -79,6 +88,7 @@ pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
         ("state", token.state.as_deref() != state),
         ("start_time_from", token.from != filter.from.map(|at| at.0)),
         ("start_time_to", token.to != filter.to.map(|at| at.0)),
+        ("ended", token.pending != filter.pending),
     ];
     if let Some((name, _)) = differs.into_iter().find(|(_, differs)| *differs) {
         return Err(format!(
@@ -114,6 +124,7 @@ mod tests {
             state: Some(VisibleState::Processing),
             from: Some(Millis::EPOCH),
             to: Some(Millis::MAX),
+            pending: true,
         }
     }
 

@@ -26,9 +26,9 @@ pub struct TaskResponse {
     pub collection: Option<String>,
     /// Where it stands.
     pub state: TaskState,
-    /// When it is to start, as registered or last rescheduled.
+    /// When it is to start, as registered or last rescheduled; it may have passed when the task was registered.
     pub start_time: InstantText,
-    /// When it really starts: later than `start_time` while it waits for a retry.
+    /// When it really starts: later than `start_time` while it waits for a retry, or where that had passed already.
     pub effective_start_time: InstantText,
     /// When it was registered.
     pub create_time: InstantText,
@@ -67,7 +67,7 @@ pub struct TaskResponse {
     /// Someone asked to cancel it while it was running.
     #[serde(default, skip_serializing_if = "is_false")]
     pub cancel_requested: bool,
-    /// Reschedules so far.
+    /// Reschedules, and redrives of a dead task, so far.
     pub generation: u32,
     /// The payload, when it is JSON; view=FULL.
     #[serde(
@@ -254,9 +254,9 @@ pub struct BatchCancelResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RescheduleOutcome {
-    /// It starts at the new time.
+    /// It starts at the new time; one that was dead and is told to run, at once and with all its attempts.
     Rescheduled,
-    /// It is running, has ended, or was published.
+    /// It is running, has ended, or was published. A dead task can be told to run, not moved.
     TooLate,
 }
 

@@ -16,6 +16,7 @@ use crate::{
     model::{
         backoff::{self, Backoff},
         task::{Content, Target},
+        time::Millis,
     },
 };
 
@@ -42,7 +43,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         target: target(&task.spec.target, full),
         collection: some_text(&task.spec.collection),
         state: task.state.into(),
-        start_time: task.start.into(),
+        start_time: asked_start(task).into(),
         effective_start_time: task.effective_start.into(),
         create_time: task.spec.create_time.into(),
         fire_time: task.fire_time.map(Into::into),
@@ -148,6 +149,12 @@ impl From<VisibleState> for TaskState {
             VisibleState::Published => Self::Published,
         }
     }
+}
+
+/// The start as it was asked for: one that had passed at the registration started then, and is kept until the task is moved.
+fn asked_start(task: &TaskView) -> Millis {
+    let first = (task.generation == 0).then_some(task.spec.asked_start);
+    first.flatten().unwrap_or(task.start)
 }
 
 impl From<api::CancelOutcome> for CancelOutcome {

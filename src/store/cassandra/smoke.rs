@@ -140,6 +140,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         expire_after: None,
         retention: TTL,
         create_time: Millis::EPOCH,
+        asked_start: None,
         body: Body::Inline(Content::default()),
     };
     TaskRow {

@@ -31,6 +31,7 @@ pub(crate) fn spec() -> Arc<Spec> {
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: Millis(1),
+        asked_start: None,
         body: Body::Inline(Content::default()),
     })
 }

@@ -90,6 +90,7 @@ impl Expiry {
                 expire_after: None,
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,
+                asked_start: None,
                 body: Body::Inline(Content::default()),
             }),
         }

@@ -175,6 +175,7 @@ fn spec() -> Arc<Spec> {
             expire_after: None,
             retention: SECOND * 60,
             create_time: Millis::EPOCH,
+            asked_start: None,
             body: Body::Inline(Content::default()),
         });
     }

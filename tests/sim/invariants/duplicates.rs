@@ -4,7 +4,7 @@
 use tickwheel::{limits::CLOSING_MARGIN, model::state::Outcome};
 
 use super::{Ended, Findings};
-use crate::seeded::plan::{EndPlan, Fault, TaskPlan};
+use crate::seeded::plan::{EndPlan, Fault, Request, TaskPlan};
 
 /// Further copies that one fault may cause.
 const COPIES_PER_FAULT: usize = 2;
@@ -25,7 +25,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         let (count, expected) = if plan.record {
             (ended.records.get(&id).map_or(0, Vec::len), 1)
         } else {
-            (story.runs.len(), expected(plan))
+            (story.runs.len(), expected(plan) + lives(plan))
         };
         let allowed = if calm {
             expected + usize::from(plan.record && apart)
@@ -58,6 +58,12 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             ));
         }
     }
+}
+
+/// How many more attempts a task may need that is redriven, however often it dies.
+fn lives(plan: &TaskPlan) -> usize {
+    let runs = plan.calls.iter().filter(|call| call.what == Request::Run);
+    runs.count() * usize::try_from(plan.max_attempts).unwrap_or(0)
 }
 
 /// How many attempts a task needs when nothing goes wrong.

@@ -64,8 +64,11 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
 fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
     let mut start = registered.start;
     for call in &story.calls {
-        let Request::Reschedule(to) = call.request else {
-            continue;
+        let to = match call.request {
+            Request::Reschedule(to) => to.cast_signed(),
+            // Now, by the clock of a node.
+            Request::Run => i64::MIN,
+            Request::Cancel => continue,
         };
         if call.asked > claim.answered {
             break;
@@ -73,7 +76,8 @@ fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
         start = match call.told {
             Told::Rescheduled(told) if call.answered <= claim.asked => told,
             Told::TooLate | Told::NotFound => start,
-            _ => start.min(to.cast_signed()),
+            Told::Rescheduled(told) => start.min(told),
+            _ => start.min(to),
         };
     }
     start
@@ -82,6 +86,7 @@ fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
 fn earliest(registered: &Registered, story: &Story) -> i64 {
     let moved = story.calls.iter().filter_map(|call| match call.request {
         Request::Reschedule(to) => Some(to.cast_signed()),
+        Request::Run => Some(call.asked),
         Request::Cancel => None,
     });
     moved.chain([registered.start]).min().unwrap_or(0)

@@ -5,7 +5,10 @@
 use tickwheel::model::state::Outcome;
 
 use super::{Ended, Findings, bound, open};
-use crate::seeded::history::{Story, Told};
+use crate::seeded::{
+    history::{Called, Story, Told},
+    plan::Request,
+};
 
 /// A next attempt begins when it was asked for, or backed off to, and not when a look finds it.
 fn late_retries(story: &Story, findings: &mut Findings) {
@@ -22,6 +25,11 @@ fn late_retries(story: &Story, findings: &mut Findings) {
             .runs
             .iter()
             .find(|run| run.attempt == report.attempt + 1);
+        // It may have died of this report: then it runs again when somebody says so, which is judged elsewhere.
+        let died = |call: &Called| call.request == Request::Run && call.answered > report.answered;
+        if story.calls.iter().any(died) {
+            continue;
+        }
         let latest = report.answered + wait_ms + LATE_MAX_MS;
         if let Some(next) = next.filter(|next| next.began > latest) {
             let (attempt, began) = (next.attempt, next.began);
@@ -55,6 +63,36 @@ fn moved_to(story: &Story) -> Option<i64> {
     due
 }
 
+/// What a client was told runs now does so.
+fn late_runs(story: &Story, findings: &mut Findings) {
+    for call in story
+        .calls
+        .iter()
+        .filter(|call| call.request == Request::Run)
+    {
+        let Told::Rescheduled(to) = call.told else {
+            continue;
+        };
+        let withdrawn = |other: &Called| other.asked >= call.asked && other.told != Told::TooLate;
+        if story.calls.iter().filter(|other| withdrawn(other)).count() > 1 {
+            continue;
+        }
+        let latest = to.max(call.answered) + LATE_MAX_MS;
+        let runs = |from: i64| {
+            story
+                .runs
+                .iter()
+                .any(|run| from <= run.began && run.began <= latest)
+        };
+        if to > SETTLED_MS && !runs(call.asked) {
+            let id = story.registered.as_ref().map(|registered| registered.id);
+            findings.add(format!(
+                "{id:?} was told at {to} to run, and did not by {latest}"
+            ));
+        }
+    }
+}
+
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     if !ended.finished {
         let left = open(&ended.contents, ended.history);
@@ -77,6 +115,9 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             continue;
         };
         late_retries(story, findings);
+        if plan.expire_after.is_none() {
+            late_runs(story, findings);
+        }
         let due = if plan.calls.is_empty() {
             Some(registered.start.max(registered.answered))
         } else {

@@ -12,6 +12,7 @@ mod loss;
 mod overlap;
 mod owner;
 mod quiescence;
+mod redriven;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -102,7 +103,7 @@ const fn behind_max_ms(tick_ms: i64) -> i64 {
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("I1 no loss", loss::check),
     ("I2 never early", early::check),
     ("I3 duplicates", duplicates::check),
@@ -114,6 +115,7 @@ const CHECKS: [(&str, Check); 11] = [
     ("I9 result of its owner", owner::check),
     ("I10 quiescence", quiescence::check),
     ("I13 no growth", growth::check),
+    ("I14 runs again", redriven::check),
 ];
 
 /// Judges a run.
@@ -277,8 +279,9 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
     open
 }
 
-/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, and one that each fault may
-/// have left behind. Looks of the past have done what they do, and stay until `fired` may pass: as long as a queue is away.
+/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, one that each fault may
+/// have left behind, and one of each generation: where ticks are long, all of them lie behind the same closed slots. Looks of the
+/// past have done what they do, and stay until `fired` may pass: as long as a queue is away.
 pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &mut History) {
     let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
     let ahead = |entry: &&Entry| entry.key.due > Sim::instant(now);
@@ -290,10 +293,17 @@ pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &
         *looks.entry(entry.key.id).or_default() += 1;
     }
     let allowed = 2 + plan.faults.len() + plan.nodes.len();
-    let many = looks.into_iter().filter(|(_, count)| *count > allowed);
-    history
-        .broken
-        .extend(many.map(|(id, count)| format!("task {id} has {count} looks")));
+    let generation = |id: &TaskId| {
+        contents
+            .rows
+            .get(id)
+            .map_or(0, |row| row.generation as usize)
+    };
+    let many = looks
+        .iter()
+        .filter(|(id, count)| **count > allowed + generation(id));
+    let many = many.map(|(id, count)| format!("task {id} has {count} looks"));
+    history.broken.extend(many);
 }
 
 /// Notes entries that lie in what is erased: what is left there is removed late, and where nothing goes wrong nothing is left.

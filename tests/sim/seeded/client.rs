@@ -78,7 +78,8 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
     for number in 0..TRIES {
         let reached = match plan.what {
             Request::Cancel => cancel(sim, id, chance).await,
-            Request::Reschedule(to) => reschedule(sim, id, to, chance).await,
+            Request::Reschedule(to) => reschedule(sim, id, Some(to), chance).await,
+            Request::Run => reschedule(sim, id, None, chance).await,
         };
         let answered = sim.now();
         sim.note(format_args!("client of {id}: {:?}: {reached:?}", plan.what));
@@ -128,12 +129,15 @@ async fn cancel(sim: &Arc<Sim>, id: TaskId, chance: &mut Chance) -> Result<Told,
 async fn reschedule(
     sim: &Arc<Sim>,
     id: TaskId,
-    to: u64,
+    to: Option<u64>,
     chance: &mut Chance,
 ) -> Result<Told, Lost> {
-    let start = Sim::instant(to.cast_signed());
+    let start = to.map(|to| Sim::instant(to.cast_signed()));
     let act = |service: Arc<tickwheel::flow::service::Service>| async move {
-        service.reschedule(id, start, None).await
+        match start {
+            Some(start) => service.reschedule(id, start, None).await,
+            None => service.run(id, None).await,
+        }
     };
     Ok(
         match sim.call(chance, &mut None, PATIENCE, act).await.answer? {
@@ -176,6 +180,7 @@ fn spec(plan: &TaskPlan) -> Spec {
         expire_after: plan.expire_after.map(Duration::from_millis),
         retention: Duration::from_secs(3600),
         create_time: Sim::instant(plan.at.cast_signed()),
+        asked_start: None,
         body: Body::Inline(Content {
             payload: Bytes::from(vec![b'x'; plan.body_bytes]),
             content_type: "text/plain".to_owned(),

@@ -103,6 +103,8 @@ pub(crate) enum Request {
     Cancel,
     /// To this instant; one that has passed is now.
     Reschedule(u64),
+    /// Now, also if it is dead.
+    Run,
 }
 
 /// A fault, and how long it lasts.
@@ -200,7 +202,7 @@ impl Plan {
     pub(crate) fn last(&self) -> u64 {
         let tasks = self.tasks.iter().flat_map(|task| {
             let calls = task.calls.iter().map(|call| match call.what {
-                Request::Cancel => call.at,
+                Request::Cancel | Request::Run => call.at,
                 Request::Reschedule(to) => call.at.max(to),
             });
             calls.chain([task.at, task.start]).collect::<Vec<_>>()

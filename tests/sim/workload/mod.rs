@@ -10,6 +10,7 @@ mod heartbeats;
 mod near;
 mod priorities;
 mod records;
+mod redrives;
 mod reschedules;
 mod retries;
 mod runs;
@@ -32,7 +33,7 @@ pub(crate) trait Feature: Sync {
 }
 
 /// All of them.
-pub(crate) const FEATURES: [&dyn Feature; 13] = [
+pub(crate) const FEATURES: [&dyn Feature; 14] = [
     &near::Near,
     &far::Far,
     &retries::Retries,
@@ -44,6 +45,7 @@ pub(crate) const FEATURES: [&dyn Feature; 13] = [
     &cancels::Cancels,
     &reschedules::Reschedules,
     &runs::Runs,
+    &redrives::Redrives,
     &priorities::Priorities,
     &expiry::Expiry,
 ];

@@ -138,6 +138,7 @@ fn spec() -> Arc<Spec> {
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: EPOCH,
+        asked_start: None,
         body: Body::Inline(Content::default()),
     })
 }

@@ -1,0 +1,169 @@
+//! What starts a task anew: a reschedule of one that waits, a redrive of one that is dead.
+//!
+//! Both raise the generation, so that messages and entries of before mean nothing any more; the attempt, which is the fence,
+//! goes on. A redrive counts the tries afresh. A task that waits has a look ahead all the time, and a dead one has none: so a
+//! look of the new generation is written before the row, and waits for it as long as [`is_under_way`] says.
+
+use std::time::Duration;
+
+use super::{
+    entry::Entry,
+    look,
+    state::{Detail, State, TaskRow},
+    time::Millis,
+};
+use crate::flaw::{self, Flaw};
+
+/// How long the look of a redrive waits for its transition: the process that makes it may stop and go on between the two writes.
+pub const REDRIVE_OPEN: Duration = look::INTERVAL_MAX;
+
+/// The row of a task whose start is moved.
+pub(super) fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
+    TaskRow {
+        state: State::New,
+        generation: base.generation + 1,
+        next: start,
+        detail: Detail {
+            start,
+            ..base.detail
+        },
+        ..base
+    }
+}
+
+/// The row of a dead task that is to run again. Its last error stays readable until an attempt says something else.
+pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
+    let detail = Detail {
+        end_time: None,
+        ..base.detail
+    };
+    let tries = if flaw::is(Flaw::RedriveKeepsTries) {
+        base.tries
+    } else {
+        0
+    };
+    let waiting = TaskRow {
+        tries,
+        detail,
+        ..base
+    };
+    rescheduled(waiting, start)
+}
+
+/// Tells whether a look belongs to a redrive whose transition may still come: its task is dead, and it is of a later generation.
+#[must_use]
+pub fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
+    row.state == State::Dead
+        && look.key.generation > row.generation
+        && now < look.start.after(REDRIVE_OPEN)
+}
+
+/// Tells whether the task may have been redriven and still waits for an attempt: then a node that was slow may have given its
+/// content the end of life of a dead task's behind the redrive. Some that were snoozed and moved are taken for such.
+#[must_use]
+pub fn may_be_redriven(row: &TaskRow) -> bool {
+    matches!(row.state, State::New | State::Retrying)
+        && row.generation > 0
+        && row.attempt > row.tries
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::model::{
+        entry::{self, Decision, Known},
+        fixtures::{START, id, row, shape, spec},
+        state::{self, Event, Refusal, Transition},
+        task::Spec,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NOW: Millis = Millis(START.0 + 3_600_000);
+
+    fn dead(spec: &Arc<Spec>) -> TaskRow {
+        let mut row = TaskRow {
+            attempt: 5,
+            tries: 3,
+            ..row(State::Dead, spec)
+        };
+        row.detail.end_time = Some(NOW.before(SECOND));
+        row.detail.error = Some("no".to_owned());
+        row
+    }
+
+    fn applied(row: &TaskRow, event: Event, now: Millis) -> Result<Transition, Refusal> {
+        let spec = Arc::clone(&row.detail.spec);
+        state::next(id(), Some(row), &spec, event, now, Uuid::from_u128(1))
+    }
+
+    fn claim(generation: u32, expected_attempt: u32) -> Event {
+        Event::Claim {
+            generation,
+            expected_attempt,
+            worker: "w".to_owned(),
+            heartbeat: None,
+            published: None,
+        }
+    }
+
+    #[test]
+    fn a_dead_task_that_is_redriven_has_all_its_tries_again_and_the_next_attempt() {
+        let spec = Arc::new(Spec {
+            expire_after: Some(SECOND * 60),
+            ..spec()
+        });
+        let made = applied(&dead(&spec), Event::Redrive { start: NOW }, NOW).unwrap();
+        assert_eq!(made.ttl, None, "it lives as a row that waits");
+        let row = made.row;
+        assert_eq!((row.state, row.generation), (State::New, 1));
+        assert_eq!((row.attempt, row.tries), (5, 0));
+        assert_eq!((row.next, row.detail.start), (NOW, NOW));
+        assert_eq!(row.detail.end_time, None);
+        assert_eq!(row.detail.error.as_deref(), Some("no"));
+        for stale in [claim(0, 4), claim(0, 5), claim(1, 4)] {
+            assert_eq!(applied(&row, stale, NOW), Err(Refusal::Stale));
+        }
+        let late = Event::Settle {
+            attempt: 5,
+            outcome: state::Outcome::Succeeded { result: None },
+            chance: 0,
+        };
+        assert_eq!(applied(&row, late.clone(), NOW), Err(Refusal::Stale));
+        let running = applied(&row, claim(1, 5), NOW).unwrap().row;
+        assert_eq!((running.attempt, running.tries), (6, 1));
+        assert_eq!(applied(&running, late, NOW), Err(Refusal::Stale));
+        assert_eq!(
+            applied(&row, Event::Redrive { start: NOW }, NOW),
+            Err(Refusal::Stale),
+            "once"
+        );
+    }
+
+    #[test]
+    fn the_look_of_a_redrive_waits_for_its_row_and_not_for_ever() {
+        let spec = Arc::new(spec());
+        let row = dead(&spec);
+        let decide = |generation, now| {
+            let look = Entry::look(id(), generation, now, Some(NOW), NOW, Arc::clone(&spec), 0);
+            let known = Known {
+                row: Some(&row),
+                heartbeat: None,
+            };
+            assert_eq!(entry::resume(&look, known, now, &shape()), None);
+            entry::decide(&look, known, now, &shape())
+        };
+        let mut now = NOW.after(SECOND * 5);
+        let mut looks = 0;
+        while let Decision::LookAgain { at, generation } = decide(1, now) {
+            assert!(at > now && generation == 1);
+            assert_eq!(decide(0, now), Decision::EndSteps, "that of its old life");
+            (now, looks) = (at, looks + 1);
+        }
+        assert_eq!(decide(1, now), Decision::EndSteps);
+        assert!(now >= NOW.after(REDRIVE_OPEN) && looks < 20, "{looks}");
+    }
+}
