@@ -55,11 +55,11 @@ struct Flags {
 struct Reminder {
     recipient: String,
     text: String,
-    /// When what it reminds of happens, in the sender's words.
+    /// Time of the event, in the sender's words.
     due: Option<String>,
 }
 
-/// What is delivered.
+/// Message that the callback delivers.
 #[derive(Debug, Serialize, Deserialize)]
 struct Message {
     task: String,
@@ -180,7 +180,7 @@ async fn main() -> anyhow::Result<()> {
         .callback("remind", move |job: Job<Reminder>, ctx: Context| {
             let delivery = Arc::clone(&delivery);
             async move {
-                if ctx.cancelled().is_cancelled() {
+                if ctx.is_cancelled() {
                     return Ok(Outcome::fail("cancelled"));
                 }
                 delivery.deliver(&render(&job)).await

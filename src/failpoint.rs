@@ -1,14 +1,17 @@
-//! Named places at which a process can be told to die, so that tests can kill it exactly there.
+//! The failpoints end a process at named places, so that tests can kill it exactly there.
 //!
-//! `TICKWHEEL_DIE_AT=published:40` ends the process, as `kill -9` does, when it passes `published` for the fortieth time.
-//! Debug builds only: in a release build [`pass`] is nothing, and the variable is not read.
+//! `TICKWHEEL_DIE_AT=published:40` ends the process, as `kill -9` does, when it passes `published` for the
+//! fortieth time. This works in debug builds only: in a release build [`pass`] does nothing, and the variable
+//! is not read.
 //!
-//! The places: `committed` (the store has synced a group and answered nobody), `publishing` (looks are written, nothing is
-//! published), `published` (the queue has acknowledged, `fired` has not moved), `swapped` (a conditional write of a task is
-//! done, its caller does not know), `merging` (the embedded database merges tables, and has written some of the rows).
+//! - `committed`: the store has synced a group and has not answered yet.
+//! - `publishing`: looks are written, nothing is published.
+//! - `published`: the queue has acknowledged, `fired` has not moved.
+//! - `swapped`: a conditional write of a task is done, and its caller does not know it yet.
+//! - `merging`: the embedded database merges tables, and has written some of the rows.
 //!
-//! `TICKWHEEL_BUFFER_BYTES=16384` gives a database that is created small buffers, so that it writes tables and merges
-//! them all the time.
+//! `TICKWHEEL_BUFFER_BYTES=16384` gives a database that is created small buffers, so that it writes and
+//! merges tables all the time.
 
 #[cfg(debug_assertions)]
 mod armed {
@@ -47,7 +50,7 @@ mod armed {
         if armed.left.fetch_sub(1, Ordering::SeqCst) != 1 {
             return;
         }
-        // Nothing is left that could say it later.
+        // No later line could say it.
         let said = writeln!(std::io::stderr().lock(), "dies at {place}");
         if let Err(error) = said.and_then(|()| Ok(kill_process(getpid(), Signal::KILL)?)) {
             tracing::error!(%error, place, "could not die");

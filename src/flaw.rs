@@ -1,7 +1,7 @@
-//! Deliberate bugs, to prove that the simulation would find them: each is one that somebody has made, here or elsewhere.
+//! The flaws are deliberate bugs for the simulation, to prove that it would find them: each was made once, here or elsewhere.
 //!
-//! Without the feature `flaws`, which no build that anybody uses has, [`is`] is a constant `false` and the sites vanish.
-//! With it a test switches one on for its own thread.
+//! A debug build has them, and a test switches one on for its own thread. In a release build [`is`] is a constant `false` and the
+//! sites vanish; the feature `flaws` brings them back for long searches.
 
 /// A deliberate bug.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,20 +105,20 @@ impl Flaw {
     ];
 }
 
-#[cfg(feature = "flaws")]
+#[cfg(any(debug_assertions, feature = "flaws"))]
 thread_local! {
     static ON: std::cell::Cell<Option<Flaw>> = const { std::cell::Cell::new(None) };
 }
 
 /// Tells whether this thread runs with the bug.
-#[cfg(feature = "flaws")]
+#[cfg(any(debug_assertions, feature = "flaws"))]
 #[must_use]
 pub fn is(flaw: Flaw) -> bool {
     ON.get() == Some(flaw)
 }
 
 /// Tells whether this thread runs with the bug: never.
-#[cfg(not(feature = "flaws"))]
+#[cfg(not(any(debug_assertions, feature = "flaws")))]
 #[inline(always)]
 #[must_use]
 pub const fn is(_: Flaw) -> bool {
@@ -126,7 +126,7 @@ pub const fn is(_: Flaw) -> bool {
 }
 
 /// Switches this thread to a bug, or to none.
-#[cfg(feature = "flaws")]
+#[cfg(any(debug_assertions, feature = "flaws"))]
 pub fn switch(flaw: Option<Flaw>) {
     ON.set(flaw);
 }

@@ -1,28 +1,29 @@
-//! Every bound of the service, with its reason. What a request can hit is named in the answer that refuses it.
+//! The limits bound the resources of the service for all its parts, each with its reason. A refusal names its limit.
 
 mod embedded;
 mod http;
+mod records;
 mod topics;
 
 use std::time::Duration;
 
-pub use self::{embedded::*, http::*, topics::*};
+pub use self::{embedded::*, http::*, records::*, topics::*};
 
-/// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is
-/// 1 MiB with everything around it, and what was accepted must be publishable: hence the room for the envelope below.
+/// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
+/// MiB with everything around it. An accepted content must be publishable, so there is room for the envelope below.
 ///
-/// The one number that bounds of records, messages and topics derive from. No setting exceeds it: a topic has its bound from
-/// when it was created, a broker its own, and what one node accepts another must be able to publish.
+/// The bounds of records, messages and topics derive from this one number. No setting exceeds it: a topic has its bound from
+/// when it was created, a broker its own, and a record that one node accepts must be publishable by every other node.
 pub const CONTENT_BYTES_MAX: usize = 1024 * 1024 - ENVELOPE_BYTES_MAX;
 
 /// The default of the setting, which may be lowered.
 pub const CONTENT_BYTES_MAX_DEFAULT: usize = CONTENT_BYTES_MAX;
 
-/// What the envelope, the CloudEvents headers and the record's own framing may add to a content.
+/// Bytes that the envelope, the CloudEvents headers and the record's own framing may add to a content.
 pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
 
-/// A content up to this size travels in every entry of its task; a larger one is kept apart, so that a page of entries
-/// has a bounded size: 1000 rows of 1 KiB are a megabyte.
+/// A content up to this size travels in every entry of its task. A larger one is kept apart, so that a page of entries has a
+/// bounded size: 1000 rows of 1 KiB are a megabyte.
 pub const INLINE_BYTES_MAX: usize = 1024;
 
 /// Largest body of a single-task request: the payload as base64 (4/3) and as much again for everything else.
@@ -68,31 +69,31 @@ pub const CONTENT_TYPE_CHARS_MAX: usize = 256;
 /// Longest text of a request that an error message repeats.
 pub const QUOTED_CHARS_MAX: usize = 200;
 
-/// A slot that is closed sooner than this is not written into any more: a write and the look at the clock behind it take
-/// milliseconds, and clocks of nodes differ by as much. What is due there is near: it costs memory for this much longer.
+/// A slot that is closed sooner than this takes no more writes: a write and the check of the clock behind it take milliseconds,
+/// and clocks of nodes differ by as much. Tasks due before that are near; they are held in memory for this much longer.
 pub const CLOSING_MARGIN: Duration = Duration::from_millis(150);
 
 /// A wheel that is behind by less is not late: its hand moves once a tick, and a take-over takes some seconds.
 pub const BEHIND_MIN: Duration = Duration::from_secs(5);
 
-/// What is registered while its wheel catches up, and due sooner than this, is held in memory beside its entry. A wheel that
-/// missed hours has caught up by then.
+/// A task that is registered while its wheel catches up, and due sooner than this, is held in memory beside its entry. A wheel
+/// that missed hours has caught up by then.
 pub const BEHIND_HELD_MAX: Duration = Duration::from_secs(600);
 
-/// Files that are kept for other than connections: the store's tables and journals, overflow files, clients of servers.
+/// Files that are kept for uses other than connections: tables and journals of the store, overflow files, clients of servers.
 pub const FILES_RESERVED: u64 = 1152;
 
 /// Registrations under way at a node: at 40,000 a second the last waits a tenth of a second.
 pub const REGISTRATIONS_IN_FLIGHT_MAX: usize = 4096;
 
-/// Registrations that may be under way at a node however slow it is: fewer would not fill groups of the store (as many
-/// connections reach the most that is made one by one), and a client with so many is not refused.
+/// Registrations that may be under way at any node, however slow. Fewer would not fill groups of the store: as many connections
+/// reach the highest rate of single registrations. A client with so many is not refused.
 pub const REGISTRATIONS_IN_FLIGHT_MIN: usize = 64;
 
 /// Refusals of registrations that a node answers in a second: a fiftieth of a core.
 pub const REFUSALS_PER_SECOND: u32 = 2000;
 
-/// Longest wait for a refusal: what a client is told to wait before it comes again is as long.
+/// Longest wait for a refusal; a client is told to wait as long before it comes again.
 pub const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Tasks that are being registered at a node at most: at 150,000 a second the last waits a third of a second.
@@ -116,7 +117,7 @@ pub const ATTEMPTS_MAX: u32 = 10_000;
 /// Shortest claim timeout: looks come at this step, and each one is a read and a write.
 pub const CLAIM_TIMEOUT_MIN: Duration = Duration::from_secs(5);
 
-/// How long a sign of life is kept at least: whoever reads the last of a task that ended wrong has a day to do so.
+/// How long a sign of life is kept at least: the last one of a task that ended wrong can be read for a day.
 pub const HEARTBEAT_KEPT_MIN: Duration = Duration::from_secs(24 * 3600);
 
 /// How many heartbeat timeouts a sign of life is kept: a look reads it up to one timeout after it was written, and a look may
@@ -126,40 +127,40 @@ pub const HEARTBEAT_KEPT_TIMEOUTS: u32 = 2;
 /// Shortest heartbeat timeout: must leave room for three heartbeats, a pause of a process and the skew of clocks.
 pub const HEARTBEAT_TIMEOUT_MIN: Duration = Duration::from_secs(3);
 
-/// Longest timeout, wait, snooze or retention that is taken: ten years.
+/// Longest timeout, wait, snooze or retention that is accepted: ten years.
 pub const DURATION_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// Most tasks that one poll is given.
+/// Most tasks that one poll gets.
 pub const POLL_TASKS_MAX: usize = BATCH_ITEMS_MAX;
 
 /// Most callbacks of one poll: a poll waits in the line of each.
 pub const POLL_CALLBACKS_MAX: usize = 100;
 
-/// About how long the answer to a poll may be; one task always fits.
+/// Approximate bound of the answer to a poll; one task always fits.
 pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Polls that wait at a node: half of its connections are left to everybody else.
+/// Polls that wait at a node: half of its connections are left to other requests.
 pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;
 
-/// Callbacks that are polled at a node with Kafka, unless it is set otherwise: each has a client with threads of its own.
+/// Callbacks polled at a node with Kafka, unless set otherwise: each has a client with threads of its own.
 pub const POLL_FEEDS_MAX_KAFKA: usize = 1000;
 
-/// Callbacks that are polled at a node with the embedded queue, unless it is set otherwise: each takes some 10 KiB, so this
-/// bounds only what invented names may cost.
+/// Callbacks polled at a node with the embedded queue, unless set otherwise: each takes some 10 KiB, so this bounds only the
+/// cost of invented names.
 pub const POLL_FEEDS_MAX_EMBEDDED: usize = 20_000;
 
-/// How long a node consumes a callback that nobody polls there any more: longer than the pause between two polls of a
-/// worker, and what a worker that has gone to another node costs the tasks of the partitions that it leaves behind.
+/// How long a node consumes a callback that is not polled there any more: longer than the pause between two polls of a worker.
+/// A worker that moves to another node delays the tasks of the partitions that it leaves behind by as much.
 pub const POLL_IDLE: Duration = Duration::from_secs(10);
 
 /// Wait before a message is claimed again, or received again, after a part of the service was away.
 pub const POLL_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a poll waits at least: it takes a moment to receive what lies in the queue already.
+/// How long a poll waits at least: it takes a moment to receive messages that are already in the queue.
 pub const POLL_WAIT_MIN: Duration = Duration::from_millis(50);
 
-/// How long a poll that one callback would fill waits for what its other callbacks have: both are received at once, so
-/// this is only more than it takes to hand over what one has.
+/// How long a poll that one callback would fill waits for tasks of its other callbacks. Both are received at once, so this is
+/// only more than it takes to hand over the tasks of one.
 pub const POLL_GATHER: Duration = Duration::from_millis(2);
 
 /// Longest `?wait=` of a read, longest wait of a poll.
@@ -168,25 +169,25 @@ pub const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Rows of a page of the reader: a round trip is amortised, memory stays small.
 pub const PAGE_ROWS_MAX: usize = 1000;
 
-/// Readers of missed ticks of a node at once, at first: a few, of which hardly anybody notices anything.
+/// Readers of missed ticks of a node at once, at first: so few that other work is hardly affected.
 pub const MISSED_READS_FIRST: usize = 4;
 
-/// Readers of missed ticks of a node that have a turn at once, at most: what keeps servers over a network busy, and each holds
-/// a page.
+/// Readers of missed ticks of a node that have a turn at once, at most: enough to keep servers over a network busy, and each
+/// holds a page.
 pub const MISSED_READS_MAX: usize = 64;
 
 /// The part of a tick that a reader of a wheel waits for its turns to read a missed one: so little that it still
 /// catches up, and as much as some dozens of wheels need to read one after the other.
 pub const MISSED_READ_PATIENCE: u32 = 2;
 
-/// Longest time over which the wheels of a node spread what they do once a tick: a tick, but what looks find must not wait
+/// Longest time over which the wheels of a node spread their work of a tick: a tick, but tasks found by looks must not wait
 /// longer where ticks are long.
 pub const PHASE_SPAN_MAX: Duration = Duration::from_secs(1);
 
-/// Entries that one wheel holds in memory ahead of their due time, whatever is due: the reader waits beyond it.
+/// Entries that one wheel holds in memory ahead of their due time; beyond it the reader waits.
 pub const AHEAD_ENTRIES_MAX: usize = 20_000;
 
-/// How long a tick has ended when no callback is passed over any more that has its share of that memory: what is so late is
+/// How long after its end a tick no longer skips callbacks that have used up their share of that memory: so late a tick is
 /// worked off, and read once.
 pub const DEFERRED_BEHIND_MAX: Duration = Duration::from_secs(10);
 
@@ -207,18 +208,18 @@ pub const NEAR_TASKS_MAX: usize = 140_000;
 /// Bytes of near tasks that a node holds in memory.
 pub const NEAR_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// Entries that one step publishes or looks at: a batch big enough to amortise, small enough to answer soon.
+/// Entries that one step publishes or examines: a batch big enough to amortise, small enough to answer soon.
 pub const STEP_ENTRIES_MAX: usize = 500;
 
 /// Publishing batches of one wheel in flight at once: enough to fill the broker's pipeline.
 pub const PUBLISHES_IN_FLIGHT_MAX: usize = 8;
 
 /// The same where the queue gains nothing from more ([`Publisher::records_at_once`](crate::queue::Publisher::records_at_once)):
-/// one is handed over while the other reads what it must.
+/// one is handed over while the other reads what it needs.
 pub const PUBLISHES_IN_FLIGHT_FEW: usize = 2;
 
-/// Batches of looks of one wheel that are examined at once. They have places of their own: they read and write the store, and
-/// what is due does not wait for that.
+/// Batches of looks of one wheel that are examined at once. They have places of their own, because they read and write the
+/// store, and due tasks must not wait for that.
 pub const LOOKS_IN_FLIGHT_MAX: usize = 8;
 
 /// Publishing batches of one wheel, or of a node's near tasks, whose contents are kept apart, in flight at once. They have places
@@ -259,8 +260,8 @@ pub const PRODUCER_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// a leader for ever after a moment without one (librdkafka#5430); under mere load a new producer does no harm.
 pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
 
-/// Shortest time between two commits of a consumer: what a crash repeats, against the broker's work for a commit (0.1 to
-/// 0.2 ms).
+/// Shortest time between two commits of a consumer: a balance of the messages that a crash repeats and the broker's work for a
+/// commit (0.1 to 0.2 ms).
 pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a consumer may be without an answer to its request to join before a new client asks: longer than the session
@@ -276,26 +277,26 @@ pub const PRODUCER_FULL_PAUSE: Duration = Duration::from_millis(10);
 /// Bytes that a Kafka consumer fetches ahead: some seconds of work for a pool, small beside its payloads.
 pub const CONSUMER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Bytes that a Kafka consumer fetches ahead at least: less than one fetch is none.
+/// Bytes that a Kafka consumer fetches ahead at least: with less than one fetch it would get nothing.
 pub const CONSUMER_BYTES_MIN: usize = 256 * 1024;
 
-/// Bytes that all Kafka consumers of a node fetch ahead, beside [`CONSUMER_BYTES_MIN`] for each: what is left of them is shared
-/// by sixteenths, so that one of a few has much and the thousandth still has some.
+/// Bytes that all Kafka consumers of a node fetch ahead, beside [`CONSUMER_BYTES_MIN`] for each. Each takes a sixteenth of the
+/// rest, so that one of a few has much and the thousandth still has some.
 pub const CONSUMERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions: pausing throws
-/// away what was fetched ahead, so it is worth a pause only now and then.
+/// Records that a Kafka consumer holds in hand while its pool is full, before it pauses its partitions. A pause discards the
+/// records that were fetched ahead, so it is worth it only now and then.
 pub const IN_HAND_RECORDS_MAX: usize = 256;
 
-/// How long a pool is full before its Kafka consumer pauses: what is asked for after a pause comes up to a second later, so
-/// the moment that a claim takes is no reason for one. The other members of a group wait as long for a rebalance.
+/// How long a pool is full before its Kafka consumer pauses: records that are fetched after a pause come up to a second later,
+/// so the moment of a claim is no reason for one. The other members of a group wait as long for a rebalance.
 pub const FULL_BEFORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Bytes that a Kafka consumer holds in hand while its pool is full.
 pub const IN_HAND_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Consumer groups whose progress a publisher keeps a client for, each with a handful of threads. Of the others it takes for
-/// granted that nothing waits, which costs copies that their claims refuse.
+/// Consumer groups for which a publisher keeps a client of their progress, each with a handful of threads. For other groups it
+/// assumes that nothing waits, which costs copies that their claims refuse.
 pub const PROGRESS_GROUPS_MAX: usize = 16;
 
 /// How long such a client is kept for its group before another group may have its place.
@@ -307,27 +308,30 @@ pub const ENTRIES_PER_SWAP_MAX: usize = 5000;
 /// Rows of one conditional batch: larger ones time out under load.
 pub const GROUP_ROWS_MAX: usize = 64;
 
-/// Bytes of one conditional batch: as above.
+/// Bytes of one conditional batch, for the same reason.
 pub const GROUP_BYTES_MAX: usize = 48 * 1024;
 
 /// Conditional writes that a node has in flight over all partitions: beyond it the store only queues.
 pub const GROUPS_IN_FLIGHT_MAX: usize = 32;
 
-/// Times a lost race of a task row is read and decided again before the caller is told to try later.
+/// How often a lost race of a task row is read and decided again before the caller is told to try later.
 pub const RACES_MAX: usize = 5;
 
-/// Times an entry is written further on because its slot was closed meanwhile; two is usual at a tick's edge.
+/// How often an entry is written further on because its slot was closed meanwhile; two is usual at a tick's edge.
 pub const REPLACEMENTS_MAX: usize = 10;
 
-/// How long a wheel that is to be given away waits for what is under way: what is late for it, is late no longer than this.
+/// How long a wheel to be given away waits for its work under way; a task is late by no more than this for it.
 pub const HAND_OVER_WAIT_MAX: Duration = Duration::from_millis(500);
 
-/// How often it looks meanwhile.
+/// How long a wheel that was not idle after that wait is left as it is: at most one task in thirty is late in vain.
+pub const HAND_OVER_AGAIN: Duration = Duration::from_secs(15);
+
+/// How often the wheel is checked meanwhile.
 pub const HAND_OVER_STEP: Duration = Duration::from_millis(5);
 
-/// Ticks by which an entry is written further on than it must be when slots keep closing on it, beginning with none and doubled
-/// each time: a store may be slower than ticks are. With the three among which backups spread it stays within what is
-/// searched for a near task by its id.
+/// Ticks by which an entry is written further on than it must be when slots keep closing on it; it begins with none and doubles
+/// each time, as a store may be slower than ticks are. With the three ticks among which backups spread, it stays within the
+/// range that is searched for a near task by its id.
 pub const REPLACED_AHEAD_MAX: i64 = 8;
 
 /// First wait of a record that is put further on because its topic is missing or silent; doubled each time.
@@ -339,11 +343,11 @@ pub const SPILL_WAIT_MAX: Duration = Duration::from_secs(320);
 /// Ticks erased by one step behind an outage: a read that fails has them all read again.
 pub const ERASE_TICKS_MAX: i64 = 16;
 
-/// How far behind the `erased` hand a tick is looked at once more, for what was written into it behind its reader: by a node
-/// that died on the way, or by a replica that was handed on late what it had missed (Cassandra keeps that for 3 h).
+/// How far behind the `erased` hand a tick is read once more, for entries written into it behind its reader: by a node that
+/// died on the way, or by a replica that got late what it had missed (Cassandra keeps that for 3 h).
 pub const SWEEP_DELAY: Duration = Duration::from_secs(4 * 3600);
 
-/// How long what has fired is kept in its slot, so that it can be read as `enqueued` or `published`.
+/// How long fired entries are kept in their slot, so that the tasks can be read as `enqueued` or `published`.
 pub const ERASE_DELAY: Duration = Duration::from_secs(600);
 
 /// Claimed rows that a node remembers, to settle without reading first.
@@ -355,13 +359,13 @@ pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
 /// Bytes of claimed rows that a node remembers: with contents of 100 bytes as many as [`CLAIMED_ROWS_MAX`].
 pub const CLAIMED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// About what a claimed task takes in memory, and in an answer, beside its content.
+/// Approximate memory of a claimed task, also in an answer, beside its content.
 pub const CLAIMED_ROW_BYTES: usize = 512;
 
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.
 pub const TOPICS_SEEN_MAX: usize = 10_000;
 
-/// End steps of one batch of cancels that are under way at once: each may hold a content, so this is its megabytes.
+/// End steps of one batch of cancels that are under way at once: each may hold a content, so this bounds its megabytes.
 pub const END_STEPS_IN_FLIGHT_MAX: usize = 16;
 
 /// Wait before a failed step of a stage is tried again.
@@ -374,14 +378,14 @@ pub const BATCH_ROWS_MAX: usize = 50;
 /// Partitions of one unlogged batch of plain writes, all of the same servers: beyond ten Cassandra warns of it by default.
 pub const BATCH_PARTITIONS_MAX: usize = 10;
 
-/// Plain writes to the same servers that leave as they come; what comes while so many are under way goes together, or alone when
-/// it fills a request. With fewer, who waits does so for longer; with more, requests carry less.
+/// Plain writes to the same servers that leave at once; writes that come while so many are under way go together, or alone when
+/// they fill a request. With fewer, writers wait longer; with more, requests carry less.
 pub const GATHERED_WRITES: usize = 4;
 
-/// The same of reads of clocks: everybody reads the same few rows.
+/// The same for reads of clocks: all readers read the same few rows.
 pub const GATHERED_CLOCK_READS: usize = 2;
 
-/// Longest wait for an answer to others: no server takes as long that has nothing wrong with it.
+/// Longest time for which requests wait for an answer to others: no healthy server takes that long.
 pub const GATHERED_WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Bytes of one unlogged batch: below the 50 KiB at which Cassandra refuses one by default.
@@ -390,11 +394,11 @@ pub const BATCH_BYTES_MAX: usize = 32 * 1024;
 /// Plain writes that a node has in flight to the store: enough to fill its pipeline, beyond it requests only queue.
 pub const STORE_WRITES_IN_FLIGHT_MAX: usize = 256;
 
-/// Reads of rows of tasks, heartbeats and contents that a node has in flight to the store: what claims, settles and looks need.
+/// Reads of rows of tasks, heartbeats and contents that a node has in flight to the store, for claims, settles and looks.
 pub const STORE_READS_IN_FLIGHT_MAX: usize = 128;
 
-/// Reads of clocks and of slots for firing that a node has in flight to the store. Places of their own: behind them everything
-/// waits that is due, and a flood of requests must not stand in front.
+/// Reads of clocks and of slots for firing that a node has in flight to the store. They have places of their own: all due tasks
+/// wait behind them, and a flood of requests must not stand in front.
 pub const STORE_URGENT_READS_IN_FLIGHT_MAX: usize = 64;
 
 /// Searches for entries by id that a node has in flight to the store: an id that does not exist costs some fifty.
@@ -403,16 +407,16 @@ pub const STORE_SEARCHES_IN_FLIGHT_MAX: usize = 64;
 /// Tasks that a node reads by id at once, each by a few reads of its own, or some fifty when there is none. Others wait.
 pub const FINDS_IN_FLIGHT_MAX: usize = 256;
 
-/// Searches of a node, at once, for tasks that do not lie at their start: as many as the store serves.
+/// Searches of a node, at once, for tasks that are not at their start: as many as the store serves.
 pub const SEARCHES_IN_FLIGHT_MAX: usize = STORE_SEARCHES_IN_FLIGHT_MAX;
 
 /// Lists that a node reads at once: each may read for [`LIST_TIME_MAX`].
 pub const LISTS_IN_FLIGHT_MAX: usize = 16;
 
-/// Requests that wait for a place among such reads: what waits behind more would be refused in the end.
+/// Requests that wait for a place among such reads: with more, those behind would be refused in the end.
 pub const PLACES_WAITING_MAX: usize = 4096;
 
-/// How long they wait for it: a client that is told to come back does better than one that gives up.
+/// How long they wait for a place: it is better to tell a client to come back than to let it give up.
 pub const PLACE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// How long a search waits for its place: a batch of cancels may bring a thousand, and the last waits for all others.
@@ -430,10 +434,10 @@ pub const LIST_ROWS_MAX: usize = 10_000;
 /// Slots of one range read that are read at once: a list must not crowd out the reader.
 pub const RANGE_READS_IN_FLIGHT_MAX: usize = 8;
 
-/// Most tasks of a page of a list: what a client holds in memory, and what one answer of some megabytes carries.
+/// Most tasks of a page of a list: a client holds them in memory, and one answer of some megabytes carries them.
 pub const LIST_TASKS_MAX: usize = 1000;
 
-/// Tasks of a page of a list that does not say.
+/// Tasks of a page of a list whose request gives no number.
 pub const LIST_TASKS_DEFAULT: usize = 100;
 
 /// Slots that one request for a list reads before it answers with what it has: over 16 wheels the ticks of four minutes,
@@ -449,49 +453,48 @@ pub const LIST_WHEELS_IN_FLIGHT_MAX: usize = 16;
 /// Entries that one request for a list looks at: each may need its task's row and a look for another entry.
 pub const LIST_ENTRIES_MAX: usize = 5000;
 
-/// Time after which a request for a list answers with what it has: well below the limit of its client.
+/// Time after which a request for a list answers with what it has found: well below the limit of its client.
 pub const LIST_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How far ahead a list looks that has no end: a day of seconds is a million slots of 16 wheels, read in parts.
+/// How far ahead a list without an end looks: a day of seconds is a million slots of 16 wheels, read in parts.
 pub const LIST_HORIZON: Duration = Duration::from_secs(24 * 3600);
 
 /// How far ahead of now a list looks for the entries of tasks that have started: the looks of a waiting task are at most a
 /// quarter of an hour apart, and retries wait ten minutes by default.
 pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);
 
-/// How long a look at the whole (`/v1/stats`, the page at `/`) is shown to all who ask: a page that reloads, in several
-/// windows, costs no more than one.
+/// How long one reading of the statistics (`/v1/stats`, the page at `/`) is shown to all clients: a page that reloads in
+/// several windows costs no more than one.
 pub const STATS_KEPT: Duration = Duration::from_secs(1);
 
 /// Seconds of one wheel whose pending tasks are counted apart: some 40 bytes each, 2 MB a wheel. Beyond them tasks are counted
 /// by the hour of their start.
 pub const PENDING_SECONDS_MAX: usize = 50_000;
 
-/// Rows that the count of what the process before has left looks at before it lets others have their turn.
+/// Rows that the count of the tasks left by the process before examines before other work gets a turn.
 pub const CENSUS_ROWS_MAX: usize = 10_000;
 
 /// Places of cancelled and moved tasks in closed slots that a node remembers: some 80 bytes each.
 pub const LEFTOVERS_MAX: usize = 50_000;
 
-/// Tasks that wait for a worker of which a node knows, some 60 bytes each: those beyond are found by their looks once there is
-/// room.
+/// Tasks that wait for a worker of which a node knows, some 60 bytes each: others are found by their looks once there is room.
 pub const UNCLAIMED_MAX: usize = 200_000;
 
 /// Names of callbacks that were polled lately which a node remembers: at most 128 characters each, 2 MB together.
 pub const POLLED_NAMES_MAX: usize = 10_000;
 
-/// Callbacks that are told apart in figures and metrics: more would be more than anybody looks at.
+/// Callbacks that are distinguished in figures and metrics: nobody looks at more.
 pub const CALLBACKS_TOLD_MAX: usize = 100;
 
 /// How long a task waits for a worker before a log line says so, and how long its callback was not polled.
 pub const UNCLAIMED_WARN: Duration = Duration::from_secs(60);
 
-/// Entries of one wheel that a look at the whole counts; beyond it says "at least".
+/// Entries of one wheel that a reading of the statistics counts; beyond it says "at least".
 pub const STATS_ROWS_MAX: usize = 5000;
 
-/// Slots of one wheel that a look at the whole reads where slots are read one by one: a minute and a little at a tick of 1 s.
+/// Slots of one wheel that a reading of the statistics reads one by one: a minute and a little at a tick of 1 s.
 pub const STATS_SLOTS_MAX: usize = 64;
 
-/// How long a message is held whose task is not to be claimed yet: clocks that differ, or a moment too soon. What waits longer
-/// is published again at its time.
+/// How long a message is held whose task must not be claimed yet: clocks that differ, or a moment too soon. A message that
+/// would wait longer is published again at its time.
 pub const EARLY_HELD_MAX: Duration = Duration::from_secs(5);

@@ -1,4 +1,5 @@
-//! The client against small HTTP servers with scripted answers: fail-over, time limits, what errors mean.
+//! The client meets small HTTP servers with scripted answers: these tests cover fail-over, time
+//! limits and errors.
 
 use std::{
     net::SocketAddr,
@@ -56,7 +57,7 @@ impl Peer {
     }
 }
 
-/// An address that nobody listens on.
+/// An address without a listener.
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
@@ -210,7 +211,7 @@ async fn a_batch_of_cancels_answers_one_by_one() {
 
 #[test]
 fn an_address_that_is_none_is_refused() {
-    // As people write it.
+    // People write it in this way.
     assert!(Client::connect("127.0.0.1:7420, localhost:7421").is_ok());
     for server in ["", "ftp://x", "http://", "a b"] {
         let error = Client::connect(server).unwrap_err();

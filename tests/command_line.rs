@@ -1,4 +1,4 @@
-//! The program's client commands against a node in this process, over TCP, as a person or a script uses them.
+//! The client commands run against a node in this process, over TCP, as a person or a script uses them.
 
 use std::{
     io::Write as _,
@@ -16,6 +16,9 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
 use tickwheel::{
     flow::{
         budget::Budget,
@@ -28,8 +31,6 @@ use tickwheel::{
     store::memory::MemoryStore,
     time_source::TimeSource,
 };
-use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -446,7 +447,7 @@ async fn an_interrupt_says_how_to_go_on() {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // Three batches, and some lines that are not one yet.
+    // These lines are three batches, and some lines of a fourth.
     let lines = "{\"callback\":\"a\"}\n".repeat(350);
     stdin.write_all(lines.as_bytes()).unwrap();
     let time = TimeSource::real();

@@ -1,7 +1,7 @@
-//! The real program on real Cassandra and real Kafka, through its own doors: REST, command line, SDK.
+//! These tests run the real program on real Cassandra and Kafka, through REST, the command line and the SDK.
 
 use std::{
-    process::Output,
+    process::{Command, Output},
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -11,6 +11,7 @@ use std::{
 
 use tickwheel::{
     client::{Client, RescheduleOutcome, Task, TaskState},
+    model::ids::TaskId,
     queue::{
         Consumer as _, Delivery, Publisher as _,
         kafka::{self, KafkaConsumer, KafkaPublisher},
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::{Cluster, Stack},
+    readme_block::block,
     server::Server,
 };
 
@@ -241,7 +243,7 @@ async fn the_command_line_says_what_happened() {
 
     let mut node = cluster.node(1).await;
     let task = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
         command
             .arg("task")
             .args(arguments)
@@ -350,8 +352,8 @@ async fn workers_that_poll_share_what_comes_through_kafka() {
             TaskState::Succeeded
         );
     }
-    // One worker leaves: its node closes its consumer a minute later, and until then waits for others; a node that stops
-    // leaves its partitions to the other one at once.
+    // One worker leaves. Its node closes its consumer a minute later, and waits for other polls until then. A
+    // node that stops leaves its partitions to the other one at once.
     stop_first.cancel();
     first.await.unwrap().unwrap();
     ids.extend(register(60..100).await);
@@ -365,4 +367,18 @@ async fn workers_that_poll_share_what_comes_through_kafka() {
     assert!(calls.load(Ordering::SeqCst) >= 100);
     stop.cancel();
     second.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_of_ones_own_is_registered_like_this() {
+    let cluster = Cluster::init(Stack::of_this_run(), 1);
+    let node = cluster.node(1).await;
+    let address = node.url.trim_start_matches("http://");
+    let text = block("kafka").replace("localhost:7420", address);
+    let answered = Command::new("sh").args(["-euc", &text]).output().unwrap();
+    let answer: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
+    assert_eq!(answer["start_time"], "2030-01-31T09:00:00.250Z", "{answer}");
+    let id: TaskId = answer["id"].as_str().unwrap().parse().unwrap();
+    let client = Client::connect(&node.url).unwrap();
+    assert_eq!(client.get(id).await.unwrap().state, TaskState::Scheduled);
 }

@@ -1,8 +1,8 @@
-//! Real processes, on real servers and on the embedded pair, with kills: 20,000 tasks due over 20 seconds, and something
-//! breaks halfway.
+//! These tests run real processes, on real servers and on the embedded pair, and kill some of them. In each,
+//! 20,000 tasks are due over 20 seconds, and a fault comes halfway.
 //!
-//! Shown in each scenario: every registered task succeeds, none starts early, no two live executions of one task. Lateness
-//! and duplicates are printed, not asserted: they depend on the machine.
+//! Each scenario shows that every registered task succeeds, none starts early, and no two executions of one
+//! task are alive at once. Lateness and duplicates depend on the machine, so they are printed, not asserted.
 
 #![allow(
     missing_docs,
@@ -25,7 +25,8 @@ macro_rules! say {
 
 mod kills;
 
-// The checker of the drill, which has no harness of its own, and what shows that it finds something.
+// This is the checker of the drill, which has no harness of its own, and the proof that the
+// checker finds faults.
 #[allow(dead_code, reason = "the drill prints what it finds")]
 #[path = "fault/check/mod.rs"]
 mod check;
@@ -36,13 +37,14 @@ use std::{
     collections::HashMap,
     io::Write as _,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use cluster::{Cluster, Stack};
 use futures_util::{StreamExt, stream};
 use server::{Server, free_port};
 use tickwheel::{
+    api::text::InstantText,
     client::{Client, Task, TaskState},
     model::{ids::TaskId, time::Millis},
     time_source::TimeSource,
@@ -51,7 +53,7 @@ use tickwheel::{
 use tokio::sync::Mutex as AsyncMutex;
 use tokio_util::sync::CancellationToken;
 
-/// The scenarios share the machine and break its servers: one at a time.
+/// The scenarios share the machine and break its servers, so they run one at a time.
 static ALONE: AsyncMutex<()> = AsyncMutex::const_new(());
 
 const TASKS: i64 = 20_000;
@@ -85,7 +87,7 @@ fn work(
             time.sleep(Duration::from_millis(5)).await;
             let execution = Execution {
                 attempt: job.attempt,
-                due: job.start_time,
+                due: Millis::EPOCH.after(job.start_time.duration_since(UNIX_EPOCH).unwrap()),
                 began,
                 ended: time.now(),
             };
@@ -126,7 +128,7 @@ async fn register(servers: &[String], first_start: Millis) -> Vec<TaskId> {
                 let start =
                     Millis(first_start.0 + n * i64::try_from(SPREAD.as_millis()).unwrap() / TASKS);
                 Task::callback("kill_test")
-                    .start_at(start)
+                    .start_at(InstantText::from(start))
                     .claim_timeout(Duration::from_secs(5))
                     .heartbeat_timeout(Duration::from_secs(10))
                     .max_attempts(20)
@@ -227,7 +229,7 @@ async fn scenario<F: Future<Output = ()>>(
     run(name, &servers, source, disturb(Arc::clone(&cluster), nodes)).await;
 }
 
-/// The same on whatever these servers are made of.
+/// Runs a scenario on any kind of servers.
 async fn run(
     name: &str,
     servers: &[String],

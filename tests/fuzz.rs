@@ -1,8 +1,9 @@
-//! Every decoder of bytes from outside, given valid samples that were damaged: none panics, none takes memory out of
-//! proportion, and what one accepts is written and read again as the same.
+//! These tests give every decoder of outside bytes valid samples that were damaged. No decoder may panic or
+//! take memory out of proportion, and an accepted value is written and read again as the same.
 //!
-//! An ordinary run has a fixed seed and a few seconds a target; `make fuzz MINUTES=10` goes on from a random seed, which it
-//! prints. An input that breaks a rule is kept under `tests/fuzz/corpus/` and tried first from then on.
+//! An ordinary run has a fixed seed and a few seconds for each target. `make fuzz MINUTES=10` continues from
+//! a random seed, which it prints. An input that breaks a rule is kept under `tests/fuzz/corpus/` and tried
+//! first from then on.
 
 #![allow(
     missing_docs,

@@ -1,20 +1,23 @@
-//! Records as they lie in topics, byte for byte. What an older version published must be read by this one and must be
-//! written the same way by it: the files under `tests/golden/` are never changed, only added to.
+//! These tests compare records of topics byte for byte with those of older versions. This version must read
+//! and write a record as the older one did: files under `tests/golden/` are never changed, only added to.
 
 use std::{fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
+    flow::dispatch::record,
     model::{
         backoff::{Backoff, Jitter},
+        dispatch::Dispatch,
         ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::Millis,
         wheel::WheelNumber,
     },
     queue::{
         Record,
-        message::{TaskMessage, TimeTexts, user_record},
+        message::{TaskMessage, TimeTexts},
     },
 };
 
@@ -62,7 +65,7 @@ pub(crate) fn full() -> (Spec, Content) {
     (spec, content)
 }
 
-/// Everything that can be absent or empty is.
+/// Every field is absent or empty that can be.
 fn least() -> Spec {
     Spec {
         target: Target::Callback {
@@ -82,7 +85,7 @@ fn least() -> Spec {
     }
 }
 
-/// Writes a record as text: what is text in quotes, the value in lines of 32 bytes.
+/// Writes a record as text: its text fields in quotes, its value in lines of 32 bytes.
 fn render(record: &Record) -> String {
     let mut text = format!("topic {}\npartition {:?}\n", record.topic, record.partition);
     let shown = |bytes: &Bytes| format!("\"{}\"", bytes.escape_ascii());
@@ -127,10 +130,12 @@ fn assert_unchanged(golden: &str, message: &TaskMessage, callback: &str) {
 fn a_task_message_with_everything_is_unchanged() {
     let (spec, _) = full();
     let message = TaskMessage {
-        id: id(),
-        generation: 3,
-        expected_attempt: 2,
-        start: Millis(START.0 + 5000),
+        dispatch: Dispatch {
+            id: id(),
+            generation: 3,
+            expected_attempt: 2,
+            start: Millis(START.0 + 5000),
+        },
         published: Millis(START.0 + 5007),
         spec,
     };
@@ -140,11 +145,9 @@ fn a_task_message_with_everything_is_unchanged() {
 
 #[test]
 fn a_task_message_with_the_least_is_unchanged() {
+    let id = TaskId::new(Millis::EPOCH, WheelNumber::new(0).unwrap(), 0);
     let message = TaskMessage {
-        id: TaskId::new(Millis::EPOCH, WheelNumber::new(0).unwrap(), 0),
-        generation: 0,
-        expected_attempt: 0,
-        start: Millis::EPOCH,
+        dispatch: Dispatch::first(id, Millis::EPOCH),
         published: Millis::EPOCH,
         spec: least(),
     };
@@ -162,8 +165,9 @@ fn a_record_of_a_kafka_target_is_unchanged() {
         },
         ..spec
     };
-    let rendered =
-        render(&user_record(id(), START, &spec, &content, &mut TimeTexts::default()).unwrap());
+    let (dispatch, mut times) = (Dispatch::first(id(), START), TimeTexts::default());
+    let made = record::record(&dispatch, &spec, &content, START, &mut times);
+    let rendered = render(&made);
     let golden = include_str!("golden/user_record.txt");
     assert_eq!(
         rendered, golden,

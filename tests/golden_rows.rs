@@ -1,6 +1,6 @@
-//! Ids, keys and rows as stores keep them. What an older version wrote must be read by this one and must be written the same
-//! way by it: the files under `tests/golden/` are never changed, only added to. (The embedded store has formats, see
-//! `golden_embedded`.)
+//! These tests compare ids, keys and rows of stores with those of older versions. This version must read and
+//! write them in the same way: the files under `tests/golden/` are never changed, only added to. (The
+//! embedded store has formats, see `golden_embedded`.)
 
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
@@ -8,14 +8,20 @@ use bytes::Bytes;
 use tickwheel::{
     model::{
         clock::{ClockRow, Position},
+        configuration::Epoch,
         entry::{DoneReason, Entry, KeyCode},
         ids::{NodeId, TaskId},
         look_step::LookStep,
+        record::{Kind, Name, Record, Version},
         state::{Detail, State, TaskRow},
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    store::row::{ClockColumns, EntryColumns, TaskColumns},
+    schema::{decode_epoch, encode_epoch},
+    store::{
+        index::{IndexKind, Partition},
+        row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
+    },
 };
 use uuid::Uuid;
 
@@ -94,6 +100,30 @@ pub(crate) fn clock() -> ClockRow {
     }
 }
 
+pub(crate) fn records() -> [(&'static str, Record); 2] {
+    let record = |value, expires| Record {
+        name: Name::new(Kind::Callback, "send-email").unwrap(),
+        version: Version(1_893_456_000_250_001),
+        nonce: task().nonce,
+        value,
+        expires,
+    };
+    [
+        (
+            "record",
+            record(Some(Bytes::from_static(b"\x0a\x01v")), None),
+        ),
+        ("record, removed", record(None, Some(START))),
+    ]
+}
+
+pub(crate) fn epoch() -> Epoch {
+    let name = |kind, key| Name::new(kind, key).unwrap();
+    Epoch::default()
+        .raised(7, name(Kind::Callback, "send-email"))
+        .raised(1_893_456_000_250_001, name(Kind::ApiKey, "k-1"))
+}
+
 fn rendered() -> String {
     let mut text = String::new();
     let stepped = id().with_look_step(LookStep::covering(Duration::from_secs(90)));
@@ -122,6 +152,16 @@ fn rendered() -> String {
     }
     writeln!(text, "task\n{:#?}", TaskColumns::of(&task())).unwrap();
     writeln!(text, "clock\n{:#?}", ClockColumns::of(&clock())).unwrap();
+    let kinds = Kind::ALL.map(|kind| (kind, kind.number()));
+    writeln!(text, "kinds of records {kinds:?}").unwrap();
+    let kinds = IndexKind::ALL.map(|kind| (kind, kind.number()));
+    writeln!(text, "kinds of rows of the index {kinds:?}").unwrap();
+    for (name, record) in records() {
+        writeln!(text, "{name}\n{:#?}", RecordColumns::of(&record)).unwrap();
+        let listed = Partition::of_records(record.name.kind());
+        writeln!(text, "its list {:?}", listed.name()).unwrap();
+    }
+    writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
     text
 }
 
@@ -146,5 +186,11 @@ fn rows_are_read_as_they_were_written() {
         TaskColumns::of(&task()).into_row(id().uuid()).ok(),
         Some(task())
     );
+    for (name, record) in records() {
+        let read = RecordColumns::of(&record).into_record(record.name.clone());
+        assert_eq!(read.as_ref(), Ok(&record), "{name}");
+    }
+    let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
+    assert_eq!(read, Ok(epoch()));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

@@ -1,4 +1,4 @@
-//! Every integration test, in one binary: one link instead of many.
+//! This binary links all integration tests that need no server, which is faster than many links. (`servers.rs` has the others.)
 
 #![allow(
     missing_docs,
@@ -13,19 +13,22 @@
 mod abuse;
 mod api;
 mod client;
-mod cluster;
 mod command_line;
-mod end_to_end;
+mod embedded_store;
 mod golden;
 mod golden_embedded;
 mod golden_rows;
 mod guarantees;
 mod local;
+mod local_queues;
+mod local_stores;
 mod one_process;
 mod program_words;
 mod programs;
+#[allow(dead_code, unused_imports, reason = "the servers use the rest")]
 mod queue_contract;
 mod readme;
+mod readme_block;
 #[path = "sim/replicas/mod.rs"]
 mod replicas;
 mod server;

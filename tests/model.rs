@@ -1,7 +1,9 @@
-//! Small worlds searched exhaustively: every order of every step, with faults, around the real decision functions.
+//! These tests search small worlds completely: every order of every step, with faults, around the
+//! real decision functions.
 //!
-//! Each model comes with broken variants that must be found: the proof that the search would see the hole. The bounds of an
-//! ordinary run take a minute; `make prove` searches the whole ones (`tests/model/RESULTS.md` keeps its table).
+//! Each model has broken variants in which the search must find an error, as proof that it would see one. The
+//! bounds of an ordinary run take a minute; `make prove` searches the full bounds (`tests/model/RESULTS.md`
+//! keeps its table).
 
 #![allow(
     missing_docs,

@@ -1,4 +1,5 @@
-//! Workers that are programs of their own: `tickwheel worker`, and the examples, against a real server.
+//! These tests run workers that are programs of their own, `tickwheel worker` and the examples,
+//! against a real server.
 
 use std::{
     path::{Path, PathBuf},
@@ -8,18 +9,17 @@ use std::{
 
 use serde_json::{Value, json};
 use tickwheel::{
-    client::{Registered, Task, TaskResponse, TaskState, secs},
-    model::backoff::{Backoff, Jitter},
+    client::{Jitter, Registered, RetryPolicy, Task, TaskResponse, TaskState, secs},
     time_source::TimeSource,
 };
 use tokio::process::{Child, Command};
 
 use crate::local::Local;
 
-/// How long anything may take before the case has failed.
+/// The longest time for a step before the case has failed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the command of these cases does, as its payload says.
+/// The command of these cases, which follows its payload.
 const SCRIPT: &str = r#"
 case $(cat) in
     '"echo"') echo "{\"id\": \"$TICKWHEEL_TASK_ID\", \"attempt\": $TICKWHEEL_ATTEMPT, \"callback\": \"$TICKWHEEL_CALLBACK\"}" ;;
@@ -87,11 +87,8 @@ fn example(server: &Local, name: &str) -> Program {
 }
 
 async fn register(server: &Local, callback: &str, payload: Value) -> Registered {
-    let soon = Backoff {
-        initial: Duration::from_millis(100),
-        jitter: Jitter::None,
-        ..Backoff::QUICK
-    };
+    let soon = RetryPolicy::exponential(Duration::from_millis(100), 2.0, secs(600))
+        .with_jitter(Jitter::None);
     let task = Task::callback(callback).json(&payload).unwrap().retry(soon);
     server
         .client
@@ -129,7 +126,7 @@ async fn pid(file: &PathBuf) -> String {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A process that nobody has waited for is still listed: its state says that it is dead.
+    // A dead process that was not waited for is still listed, with a state that says so.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     !status.is_empty() && !status.contains(") Z ")
 }
@@ -163,7 +160,7 @@ async fn a_command_runs_each_task_and_its_exit_code_decides() {
         Some("exit code 65: no such user")
     );
     assert_eq!(ended[4].attempt, 2);
-    // What a command leaves behind holds nothing up.
+    // Processes that a command leaves behind delay nothing.
     let left = result(&ended[5]).to_string();
     std::process::Command::new("kill")
         .arg(&left)
@@ -214,7 +211,7 @@ async fn the_python_example_works() {
     let greet = register(&server, "greet", json!({"name": "Ada"})).await;
     let broken = register(&server, "greet", json!({"nobody": 1})).await;
     let refused = register(&server, "refuse", json!({})).await;
-    // Longer than the heartbeat timeout of 3 s.
+    // This takes longer than the heartbeat timeout of 3 s.
     let long = register(&server, "count", json!({"until": 40})).await;
     let endless = register(&server, "count", json!({"until": 100_000})).await;
     let greeted = end(&server, &greet).await;

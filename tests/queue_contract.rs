@@ -1,54 +1,51 @@
-//! The contract of `tickwheel::queue`, one suite for every queue.
+//! This suite checks the contract of `tickwheel::queue` on every queue.
 //!
-//! Each case gets an [`Env`] with topic and group names of its own, so that cases run at once against one broker. Nothing
-//! sleeps: a case waits in `receive`, up to [`LIMIT`]. The memory queue runs in virtual time.
+//! Each case gets an [`Env`] with topic and group names of its own, so that cases run at once against one
+//! broker. The cases do not sleep: a case waits in `receive`, up to [`LIMIT`]. The memory queue runs in
+//! virtual time.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+pub(crate) use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use bytes::Bytes;
-use tickwheel::{
+pub(crate) use bytes::Bytes;
+pub(crate) use tickwheel::{
     limits,
     model::wheel::WheelNumber,
     queue::{Consumer, Delivery, Partition, Probe, PublishError, Publisher, Record},
     time_source::TimeSource,
 };
 
-mod embedded_queue;
-mod env;
-mod groups;
-mod kafka;
-mod keyless;
-mod memory;
+pub(crate) mod env;
+pub(crate) mod groups;
 
-use env::*;
-use groups::*;
+pub(crate) use env::*;
+pub(crate) use groups::*;
 
-/// How long anything may take before the case has failed.
-const LIMIT: Duration = Duration::from_secs(30);
+/// The longest time for a step before the case has failed.
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// One `receive` of a case that waits.
-const STEP: Duration = Duration::from_millis(500);
+/// The time of one `receive` of a case that waits.
+pub(crate) const STEP: Duration = Duration::from_millis(500);
 
-fn places(deliveries: &[Delivery]) -> Vec<(String, i32, i64)> {
+pub(crate) fn places(deliveries: &[Delivery]) -> Vec<(String, i32, i64)> {
     let place = |one: &Delivery| (one.topic.clone(), one.partition, one.offset);
     deliveries.iter().map(place).collect()
 }
 
-fn values(deliveries: &[Delivery]) -> Vec<String> {
+pub(crate) fn values(deliveries: &[Delivery]) -> Vec<String> {
     let text = |one: &Delivery| String::from_utf8(one.value.to_vec()).unwrap();
     deliveries.iter().map(text).collect()
 }
 
-fn sorted(mut values: Vec<String>) -> Vec<String> {
+pub(crate) fn sorted(mut values: Vec<String>) -> Vec<String> {
     values.sort();
     values
 }
 
-fn wheel(number: u16) -> WheelNumber {
+pub(crate) fn wheel(number: u16) -> WheelNumber {
     WheelNumber::new(number).unwrap()
 }
 
-fn numbered(env: &Env, topic: &str, numbers: std::ops::Range<u16>) -> Vec<Record> {
+pub(crate) fn numbered(env: &Env, topic: &str, numbers: std::ops::Range<u16>) -> Vec<Record> {
     let one = |number: u16| {
         env.record(
             topic,
@@ -59,11 +56,11 @@ fn numbered(env: &Env, topic: &str, numbers: std::ops::Range<u16>) -> Vec<Record
     numbers.map(one).collect()
 }
 
-fn expected(numbers: std::ops::Range<u16>) -> Vec<String> {
+pub(crate) fn expected(numbers: std::ops::Range<u16>) -> Vec<String> {
     numbers.map(|number| format!("{number:05}")).collect()
 }
 
-async fn every_group_receives_what_was_acknowledged(env: Env) {
+pub(crate) async fn every_group_receives_what_was_acknowledged(env: Env) {
     env.publish(numbered(&env, "t", 0..20)).await;
     for group in ["a", "b"] {
         let mut consumer = env.consumer(group, &["t"]).await;
@@ -72,7 +69,7 @@ async fn every_group_receives_what_was_acknowledged(env: Env) {
     }
 }
 
-async fn order_within_a_partition_is_kept(env: Env) {
+pub(crate) async fn order_within_a_partition_is_kept(env: Env) {
     for hundred in 0..5_u16 {
         let numbers = hundred * 100..(hundred + 1) * 100;
         let one = |text| env.record("t", Partition::Fixed(2), text);
@@ -89,7 +86,7 @@ async fn order_within_a_partition_is_kept(env: Env) {
     );
 }
 
-async fn keys_values_and_headers_arrive_unchanged(env: Env) {
+pub(crate) async fn keys_values_and_headers_arrive_unchanged(env: Env) {
     let all = env.record("t", Partition::Fixed(0), vec![0, 255, 10]);
     let full = Record {
         key: Some(Bytes::from_static(b"\x00key\xff")),
@@ -121,7 +118,7 @@ async fn keys_values_and_headers_arrive_unchanged(env: Env) {
     }
 }
 
-async fn slot_mates_share_a_partition(env: Env) {
+pub(crate) async fn slot_mates_share_a_partition(env: Env) {
     env.publish(numbered(&env, "t", 0..32)).await;
     env.publish(numbered(&env, "t", 0..32)).await;
     let mut consumer = env.consumer("g", &["t"]).await;
@@ -131,7 +128,7 @@ async fn slot_mates_share_a_partition(env: Env) {
     }
 }
 
-async fn one_key_goes_to_one_partition(env: Env) {
+pub(crate) async fn one_key_goes_to_one_partition(env: Env) {
     let keyed = |key: &'static str| Record {
         key: Some(Bytes::from_static(key.as_bytes())),
         ..env.record("t", Partition::ByKey, key)
@@ -149,7 +146,7 @@ async fn one_key_goes_to_one_partition(env: Env) {
     }
 }
 
-async fn a_missing_topic_or_partition_is_told_and_holds_nothing_up(env: Env) {
+pub(crate) async fn a_missing_topic_or_partition_is_told_and_holds_nothing_up(env: Env) {
     env.publish(numbered(&env, "t", 0..1)).await;
     let missing = Record {
         create_topic: false,
@@ -185,7 +182,7 @@ async fn a_missing_topic_or_partition_is_told_and_holds_nothing_up(env: Env) {
     assert_eq!(sorted(values(&received)), ["00000", "good", "good"]);
 }
 
-async fn what_is_too_large_is_refused_and_the_rest_published(env: Env) {
+pub(crate) async fn what_is_too_large_is_refused_and_the_rest_published(env: Env) {
     let of = |bytes: usize| env.record("t", Partition::Fixed(0), vec![b'x'; bytes]);
     let largest = limits::CONTENT_BYTES_MAX_DEFAULT + limits::ENVELOPE_BYTES_MAX;
     let batch = vec![of(1), of(limits::RECORD_BYTES_MAX + 1), of(largest), of(2)];
@@ -203,7 +200,7 @@ async fn what_is_too_large_is_refused_and_the_rest_published(env: Env) {
     assert_eq!(sizes, [1, largest, 2]);
 }
 
-async fn unhandled_deliveries_come_again_after_a_crash(env: Env) {
+pub(crate) async fn unhandled_deliveries_come_again_after_a_crash(env: Env) {
     let one = |number: u16| env.record("t", Partition::Fixed(0), format!("{number:05}"));
     env.publish((0..10).map(one).collect()).await;
     let mut first = env.consumer("g", &["t"]).await;
@@ -215,7 +212,7 @@ async fn unhandled_deliveries_come_again_after_a_crash(env: Env) {
     assert_eq!(values(&again), expected(4..10));
 }
 
-async fn handling_out_of_order_skips_nothing(env: Env) {
+pub(crate) async fn handling_out_of_order_skips_nothing(env: Env) {
     let one = |number: u16| env.record("t", Partition::Fixed(0), format!("{number:05}"));
     env.publish((0..10).map(one).collect()).await;
     let mut first = env.consumer("g", &["t"]).await;
@@ -233,7 +230,7 @@ async fn handling_out_of_order_skips_nothing(env: Env) {
     );
 }
 
-async fn what_is_handled_when_it_closes_does_not_come_again(env: Env) {
+pub(crate) async fn what_is_handled_when_it_closes_does_not_come_again(env: Env) {
     env.publish(numbered(&env, "t", 0..40)).await;
     let mut first = env.consumer("g", &["t"]).await;
     let received = env.receive(&mut *first, 40).await;
@@ -244,7 +241,7 @@ async fn what_is_handled_when_it_closes_does_not_come_again(env: Env) {
     assert_eq!(sorted(values(&received)), expected(40..44));
 }
 
-async fn what_is_handled_is_committed_while_the_consumer_runs(env: Env) {
+pub(crate) async fn what_is_handled_is_committed_while_the_consumer_runs(env: Env) {
     let since = env.time.now();
     let topic = || env.record("t", Partition::OfWheel(wheel(1)), "x");
     env.publish((0..20).map(|_| topic()).collect()).await;
@@ -282,7 +279,7 @@ async fn what_is_handled_is_committed_while_the_consumer_runs(env: Env) {
     }
 }
 
-async fn a_full_worker_stays_a_member_and_goes_on_later(env: Env) {
+pub(crate) async fn a_full_worker_stays_a_member_and_goes_on_later(env: Env) {
     let mut consumer = env.consumer("g", &["t"]).await;
     env.publish(numbered(&env, "t", 0..4)).await;
     let first = env.receive(&mut *consumer, 4).await;
@@ -304,7 +301,7 @@ async fn a_full_worker_stays_a_member_and_goes_on_later(env: Env) {
     );
 }
 
-async fn a_receive_that_is_given_up_loses_nothing(env: Env) {
+pub(crate) async fn a_receive_that_is_given_up_loses_nothing(env: Env) {
     let mut consumer = env.consumer("g", &["t"]).await;
     let publisher = Arc::clone(&env.publisher);
     let batches: Vec<_> = (0..20)
@@ -362,8 +359,8 @@ macro_rules! contract {
     (@one [$(#[$test:meta])*] $env:expr; $case:ident) => {
         $(#[$test])*
         async fn $case() {
-            super::$case($env).await;
+            $crate::queue_contract::$case($env).await;
         }
     };
 }
-use contract;
+pub(crate) use contract;

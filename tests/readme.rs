@@ -1,4 +1,4 @@
-//! What the README shows is run as it stands there, against the program, but for the address.
+//! These tests run the commands of the README as they stand there, with the address of a test server.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -13,18 +13,9 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use crate::cluster::{Cluster, Stack};
+use crate::readme_block::block;
 
-const README: &str = include_str!("../README.md");
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// Returns the block that stands behind `<!-- runs: NAME -->`.
-fn block(name: &str) -> &'static str {
-    let mark = format!("<!-- runs: {name} -->\n```");
-    let (_, rest) = README.split_once(&mark).expect("the README has the block");
-    let (_, rest) = rest.split_once('\n').expect("a language");
-    rest.split_once("\n```").expect("its end").0
-}
 
 /// `tickwheel serve` on a directory of its own, killed at the end.
 struct Served {
@@ -58,7 +49,7 @@ impl Served {
             let line = line.ok()?;
             line.strip_prefix("ready on http://").map(str::to_owned)
         });
-        // Read on, so that the program never waits for its log to be read.
+        // The log is read on, so that the program never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
         Self {
             child,
@@ -71,7 +62,7 @@ impl Served {
         Client::connect(&format!("http://{}", self.address)).unwrap()
     }
 
-    /// Replaces what a reader would have: the address, and the program on the path.
+    /// Replaces the parts that differ for a reader: the address, and the path of the program.
     fn here(&self, text: &str) -> String {
         text.replace("localhost:7420", &self.address).replace(
             "tickwheel worker",
@@ -141,13 +132,13 @@ async fn the_calls_of_a_worker_in_python_are_these() {
     let mut lines = BufReader::new(worker.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
     succeeded(&served, id).await;
-    // It goes on: the next one is run, too.
+    // The worker goes on and runs the next task, too.
     let next = greeting(&served);
     assert_eq!(lines.next().unwrap().unwrap(), "hello Ada");
     succeeded(&served, next).await;
 }
 
-/// The service is not there yet, goes, and comes again.
+/// The service is not there yet, comes, goes, and comes again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_in_python_waits_for_a_service_that_is_away() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -188,7 +179,7 @@ async fn the_worker_in_rust_is_an_example_that_runs() {
             .env("TICKWHEEL_SERVER", format!("http://{}", served.address))
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap(),
+            .expect("the example is built: cargo build --example hello"),
     );
     let out = BufReader::new(worker.0.stdout.take().unwrap());
     let line = out.lines().next().unwrap().unwrap();
@@ -196,18 +187,7 @@ async fn the_worker_in_rust_is_an_example_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_of_ones_own_is_registered_like_this() {
-    let cluster = Cluster::init(Stack::of_this_run(), 1);
-    let node = cluster.node(1).await;
-    let address = node.url.trim_start_matches("http://");
-    let text = block("kafka").replace("localhost:7420", address);
-    let answered = shell(&text).output().unwrap();
-    let answer: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
-    assert_eq!(answer["start_time"], "2030-01-31T09:00:00.250Z", "{answer}");
-    let id: TaskId = answer["id"].as_str().unwrap().parse().unwrap();
-    let client = Client::connect(&node.url).unwrap();
-    assert_eq!(client.get(id).await.unwrap().state, TaskState::Scheduled);
-    // Without a Kafka it is refused in words.
+async fn a_record_without_a_kafka_is_refused_in_words() {
     let served = Served::start();
     let refused = served.client().register(Task::kafka("reminders")).await;
     assert!(refused.unwrap_err().to_string().contains("--kafka"));

@@ -1,9 +1,9 @@
-//! The one generator of load: open loop, so that waiting is not hidden.
+//! The generator sends all load of the harness as an open loop, so that waiting is not hidden.
 //!
-//! At a rate, the send times are fixed beforehand and a request's latency counts from its scheduled time, whether or not
-//! it could be sent then: a service that stalls for a second shows that second in every request it held up. Flat out,
-//! there is no schedule; a request waits for one of `in_flight` places, its latency counts from there, and what is
-//! measured is how many come through.
+//! At a rate, the send times are fixed beforehand, and a request's latency counts from its scheduled time,
+//! whether or not it could be sent then. A service that stalls for a second shows that second in every
+//! request that it held up. Flat out, there is no schedule. A request waits for one of `in_flight` places,
+//! its latency counts from there, and the measured value is how many come through.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,7 +18,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 /// Requests that may be under way at a fixed rate: far more than a service that keeps up ever has.
 const OPEN_LOOP_IN_FLIGHT_MAX: usize = 4096;
 
-/// What to send, and when.
+/// The requests to send, and their times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     count: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// So many requests, one every `interval`.
+    /// Returns a load of so many requests, one every `interval`.
     pub(crate) const fn at_rate(count: u64, interval: Duration) -> Self {
         Self {
             count,
@@ -36,7 +36,7 @@ impl Load {
         }
     }
 
-    /// So many requests, as fast as they come through.
+    /// Returns a load of so many requests, as fast as they come through.
     pub(crate) const fn flat_out(count: u64, in_flight: usize) -> Self {
         Self {
             count,
@@ -46,7 +46,7 @@ impl Load {
     }
 }
 
-/// What came of a load.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Latencies in microseconds.

@@ -1,9 +1,12 @@
-//! Load harness of Tickwheel: real servers, the real program, one open-loop generator, every task checked.
+//! The load harness measures Tickwheel for developers: real servers, the real program, one open-loop
+//! generator, a check of every task.
 //!
-//! `tickwheel-bench list` says what there is; `README.md` beside this says how to read the figures.
+//! `tickwheel-bench list` lists the scenarios; `README.md` beside this file explains the figures.
 
 mod chart;
+mod check;
 mod embedded;
+mod finish;
 mod generator;
 mod observer;
 mod payload;
@@ -15,18 +18,14 @@ mod servers;
 mod simulate;
 mod tasks;
 
-use std::{
-    io::Write as _,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    sync::Mutex,
-};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Mutex};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tickwheel::time_source::TimeSource;
 
 use crate::{
+    finish::finish,
     raw::Raw,
     report::Report,
     scenarios::{Bench, Scenario},
@@ -47,11 +46,11 @@ enum Command {
     Run(Run),
     /// Run scenarios on the embedded store and queue: the real program, over HTTP, and nothing else.
     Embedded(embedded::Options),
-    /// Say what a cluster of scanners would reach when neither store nor broker is the limit: a model.
+    /// Compute the rate of a cluster of scanners when neither store nor broker is the limit: a model.
     SimulateCluster(simulate::Options),
-    /// Run the embedded service and what a user would pick instead, by turns.
+    /// Run the embedded service and the systems that a user might choose instead, by turns.
     Peers(peers::Options),
-    /// Say which scenarios there are.
+    /// List the scenarios.
     List,
 }
 
@@ -72,7 +71,7 @@ struct Run {
     /// Tasks of each throughput measurement.
     #[arg(long, default_value_t = 50_000)]
     tasks: u64,
-    /// Rounds in which what is compared takes turns.
+    /// Rounds in which compared scenarios take turns.
     #[arg(long, default_value_t = 3)]
     rounds: u32,
     /// Length of each lateness measurement.
@@ -86,7 +85,7 @@ struct Run {
     json: Option<PathBuf>,
 }
 
-/// The same as the program's, so that raw parts and the whole differ in nothing else.
+/// The same as the program's, so that the raw parts and the whole have no other difference.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -101,7 +100,7 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            // With standard error closed there is nobody to tell; the exit code tells.
+            // When standard error is closed, nobody reads it; the exit code remains.
             writeln!(std::io::stderr().lock(), "error: {error:?}").unwrap_or_default();
             ExitCode::from(2)
         }
@@ -166,31 +165,10 @@ async fn measure(run: Run) -> anyhow::Result<ExitCode> {
         run.scenarios
     };
     let mut report = Report::default();
-    // Whoever is told to stop takes the service down, too, and tells what was measured until then.
+    // A run that is told to stop takes the service down, too, and reports its measurements until then.
     let ran = tokio::select! {
         ran = scenarios::run(&bench, &chosen, run.rounds, &mut report) => ran,
         stopped = embedded::told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
     };
     finish(&report, run.json.as_deref(), ran)
-}
-
-/// Prints and writes the results; what was measured before a failure is worth keeping.
-fn finish(
-    report: &Report,
-    json: Option<&Path>,
-    ran: anyhow::Result<()>,
-) -> anyhow::Result<ExitCode> {
-    report.print()?;
-    if let Some(path) = json {
-        report.write_json(path)?;
-    }
-    ran?;
-    if report.is_sound() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    writeln!(
-        std::io::stderr().lock(),
-        "error: a task was lost or came out early, or a case failed: the table says which"
-    )?;
-    Ok(ExitCode::FAILURE)
 }

@@ -1,4 +1,5 @@
-//! Watches a topic and checks what arrives: every task at least once, none early.
+//! The observer watches a topic for the scenarios and checks its records: every task at least once, none
+//! early.
 
 use std::{
     collections::HashMap,
@@ -22,9 +23,9 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use crate::{report::Check, servers::PARTITIONS};
+use crate::{check::Check, servers::PARTITIONS};
 
-/// How often it is looked whether everything has arrived.
+/// How often the observer checks whether all tasks have arrived.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A task that came out.
@@ -33,7 +34,7 @@ pub(crate) struct Arrival {
     pub(crate) id: TaskId,
     /// When it was seen here.
     pub(crate) seen: Millis,
-    /// When its publisher had made the record; when it was seen, if the record does not say.
+    /// When its publisher made the record; when it was seen, if the record does not say.
     pub(crate) made: Millis,
 }
 
@@ -42,7 +43,7 @@ pub(crate) type Arrivals = Arc<Mutex<Vec<Arrival>>>;
 /// When each registered task is due.
 pub(crate) type Registered = HashMap<TaskId, Millis>;
 
-/// What became of the registered tasks.
+/// The result for the registered tasks.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) check: Check,
@@ -53,8 +54,8 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// Returns how many tasks came out a second: from the first record that was made to the last that was seen, so that
-    /// a consumer that lags behind and catches up makes nothing look faster.
+    /// Returns how many tasks came out a second. The time runs from the first record that was made to the
+    /// last that was seen, so that a consumer that lags behind and catches up makes no figure look better.
     pub(crate) fn per_second(&self) -> f64 {
         let ended = self.first.iter().map(|(_, seen)| *seen).max();
         let took = ended
@@ -64,7 +65,7 @@ impl Verdict {
     }
 }
 
-/// Compares what arrived with what was registered.
+/// Compares the arrivals with the registered tasks.
 pub(crate) fn verdict(registered: &Registered, arrivals: &[Arrival]) -> Verdict {
     let mut seen: HashMap<TaskId, Millis> = HashMap::with_capacity(registered.len());
     let mut began = None;
@@ -97,7 +98,7 @@ pub(crate) fn verdict(registered: &Registered, arrivals: &[Arrival]) -> Verdict 
     }
 }
 
-/// Waits until every registered task has arrived, or nothing new has for `patience`.
+/// Waits until every registered task has arrived, or until no new one has for `patience`.
 pub(crate) async fn wait(
     time: &TimeSource,
     registered: &Registered,
@@ -117,7 +118,7 @@ pub(crate) async fn wait(
         }
         let given_up = time.moment().since(since) > patience;
         if now >= registered.len() || given_up {
-            // Duplicates may stand for tasks that are still to come.
+            // The arrivals may be duplicates while other tasks are still to come.
             let arrived = arrivals
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -144,7 +145,8 @@ impl Observer {
         Self::start_ahead(kafka, topic, time, Duration::ZERO)
     }
 
-    /// The same where service and harness are so far ahead of the machine's clock, by which Kafka's client stamps records.
+    /// The same for a service and a harness whose clocks are so far ahead of the machine's, by which Kafka's
+    /// client stamps records.
     pub(crate) fn start_ahead(
         kafka: &str,
         topic: &str,
@@ -193,13 +195,14 @@ impl Drop for Observer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has nothing to tell; a panic of it has been printed.
+            // The thread returns no value; its panic has been printed.
             drop(thread.join());
         }
     }
 }
 
-/// Reads whose record it is: a `kafka` target's has a header, a tracked task's its key.
+/// Reads the id of a record's task: a record of a `kafka` target has a header with it, that of a tracked task
+/// has it as its key.
 fn arrival(record: &BorrowedMessage<'_>, time: &TimeSource, ahead: Duration) -> Option<Arrival> {
     let seen = time.now();
     let header = record.headers().and_then(|headers| {

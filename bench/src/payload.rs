@@ -1,7 +1,8 @@
-//! The payload of every task, of ours and of the peers': 256 bytes of JSON with a number and a note, no two of them alike.
+//! The payload generator makes the payload of every task for this service and the peers: 256 bytes of JSON.
 //!
-//! Stores and brokers compress what repeats itself; a note of letters drawn by chance leaves LZ4, which most of them take,
-//! nothing to gain, so figures of disk and rates hold for any payload of that size.
+//! A payload has a number and a note, and no two are alike. Stores and brokers compress repeated text. A note
+//! of random letters leaves nothing to gain for LZ4, which most of them use, so figures of disk and rates
+//! hold for any payload of that size.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,7 +19,7 @@ const TAIL: &[u8] = br#""}"#;
 /// Digits of a number.
 const DIGITS: usize = 20;
 const NOTE: usize = BYTES - HEAD.len() - DIGITS - MIDDLE.len() - TAIL.len();
-/// What notes are made of: as many as six bits choose from, none of which JSON escapes.
+/// The letters of notes: as many as six bits choose from, and none that JSON escapes.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// Returns the payload of a task by its number; the same for the same number.
@@ -33,17 +34,17 @@ pub(crate) fn of(number: u64) -> String {
     format!(r#"{{"job":"{number:0DIGITS$}","note":"{note}"}}"#)
 }
 
-/// Returns the payload of a task whose number nobody asks for: another one each time.
+/// Returns the payload of a task whose number is not needed: another one each time.
 pub(crate) fn next() -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     of(NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Returns whose payload it is.
+/// Returns the number of a payload's task.
 ///
 /// # Errors
 ///
-/// It is not byte for byte what that task was given.
+/// When it is not byte for byte the payload of that task.
 pub(crate) fn number(payload: &[u8]) -> anyhow::Result<u64> {
     let found = payload
         .strip_prefix(HEAD)

@@ -1,4 +1,4 @@
-//! The one format of results: a table for people, JSON lines for programs.
+//! The report writes results in one format: a table for people, JSON lines for programs.
 
 use std::{
     fs::File,
@@ -11,22 +11,14 @@ use serde::Serialize;
 
 use crate::{
     chart::Chart,
+    check::Check,
     peers::{setting::Setting, table},
 };
 
-/// What became of the tasks of a measurement. Anything lost or early fails the run.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(crate) struct Check {
-    pub(crate) tasks: u64,
-    pub(crate) lost: u64,
-    pub(crate) early: u64,
-    pub(crate) duplicates: u64,
-}
-
-/// What a measurement took of the machine.
+/// The resources that a measurement took.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Costs {
-    /// What the times of the table are divided by: tasks, or requests; 0 when there were none.
+    /// The number by which the table divides the times: tasks or requests; 0 when there were none.
     pub(crate) items: u64,
     pub(crate) wall_seconds: f64,
     pub(crate) service_cpu_seconds: f64,
@@ -76,7 +68,7 @@ pub(crate) enum Line {
         #[serde(flatten)]
         check: Check,
     },
-    /// What a measurement cost.
+    /// The costs of a measurement.
     Costs {
         case: String,
         #[serde(flatten)]
@@ -88,17 +80,17 @@ pub(crate) enum Line {
         value: f64,
         unit: &'static str,
     },
-    /// What is drawn, point by point.
+    /// A drawn chart, point by point.
     Chart(Chart),
     /// A peer that is compared, and what it promises.
     PeerSetting(Setting),
     /// One measurement of a peer.
     Peer(table::Figure),
-    /// A setting that was found by trying, or something that is no figure.
+    /// A setting that was found by trying, or another text without a figure.
     Note { text: String },
 }
 
-/// Everything that was measured in a run.
+/// All measurements of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     lines: Vec<Line>,
@@ -261,7 +253,7 @@ impl Report {
         self.print_checks(&mut out)
     }
 
-    /// What was measured of peers, if anything was.
+    /// Returns the measurements of peers, if there are any.
     fn comparison(&self) -> Option<table::Comparison<'_>> {
         let mut comparison = table::Comparison::default();
         for line in &self.lines {
@@ -378,7 +370,7 @@ impl Report {
         Ok(())
     }
 
-    /// What came of checking every task, over all scenarios.
+    /// Prints the results of the checks of all tasks, over all scenarios.
     fn print_checks(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let (mut tasks, mut lost, mut early, mut twice) = (0, 0, 0, 0);
         for line in &self.lines {
@@ -419,7 +411,7 @@ impl Report {
     }
 }
 
-/// What is said of a line while the run goes on.
+/// Returns the text of a line while the run goes on.
 fn text(line: &Line) -> Option<String> {
     match line {
         Line::Rate {

@@ -1,5 +1,7 @@
-//! What a run needs besides Cassandra and Kafka: fresh keyspaces, the real program as a child process, and the service
-//! in this process.
+//! The servers prepare a run for the scenarios beside Cassandra and Kafka: keyspaces, program, service.
+//!
+//! They create fresh keyspaces, start the real program as a child process, and start the service in this
+//! process.
 
 use std::{
     ffi::OsString,
@@ -26,7 +28,7 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-/// The program's own defaults, so that the figures are those of a node as it comes.
+/// The program's own defaults, so that the figures are those of a node without settings.
 const WHEELS: u16 = 16;
 const TICK: Duration = Duration::from_secs(1);
 const SLOTS: i64 = 100_000_000;
@@ -38,7 +40,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// Longest time for nodes to drain.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// Where everything is.
+/// The addresses and names of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Servers {
     pub(crate) cassandra: String,
@@ -59,7 +61,7 @@ impl Servers {
         settings
     }
 
-    /// Name of the keyspace that the raw scenarios write to: the same tables, and nobody else in it.
+    /// Returns the keyspace of the raw scenarios: the same tables, with no other writer.
     pub(crate) fn raw_keyspace(&self) -> String {
         format!("{}_raw", self.keyspace)
     }
@@ -87,7 +89,7 @@ impl Servers {
         Ok(KafkaPublisher::connect(settings, self.time.clone())?)
     }
 
-    /// Starts the service in this process, on no wheel: it only takes registrations.
+    /// Starts the service in this process without a wheel, so that it only takes registrations.
     pub(crate) async fn in_process(&self) -> anyhow::Result<InProcess> {
         let store = Box::pin(cassandra::Store::connect(
             &self.settings(&self.keyspace),
@@ -202,7 +204,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already: nothing is left to do then.
+        // It may have ended already; then there is no work left.
         drop(self.child.kill());
         drop(self.child.wait());
     }

@@ -1,17 +1,20 @@
-//! The task that every scenario sends: the harness's payload, the service's defaults, no look in the way.
+//! The task builder makes the task that every scenario sends: the harness's payload, the service's defaults.
+//!
+//! No look gets in the way of a measurement.
 
 use std::time::Duration;
 
 use serde_json::json;
 use tickwheel::model::{
     backoff::Backoff,
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::Millis,
 };
 
 use crate::payload;
 
-/// Long enough that nobody looks after an unclaimed task while it is measured.
+/// So long that no look at an unclaimed task comes during a measurement.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Returns the target that `kind` names.
@@ -27,7 +30,7 @@ pub(crate) fn target(kind: Kind, name: &str) -> Target {
     }
 }
 
-/// Whom a task goes to.
+/// The kind of a task's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A record in a topic.
@@ -36,7 +39,7 @@ pub(crate) enum Kind {
     Callback,
 }
 
-/// Returns a task in the service's own terms, with a payload that no other has.
+/// Returns a task in the service's own terms, with a unique payload.
 pub(crate) fn spec(target: Target, created: Millis) -> Spec {
     Spec {
         target,
@@ -58,7 +61,7 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
     }
 }
 
-/// Returns the fields of the task as a client sends them, but for its start and its payload.
+/// Returns the fields of the task as a client sends them, without its start and its payload.
 pub(crate) fn fields(kind: Kind, name: &str) -> serde_json::Value {
     match kind {
         Kind::Kafka => json!({ "kafka": { "topic": name } }),

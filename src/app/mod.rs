@@ -1,7 +1,8 @@
-//! Puts a node together from its parts, runs it, and takes it apart in order.
+//! The app assembles a node from its parts for `serve` and `dev`, runs it, and stops it in order.
 //!
-//! The API answers from the first moment, while the store is still being waited for; a store that is away at start is waited
-//! for, one that is not set up as needed ends the program with a sentence that says what to do.
+//! The API answers from the first moment, also while the node still waits for its store. A store that is away
+//! at the start is waited for. A store that is not set up as needed ends the program with a sentence that
+//! says what to do.
 
 mod parts;
 
@@ -19,20 +20,20 @@ use crate::{
         context::{Context, Settings},
         node::Node,
     },
-    http::{self, gate::Gate},
+    http::{self, server::starting::Gate},
     model::{clock::Rules, ids::NodeId, wheel::Shape},
     queue, store, telemetry,
     time_source::TimeSource,
 };
 
-/// How a node is put together.
+/// The parts and settings of a node.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the API listens.
+    /// The address on which the API listens.
     pub listen: SocketAddr,
-    /// What people call the node.
+    /// The node's name, for people.
     pub name: String,
-    /// Where others reach its API; where it listens when none.
+    /// The address at which others reach its API; without it, the address on which it listens.
     pub advertise: Option<String>,
     /// Further names that its API answers to: `HOST` or `HOST:PORT`.
     pub allowed_hosts: Vec<String>,
@@ -40,33 +41,33 @@ pub struct Options {
     pub store: StoreOptions,
     /// The queue.
     pub queue: QueueOptions,
-    /// The node hands tasks to workers that poll (role `controller`).
+    /// Whether the node hands tasks to workers that poll (role `controller`).
     pub polled: bool,
     /// Bounds, and whether it owns wheels.
     pub settings: Settings,
-    /// How long what is under way may take when the node stops.
+    /// How long work under way may take when the node stops.
     pub drain_timeout: Duration,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
-    /// How log lines are written: the one that says that the node is ready is of their kind.
+    /// The format of log lines, also of the line that says that the node is ready.
     pub log_format: telemetry::LogFormat,
 }
 
-/// Why a node ended that was not told to.
+/// Why a node ended without being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Its address cannot be listened on.
+    /// The node cannot listen on its address.
     #[error("cannot listen on {address}: {cause}: choose another address with --listen")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         cause: std::io::Error,
     },
-    /// Its store cannot be used at all.
+    /// The store cannot be used at all.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// Its queue cannot be used at all.
+    /// The queue cannot be used at all.
     #[error(transparent)]
     Queue(#[from] queue::Error),
 }
@@ -78,10 +79,10 @@ pub const fn rules(shape: Shape) -> Rules {
         shape,
         // Two ticks: one that is being fired, one that is being read.
         look_ahead: 2,
-        // A dead owner delays its tasks by this, and a paused process is shorter than it, mostly.
+        // A dead owner delays its tasks by this. Most pauses of a process are shorter.
         lease: Duration::from_secs(5),
         grace: Duration::from_secs(3),
-        // Clocks under NTP are closer than this by far; one that is not is broken.
+        // Clocks under NTP are much closer than this; a clock that is not is broken.
         skew_max: Duration::from_secs(1),
         stall_max: Duration::from_secs(15),
     }
@@ -89,7 +90,7 @@ pub const fn rules(shape: Shape) -> Rules {
 
 /// Runs a node until `stop`, then drains it.
 ///
-/// `ready` is told the address once the node can do its work.
+/// `ready` gets the address once the node can do its work.
 ///
 /// # Errors
 /// When the address cannot be listened on, or store or queue cannot be used at all.
@@ -130,7 +131,7 @@ pub async fn run(
     let api = api_options(&options, address, &time, prometheus, &stop);
     gate.open(http::router(node.service(), api));
     if announce(&node, address, options.log_format, &time, &stop).await {
-        // Nobody may want to know.
+        // The receiver may be gone.
         ready.send(address).ok();
     }
 
@@ -167,7 +168,7 @@ fn api_options(
     api
 }
 
-/// Says what it means to listen beyond this machine while there is no authentication.
+/// Warns of listening beyond this machine, since there is no authentication.
 fn warn_if_open(address: SocketAddr) {
     if !address.ip().is_loopback() {
         tracing::warn!(
@@ -206,7 +207,7 @@ fn start(
     Ok(Node::start(context, options.drain_timeout))
 }
 
-/// Connects to the store, for as long as it takes; none when the program is stopped meanwhile.
+/// Connects to the store, for as long as it takes. Returns none when the program is stopped meanwhile.
 async fn connect(
     options: &Options,
     time: &TimeSource,
@@ -243,7 +244,7 @@ async fn connect(
     }
 }
 
-/// Logs what is started, where, and on what: the first line of every log.
+/// Logs the version, the address and the parts of the node: the first line of every log.
 fn say_start(options: &Options, address: SocketAddr) {
     let version = env!("CARGO_PKG_VERSION");
     let (store, at) = options.store.named();
@@ -252,8 +253,8 @@ fn say_start(options: &Options, address: SocketAddr) {
     warn_if_open(address);
 }
 
-/// Prints one line on standard error once the node can do its work, whatever lines the log leaves out.
-/// Tells whether it came to that.
+/// Prints one line on standard error once the node can do its work, whichever lines the log filters out.
+/// Returns false when the node was stopped before.
 async fn announce(
     node: &Node,
     address: SocketAddr,

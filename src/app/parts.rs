@@ -1,9 +1,9 @@
-//! Store and queue of a node, whichever kinds they are.
+//! The parts give a node its store and its queue, of any kind.
 
 use std::{path::PathBuf, sync::Arc};
 
 use crate::{
-    flow::recover,
+    flow::wheel::recover,
     model::wheel::Shape,
     queue::{
         self, Publisher, Subscriptions,
@@ -14,12 +14,12 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Where tasks are kept.
+/// The store that keeps tasks.
 #[derive(Debug, Clone)]
 pub enum StoreOptions {
-    /// In Cassandra or Scylla.
+    /// Cassandra or Scylla.
     Cassandra(Box<cassandra::Settings>),
-    /// In this process.
+    /// A store in this process.
     Embedded(Box<embedded::Settings>),
 }
 
@@ -30,7 +30,7 @@ impl StoreOptions {
             Self::Cassandra(settings) => ("cassandra", settings.contact_points.join(",")),
             Self::Embedded(settings) => {
                 let directory = &settings.directory;
-                // A relative one depends on where the program was started.
+                // The meaning of a relative path depends on where the program was started.
                 let whole = std::path::absolute(directory);
                 let whole = whole.unwrap_or_else(|_| directory.clone());
                 ("embedded", whole.display().to_string())
@@ -39,12 +39,12 @@ impl StoreOptions {
     }
 }
 
-/// What carries due tasks to workers.
+/// The queue that carries due tasks to workers.
 #[derive(Debug, Clone)]
 pub enum QueueOptions {
     /// Kafka.
     Kafka(Box<kafka::Settings>),
-    /// This process; what does not fit into memory goes to this directory.
+    /// A queue in this process; messages that do not fit into memory go to this directory.
     Embedded(PathBuf),
 }
 
@@ -102,7 +102,8 @@ impl Connected {
         }
     }
 
-    /// Takes over from the process before, when this one is alone with the store: nobody waits for a dead one's leases.
+    /// Takes over from the process before, if this one is alone with the store, so that no task waits for
+    /// leases of a dead process.
     pub(super) async fn take_over(&self, time: &TimeSource) -> Result<(), store::Error> {
         match self {
             Self::Cassandra(_) => Ok(()),
@@ -110,7 +111,7 @@ impl Connected {
         }
     }
 
-    /// Returns the store for a recovery, if the queue forgets what it holds when the process ends.
+    /// Returns the store for a recovery, if the queue loses its messages when the process ends.
     pub(super) fn underway(&self, queue: &QueueOptions) -> Option<Arc<dyn Underway>> {
         match (self, queue) {
             (Self::Embedded(store), QueueOptions::Embedded(_)) => {
@@ -128,7 +129,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Begins to connect; it does not wait for a cluster.
+    /// Begins to connect, without waiting for a cluster.
     pub(super) fn to(
         options: &QueueOptions,
         shape: &Shape,

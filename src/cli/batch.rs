@@ -1,4 +1,6 @@
-//! Registers one batch of lines: what the service cannot do now is sent again, what it refuses is reported.
+//! The batch sender registers one batch of lines for `task import`.
+//!
+//! Lines that the service cannot register now are sent again; lines that it refuses are reported.
 
 use std::time::Duration;
 
@@ -6,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::{Batch, Line};
 use crate::{
+    api::task_request::TaskRequest,
     client::{Client, Error, Problem, Task},
-    http::dto::task_request::TaskRequest,
     time_source::TimeSource,
 };
 
@@ -28,7 +30,7 @@ pub(super) struct Rejected {
     pub(super) text: String,
 }
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     /// Lines whose task is durable.
@@ -42,7 +44,7 @@ pub(super) struct Sent {
 /// A line on its way.
 type Open = (u64, String, TaskRequest);
 
-/// Sends a batch until every line of it is settled; without client it only tells what can be read.
+/// Sends a batch until every line of it is settled. Without a client it only tells which lines can be read.
 pub(super) async fn send(
     client: Option<Client>,
     batch: Batch,
@@ -91,7 +93,7 @@ impl Sent {
         self.rejected.push(Rejected { line, reason, text });
     }
 
-    /// Takes an answer; what may be sent again stays open. Returns the wait that the service asks for.
+    /// Takes an answer; lines that may be sent again stay open. Returns the wait that the service asks for.
     fn settle(
         &mut self,
         open: &mut Vec<Open>,
@@ -123,7 +125,7 @@ impl Sent {
     }
 }
 
-/// Tells whether nothing was registered for sure, and trying again makes sense.
+/// Tells whether it is certain that nothing was registered, and trying again makes sense.
 const fn is_harmless(error: &Error) -> bool {
     match error {
         Error::Unavailable { problem, .. } => problem.retryable,

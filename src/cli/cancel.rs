@@ -1,4 +1,6 @@
-//! `tickwheel task cancel`: one task or many; each is answered, the exit code is that of the worst.
+//! The command `tickwheel task cancel` cancels one task or many for the user.
+//!
+//! Each cancel is answered; the exit code is that of the worst.
 
 use std::io::Write as _;
 
@@ -15,7 +17,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   tickwheel task cancel 0198c2a4-7c51-8003-a1b2-c3d4e5f60718
   tickwheel task list --callback send_email -o jsonl | jq -r .id | xargs tickwheel task cancel";
 
-/// Which tasks.
+/// The tasks to cancel.
 #[derive(Debug, Args)]
 pub(super) struct Command {
     /// Their ids, as printed by `task register`.
@@ -48,7 +50,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
-/// A fault before an answer, and what may be done again last.
+/// Returns the worse exit: a fault is worse than an answer, and an exit after which the command may be
+/// repeated is the worst.
 fn worse(one: Exit, other: Exit) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Ok => 0,

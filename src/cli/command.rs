@@ -1,7 +1,8 @@
-//! A command that runs a task: its input, its limits, and what its end means.
+//! The command runner executes a program for each task of `tickwheel worker`: its input, its limits, the
+//! meaning of its end.
 //!
-//! It promises that nothing of a command outlives the attempt: dropping the run kills its process group. What a command
-//! prints is read to the end, so that it never blocks, and kept up to a bound.
+//! No process of a command outlives the attempt: dropping the run kills its process group. The output of a
+//! command is read to the end, so that the command never blocks, and kept up to a bound.
 
 use std::{
     collections::BTreeSet,
@@ -23,21 +24,21 @@ use tokio::{
 };
 
 use crate::{
+    api::text::InstantText,
     limits::{ERROR_CHARS_MAX, RESULT_BYTES_MAX},
-    queue::message::rfc3339,
     worker::{Context, Job, Outcome, Raw},
 };
 
-/// Exit codes that say: trying again is of no use.
+/// Exit codes that mean that trying again is of no use.
 const FATAL: [i32; 2] = [65, 100];
 
 /// How long a cancelled command may take to end after SIGTERM.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// How long output is read on when the command has ended: something that it has left behind may hold the pipe open.
+/// How long output is read after the command has ended: a process that it left behind may hold the pipe open.
 const OUTPUT_GRACE: Duration = Duration::from_secs(1);
 
-/// Bytes of standard error that are looked at for the error text.
+/// Bytes of standard error that are searched for the error text.
 const TAIL_BYTES: usize = ERROR_CHARS_MAX;
 
 /// A command with its arguments.
@@ -79,14 +80,14 @@ impl Drop for Group {
     }
 }
 
-/// The groups that run, for an end that runs no destructors.
+/// The groups that run, for an exit that runs no destructors.
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> MutexGuard<'static, BTreeSet<i32>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Kills every command that runs, with everything it has started: before the process exits at once.
+/// Kills every command that runs, with all processes that it has started, before this process exits at once.
 pub(super) fn kill_all() {
     for pid in running().iter().filter_map(|pid| Pid::from_raw(*pid)) {
         // One that has ended meanwhile needs no signal.
@@ -99,7 +100,7 @@ impl Program {
         Self { command }
     }
 
-    /// Runs the command for a task, and says in one line how that ended. Dropping the future kills it.
+    /// Runs the command for a task, and logs its end in one line. Dropping the future kills the command.
     pub(super) async fn run(&self, job: Job<Raw>, context: &Context) -> Outcome {
         let (task, attempt, callback) = (job.id, job.attempt, job.callback.clone());
         let began = context.time().moment();
@@ -120,7 +121,8 @@ impl Program {
             Ok(child) => child,
             Err(error) => return Outcome::retry(format!("cannot run the command: {error}")),
         };
-        // Declared behind the child, so dropped before it: the number cannot have been given to somebody else.
+        // Declared behind the child, so it is dropped before it: the number cannot belong to another process
+        // yet.
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
         let mut group = Group::of(pid);
         let (out, errors) = (Kept::default(), Kept::default());
@@ -130,10 +132,10 @@ impl Program {
         pipes.spawn(read_end(child.stderr.take(), errors.clone()));
         let ended = end(&mut child, &group, context).await;
         if !matches!(&ended, Ok(status) if status.success()) {
-            // The next attempt must not run beside what this one has left behind.
+            // The next attempt must not run beside processes that this one has left behind.
             group.signal(Signal::KILL);
         }
-        // It was waited for: its number may be somebody else's from now on.
+        // The process was waited for: its number may belong to another process from now on.
         group.forget();
         let closed = async { while pipes.join_next().await.is_some() {} };
         if context.time().within(OUTPUT_GRACE, closed).await.is_none() {
@@ -153,7 +155,7 @@ impl Program {
             .env("TICKWHEEL_TASK_ID", job.id.to_string())
             .env("TICKWHEEL_ATTEMPT", job.attempt.to_string())
             .env("TICKWHEEL_CALLBACK", &job.callback)
-            .env("TICKWHEEL_START_TIME", rfc3339(job.start_time))
+            .env("TICKWHEEL_START_TIME", InstantText::from(job.start_time).0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -163,9 +165,9 @@ impl Program {
     }
 }
 
-/// Checks that a command can be started at all: one that cannot would use up the attempts of every task.
+/// Checks that a command can be started: one that cannot would use up the attempts of every task.
 ///
-/// It may still vanish later: then its tasks are tried again.
+/// It may still vanish later; then its tasks are tried again.
 pub(super) fn check(command: &[OsString]) -> Result<(), String> {
     let Some(program) = command.first() else {
         return Err("no command is given behind --".to_owned());
@@ -189,7 +191,7 @@ pub(super) fn check(command: &[OsString]) -> Result<(), String> {
     }
 }
 
-/// Tells why a file is none that this user can run.
+/// Tells why this user cannot run a file.
 fn can_run(path: &Path) -> Result<(), &'static str> {
     if !path.is_file() {
         return Err("does not exist, or is no file: correct its path");
@@ -198,7 +200,7 @@ fn can_run(path: &Path) -> Result<(), &'static str> {
     runs.map_err(|_| "cannot be run by this user: make it executable (chmod +x)")
 }
 
-/// The line about a run: its outcome, and the error.
+/// Returns the texts for the line about a run: its outcome, and the error.
 fn said_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
     match outcome {
         Outcome::Done | Outcome::DoneWith(_) => ("succeeded", None),
@@ -210,12 +212,12 @@ fn said_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
     }
 }
 
-/// What is kept of an output.
+/// The kept part of an output.
 #[derive(Debug, Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl Kept {
-    /// Adds to the end, unless it is longer than any result already.
+    /// Adds to the end, unless it is already longer than any result.
     fn add_to_start(&self, some: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let room = (RESULT_BYTES_MAX + 1).saturating_sub(kept.len());
@@ -235,11 +237,11 @@ impl Kept {
     }
 }
 
-/// Waits for the end; a command whose task is cancelled is asked to end, then made to.
+/// Waits for the end. A command whose task is cancelled is first asked to end, then killed.
 async fn end(child: &mut Child, group: &Group, context: &Context) -> io::Result<ExitStatus> {
     tokio::select! {
         ended = child.wait() => return ended,
-        () = context.cancelled().cancelled() => group.signal(Signal::TERM),
+        () = context.cancelled() => group.signal(Signal::TERM),
     }
     if let Some(ended) = context.time().within(CANCEL_GRACE, child.wait()).await {
         return ended;
@@ -261,11 +263,11 @@ async fn read_start(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
     read(pipe, |some| kept.add_to_start(some)).await;
 }
 
-/// What a command says on standard error is passed on as well.
+/// Reads the standard error of a command, keeps its end, and passes it on.
 async fn read_end(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
     read(pipe, |some| {
         kept.add_to_end(some);
-        // With our own standard error closed there is nobody to tell.
+        // When our own standard error is closed, nobody reads it.
         io::stderr().write_all(some).unwrap_or_default();
     })
     .await;
@@ -279,7 +281,7 @@ async fn read(pipe: Option<impl AsyncRead + Unpin>, keep: impl Fn(&[u8])) {
     }
 }
 
-/// What the end of a command means.
+/// Returns the outcome that the end of a command means.
 fn outcome(status: ExitStatus, out: &[u8], errors: &[u8]) -> Outcome {
     if status.success() {
         return result(out);
@@ -300,7 +302,8 @@ fn outcome(status: ExitStatus, out: &[u8], errors: &[u8]) -> Outcome {
     }
 }
 
-/// The result that a command's output stands for: a JSON value if it is one, else its text, cut to what is kept.
+/// Returns the result that an output stands for: a JSON value if it is one, else its text, cut to the kept
+/// size.
 fn result(out: &[u8]) -> Outcome {
     if out.trim_ascii().is_empty() {
         return Outcome::Done;
@@ -315,7 +318,7 @@ fn result(out: &[u8]) -> Outcome {
     let mut text = text.trim_end().to_owned();
     loop {
         let value = serde_json::Value::String(text.clone());
-        // Written as JSON it is longer: quotes, escapes.
+        // It is longer when written as JSON, because of quotes and escapes.
         let excess = value.to_string().len().saturating_sub(RESULT_BYTES_MAX);
         if excess == 0 {
             return Outcome::DoneWith(value);

@@ -1,4 +1,4 @@
-//! `tickwheel config`: prints and checks settings.
+//! The command `tickwheel config` prints, checks and explains settings for operators.
 
 use std::{io::Write, path::PathBuf};
 
@@ -11,12 +11,12 @@ use crate::config::{self, Explained, Invalid, Settings, print_default};
 pub(super) enum Command {
     /// Print a TOML file with every key, its default and the reason for it.
     PrintDefault,
-    /// Check a TOML file and say what is wrong with it.
+    /// Check a TOML file and report the mistakes in it.
     Check {
         /// The file.
         file: PathBuf,
     },
-    /// Say what a setting means, its default, its present value and where that comes from.
+    /// Explain a setting: its meaning, its default, its present value and where that comes from.
     Explain {
         /// The setting, as a key (data_dir), a flag or a variable; without it, every setting on a line.
         #[arg(allow_hyphen_values = true)]

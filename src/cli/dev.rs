@@ -1,4 +1,4 @@
-//! `tickwheel dev`: the whole service in one process, for a first look and for development.
+//! The command `tickwheel dev` runs the whole service in one process for developers and for a first look.
 
 use std::{io::Write as _, net::SocketAddr, path::PathBuf};
 
@@ -42,7 +42,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             (temporary.path().to_owned(), Some(temporary))
         }
     };
-    // What the environment says of a service that is to last is left alone.
+    // Settings in the environment belong to a lasting service, so they are ignored here.
     let mut settings = Settings::load(&SettingsArgs::default(), |_| None)?;
     settings.data_dir.clone_from(&directory);
     settings.listen = command.listen;
@@ -66,7 +66,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             Ok(()) => echo(address, stop.clone()).await,
             Err(failure) => Err(failure),
         };
-        // Without its callback it is not what it says: it ends with the reason.
+        // Without its callback the command does not do what it promises, so it ends with the reason.
         stop.cancel();
         ended
     };
@@ -108,7 +108,7 @@ Ctrl-C stops it.
     Ok(())
 }
 
-/// Runs the callback that says what it was given.
+/// Runs the callback that prints its task.
 async fn echo(address: SocketAddr, stop: CancellationToken) -> Result<(), Failure> {
     let worker = Worker::builder()
         .callback(ECHO, |job: Job<Value>, _: Context| async move {

@@ -1,7 +1,7 @@
-//! Drills: a wall clock that is wrong on purpose, for tests and for people who want to see what a wrong clock does.
+//! The drill gives a process a wrong wall clock, for tests and for people who want to see its effects.
 //!
-//! The option is hidden: nobody needs it to run the service. The offset is that of one process; the machine's clock, the
-//! monotonic clock and every other process stay as they are.
+//! The option is hidden, since nobody needs it to run the service. The offset applies to one process; the
+//! machine's clock, the monotonic clock and every other process stay as they are.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,20 +14,20 @@ const READ_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct DrillArgs {
-    /// For drills: a file with milliseconds that are added to the wall clock; read every 100 ms. A file that is not there, or
-    /// no number, changes nothing.
+    /// For drills: a file with milliseconds that are added to the wall clock; read every 100 ms. A file that
+    /// is missing, or has no number, changes nothing.
     #[arg(long, hide = true, value_name = "FILE")]
     clock_offset_file: Option<PathBuf>,
 }
 
 impl DrillArgs {
-    /// The machine's clocks; in a drill with the offset that the file says from moment to moment.
+    /// Returns the machine's clocks; in a drill with the offset that the file gives at each moment.
     pub(super) async fn time(&self) -> TimeSource {
         let time = TimeSource::real();
         if let Some(path) = &self.clock_offset_file {
             tracing::warn!(file = %path.display(), "drill: the wall clock follows a file");
             let mut offset_ms = 0;
-            // Once before anything has looked at the clock.
+            // Once before any other code reads the clock.
             follow(path, &time, &mut offset_ms).await;
             let (path, time) = (path.clone(), time.clone());
             tokio::spawn(async move {
@@ -41,7 +41,7 @@ impl DrillArgs {
     }
 }
 
-/// Sets the offset when the file says another one.
+/// Sets the offset when the file has another one.
 async fn follow(path: &PathBuf, time: &TimeSource, offset_ms: &mut i64) {
     let read = tokio::fs::read_to_string(path).await.unwrap_or_default();
     if let Ok(new_ms) = read.trim().parse::<i64>()

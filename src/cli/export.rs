@@ -1,7 +1,8 @@
-//! `tickwheel task export`: writes tasks as lines that `task import` takes: those that have not ended, or those in one state.
+//! The command `tickwheel task export` writes tasks for the user as lines that `task import` accepts.
 //!
-//! A line has everything that a registration says, with the start time as it is now. What a task has behind it (attempts,
-//! state, id) is not part of it: imported, it is another task.
+//! It writes tasks that have not ended, or tasks in one state. A line has all fields of a registration, with
+//! the start time as it is now. The history of a task (attempts, state, id) is not part of it: the import
+//! makes another task.
 
 use std::{collections::HashSet, io::Write as _};
 
@@ -16,18 +17,14 @@ use super::{
     output::counted,
 };
 use crate::{
-    client::{Client, Error, StartTime, TargetResponse, TaskFilter, TaskResponse, has_ended},
-    http::dto::{
-        target::{CallbackTarget, KafkaHeaders, KafkaTarget},
-        task_request::TaskRequest,
-        text::InstantText,
-    },
+    api::{task_request::TaskRequest, text::InstantText},
+    client::{Client, Error, StartTime, TaskFilter, TaskResponse, has_ended},
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
     time_source::TimeSource,
 };
 
-/// Tasks that are read at once: each is a small request of its own, with the payload.
+/// Tasks that are read at once: each read is a small request of its own, with the payload.
 const READS_IN_FLIGHT_MAX: usize = 16;
 
 /// `tickwheel task export`.
@@ -39,7 +36,7 @@ pub(super) struct Command {
     client: ExportArgs,
 }
 
-/// Where from; the format is fixed.
+/// The servers to read from; the format is fixed.
 #[derive(Debug, Clone, Args)]
 struct ExportArgs {
     /// Server of the service; several, separated by commas, are tried in turn.
@@ -59,7 +56,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let ends = filter.has_end();
     let time = TimeSource::real();
     let mut filter = filter.filter(time.now(), LIST_TASKS_MAX);
-    // Asked for by name, tasks that have ended are exported, and no others; else the service does not walk over them.
+    // If a state of ended tasks is asked for, only those are exported. Otherwise the service does not walk
+    // over ended tasks.
     let wanted = filter.state;
     filter.pending = wanted.is_none_or(|state| !has_ended(state));
     let is_wanted = |state| match wanted {
@@ -83,7 +81,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             .buffered(READS_IN_FLIGHT_MAX);
         while let Some(read) = reads.next().await {
             let task = match read {
-                // One that was listed in the state asked for is exported, though it may have moved on since.
+                // A task that was listed in the wanted state is exported, even if it has moved on since.
                 Ok(task) if wanted.is_some() || is_wanted(task.state) => task,
                 // It has ended since.
                 Ok(_) | Err(Error::NotFound { .. }) => continue,
@@ -103,7 +101,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Says what was exported, and what was not when nobody asked for an end; `until` is the end that the list had.
+/// Describes the export, and which tasks are missing from it when no end was asked for; `until` is the end
+/// that the list had.
 fn summary(count: u64, asked: &TaskFilter, until: Option<&str>, ends: bool) -> String {
     let tasks = counted(count, "task");
     let callback = asked.callback.as_ref();
@@ -139,29 +138,10 @@ fn write_line(task: TaskResponse) -> Result<(), Failure> {
     Ok(writeln!(std::io::stdout().lock(), "{line}")?)
 }
 
-/// Returns what would register the task as it is.
+/// Returns the request that would register the task as it is.
 fn request(task: TaskResponse) -> TaskRequest {
-    let (callback, kafka) = match task.target {
-        TargetResponse::Callback { name } => (Some(CallbackTarget::Name(name)), None),
-        TargetResponse::Kafka {
-            topic,
-            partition,
-            key,
-            key_base64,
-            headers,
-        } => {
-            let headers = (!headers.is_empty()).then_some(KafkaHeaders::List(headers));
-            let target = KafkaTarget {
-                topic,
-                key,
-                key_base64,
-                headers,
-                partition,
-            };
-            (None, Some(target))
-        }
-    };
-    let tracked = callback.is_some();
+    let tracked = task.target.is_tracked();
+    let (callback, kafka) = task.target.into_fields();
     TaskRequest {
         callback,
         kafka,

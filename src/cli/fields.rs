@@ -1,4 +1,4 @@
-//! Refusals of the service, told in the words of the command line: a flag is named as it was typed.
+//! The field names translate refusals of the service for the user: a flag is named as it was typed.
 
 use super::Failure;
 use crate::client::{Error, Problem};
@@ -32,7 +32,7 @@ const FLAGS: [(&str, &str); 25] = [
     ("?start_time_to", "--to"),
 ];
 
-/// Returns the flag that a field comes from; of a label or a header the one that gave it.
+/// Returns the flag of a field; of a label or a header, the flag that gave it.
 fn flag(pointer: &str) -> Option<&'static str> {
     let comes_from = |(field, _): &&(&str, &str)| {
         let rest = pointer.strip_prefix(field);
@@ -41,7 +41,7 @@ fn flag(pointer: &str) -> Option<&'static str> {
     FLAGS.iter().find(comes_from).map(|(_, flag)| *flag)
 }
 
-/// Tells a failed call with the names of the flags.
+/// Translates a failed call into the names of the flags.
 pub(super) fn by_flags(error: Error) -> Failure {
     match error {
         Error::Refused { problem } => Error::Refused {
@@ -55,7 +55,7 @@ pub(super) fn by_flags(error: Error) -> Failure {
 fn renamed(mut problem: Problem) -> Problem {
     for error in &mut problem.errors {
         if let Some(flag) = flag(&error.pointer) {
-            // What the service writes of a field begins with its pointer.
+            // The service's text about a field begins with its pointer.
             problem.detail = problem
                 .detail
                 .replace(&format!("{}: ", error.pointer), &format!("{flag}: "));

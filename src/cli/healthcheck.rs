@@ -1,4 +1,5 @@
-//! `tickwheel healthcheck`: for images without a shell or curl.
+//! The command `tickwheel healthcheck` tells containers whether a node is ready, for images without a shell
+//! or curl.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use clap::Args;
 use super::{Exit, Failure};
 use crate::client::Client;
 
-/// Below the time limits that container runtimes usually give a check.
+/// Time limit of the check: below those that container runtimes usually set.
 const LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Args)]

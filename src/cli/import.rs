@@ -1,8 +1,9 @@
-//! `tickwheel task import`: registers the tasks of a file with one JSON object a line, in batches.
+//! The command `tickwheel task import` registers tasks for the user from a file with one JSON object a line,
+//! in batches.
 //!
-//! Every line is acknowledged or reported with its number. A registration whose answer was lost is not sent again, since
-//! it may have been done: it is reported as such. An interrupt sends nothing more, waits for what is under way, and says
-//! how to go on.
+//! Every line is acknowledged or reported with its number. A registration whose answer was lost is reported
+//! and not sent again, since it may have been done. After an interrupt the command sends nothing more, waits
+//! for requests under way, and says how to go on.
 
 use std::{io::Write as _, path::PathBuf};
 
@@ -29,10 +30,10 @@ use crate::{client::Client, limits::BATCH_ITEMS_MAX, time_source::TimeSource};
 pub(super) struct Command {
     /// File with one task a line, as POST /v1/tasks takes it, such as {"callback":"c","delay":"90s"}; - for standard input.
     file: PathBuf,
-    /// Leave out this many lines at the beginning: to go on after an interrupt.
+    /// Leave out this many lines at the beginning, to go on after an interrupt.
     #[arg(long, value_name = "LINES", default_value_t = 0)]
     skip: u64,
-    /// Tasks of a request.
+    /// Tasks per request.
     #[arg(long, value_name = "COUNT", default_value_t = 500,
         value_parser = clap::value_parser!(u16).range(1..=BATCH_ITEMS_MAX as i64))]
     batch: u16,
@@ -49,17 +50,17 @@ pub(super) struct Command {
     client: ClientArgs,
 }
 
-/// What came of it.
+/// The result of an import.
 #[derive(Debug, Default, Serialize)]
 struct Summary {
     registered: u64,
     failed: u64,
-    /// Lines that were handled, from the beginning of the file: what to skip to go on.
+    /// Lines that were handled, from the beginning of the file; to go on, skip as many.
     lines: u64,
     interrupted: bool,
 }
 
-/// Where results go.
+/// The output of results.
 struct Ledger {
     file: String,
     errors: Option<std::fs::File>,
@@ -149,7 +150,7 @@ async fn import(
         let done = ended || stop.is_cancelled() || broken.is_some();
         if done && under_way.is_empty() {
             ledger.summary.interrupted = !ended;
-            // What was under way has been waited for, so that all lines up to here are accounted for.
+            // All requests under way have ended, so all lines up to here are accounted for.
             return broken.map_or(Ok(()), |error| {
                 Err(unreadable(&ledger.file, &error, &ledger.summary))
             });
@@ -193,7 +194,7 @@ fn unreadable(file: &str, error: &std::io::Error, summary: &Summary) -> Failure 
     ))
 }
 
-/// A bar over the bytes of a file, or a spinner; neither is seen when standard error is not a terminal.
+/// A bar over the bytes of a file, or a spinner; both are hidden when standard error is not a terminal.
 fn progress(size: Option<u64>) -> ProgressBar {
     let (bar, template) = match size {
         Some(size) => (ProgressBar::new(size), "{bar:40} {percent:>3}% {msg} {eta}"),

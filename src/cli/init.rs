@@ -1,4 +1,5 @@
-//! `tickwheel init`: creates the schema, or checks it, and proves that the servers do what is needed.
+//! The command `tickwheel init` creates or checks the schema for operators, and proves that the servers can
+//! do what is needed.
 
 use std::io::Write as _;
 
@@ -33,6 +34,7 @@ pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
     let found = match initialized {
         Initialized::Created => "is ready",
         Initialized::AlreadyThere => "was ready already",
+        Initialized::Migrated => "was of an earlier version and has the present one now",
     };
     let mut out = std::io::stdout().lock();
     writeln!(

@@ -1,7 +1,7 @@
-//! Reads tasks from JSON lines, and makes batches of them.
+//! The line reader turns JSON lines into batches of tasks for `task import`.
 //!
-//! Reading happens on a thread of its own: standard input may have nothing for hours, and only the end of the process ends
-//! such a read. The channel is small, so that what is read ahead stays in memory.
+//! It reads on a thread of its own: standard input may have no data for hours, and only the end of the
+//! process ends such a read. The channel is small, so that the batches that are read ahead fit into memory.
 
 use std::{
     io::{BufRead, Read as _},
@@ -11,30 +11,31 @@ use std::{
 use tokio::sync::mpsc;
 
 use crate::{
-    http::dto::{json, task_request::TaskRequest},
+    api::task_request::TaskRequest,
+    http::convert::json,
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX},
 };
 
-/// Bytes of a batch after which it is sent: with what JSON adds around them it stays below the limit of a request.
+/// Bytes of a batch after which it is sent; with the JSON around them it stays below the limit of a request.
 const BATCH_BYTES_MAX: usize = BATCH_REQUEST_BYTES_MAX / 2;
 
-/// One line with something on it.
+/// One line that is not empty.
 #[derive(Debug)]
 pub(super) struct Line {
     /// Counted from 1.
     pub(super) number: u64,
     /// As it was read; cut off when it is too long.
     pub(super) text: String,
-    /// The task, or what is wrong with the line.
+    /// The task, or the mistake in the line.
     pub(super) task: Result<TaskRequest, String>,
 }
 
 /// Some lines in a row.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Those with something on them.
+    /// The lines that are not empty.
     pub(super) lines: Vec<Line>,
-    /// The number of the last line, be it empty.
+    /// The number of the last line, even if it is empty.
     pub(super) last: u64,
     /// Bytes read so far.
     pub(super) bytes_read: u64,
@@ -64,13 +65,13 @@ pub(super) fn open(path: &Path) -> std::io::Result<(Box<dyn BufRead + Send>, Opt
     ))
 }
 
-/// Starts to read; what cannot be read ends the batches with an error.
+/// Starts to read. When the input cannot be read, the batches end with an error.
 pub(super) fn read(
     from: Box<dyn BufRead + Send>,
     reading: Reading,
 ) -> mpsc::Receiver<std::io::Result<Batch>> {
     let (sender, receiver) = mpsc::channel(reading.ahead.max(1));
-    // Not joined: it ends when the receiver has gone, or with the process.
+    // Not joined: the thread ends when the receiver has gone, or with the process.
     std::thread::spawn(move || {
         let mut lines = Lines {
             from,
@@ -99,7 +100,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Reads the next batch; nothing was left when its last line is 0.
+    /// Reads the next batch. When its last line is 0, nothing was left.
     fn batch(&mut self, reading: Reading) -> std::io::Result<Batch> {
         let (mut batch, mut bytes) = (Batch::default(), 0);
         while batch.lines.len() < reading.batch && bytes < BATCH_BYTES_MAX {
@@ -115,7 +116,7 @@ impl Lines {
         Ok(batch)
     }
 
-    /// Reads a line; of one that is too long, as much as shows that it is.
+    /// Reads a line. Of a line that is too long, it returns only enough to show that.
     fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
         let mut text = Vec::new();
         let most = REQUEST_BYTES_MAX as u64 + 1;

@@ -1,4 +1,5 @@
-//! `tickwheel task list`: prints the tasks that a walk over the wheel finds, page by page as they come.
+//! The command `tickwheel task list` prints tasks for the user that a walk over the wheel finds, page by page
+//! as they come.
 
 use std::{io::Write as _, time::Duration};
 
@@ -12,6 +13,7 @@ use super::{
     times,
 };
 use crate::{
+    api::text::InstantText,
     client::{Client, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
     limits::LIST_TASKS_MAX,
     model::time::Millis,
@@ -21,7 +23,7 @@ use crate::{
 /// Failures in a row after which a list gives up.
 const FAILURES_MAX: u32 = 5;
 
-/// Wait between them, when the service names none.
+/// Wait between failures when the service gives none.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Every state, for the flag.
@@ -39,7 +41,7 @@ const STATES: [TaskState; 11] = [
     TaskState::Published,
 ];
 
-/// Which tasks.
+/// The filter of a list.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FilterArgs {
     /// Only tasks of this callback.
@@ -49,11 +51,11 @@ pub(super) struct FilterArgs {
     /// dead, published.
     #[arg(long, value_name = "STATE", value_parser = state, hide_possible_values = true)]
     pub(super) state: Option<TaskState>,
-    /// Only tasks that start then or later: RFC 3339, or from now, such as 2h or -10m.
+    /// Only tasks that start at this time or later: RFC 3339, or from now, such as 2h or -10m.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     from: Option<Bound>,
-    /// Only tasks that start earlier than this, written likewise; without it an embedded store has no end, and a
-    /// cluster looks 24 h ahead.
+    /// Only tasks that start earlier than this, in the same form. Without it an embedded store lists all, and
+    /// a cluster looks 24 h ahead.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     to: Option<Bound>,
 }
@@ -92,7 +94,7 @@ fn time(text: &str) -> Result<Bound, String> {
     if let Ok(offset) = text.parse::<SignedDuration>() {
         return Ok(Bound::FromNow(offset));
     }
-    // A number alone may be a year as well as seconds.
+    // A number alone may be a year or seconds.
     let after = Some(text).filter(|text| text.parse::<u32>().is_err());
     let after = after.and_then(|text| times::duration(text).ok());
     let after = after.and_then(|after| SignedDuration::try_from(after).ok());
@@ -109,19 +111,19 @@ impl Bound {
             Self::FromNow(offset) => {
                 let offset = i64::try_from(offset.as_millis()).unwrap_or(i64::MAX);
                 let at = now.0.saturating_add(offset);
-                Millis(at.clamp(Millis::EPOCH.0, Millis::MAX.0)).into()
+                InstantText::from(Millis(at.clamp(Millis::EPOCH.0, Millis::MAX.0))).into()
             }
         }
     }
 }
 
 impl FilterArgs {
-    /// Tells whether the range was given an end.
+    /// Tells whether an end of the range was given.
     pub(super) const fn has_end(&self) -> bool {
         self.to.is_some()
     }
 
-    /// Returns the filter; times from now count from `now`.
+    /// Returns the filter. Times relative to now count from `now`.
     pub(super) fn filter(self, now: Millis, page_size: usize) -> TaskFilter {
         TaskFilter {
             callback: self.callback,
@@ -172,12 +174,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Reads the next page; short outages are waited out, since a long list would have to begin anew.
+/// Reads the next page. It waits for the end of short outages, since a long list would have to begin anew.
 pub(super) async fn next_page(
     pages: &mut TaskPages,
     time: &TimeSource,
 ) -> Result<Option<Vec<TaskResponse>>, Error> {
-    // Without an answer to the first page it is more likely that nobody is there.
+    // Without an answer to the first page it is more likely that there is no service.
     let mut failures = if pages.start_time_to().is_some() {
         0
     } else {
@@ -201,13 +203,14 @@ mod tests {
     #[test]
     fn times_are_instants_or_count_from_now() {
         let at = |text: &str| time(text).unwrap().start_time(Millis(1_800_000_000_000));
+        let start = |ms: i64| StartTime::from(InstantText::from(Millis(ms)));
         assert_eq!(
             at("2030-01-31T10:00:00+01:00"),
             "2030-01-31T09:00:00Z".into()
         );
-        assert_eq!(at("2h"), Millis(1_800_007_200_000).into());
-        assert_eq!(at("-10m"), Millis(1_799_999_400_000).into());
-        assert_eq!(at("-99999999h"), Millis::EPOCH.into());
+        assert_eq!(at("2h"), start(1_800_007_200_000));
+        assert_eq!(at("-10m"), start(1_799_999_400_000));
+        assert_eq!(at("-99999999h"), start(0));
         for text in ["", "tomorrow", "2030-01-31", "10"] {
             assert!(time(text).is_err(), "{text}");
         }

@@ -1,7 +1,8 @@
-//! The command line: nouns, then verbs; one file per noun.
+//! The command line runs the commands of the program for the user: nouns, then verbs, with one file for each
+//! noun.
 //!
-//! What a command prints for people goes to standard output; a failure is one sentence on standard error and an exit
-//! code ([`Exit`]).
+//! Output for people goes to standard output. A failure is one sentence on standard error and an exit code
+//! (`Exit`).
 
 mod batch;
 mod cancel;
@@ -34,7 +35,7 @@ use crate::{app, client, config::SettingsArgs, queue, store};
 /// How a command ended; the number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Exit {
+enum Exit {
     /// Done.
     Ok = 0,
     /// Failed.
@@ -49,7 +50,7 @@ pub enum Exit {
     TooLate = 5,
 }
 
-/// Where a client looks for the service when it is not told.
+/// Address at which a client looks for the service when it is not given another.
 const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
 
 const ABOUT: &str = "A durable timer service: register a task with a time, and it runs then";
@@ -85,14 +86,15 @@ enum Command {
     Config(config::Command),
     /// Ask a node whether it is ready; for containers.
     Healthcheck(healthcheck::Command),
-    /// Print what completes this program's commands in a shell, such as `source <(tickwheel completions bash)`.
+    /// Print the completion of this program's commands for a shell, such as
+    /// `source <(tickwheel completions bash)`.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
-/// How to reach the service, and how to print its answers.
+/// The address of the service, and the format of its answers.
 #[derive(Debug, Clone, Args)]
 struct ClientArgs {
     /// Server of the service; several, separated by commas, are tried in turn.
@@ -107,7 +109,7 @@ struct ClientArgs {
     print: PrintArgs,
 }
 
-/// How to print.
+/// The format of answers.
 #[derive(Debug, Clone, Copy, Args)]
 struct PrintArgs {
     /// How answers are printed: table, json (indented) or jsonl (one value a line).
@@ -178,7 +180,7 @@ impl From<client::Error> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            // Whoever reads has seen enough, as `head` does.
+            // The reader has seen enough, as `head` has.
             return Self {
                 exit: Exit::Ok,
                 text: String::new(),
@@ -250,7 +252,7 @@ pub async fn run(cli: Cli) -> ExitCode {
     };
     let exit = ended.unwrap_or_else(|failure| {
         if !failure.text.is_empty() {
-            // With standard error closed there is nobody to tell; the exit code tells.
+            // When standard error is closed, nobody reads it; the exit code remains.
             writeln!(std::io::stderr(), "error: {}", failure.text).unwrap_or_default();
         }
         failure.exit

@@ -1,4 +1,4 @@
-//! From settings to the parts of a node: shared by `serve`, `init` and `doctor`.
+//! The node builder makes the parts of a node from settings for `serve`, `init` and `doctor`.
 
 use super::Failure;
 use crate::{
@@ -11,8 +11,9 @@ use crate::{
     telemetry,
 };
 
-/// Keeps huge pages out of the process. Its memory is many small blocks of short life: a page of 2 MiB for some of them stays,
-/// and what is resident is half as much again as without (450 against 290 MiB in an overload; no difference in speed).
+/// Keeps huge pages out of the process. Its memory is many small blocks of short life. A page of 2 MiB stays
+/// for some of them, and the resident memory is half as much again as without huge pages (450 against 290 MiB
+/// in an overload; no difference in speed).
 pub(super) fn keep_memory_small() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -20,7 +21,7 @@ pub(super) fn keep_memory_small() {
     }
 }
 
-/// How to reach Cassandra; its copies are set for `init`, which may not know them yet.
+/// Returns the settings of Cassandra. The number of copies is set for `init`, which may not know it yet.
 pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Failure> {
     if settings.cassandra.is_empty() {
         return Err(Failure::usage(
@@ -41,7 +42,7 @@ pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Fail
     Ok(store)
 }
 
-/// How to reach Kafka.
+/// Returns the settings of Kafka.
 pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
     if settings.kafka.is_empty() {
         return Err(Failure::usage(
@@ -73,7 +74,7 @@ fn queue(settings: &Settings) -> Result<QueueOptions, Failure> {
     })
 }
 
-/// The parts of a node.
+/// Returns the parts of a node.
 pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
     Ok(app::Options {
         listen: settings.listen,
@@ -102,7 +103,7 @@ fn poll_feeds_max(settings: &Settings) -> usize {
     settings.poll_feeds_max.unwrap_or(usual)
 }
 
-/// How log lines are written.
+/// Returns the format of log lines.
 pub(super) const fn log_format(settings: &Settings) -> telemetry::LogFormat {
     match settings.log_format {
         LogFormat::Text => telemetry::LogFormat::Text,

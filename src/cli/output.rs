@@ -1,13 +1,13 @@
-//! Prints answers.
+//! The printer writes answers of the service for the user, as tables or JSON.
 
 use std::io::{self, Write};
 
 use serde::Serialize;
 
 use super::Format;
-use crate::client::{TargetResponse, TaskResponse};
+use crate::client::TaskResponse;
 
-/// Prints an answer about a task: `outcome` says what was done.
+/// Prints an answer about a task; `outcome` names the action.
 pub(super) fn task(
     out: &mut impl Write,
     format: Format,
@@ -36,11 +36,8 @@ pub(super) fn task(
 }
 
 fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io::Result<()> {
-    let target = match &task.target {
-        TargetResponse::Callback { name } => format!("callback {name}"),
-        TargetResponse::Kafka { topic, .. } => format!("topic {topic}"),
-    };
-    let text = |text: &crate::http::dto::text::InstantText| text.0.clone();
+    let target = task.target.to_string();
+    let text = |text: &crate::api::text::InstantText| text.0.clone();
     let labels = task
         .labels
         .iter()
@@ -95,7 +92,7 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
     Ok(())
 }
 
-/// Prints tasks one below the other, as they come.
+/// A table of tasks that prints them one below the other, as they come.
 #[derive(Debug)]
 pub(super) struct TaskRows {
     format: Format,
@@ -119,10 +116,7 @@ impl TaskRows {
                     line(out, ["ID", "STATE", "START", "ATTEMPT", "TARGET"])?;
                 }
                 let attempt = format!("{}/{}", task.attempt, task.max_attempts);
-                let target = match &task.target {
-                    TargetResponse::Callback { name } => format!("callback {name}"),
-                    TargetResponse::Kafka { topic, .. } => format!("topic {topic}"),
-                };
+                let target = task.target.to_string();
                 let start = &task.effective_start_time.0;
                 line(out, [&task.id, task.state.name(), start, &attempt, &target])
             }
@@ -137,7 +131,7 @@ impl TaskRows {
         }
     }
 
-    /// Ends what was printed.
+    /// Ends the output.
     pub(super) fn end(&self, out: &mut impl Write) -> io::Result<()> {
         match (self.format, self.begun) {
             (Format::Json, true) => writeln!(out, "\n]"),
@@ -178,7 +172,7 @@ pub(super) fn state(task: &TaskResponse) -> String {
     }
 }
 
-/// A payload must not move the cursor of who reads it.
+/// Replaces control characters: a payload must not move the cursor of its reader.
 pub(super) fn printable(text: &str) -> String {
     let shown = |c: char| {
         if c.is_control() && c != '\n' && c != '\t' {

@@ -1,4 +1,4 @@
-//! `tickwheel task register`: flags -> the request.
+//! The command `tickwheel task register` makes a request for the service from its flags.
 
 use std::{
     collections::BTreeMap,
@@ -12,12 +12,12 @@ use serde_json::value::RawValue;
 
 use super::{Failure, times};
 use crate::{
-    client::{NewStart, StartTime, Task},
-    http::dto::{
+    api::{
         target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
         task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
         text::DurationText,
     },
+    client::{NewStart, StartTime, Task},
 };
 
 /// A task to register.
@@ -31,28 +31,28 @@ pub(super) struct RegisterArgs {
         conflicts_with = "topic"
     )]
     callback: Option<String>,
-    /// Kafka topic that its payload is published to instead.
+    /// Kafka topic that its payload is published to, instead of a callback.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
     /// Start it this long from now, such as 90s or "1h 30m"; without --delay and --at it starts now.
     #[arg(long, value_name = "DURATION", conflicts_with = "at", value_parser = times::duration_text)]
     delay: Option<DurationText>,
-    /// Start it then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
+    /// Start it at this time: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
     #[arg(long, value_name = "TIME", value_parser = times::start)]
     at: Option<NewStart>,
     /// Payload as JSON.
     #[arg(long, value_name = "JSON", conflicts_with = "payload_file")]
     payload: Option<String>,
-    /// File with the payload, - for standard input: JSON if it is, else bytes.
+    /// File with the payload, - for standard input: JSON if it is valid JSON, else bytes.
     #[arg(long, value_name = "FILE")]
     payload_file: Option<PathBuf>,
-    /// Media type of the payload; with another than application/json it is sent as bytes.
+    /// Media type of the payload; if it is not application/json, the payload is sent as bytes.
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// Subset of the callback's tasks it belongs to.
+    /// Subset of the callback's tasks that it belongs to.
     #[arg(long, value_name = "NAME", conflicts_with = "topic")]
     collection: Option<String>,
-    /// Which of the callback's queues it travels in: high, normal, low.
+    /// Queue of the callback that it travels in: high, normal, low.
     #[arg(long, value_name = "PRIORITY", value_parser = priority)]
     priority: Option<Priority>,
     /// A label; may be repeated.
@@ -163,7 +163,7 @@ impl RegisterArgs {
         }))
     }
 
-    /// Returns the retry rule; none when no flag says anything of it.
+    /// Returns the retry rule; none when no flag sets a part of it.
     fn retry(&self) -> Option<RetryPolicy> {
         let policy = RetryPolicy {
             initial: self.retry_initial.clone(),

@@ -1,4 +1,4 @@
-//! `tickwheel serve`: runs a node until it is told to stop.
+//! The command `tickwheel serve` runs a node for operators until it is told to stop.
 
 use std::time::Duration;
 
@@ -40,12 +40,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     if format == telemetry::LogFormat::Text {
         return Err(failure);
     }
-    // Every line is JSON, the last one as well.
+    // With JSON logs every line is JSON, also the last one.
     telemetry::announce(format, Level::ERROR, &failure.text);
     Ok(failure.exit)
 }
 
-/// A mistyped variable changes nothing, and nobody notices.
+/// Warns of unknown variables: a mistyped one has no effect, and nobody would notice.
 fn warn_of_unknown_variables() {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     for Problem { origin, reason } in config::unknown_variables(names) {
@@ -68,7 +68,8 @@ async fn serve(
     Ok(app::run(options, time, Some(prometheus), stop, ready).await?)
 }
 
-/// The first SIGTERM or SIGINT stops the process in order, the second one at once: then `last` is done and nothing else.
+/// Stops the process in order on the first SIGTERM or SIGINT, and at once on the second: then only `last` is
+/// done.
 pub(super) fn listen_for_signals(
     stop: CancellationToken,
     drain_timeout: Duration,

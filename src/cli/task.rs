@@ -1,4 +1,4 @@
-//! `tickwheel task`: registers, reads and changes tasks.
+//! The commands `tickwheel task ...` register, read and change tasks for the user.
 
 use std::{io::Write as _, time::Duration};
 
@@ -9,15 +9,15 @@ use super::{
     request::RegisterArgs, times,
 };
 use crate::{
+    api::text::DurationText,
     client::{
         Client, NewStart, RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState, has_ended,
     },
-    http::dto::text::DurationText,
     model::ids::TaskId,
     time_source::TimeSource,
 };
 
-/// How often `watch` looks: the longest that a state goes unseen.
+/// How often `watch` looks, which is the longest time for which a state may go unseen.
 const WATCH_STEP: Duration = Duration::from_secs(1);
 
 /// Failed looks in a row after which `watch` gives up: about a minute.
@@ -62,14 +62,14 @@ pub(super) enum Command {
     },
     /// List tasks that have not ended, or ended within about ten minutes, by start time.
     ///
-    /// There is no index: on a cluster the wheel is read from now up to --to, which takes a while when that is far away. A task
-    /// that moves on meanwhile may be listed twice or not at all.
+    /// There is no index: on a cluster the wheel is read from now up to --to, which takes a while when that
+    /// is far away. A task that changes meanwhile may be listed twice or not at all.
     #[command(after_help = LIST_EXAMPLES)]
     List(list::Command),
     /// Cancel one task or several.
     ///
-    /// Of several each is answered, those that fail on standard error; the exit code is 0 when none failed and none was too
-    /// late, else that of the worst: it can be repeated.
+    /// With several tasks each one is answered, failures on standard error. The exit code is 0 when none
+    /// failed and none was too late, else that of the worst. The command can be repeated.
     #[command(after_help = cancel::EXAMPLES)]
     Cancel(cancel::Command),
     /// Move the start of a task.
@@ -79,21 +79,24 @@ pub(super) enum Command {
         #[command(flatten)]
         start: StartArgs,
     },
-    /// Start a task now; one that is dead runs again, its attempts counted afresh.
+    /// Start a task now; a dead task runs again, with its attempts counted afresh.
     Run(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),
     /// Register the tasks of a file, one JSON object a line.
     ///
-    /// Lines that fail are reported with their numbers, all others are registered; the exit code is 1 when any failed. What
-    /// the service cannot take now is sent again for about two minutes. After an interrupt it says how to go on (--skip). A
-    /// line whose answer was lost is reported and not sent again, as its task may have been registered.
+    /// Lines that fail are reported with their numbers, all others are registered; the exit code is 1 when
+    /// any failed. Lines that the service cannot take now are sent again for about two minutes. After an
+    /// interrupt it says how to go on (--skip). A line whose answer was lost is reported and not sent again,
+    /// as its task may have been registered.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(import::Command),
-    /// Write tasks to standard output, as lines that `task import` takes: those that have not ended, or those in --state.
+    /// Write tasks to standard output, as lines that `task import` accepts: tasks that have not ended, or
+    /// those in --state.
     ///
-    /// An embedded store exports everything; a cluster what starts within 24 hours, with a warning, unless --to says otherwise.
-    /// Imported, they are new tasks: ids, attempts and states are not kept.
+    /// An embedded store exports all of them. A cluster exports tasks that start within 24 hours, with a
+    /// warning, unless --to says otherwise. Imported tasks are new tasks: ids, attempts and states are not
+    /// kept.
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::Command),
 }
@@ -107,14 +110,14 @@ pub(super) struct TaskArgs {
     client: ClientArgs,
 }
 
-/// When to start instead.
+/// The new start of a task.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(super) struct StartArgs {
-    /// This long from now, such as 90s or "1h 30m".
+    /// Start this long from now, such as 90s or "1h 30m".
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     delay: Option<DurationText>,
-    /// Then: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
+    /// Start at this time: RFC 3339 with an offset, such as 2030-01-31T09:00:00Z, or from now, such as 2h.
     #[arg(long, value_name = "TIME", value_parser = times::start)]
     at: Option<NewStart>,
 }
@@ -184,7 +187,7 @@ fn print(format: Format, outcome: Option<&str>, task: &TaskResponse) -> Result<(
     Ok(output::task(&mut out, format, outcome, task)?)
 }
 
-/// Follows a task; outages of up to about a minute are waited out.
+/// Follows a task. It waits for the end of outages of up to about a minute.
 async fn watch(of: &TaskArgs, time: &TimeSource) -> Result<Exit, Failure> {
     let client = of.client()?;
     let (mut seen, mut failures) = (None, 0);
@@ -225,7 +228,7 @@ fn print_step(format: Format, task: &TaskResponse, time: &TimeSource) -> Result<
     if format != Format::Table {
         return Ok(output::task(&mut out, format, None, task)?);
     }
-    let now = crate::queue::message::rfc3339(time.now());
+    let now = crate::model::time::rfc3339(time.now());
     write!(out, "{now}  {}", output::state(task))?;
     if task.attempt > 0 {
         write!(out, "  attempt {} of {}", task.attempt, task.max_attempts)?;

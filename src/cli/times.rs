@@ -1,18 +1,19 @@
-//! Durations and times of flags, read in one way wherever a flag takes one.
+//! The readers of times parse durations and times of flags for all commands in the same way.
 //!
-//! A flag is refused by its own name, before anything is sent. Limits of a task (the least claim timeout and the like) are
-//! the service's to say: its answer is told with the names of the flags ([`super::fields`]).
+//! A flag is refused by its own name, before anything is sent. The service checks the limits of a task (the
+//! least claim timeout and the like); its answer is translated into the names of the flags
+//! ([`super::fields`]).
 
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
 use crate::{
-    client::{NewStart, StartTime},
-    http::dto::{
+    api::{
         text::{DurationText, InstantText},
         time,
     },
+    client::{NewStart, StartTime},
 };
 
 /// The form of a duration on a command line.
@@ -27,13 +28,13 @@ pub(super) fn duration_text(text: &str) -> Result<DurationText, String> {
     let written = DurationText(text.to_owned());
     match time::duration(&written, Duration::ZERO) {
         Ok(_) => Ok(written),
-        // A duration that is out of range: the reason names the range.
+        // A duration that is out of range: its reason names the range.
         Err(reason) if text.parse::<SignedDuration>().is_ok() => Err(reason),
         Err(_) => Err(DURATION_EXAMPLES.to_owned()),
     }
 }
 
-/// Reads a duration that counts in this program; a number alone is seconds.
+/// Reads a duration that this program uses itself; a number alone means seconds.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u32>() {
         return Ok(Duration::from_secs(seconds.into()));

@@ -1,4 +1,4 @@
-//! `tickwheel worker`: runs a command for each task of some callbacks, in any language.
+//! The command `tickwheel worker` runs a program for each task of some callbacks, for users of any language.
 
 use std::{ffi::OsString, io::IsTerminal as _, sync::Arc, time::Duration};
 
@@ -39,7 +39,7 @@ given back without counting an attempt. A second signal exits at once.";
 #[derive(Debug, Args)]
 #[command(after_help = CONTRACT)]
 pub(super) struct Command {
-    /// Callback whose tasks are run; may be given several times.
+    /// Callback whose tasks it runs; may be given several times.
     #[arg(long = "callback", required = true, value_name = "NAME")]
     callbacks: Vec<String>,
     /// Tasks of each callback that run at once.
@@ -74,7 +74,7 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    // A person who watches needs neither date nor module.
+    // A person at a terminal needs neither date nor module.
     let format = if std::io::stderr().is_terminal() {
         LogFormat::Short
     } else {

@@ -1,36 +1,36 @@
-//! Why a call failed, and what to do about it.
+//! The errors tell callers of the client why a call failed and what to do about it.
 
 use std::time::Duration;
 
 use reqwest::StatusCode;
 
-use crate::http::dto::problem::Problem;
+use crate::api::problem::Problem;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The service understood the request and will never do it: fix the request.
+    /// The service understood the request and will never carry it out: fix the request.
     #[error("refused: {}", described(problem))]
     Refused {
-        /// What is wrong with it.
+        /// The service's reason.
         problem: Box<Problem>,
     },
     /// There is no such task, or it has been gone for longer than its retention.
     #[error("not found: {}", described(problem))]
     NotFound {
-        /// What was not found.
+        /// The service's answer about the missing task.
         problem: Box<Problem>,
     },
-    /// The service is there and cannot do it now: try again later.
+    /// The service can be reached and cannot do it now: try again later.
     #[error("not now: {}", described(problem))]
     Unavailable {
-        /// What is missing.
+        /// The service's reason.
         problem: Box<Problem>,
         /// When the service wants to be asked again.
         retry_after: Option<Duration>,
     },
-    /// No server could be reached, or none answered: see `sent` before repeating.
+    /// No server could be reached, or none answered. See `sent` before you repeat the call.
     #[error("no answer from {server}: {reason}{}", if *sent {
         "; it is not known whether the request took effect"
     } else {
@@ -39,17 +39,17 @@ pub enum Error {
     Transport {
         /// The server tried last.
         server: String,
-        /// What happened.
+        /// The reason of the failure.
         reason: String,
-        /// The request may have arrived: it may have taken effect.
+        /// Whether the request may have arrived and so may have taken effect.
         sent: bool,
     },
     /// The answer is not one of this service: is the address right?
     #[error("unexpected answer from {server}: {reason}")]
     Unexpected {
-        /// Who answered.
+        /// The address that answered.
         server: String,
-        /// What is wrong with the answer.
+        /// The reason why the answer is not understood.
         reason: String,
     },
     /// The call could not be made from these arguments: fix them.
@@ -58,7 +58,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns the error that a problem is which was answered with this status.
+    /// Returns the error for a problem document that was answered with this status.
     pub(crate) fn of_problem(
         status: StatusCode,
         problem: Box<Problem>,
@@ -74,7 +74,8 @@ impl Error {
         }
     }
 
-    /// Returns the error that a problem is of one item of a batch.
+    /// Returns the error for the problem of one item of a batch.
+    #[cfg(any(feature = "cli", test))]
     pub(crate) fn of_item(problem: Problem) -> Self {
         let status = StatusCode::from_u16(problem.status).unwrap_or_default();
         Self::of_problem(status, Box::new(problem), None)
@@ -115,7 +116,7 @@ fn described(problem: &Problem) -> String {
             pointer => format!("{pointer}: {}", error.detail),
         });
     let fields: Vec<String> = fields.collect();
-    // The service's detail of a wrong field is that field: it is said once.
+    // The service's detail of a single wrong field repeats that field, so it is said once.
     let says_a_field = fields
         .first()
         .is_some_and(|first| problem.detail.starts_with(first.as_str()));
@@ -134,7 +135,7 @@ fn described(problem: &Problem) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::dto::problem::FieldError;
+    use crate::api::problem::FieldError;
 
     #[test]
     fn a_refusal_names_the_fields() {

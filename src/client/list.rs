@@ -1,16 +1,16 @@
-//! Lists: which tasks, page by page.
+//! The lists return tasks to callers of the client, page by page.
 
 use std::fmt::Write as _;
 
 use reqwest::Method;
 
 use super::{Client, Error, StartTime, TaskResponse, TaskState};
-use crate::http::dto::{task_list::ListTasksResponse, text::InstantText};
+use crate::api::{task_list::ListTasksResponse, text::InstantText};
 
-/// No task starts later than in this second, as the service writes it.
+/// The latest start of a task, to the second, as the service writes it.
 const LAST_START: &str = "9999-12-30T22:00:00";
 
-/// Which tasks to list.
+/// The filter of a list of tasks. More fields may come: end it with `..TaskFilter::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFilter {
     /// Those of this callback.
@@ -19,11 +19,11 @@ pub struct TaskFilter {
     pub state: Option<TaskState>,
     /// Those that start at or after this.
     pub start_time_from: Option<StartTime>,
-    /// Those that start before this; none is a day ahead.
+    /// Those that start before this; none means a day ahead.
     pub start_time_to: Option<StartTime>,
     /// Only those that have not ended.
     pub pending: bool,
-    /// Tasks of a page, 1 to 1000; none is 100.
+    /// Tasks of a page, 1 to 1000; none means 100.
     pub page_size: Option<usize>,
 }
 
@@ -38,8 +38,8 @@ pub struct TaskPages {
 }
 
 impl Client {
-    /// Lists tasks that still have an entry in the wheel: those that have not ended, and those that ended within about ten
-    /// minutes. Those that wait for their start come in order of start time.
+    /// Lists tasks that still have an entry in the wheel: tasks that have not ended, and tasks that ended
+    /// within about ten minutes. Tasks that wait for their start come in order of start time.
     #[must_use]
     pub fn list(&self, filter: TaskFilter) -> TaskPages {
         TaskPages {
@@ -52,11 +52,11 @@ impl Client {
 }
 
 impl TaskPages {
-    /// Reads the next page; none when the list has ended. A page may be empty and not be the last: each reads a bounded
-    /// part of the wheel.
+    /// Reads the next page. Returns none when the list has ended. A page may be empty and not be the last,
+    /// since each reads a bounded part of the wheel.
     ///
     /// # Errors
-    /// See [`Error`]; the same page is asked for when this is called again.
+    /// See [`Error`]; the next call asks for the same page again.
     pub async fn next(&mut self) -> Result<Option<Vec<TaskResponse>>, Error> {
         let Some(token) = &self.next else {
             return Ok(None);
@@ -70,7 +70,7 @@ impl TaskPages {
 }
 
 impl TaskPages {
-    /// Tells whether the list had no end, so that no task that is pending starts behind it.
+    /// Tells whether the list had no end, so that no pending task starts behind it.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         // A year of five digits begins with its sign.
@@ -78,7 +78,7 @@ impl TaskPages {
         self.start_time_to().is_some_and(is_last)
     }
 
-    /// Returns the end of the list once a page was read: tasks that start then or later are not in it.
+    /// Returns the end of the list once a page was read: the list has no tasks that start then or later.
     #[must_use]
     pub fn start_time_to(&self) -> Option<&str> {
         self.until.as_ref().map(|InstantText(text)| text.as_str())
@@ -110,7 +110,7 @@ fn path(filter: &TaskFilter, token: &str) -> String {
     path
 }
 
-/// Writes a value so that it is one, whatever is in it.
+/// Escapes a value so that it stays one value of the query, whatever characters it has.
 fn escape(path: &mut String, value: &str) {
     for byte in value.bytes() {
         match byte {

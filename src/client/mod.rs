@@ -1,4 +1,4 @@
-//! The client: registers tasks, reads them, cancels and moves them; over HTTP, to one or several servers.
+//! The client registers, reads, cancels and moves tasks for a program, over HTTP, at one or several servers.
 //!
 //! ```no_run
 //! # use serde::Serialize;
@@ -12,9 +12,9 @@
 //! # }
 //! ```
 //!
-//! Every call has a time limit and ends. An [`Error`] tells what to do: fix the request, try again later, or stop. A
-//! call that may have arrived is repeated on another server only when repeating does no harm; a registration is not,
-//! since it would register twice: [`Error::Transport`] says so in `sent`.
+//! Every call has a time limit and ends. An [`Error`] tells what to do: fix the request, try again later, or
+//! stop. A call that may have arrived is repeated on another server only when repeating does no harm. A
+//! registration is not repeated, since it would register twice; [`Error::Transport`] says so in `sent`.
 
 mod error;
 mod list;
@@ -33,22 +33,24 @@ pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
 
-pub use crate::http::dto::{
-    problem::Problem,
+pub use crate::api::{
+    NotATaskId, TaskId,
+    problem::{FieldError, Problem},
     stats::StatsResponse,
+    target::TargetResponse,
+    task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
     task_response::{
-        CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TargetResponse,
-        TaskResponse, TaskState,
+        CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
+        TaskState,
     },
 };
 use crate::{
-    http::dto::{
-        task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
+    api::{
+        task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest},
         task_response::{BatchCancelResponse, BatchCreateResponse},
         text::DurationText,
     },
     limits::WAIT_MAX,
-    model::ids::TaskId,
     time_source::TimeSource,
 };
 
@@ -78,17 +80,19 @@ pub const fn has_ended(state: TaskState) -> bool {
 
 /// A registered task.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Registered {
-    /// Its id: reads, cancels and moves it.
+    /// Its id, by which it is read, cancelled and moved.
     pub id: TaskId,
     /// The task as the service understood it.
     pub task: TaskResponse,
 }
 
-/// When a task is to start instead.
+/// A new start of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NewStart {
-    /// Then; in the past means now.
+    /// At this time; in the past means now.
     At(StartTime),
     /// This long from now.
     In(DurationText),
@@ -114,10 +118,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Makes a client of a server; several, separated by commas, are tried in turn. Sends nothing yet.
+    /// Makes a client of a server, or of several servers, separated by commas, which are tried in turn. Sends
+    /// nothing yet.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when an address is none.
+    /// [`Error::Invalid`] when a text is not an address.
     pub fn connect(servers: &str) -> Result<Self, Error> {
         Self::connect_any([servers])
     }
@@ -146,10 +151,10 @@ impl Client {
         self
     }
 
-    /// Registers a task. When it returns, the task is durable and will fire.
+    /// Registers a task. Once the call has returned, the task is durable and will fire.
     ///
     /// # Errors
-    /// [`Error::Refused`] names what is wrong with the task. After [`Error::Transport`] with `sent` it may be
+    /// [`Error::Refused`] names the mistakes in the task. After [`Error::Transport`] with `sent` it may be
     /// registered.
     pub async fn register(&self, task: Task) -> Result<Registered, Error> {
         let body = json(&task.request)?;
@@ -189,7 +194,7 @@ impl Client {
     /// Reads a task, with its payload.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none of this id.
+    /// [`Error::NotFound`] when no task has this id.
     pub async fn get(&self, id: TaskId) -> Result<TaskResponse, Error> {
         let path = format!("/v1/tasks/{id}?view=FULL");
         self.call(Method::GET, &path, None, true).await
@@ -211,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Reads a task once it has ended, or as it is when `wait` (at most a minute) has passed: one call.
+    /// Reads a task once it has ended, or as it is when `wait` (at most a minute) has passed, by one call.
     async fn wait_once(&self, id: TaskId, wait: Duration) -> Result<TaskResponse, Error> {
         let DurationText(text) = wait.into();
         let call = Call {
@@ -224,19 +229,20 @@ impl Client {
         self.transport.call(call).await
     }
 
-    /// Cancels a task; the answer says who won.
+    /// Cancels a task. The answer says whether the cancel or the firing won.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none of this id.
+    /// [`Error::NotFound`] when no task has this id.
     pub async fn cancel(&self, id: TaskId) -> Result<CancelResponse, Error> {
         let path = format!("/v1/tasks/{id}/cancel");
         self.call(Method::POST, &path, None, true).await
     }
 
-    /// Cancels up to 1000 tasks with one call; one result per id, in order, each saying who won.
+    /// Cancels up to 1000 tasks with one call. There is one result per id, in order; each says whether the
+    /// cancel won.
     ///
     /// # Errors
-    /// For the call as a whole. One bad or unknown id fails only itself.
+    /// See [`Error`], for the call as a whole. One bad or unknown id fails only itself.
     pub async fn cancel_batch(
         &self,
         ids: &[TaskId],
@@ -263,10 +269,11 @@ impl Client {
             .collect()
     }
 
-    /// Moves the start of a task; the answer says who won.
+    /// Moves the start of a task. The answer says whether the move or the firing won.
     ///
     /// # Errors
-    /// [`Error::NotFound`] when there is none of this id. After [`Error::Transport`] with `sent` it may have moved.
+    /// [`Error::NotFound`] when no task has this id. After [`Error::Transport`] with `sent` it may have
+    /// moved.
     pub async fn reschedule(
         &self,
         id: TaskId,
@@ -287,7 +294,8 @@ impl Client {
         self.call(Method::POST, &path, body, false).await
     }
 
-    /// Starts a task now, also one that is dead: it has all its attempts again. The answer says who won.
+    /// Starts a task now, also a dead one, which then has all its attempts again. The answer says whether it
+    /// was too late.
     ///
     /// # Errors
     /// As [`Client::reschedule`].
@@ -296,7 +304,7 @@ impl Client {
         self.call(Method::POST, &path, None, false).await
     }
 
-    /// Asks whether a server can do its work; nothing when it can.
+    /// Asks whether a server can do its work. Returns nothing when it can.
     ///
     /// # Errors
     /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot.
@@ -306,7 +314,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads what the service is doing, as the server that is asked sees it.
+    /// Reads the state of the service, as the server that is asked sees it.
     ///
     /// # Errors
     /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot be read.

@@ -1,8 +1,8 @@
-//! What to register: a builder of the request, one method per field.
+//! The task builder makes a registration request for the client, with one method per field.
 
 use std::{
     collections::BTreeMap,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -10,43 +10,35 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 
 use super::error::Error;
-use crate::{
-    http::dto::{
-        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-        task_request::{Jitter, RetryPolicy, TaskRequest},
-        text::InstantText,
-    },
-    model::{
-        backoff::{self, Backoff},
-        task::Priority,
-        time::Millis,
-    },
+use crate::api::{
+    target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
+    task_request::{Priority, RetryPolicy, TaskRequest},
+    text::InstantText,
 };
 
 /// When a task is to start.
 ///
-/// Made from a [`SystemTime`], from [`Millis`], or from a text such as `2030-01-31T09:00:00+01:00` (RFC 3339), which the
-/// service checks.
+/// Made from a [`SystemTime`], or from a text such as `2030-01-31T09:00:00+01:00` (RFC 3339), which the
+/// service checks. Libraries of time convert to one of the two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StartTime(pub(crate) InstantText);
 
-impl From<Millis> for StartTime {
-    fn from(at: Millis) -> Self {
+impl From<SystemTime> for StartTime {
+    /// Rounds up to the millisecond, so that a task never starts early. A time before 1970 becomes 1970.
+    fn from(at: SystemTime) -> Self {
         Self(at.into())
     }
 }
 
-impl From<SystemTime> for StartTime {
-    /// Rounds up to the millisecond: a task never starts early. What lies before 1970 is 1970.
-    fn from(at: SystemTime) -> Self {
-        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self(Millis::EPOCH.after(since).into())
+impl From<InstantText> for StartTime {
+    fn from(text: InstantText) -> Self {
+        Self(text)
     }
 }
 
 impl From<&str> for StartTime {
     fn from(text: &str) -> Self {
-        Self(InstantText(text.to_owned()))
+        Self(text.into())
     }
 }
 
@@ -56,7 +48,7 @@ impl From<String> for StartTime {
     }
 }
 
-/// A task to register. What is not set is the service's default.
+/// A task to register. Fields that are not set have the service's defaults.
 #[derive(Debug, Clone)]
 #[must_use = "a task does nothing until it is registered"]
 pub struct Task {
@@ -64,7 +56,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that the workers of a callback execute.
+    /// Makes a task that the workers of a callback execute.
     pub fn callback(name: impl Into<String>) -> Self {
         let callback = Some(CallbackTarget::Name(name.into()));
         Self {
@@ -75,7 +67,7 @@ impl Task {
         }
     }
 
-    /// A record that is published to a Kafka topic at the start time; its value is the payload.
+    /// Makes a record that is published to a Kafka topic at the start time; its value is the payload.
     pub fn kafka(topic: impl Into<String>) -> Self {
         let kafka = Some(KafkaTarget {
             topic: topic.into(),
@@ -89,14 +81,14 @@ impl Task {
         }
     }
 
-    /// Starts it this long from now; replaces [`Task::start_at`].
+    /// Starts the task this long from now; replaces [`Task::start_at`].
     pub fn delay(mut self, delay: Duration) -> Self {
         self.request.delay = Some(delay.into());
         self.request.start_time = None;
         self
     }
 
-    /// Starts it then; in the past means now. Replaces [`Task::delay`].
+    /// Starts the task at this time; in the past means now. Replaces [`Task::delay`].
     pub fn start_at(mut self, at: impl Into<StartTime>) -> Self {
         self.request.start_time = Some(at.into().0);
         self.request.delay = None;
@@ -106,7 +98,7 @@ impl Task {
     /// Sets the payload to a value as JSON.
     ///
     /// # Errors
-    /// The value cannot be written as JSON.
+    /// When the value cannot be written as JSON.
     pub fn json(mut self, payload: &impl Serialize) -> Result<Self, Error> {
         let raw = to_raw_value(payload).map_err(|error| {
             Error::Invalid(format!("the payload cannot be written as JSON: {error}"))
@@ -129,15 +121,15 @@ impl Task {
         self
     }
 
-    /// Puts it among a subset of the callback's tasks.
+    /// Puts the task into a subset of the callback's tasks.
     pub fn collection(mut self, name: impl Into<String>) -> Self {
         self.request.collection = Some(name.into());
         self
     }
 
-    /// Chooses the callback's queue it travels in.
-    pub fn priority(mut self, priority: Priority) -> Self {
-        self.request.priority = Some(priority.into());
+    /// Chooses the queue of the callback in which the task travels.
+    pub const fn priority(mut self, priority: Priority) -> Self {
+        self.request.priority = Some(priority);
         self
     }
 
@@ -148,27 +140,19 @@ impl Task {
         self
     }
 
-    /// Sets how often it may be tried before it is dead; at least 1.
+    /// Sets how often the task may be tried before it is dead; at least 1.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.request.max_attempts = Some(attempts);
         self
     }
 
-    /// Sets the waits between attempts.
-    pub fn retry(mut self, backoff: Backoff) -> Self {
-        self.request.retry = Some(RetryPolicy {
-            initial: Some(backoff.initial.into()),
-            factor: Some(f64::from(backoff.factor_milli) / 1000.0),
-            max: Some(backoff.max.into()),
-            jitter: Some(match backoff.jitter {
-                backoff::Jitter::Full => Jitter::Full,
-                backoff::Jitter::None => Jitter::None,
-            }),
-        });
+    /// Sets the waits between attempts, for example with [`RetryPolicy::exponential`].
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.request.retry = Some(policy);
         self
     }
 
-    /// Sets how long it may stay unclaimed before it is published again.
+    /// Sets how long the task may stay unclaimed before it is published again.
     pub fn claim_timeout(mut self, timeout: Duration) -> Self {
         self.request.claim_timeout = Some(timeout.into());
         self
@@ -180,19 +164,19 @@ impl Task {
         self
     }
 
-    /// Sets how long after its start time it is still useful.
+    /// Sets how long after its start time the task is still useful.
     pub fn expire_after(mut self, after: Duration) -> Self {
         self.request.expire_after = Some(after.into());
         self
     }
 
-    /// Sets how long it can be read once it has ended.
+    /// Sets how long the task can be read once it has ended.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.request.retention = Some(retention.into());
         self
     }
 
-    /// Sets the record's key (a task for Kafka; nothing otherwise).
+    /// Sets the record's key; only for a Kafka task, without effect on others.
     pub fn record_key(mut self, key: impl AsRef<[u8]>) -> Self {
         if let Some(kafka) = &mut self.request.kafka {
             kafka.key_base64 = Some(STANDARD.encode(key));
@@ -200,7 +184,7 @@ impl Task {
         self
     }
 
-    /// Adds a header to the record (a task for Kafka; nothing otherwise).
+    /// Adds a header to the record; only for a Kafka task, without effect on others.
     pub fn header(mut self, name: impl Into<String>, value: impl AsRef<[u8]>) -> Self {
         if let Some(kafka) = &mut self.request.kafka {
             let header = KafkaHeader {
@@ -216,7 +200,7 @@ impl Task {
         self
     }
 
-    /// Sets the record's partition (a task for Kafka; nothing otherwise).
+    /// Sets the record's partition; only for a Kafka task, without effect on others.
     pub fn partition(mut self, partition: i32) -> Self {
         if let Some(kafka) = &mut self.request.kafka {
             kafka.partition = Some(partition);
@@ -239,6 +223,8 @@ impl From<TaskRequest> for Task {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use serde_json::json;
 
     use super::*;
@@ -261,7 +247,11 @@ mod tests {
             .priority(Priority::High)
             .label("tenant", "acme")
             .max_attempts(3)
-            .retry(Backoff::QUICK);
+            .retry(RetryPolicy::exponential(
+                Duration::from_secs(1),
+                2.0,
+                Duration::from_secs(600),
+            ));
         assert_eq!(
             written(&task),
             json!({

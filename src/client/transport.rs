@@ -1,8 +1,10 @@
-//! One call to whichever server answers: time limits, fail-over, and what an answer means.
+//! The transport makes one call for the client at the first server that answers: time limits, fail-over,
+//! reading the answer.
 //!
-//! The servers are tried in order, beginning with the one that answered last. The next one is tried when a server
-//! cannot be connected to, or answers that it is not available; and when it does not answer at all, if repeating the
-//! call does no harm. Each server gets the whole time limit of the call.
+//! The servers are tried in order, beginning with the one that answered last. The next one is tried when a
+//! server cannot be connected to, or answers that it is not available. When a server does not answer at all,
+//! the next one is tried only if repeating the call does no harm. Each server gets the whole time limit of
+//! the call.
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -14,7 +16,7 @@ use reqwest::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
 
 use super::error::Error;
-use crate::{http::dto::problem::Problem, time_source::TimeSource};
+use crate::{api::problem::Problem, time_source::TimeSource};
 
 /// How long one server may take for an ordinary call.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(10);
@@ -22,7 +24,7 @@ pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(10);
 /// How long connecting to one server may take: a dead host must not use up the time of the next.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Most characters of an answer that is not understood are quoted.
+/// How many characters of an answer that is not understood are quoted at most.
 const QUOTED_CHARS_MAX: usize = 200;
 
 /// A call to make.
@@ -32,7 +34,7 @@ pub(super) struct Call {
     /// Path and query, from the slash.
     pub(super) path: String,
     pub(super) body: Option<Bytes>,
-    /// Sending it twice does no harm.
+    /// Whether sending it twice does no harm.
     pub(super) repeatable: bool,
     pub(super) limit: Duration,
 }
@@ -86,7 +88,7 @@ impl Transport {
         })
     }
 
-    /// Makes a call; returns which server answered, and what.
+    /// Makes a call. Returns the server that answered, and its answer.
     pub(super) async fn send(&self, call: Call) -> Result<(&str, Bytes), Error> {
         let first = self.preferred.load(Ordering::Relaxed);
         let count = self.servers.len();
@@ -146,7 +148,7 @@ impl Transport {
     }
 }
 
-/// Tells whether another server may do better, and may be asked.
+/// Tells whether another server may succeed, and may be asked.
 fn tries_next(error: &Error, repeatable: bool) -> bool {
     match error {
         Error::Transport { sent, .. } => repeatable || !sent,
@@ -174,7 +176,7 @@ fn refusal(
     let Ok(problem) = serde_json::from_slice::<Problem>(body).map(Box::new) else {
         let reason = format!("{status}: {}", quoted(body));
         return Some(match status {
-            // A proxy in between: its server is away.
+            // The answer of a proxy in between, whose server is away.
             StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
             | StatusCode::GATEWAY_TIMEOUT => Error::Transport {
@@ -199,7 +201,7 @@ fn checked(server: &str) -> Result<String, Error> {
             "{server:?} is not an address of a server: {reason}; expected one such as http://127.0.0.1:7420"
         ))
     };
-    // As people write it; what is left of `http://` without its slashes is no host.
+    // An address as people write it. The rest of `http://` without its slashes is no host.
     let server = if server.contains("://") || server.ends_with(':') {
         server.to_owned()
     } else {
@@ -228,7 +230,8 @@ fn quoted(body: &[u8]) -> String {
     format!("{text:?}")
 }
 
-/// `reqwest` itself only says that sending failed; why is in its sources.
+/// Returns an error with its causes: `reqwest` itself only says that sending failed, and the reason is in its
+/// sources.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let Some(cause) = error.source() else {
         return error.to_string();

@@ -1,4 +1,5 @@
-//! The calls of workers: each takes and answers a list, in order, and may be repeated.
+//! The worker calls of the client serve workers: each takes and answers a list, in order, and may be
+//! repeated.
 
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{Client, Error, json, transport::Call};
-use crate::http::dto::{
+use crate::api::{
     poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
     worker::{
         ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
@@ -15,7 +16,7 @@ use crate::http::dto::{
 };
 
 impl Client {
-    /// Makes sure that the topics of callbacks exist, and learns what they and the groups are called.
+    /// Makes sure that the topics of callbacks exist, and learns the names of the topics and groups.
     ///
     /// # Errors
     /// See [`Error`]; repeating does no harm.
@@ -23,8 +24,9 @@ impl Client {
         self.worker_call("subscribe", request, self.limit).await
     }
 
-    /// Waits for due tasks and claims them. `wait` is how long the service may take beside the ordinary limit: what the
-    /// request says. Dropping the call, or losing its answer on the way, releases what was claimed.
+    /// Waits for due tasks and claims them. The service may take `wait` longer than the ordinary limit; pass
+    /// the wait of the request. Dropping the call, or losing its answer on the way, releases the claimed
+    /// tasks.
     ///
     /// # Errors
     /// See [`Error`]; repeating does no harm.
@@ -32,7 +34,7 @@ impl Client {
         self.worker_call("poll", request, self.limit + wait).await
     }
 
-    /// Ends the polls of a worker that wait: they are answered at once.
+    /// Ends the waiting polls of a worker; they are answered at once.
     ///
     /// # Errors
     /// See [`Error`]; repeating does no harm.
@@ -40,7 +42,8 @@ impl Client {
         self.worker_call("leave", request, self.limit).await
     }
 
-    /// Claims messages. Repeating a claim whose answer was lost is answered `held`: the service comes back to the task.
+    /// Claims messages. A repeated claim whose first answer was lost gets `held`: the service comes back to
+    /// the task.
     ///
     /// # Errors
     /// See [`Error`].

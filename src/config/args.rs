@@ -1,4 +1,4 @@
-//! Settings as flags of a command: one per key of the table.
+//! The settings arguments give every command one flag for each key of the table of settings.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use super::keys::{KEYS, Key};
 
-/// What was given on the command line.
+/// The settings of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct SettingsArgs {
     pub(super) file: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! Explains settings: what each means, and where its value comes from.
+//! The explanation tells operators what each setting means, and where its value comes from.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::{
     keys::{Form, KEYS, Key},
 };
 
-/// A setting, its value, and where that comes from.
+/// A setting, its value, and the origin of the value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Explained {
     /// The key of the file.
@@ -19,9 +19,9 @@ pub struct Explained {
     pub flag: String,
     /// The environment variable.
     pub variable: String,
-    /// What it means.
+    /// Its meaning.
     pub about: &'static str,
-    /// Why the default is what it is.
+    /// The reason for the default.
     pub why: &'static str,
     /// The default, as it is written in a file.
     pub default: String,
@@ -29,7 +29,7 @@ pub struct Explained {
     pub value: String,
     /// `default`, the variable, or the file.
     pub origin: String,
-    /// What is wrong with the value.
+    /// The mistake in the value, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
@@ -37,7 +37,7 @@ pub struct Explained {
 /// Explains one setting, or all of them. A name may be written as a key, a flag or a variable.
 ///
 /// # Errors
-/// When there is no such setting, or the file cannot be read.
+/// When no setting has this name, or the file cannot be read.
 pub fn explain(
     name: Option<&str>,
     file: Option<&Path>,

@@ -1,4 +1,5 @@
-//! The TOML file.
+//! The file reader applies a TOML file to the settings of a node, and prints a file of all defaults for
+//! operators.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use super::{
     keys::{KEYS, Key},
 };
 
-/// Least likeness of a key that is suggested for an unknown one.
+/// Least similarity of a key that is suggested for an unknown one.
 const LIKENESS_MIN: f64 = 0.6;
 
 /// Width of the comments in the printed file.
@@ -24,7 +25,7 @@ fn not_toml(text: &str, error: &toml::de::Error) -> String {
 }
 
 impl Settings {
-    /// Applies a file; returns what is wrong with it.
+    /// Applies a file; returns the mistakes in it.
     pub(super) fn apply_file(&mut self, name: &str, text: &str) -> Vec<Problem> {
         let table: toml::Table = match text.parse() {
             Ok(table) => table,

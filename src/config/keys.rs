@@ -1,4 +1,5 @@
-//! Every setting: its name, its default, and why the default is what it is.
+//! The table of settings defines every setting for flags, variables, files and help: name, default, and the
+//! default's reason.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -11,7 +12,7 @@ use super::{
 };
 use crate::limits::{CONTENT_BYTES_MAX, DURATION_MAX};
 
-/// How a value is written in a file.
+/// The form of a value in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     Text,
@@ -26,12 +27,12 @@ pub(super) struct Key {
     /// The name with dashes.
     pub(super) flag: &'static str,
     pub(super) form: Form,
-    /// As text; of a list, separated by commas.
+    /// As text; a list is separated by commas.
     pub(super) default: &'static str,
-    /// What a value looks like, for the help.
+    /// The form of a value, for the help.
     pub(super) value: &'static str,
     pub(super) about: &'static str,
-    /// Why the default is what it is.
+    /// The reason for the default.
     pub(super) why: &'static str,
     pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
 }
@@ -55,7 +56,7 @@ impl Key {
     }
 }
 
-/// Assigns what was read.
+/// Assigns a value if it could be read.
 fn put<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
     *field = read?;
     Ok(())
@@ -314,7 +315,8 @@ pub(super) const KEYS: &[Key] = &[
     },
 ];
 
-/// Reads a keyspace's name: it is put into statements, so only what needs no quotes.
+/// Reads the name of a keyspace. It is put into statements, so it may have only characters that need no
+/// quotes.
 fn keyspace(text: &str) -> Result<String, String> {
     let name = required(text)?;
     let fits = name.len() <= 48

@@ -1,8 +1,9 @@
-//! Settings of a node: flag > environment > file > default.
+//! The settings configure a node for operators: flag > environment > file > default.
 //!
-//! One table (`keys.rs`) names every setting with its default and the reason for it; flags, environment variables, keys of
-//! the file, the help and `config print-default` are all made from it, so none can be forgotten. A flag is the name with
-//! dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the TOML file is `data_dir`.
+//! One table (`keys.rs`) names every setting with its default and the reason for it. Flags, environment
+//! variables, keys of the file, the help and `config print-default` are all made from it, so none can be
+//! forgotten. A flag is the name with dashes (`--data-dir`), a variable is `TICKWHEEL_DATA_DIR`, a key of the
+//! TOML file is `data_dir`.
 
 mod args;
 mod explain;
@@ -22,7 +23,7 @@ pub use variables::unknown_variables;
 use crate::model::{time::TickLength, wheel::Shape};
 
 /// Environment variable that names the file.
-pub const FILE_VARIABLE: &str = "TICKWHEEL_CONFIG";
+const FILE_VARIABLE: &str = "TICKWHEEL_CONFIG";
 
 /// A part of the service that a node can play.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,27 +63,27 @@ impl Role {
     }
 }
 
-/// Where tasks are kept.
+/// The store that keeps tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreKind {
-    /// In this process.
+    /// A store in this process.
     Embedded,
     /// Cassandra or Scylla.
     Cassandra,
 }
 
-/// What carries due tasks to workers.
+/// The queue that carries due tasks to workers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QueueKind {
-    /// Kafka beside a shared store, else this process.
+    /// Kafka beside a shared store, else a queue in this process.
     Auto,
-    /// This process.
+    /// A queue in this process.
     Embedded,
     /// Kafka.
     Kafka,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -94,49 +95,49 @@ pub enum LogFormat {
 /// Settings of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// What the node does; in the order of [`Role::ALL`].
+    /// The roles of the node, in the order of [`Role::ALL`].
     pub roles: Vec<Role>,
-    /// Where it listens.
+    /// The address on which it listens.
     pub listen: SocketAddr,
-    /// Where others reach it; none: at `listen`.
+    /// The address at which others reach it; none means `listen`.
     pub advertise: Option<String>,
     /// Further names that its API answers to.
     pub allowed_hosts: Vec<String>,
-    /// Its name; none: the host's.
+    /// Its name; none means that of the host.
     pub node_name: Option<String>,
-    /// Where tasks are kept.
+    /// The store that keeps tasks.
     pub store: StoreKind,
-    /// What carries due tasks.
+    /// The queue that carries due tasks.
     pub queue: QueueKind,
     /// Directory of the embedded store.
     pub data_dir: PathBuf,
-    /// Contact points.
+    /// Contact points of Cassandra.
     pub cassandra: Vec<String>,
-    /// Datacenter to prefer.
+    /// Datacenter of Cassandra to prefer.
     pub cassandra_datacenter: Option<String>,
-    /// Keyspace.
+    /// Keyspace of Cassandra.
     pub keyspace: String,
-    /// Bootstrap servers.
+    /// Bootstrap servers of Kafka.
     pub kafka: Vec<String>,
-    /// Copies that `init` asks for; none: as many as there are nodes, up to three.
+    /// Copies that `init` asks for; none means as many as there are nodes, up to three.
     pub replication_factor: Option<u16>,
-    /// Wheels that a new store gets; none: by its kind.
+    /// Wheels of a new store; none means a number by its kind.
     pub wheels: Option<u16>,
-    /// Tick of a new store.
+    /// Length of a tick of a new store.
     pub tick: Duration,
     /// Slots of each wheel of a new store.
     pub slots: i64,
     /// Partitions of a callback's topics.
     pub partitions: u16,
-    /// Callbacks that may be polled at the node; none: by the queue's kind.
+    /// Callbacks that may be polled at the node; none means a number by the queue's kind.
     pub poll_feeds_max: Option<usize>,
     /// Largest content of a task in bytes.
     pub content_bytes_max: usize,
     /// How long a node may take to stop.
     pub drain_timeout: Duration,
-    /// Which log lines are written.
+    /// The filter of log lines.
     pub log: String,
-    /// How.
+    /// The format of log lines.
     pub log_format: LogFormat,
 }
 
@@ -152,16 +153,16 @@ impl Default for Settings {
     }
 }
 
-/// What is wrong with one setting, and where it was set.
+/// A mistake in one setting, and where it was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The flag, the variable or the key of the file.
     pub origin: String,
-    /// What is wrong.
+    /// The mistake.
     pub reason: String,
 }
 
-/// Everything that is wrong with the settings.
+/// All mistakes in the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invalid(pub Vec<Problem>);
 
@@ -180,11 +181,11 @@ impl fmt::Display for Invalid {
 impl std::error::Error for Invalid {}
 
 impl Settings {
-    /// Loads the settings: the defaults, then the file (named by the flag or [`FILE_VARIABLE`]), then the environment,
+    /// Loads the settings: the defaults, then the file (named by the flag or `TICKWHEEL_CONFIG`), then the environment,
     /// then the flags.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All mistakes at once.
     pub fn load(
         args: &SettingsArgs,
         environment: impl Fn(&str) -> Option<String>,
@@ -226,7 +227,7 @@ impl Settings {
     /// Loads the settings of a file alone.
     ///
     /// # Errors
-    /// Everything that is wrong, at once.
+    /// All mistakes at once.
     pub fn from_file(name: &str, text: &str) -> Result<Self, Invalid> {
         let mut settings = Self::default();
         let mut problems = settings.apply_file(name, text);
@@ -241,7 +242,7 @@ impl Settings {
     /// Returns the shape of the wheels.
     ///
     /// # Errors
-    /// [`Invalid`] when there is none of these numbers.
+    /// [`Invalid`] when these numbers allow none.
     pub fn shape(&self) -> Result<Shape, Invalid> {
         let invalid = |origin: &str, reason: String| {
             Invalid(vec![Problem {
@@ -272,7 +273,7 @@ impl Settings {
         set.err().map(|reason| Problem { origin, reason })
     }
 
-    /// Returns what does not go together.
+    /// Returns the settings that contradict each other.
     fn contradictions(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut needs = |origin: &str, reason: &str| {
@@ -316,7 +317,7 @@ impl Settings {
 }
 
 impl Settings {
-    /// Returns what carries due tasks, with [`QueueKind::Auto`] resolved.
+    /// Returns the queue that carries due tasks, with [`QueueKind::Auto`] resolved.
     #[must_use]
     pub fn queue_kind(&self) -> QueueKind {
         match (self.queue, self.store) {
@@ -327,7 +328,7 @@ impl Settings {
     }
 }
 
-/// Before any default: only for [`Settings::default`], which sets every field.
+/// Returns empty settings, only for [`Settings::default`], which sets every field.
 fn blank() -> Settings {
     Settings {
         roles: Vec::new(),

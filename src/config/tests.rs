@@ -1,4 +1,5 @@
-//! Settings: every key, every place they come from, every way they can be wrong.
+//! These tests check the settings for operators: every key, every place they come from, every kind of
+//! mistake.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Reads the values of settings.
+//! The value readers parse the values of settings for flags, variables and files.
 
 use std::{str::FromStr, time::Duration};
 
@@ -33,7 +33,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
-/// Reads names of hosts, each with a port or without.
+/// Reads names of hosts, each with or without a port.
 pub(super) fn names(text: &str) -> Result<Vec<String>, String> {
     let names = list(text);
     for name in &names {

@@ -1,14 +1,14 @@
-//! Environment variables that look like settings and are none.
+//! The check of variables warns operators of environment variables that look like settings and are not.
 
 use super::{
     FILE_VARIABLE, Problem,
     keys::{KEYS, Key},
 };
 
-/// The prefix of all of our variables.
+/// The prefix of all variables of Tickwheel.
 const PREFIX: &str = "TICKWHEEL_";
 
-/// Least likeness of a variable that is suggested for an unknown one.
+/// Least similarity of a variable that is suggested for an unknown one.
 const LIKENESS_MIN: f64 = 0.8;
 
 /// Variables of the client commands and of the commands that `tickwheel worker` runs.
@@ -21,8 +21,8 @@ const OTHERS: [&str; 6] = [
     FILE_VARIABLE,
 ];
 
-/// Parts of names that others make up: tests of this project, and Kubernetes and Docker for a service that is called
-/// tickwheel.
+/// Parts of names that other programs define: tests of this project, and Kubernetes and Docker for a service
+/// that is called tickwheel.
 const FOREIGN: [&str; 9] = [
     "TICKWHEEL_TEST_",
     "TICKWHEEL_FUZZ_",
@@ -35,7 +35,7 @@ const FOREIGN: [&str; 9] = [
     "_PORT",
 ];
 
-/// Returns the variables that are no setting, each with the nearest that is one.
+/// Returns the variables that are not settings, each with the most similar one that is.
 pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<Problem> {
     let mut known: Vec<String> = KEYS.iter().map(Key::variable).collect();
     known.extend(OTHERS.map(str::to_owned));

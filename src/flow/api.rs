@@ -1,26 +1,28 @@
-//! What the service offers to those above it (HTTP, embedding programs): requests and answers in domain terms.
+//! The service API describes requests and answers in domain terms for the layers above it (HTTP, embedding
+//! programs).
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use crate::model::{
+    draft::TaskDraft,
     ids::TaskId,
     state::Outcome,
     task::{Content, Spec},
     time::Millis,
 };
 
-/// A task to register. The content must be inside the spec; the service decides where it is kept.
+/// A task to register. The content must be inside the draft; the service decides where it is kept.
 #[derive(Debug, Clone)]
 pub struct NewTask {
     /// When it is to start; in the past means now.
     pub start: Millis,
-    /// The task.
-    pub spec: Spec,
+    /// The task, as far as it was given.
+    pub draft: TaskDraft,
 }
 
-/// What a request could not be done for. Nothing of this is the requester's fault.
+/// The reason why a request could not be done. The requester is not at fault in any of these cases.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
     /// A part of the service is away; the request had no effect, or may be repeated safely.
@@ -42,9 +44,18 @@ pub enum Fault {
     /// It is not known whether the request had an effect.
     #[error("it is not known whether the request took effect: {reason}")]
     Unknown {
-        /// What happened.
+        /// The cause.
         reason: String,
     },
+}
+
+/// Whether a read returns the content, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// Without content.
+    Basic,
+    /// With content.
+    Full,
 }
 
 /// The states users see. Some are derived: a row is written at the first claim only.
@@ -132,7 +143,7 @@ impl VisibleState {
 pub struct TaskView {
     /// Its id.
     pub id: TaskId,
-    /// What was registered; the content inside, or apart when it was not asked for.
+    /// The task as it was registered, with its content inside, or apart when it was not asked for.
     pub spec: Arc<Spec>,
     /// The content; none when it was not asked for.
     pub content: Option<Content>,
@@ -152,11 +163,11 @@ pub struct TaskView {
     pub attempt: u32,
     /// Reschedules and redrives so far.
     pub generation: u32,
-    /// Who claimed it last; empty is nobody.
+    /// The worker that claimed it last; empty if none did.
     pub worker: String,
-    /// What the callback last said about how far it is.
+    /// The progress that the callback reported last.
     pub progress: Option<Bytes>,
-    /// What the callback returned.
+    /// The value that the callback returned.
     pub result: Option<Bytes>,
     /// The last failure.
     pub error: Option<String>,
@@ -164,7 +175,7 @@ pub struct TaskView {
     pub cancel_requested: bool,
 }
 
-/// Who won between a cancel and the firing.
+/// The result of the race between a cancel and the firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelOutcome {
     /// It will not run.
@@ -177,7 +188,7 @@ pub enum CancelOutcome {
     TooLate,
 }
 
-/// Who won between a reschedule and the firing.
+/// The result of the race between a reschedule and the firing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RescheduleOutcome {
     /// It starts at the new time.
@@ -232,7 +243,7 @@ pub struct ClaimedTask {
     pub attempt: u32,
     /// Its generation.
     pub generation: u32,
-    /// What was registered.
+    /// The task as it was registered.
     pub spec: Arc<Spec>,
     /// The content, when it was asked for.
     pub content: Option<Content>,
@@ -310,6 +321,6 @@ pub enum SettleAnswer {
 pub struct Check {
     /// `store`, `queue`, `draining`, `clock`.
     pub name: &'static str,
-    /// Nothing when it holds; else what is wrong.
+    /// None when the condition holds, else a text that says what is wrong.
     pub problem: Option<String>,
 }

@@ -1,16 +1,17 @@
 //! A byte budget bounds, for a whole node, the memory of contents that are on their way from the store to the queue.
 //!
-//! A content of more than [`limits::INLINE_BYTES_MAX`] is kept apart and read when its task
-//! goes out, whichever stage sends it: publishing, near tasks, looks, catching up, the recovery at a start. It is read again when
-//! its task ends, to be given an end of life. All of them take their bytes from this budget first and give them back when the
-//! queue or the store has answered. Contents that travel inside their
-//! entries are not counted here: the memory that holds the entries bounds them, and they never wait behind large ones.
+//! A content of more than [`limits::INLINE_BYTES_MAX`] is kept apart and read when its task goes out. Every
+//! stage that sends does so: publishing, near tasks, looks, catching up, the recovery at a start. The content
+//! is read again when its task ends, to be given an end of life. All of these take their bytes from this
+//! budget first, and give them back when the queue or the store has answered. Contents that travel inside
+//! their entries are not counted here, because the memory that holds the entries bounds them. They never wait
+//! behind large contents.
 //!
-//! A part of it is for tasks that end, and for nothing else: behind a queue that is silent, what is to be sent waits for minutes,
-//! and a worker that reports how its attempt has ended must not. Each part has a line of its own.
+//! One part of the budget is only for tasks that end. Behind a silent queue, contents to be sent wait for
+//! minutes, but a worker that reports the end of its attempt must not wait. Each part has a line of its own.
 //!
-//! Those who wait are served in order, so a large request is not passed by for ever. It promises nothing about single requests
-//! that are larger than their part: such a request gets the whole of it.
+//! Requests are served in order, so a large request is not passed by for ever. There is no promise about a
+//! single request that is larger than its part: such a request gets the whole part.
 
 use std::sync::Arc;
 
@@ -86,7 +87,7 @@ impl Budget {
     }
 
     /// As [`Self::take`], for a task that ends.
-    pub async fn take_to_end(&self, bytes: u64) -> Portion {
+    pub(super) async fn take_to_end(&self, bytes: u64) -> Portion {
         self.ends.take(bytes).await
     }
 

@@ -1,4 +1,4 @@
-//! What every stage of a node is given: the seams, the clocks, the rules.
+//! The context holds the store, the queue, the clocks and the rules for every stage of a node.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// What an operator may set of a node's bounds; the defaults are those of [`crate::limits`].
+/// The bounds of a node that an operator may set; the defaults are those of [`crate::limits`].
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Entries that one wheel holds in memory ahead of their due time.
@@ -58,11 +58,11 @@ impl Default for Settings {
     }
 }
 
-/// What every stage of a node is given.
+/// The parts of a node that every stage is given.
 pub struct Context {
     /// This life of the process.
     pub me: NodeId,
-    /// What people call the node.
+    /// The name that people use for the node.
     pub name: String,
     /// Where its API answers.
     pub address: String,
@@ -145,12 +145,12 @@ impl From<store::Error> for Fault {
     }
 }
 
-/// What a step of a stage came to.
+/// The result of a step of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stepped {
+pub(super) enum Stepped {
     /// Something was done, and more can be done at once.
     More,
-    /// Nothing can be done before time passes or somebody gives notice.
+    /// The stage can do nothing before time passes or it is notified.
     Idle,
 }
 
@@ -191,7 +191,8 @@ impl Lane {
 }
 
 impl Firing {
-    /// Nothing is under way; `at_once` says how many records the queue has use for at once, if it says so.
+    /// Starts with no batch under way; `at_once` is how many records the queue can use at once, if it says
+    /// so.
     pub(super) fn new(at_once: Option<usize>) -> Self {
         let (small_tasks_max, small_max) = match at_once {
             Some(records) => (

@@ -1,5 +1,5 @@
-//! Labels name callbacks in metrics for operators: the first ones by name, all others together, so that clients that invent names
-//! cannot fill the memory of whoever keeps the metrics.
+//! Labels name callbacks in metrics for operators: the first ones by name, all others together. So clients
+//! that invent names cannot fill the memory of the system that keeps the metrics.
 
 use std::{
     collections::BTreeSet,

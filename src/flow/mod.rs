@@ -1,75 +1,51 @@
-//! The flow of tasks through a node: one file per stage, all of one shape.
+//! The flow takes tasks through a node for every caller of the service: from registration to the queue, and to their end.
 //!
 //! ```text
-//! register --entry--> [slots]        [clock row: opened, fired, erased]
-//!     | near                              ^ swap          | won
-//!     v                                   |               v
-//!   near --+                            clock ---term--> read --page--> publish --+--> look
-//!          |                                                            |         |
-//!          +-----------------------> send ---record---> [queue] <-------+---------+
-//!                                                          |
-//!                                    [rows] <-- claim <----+---- settle --retry--> near / slots
+//! tasks/register --entry--> [slots]        [clock row: opened, fired, erased]
+//!     | near                                    ^ swap          | won
+//!     v                                         |               v
+//!   dispatch/near --+                     wheel/owner ---term--> scan --page--> fire --+--> dispatch/look
+//!                   |                                                            |     |
+//!                   +------------> dispatch/send ---record---> [queue] <---------+-----+
+//!                                                                 |
+//!                               [rows] <-- tasks/claim <-- poll --+-- tasks/settle --retry--> near / slots
 //! ```
 //!
-//! A stage is made of what it needs, `step` does one bounded batch and says whether more remains, `run` waits, steps, logs and
-//! stops. Only here are a store and a queue held at once. What decides is in [`crate::model`]; what is done here is the order
-//! of effects, chosen so that a crash between any two repeats work and never loses it:
+//! Each room holds the stages of one part of that way:
 //!
-//! - [`register`]: entry, then clock, then acknowledgement. [`place`] is that loop for every writer of entries.
-//! - [`clock`]: swap, then read; acknowledge, then move `fired`; delete, then move `erased`.
-//! - [`look`]: successor, then publication.
-//! - [`claim`], [`settle`], [`cancel`], [`change`]: one conditional write is the decision ([`swap`]).
-//! - [`poll`]: claim, then answer; an answer that is not taken is released.
+//! - [`entries`] writes entries into slots so that none is lost.
+//! - [`wheel`] is the work of the owner of one wheel: it moves the clock, reads, fires and erases.
+//! - [`dispatch`] brings due tasks to the queue.
+//! - [`tasks`] holds one file for each thing that a caller can do to a task.
+//! - [`poll`] gives workers their tasks.
+//! - [`query`] answers questions and changes nothing.
+//! - [`cluster`] watches the other nodes and the wall clock.
+//! - [`records`] keeps a copy of the configuration.
+//!
+//! A stage is made of what it needs. Its `step` does one bounded batch and says whether more remains. Its `run` waits, steps,
+//! logs and stops. A store and a queue are held together only here. The model ([`crate::model`]) decides; a stage puts the
+//! effects in such an order that a crash between two of them repeats work and never loses it:
+//!
+//! - Registration writes the entry, reads the clock, then acknowledges ([`entries::entry_writer`] is that loop).
+//! - The owner of a wheel swaps the row before it reads, and moves `fired` and `erased` after the work that they report.
+//! - A look writes its successor before it publishes.
+//! - One conditional write decides every claim, settle, cancel and reschedule ([`tasks::transition`]).
+//! - A poll claims before it answers, and releases what its caller did not take.
 
-mod ahead;
 pub mod api;
-mod aside;
 pub mod budget;
-pub mod cancel;
-mod catch_up;
-pub mod change;
-pub mod claim;
-mod claim_room;
-pub mod claimed;
-pub mod clock;
+pub mod cluster;
 pub mod context;
-pub mod deadlines;
-mod deferred;
-mod end;
-mod ended;
-mod erase;
-pub mod find;
-mod follow;
-pub mod hand;
+pub mod dispatch;
+pub mod entries;
 mod labels;
-pub mod leftovers;
-pub mod list;
-pub mod look;
-pub mod members;
-pub mod near;
 pub mod node;
-pub mod pending;
-pub mod place;
-mod places;
 pub mod poll;
-mod publish;
-pub mod pulse;
-mod read;
-pub mod recover;
-pub mod register;
-mod remembered;
-pub mod send;
+pub mod query;
+pub mod records;
 pub mod service;
-pub mod settle;
-pub mod stages;
-pub mod stats;
-pub mod swap;
-mod term;
-pub mod topics;
-mod turns;
-pub mod unclaimed;
-mod wall;
-mod withdraw;
+pub mod tasks;
+pub mod wheel;
 
 /// Target of the events in a task's life, below the default level: a line for each task is for trying things out.
 pub const TASK_EVENTS: &str = "tickwheel::task";

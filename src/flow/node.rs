@@ -1,38 +1,31 @@
-//! A node: builds the stages on a store and a queue, runs them, and stops them in order.
+//! A node builds its stages on a store and a queue for the program, runs them, and stops them in order.
 
 use std::{sync::Arc, time::Duration};
 
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    cancel::Canceller,
-    catch_up::CatchUp,
-    change::Changer,
-    claim::Claimer,
-    claimed::ClaimedRows,
-    clock::Clock,
+    cluster::members::Members,
     context::Context,
-    deadlines::Watcher,
-    find::Finder,
-    hand::Hands,
-    list::Lister,
-    look::Looker,
-    members::Members,
-    near::Near,
-    pending::Census,
-    place::Placer,
+    dispatch::{look::Looker, near::Near, send::Sender},
+    entries::{entry_writer::Placer, watermarks::Hands},
     poll::Poller,
-    recover::Recovery,
-    register::Registrar,
-    remembered::Remembered,
-    send::Sender,
+    query::{
+        find::Finder, list::Lister, pending::Census, remembered::Remembered, stats::Statistician,
+    },
     service::Service,
-    settle::Settler,
-    stages::{self, Stages},
-    stats::Statistician,
-    swap::Mover,
-    turns::Turns,
-    withdraw::Withdrawer,
+    tasks::{
+        cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
+        register::Registrar, reschedule::Changer, settle::Settler, transition::Mover,
+        withdraw::Withdrawer,
+    },
+    wheel::{
+        catch_up::CatchUp,
+        owner::Clock,
+        read_permits::Turns,
+        recover::Recovery,
+        stages::{self, Stages},
+    },
 };
 
 /// A running node.
@@ -124,7 +117,8 @@ impl Node {
         });
     }
 
-    /// Starts what looks at running attempts, at what waits for workers, and at what the process before has left.
+    /// Starts the stages that look at running attempts, at tasks that wait for workers, and at tasks that the
+    /// process before has left.
     fn watch(&self, known: &Remembered, looker: Looker, recovery: Recovery) {
         let watcher = Watcher {
             ctx: Arc::clone(&self.ctx),
@@ -200,7 +194,7 @@ impl Node {
         let left = || until.since(time.moment());
         self.leave();
         if let Some(poller) = &self.service.poller {
-            // First: what it releases is published by the stages below.
+            // The polls end first, because the stages below publish the tasks that they release.
             self.ended(poller.stopped(), left(), "polls").await;
         }
         self.stop.cancel();
@@ -233,13 +227,13 @@ fn near(
     Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
 }
 
-/// Who finishes what cancels have left.
+/// The stage that finishes what cancels have left.
 fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover) -> Withdrawer {
     let (hands, placer, mover) = (hands.clone(), placer.clone(), mover.clone());
     Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
 }
 
-/// What requests go to.
+/// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
     hands: &Hands,

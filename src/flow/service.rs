@@ -1,40 +1,35 @@
-//! The service as those above it see it: everything a request can ask of a node.
+//! The service answers everything that a request can ask of a node, for the layers above it.
 
 use std::{sync::Arc, time::Duration};
 
 use super::{
     api::{
         CancelOutcome, Check, ClaimAnswer, ClaimRequest, Fault, HeartbeatAnswer, HeartbeatRequest,
-        NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView,
+        NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView, View,
     },
-    cancel::{self, Canceller},
-    change::{Changer, Condition},
-    claim::Claimer,
+    cluster::members::Members,
     context::Context,
-    find::Finder,
-    list::{Cursor, Filter, Lister, TaskPage},
-    members::Members,
+    dispatch::unclaimed::Demand,
     poll::{Handout, PollRequest, Poller, Refusal},
-    pulse::Pulse,
-    register::Registrar,
-    settle::Settler,
-    stats::{Statistician, Stats},
-    unclaimed::Demand,
+    query::{
+        find::Finder,
+        list::{Cursor, Filter, Lister, TaskPage},
+        recent::Pulse,
+        stats::{Statistician, Stats},
+    },
+    tasks::{
+        cancel::{self, Canceller},
+        claim::Claimer,
+        register::Registrar,
+        reschedule::{Changer, Condition},
+        settle::Settler,
+    },
 };
 use crate::{
     model::{ids::TaskId, task::Priority, time::Millis, wheel::Shape},
     queue::message,
     time_source::TimeSource,
 };
-
-/// Whether a read returns the content, too.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// Without content.
-    Basic,
-    /// With content.
-    Full,
-}
 
 /// The service of one node. Every call is cancel-safe in the sense of the protocol: what was begun may still take effect.
 #[derive(Debug)]
@@ -67,7 +62,7 @@ impl Service {
         &self.ctx.time
     }
 
-    /// Registers tasks; one result per task, in order. What is returned is durable and will fire.
+    /// Registers tasks; one result per task, in order. A task that is returned is durable and will fire.
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
         let registered = self.registrar.register(tasks).await;
         let taken = registered.iter().filter(|result| result.is_ok()).count();
@@ -109,7 +104,7 @@ impl Service {
         }
     }
 
-    /// Lists tasks that have an entry in the wheel: one page, and where the next one begins. See [`super::list`].
+    /// Lists tasks that have an entry in the wheel: one page, and where the next one begins. See [`super::query::list`].
     ///
     /// # Errors
     /// When the store is away.
@@ -136,7 +131,8 @@ impl Service {
         self.canceller.cancel(ids).await
     }
 
-    /// Moves the start; `condition` sees the task as it is and may refuse (`If-Match`); none when there is no such task.
+    /// Moves the start; none when there is no such task. `condition` sees the task as it is and may refuse
+    /// (`If-Match`).
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
@@ -149,7 +145,8 @@ impl Service {
         self.changer.reschedule(id, start, condition).await
     }
 
-    /// Starts a task now, also one that is dead; `condition` as of [`Self::reschedule`]; none when there is no such task.
+    /// Starts a task now, even a dead one; none when there is no such task. `condition` is as in
+    /// [`Self::reschedule`].
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.

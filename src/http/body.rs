@@ -1,9 +1,12 @@
-//! Reads the body of a request: bounded in size, time and slowness, alone and together with others, announced as JSON, UTF-8.
+//! The body reader takes the body of a request for the handlers and bounds its size, its time and its memory.
+//!
+//! A body must be announced as JSON and be UTF-8. It may not be too large or too slow, alone or together with
+//! others.
 
-use std::ops::Deref;
+use std::{future::poll_fn, ops::Deref, task::Poll};
 
 use axum::{
-    body::Body,
+    body::{Body, BodyDataStream, Bytes},
     extract::Request,
     http::{HeaderMap, header},
 };
@@ -11,16 +14,16 @@ use futures_util::StreamExt;
 
 use super::{
     Api,
-    admission::{self, Caller, Share},
-    dto::{is_json, json},
+    convert::{is_json, json},
     error::{Code, Error},
+    limit::admission::{self, Caller, Share},
 };
 use crate::{
     limits::{HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES, HTTP_BODY_WAIT_MAX},
     time_source::TimeSource,
 };
 
-/// A body, and its share of what may be held at once.
+/// A body, and its share of the memory for bodies.
 #[derive(Debug)]
 pub(super) struct Text {
     text: String,
@@ -36,7 +39,8 @@ impl Deref for Text {
     }
 }
 
-/// Reads a body that must be JSON, as text. It holds its share of what may be held at once: drop it once it is read.
+/// Reads a body that must be JSON, as text. It holds its share of the memory for bodies: drop it once it is
+/// read.
 ///
 /// # Errors
 /// 408, 413, 415 or 429, or that it is not UTF-8.
@@ -103,8 +107,8 @@ pub(super) async fn refuse(api: &Api, request: Request, bytes_max: usize, refuse
     refused
 }
 
-/// Reads a body and keeps nothing of it, for an answer that does not depend on it: who is still sending when the connection
-/// is closed may never see the answer.
+/// Reads a body and keeps nothing of it, for an answer that does not depend on it. A client that is still
+/// sending when the connection is closed may never see the answer.
 async fn discard(api: &Api, request: Request, bytes_max: usize) {
     let mut left = bytes_max;
     let mut stream = request.into_body().into_data_stream();
@@ -115,7 +119,7 @@ async fn discard(api: &Api, request: Request, bytes_max: usize) {
             left -= chunk.len();
         }
     };
-    // Whoever is slower than that is cut off.
+    // A client that is slower than that is cut off.
     let time = &api.options.time;
     time.within(HTTP_BODY_WAIT_MAX, reading).await;
 }
@@ -150,15 +154,7 @@ async fn collect(
     if announced.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |n| n > bytes_max)) {
         return Err(too_large(bytes_max));
     }
-    let time = &api.options.time;
-    let reading = read_whole(body, bytes_max, &mut share, time);
-    let bytes = time
-        .within(HTTP_BODY_WAIT_MAX, reading)
-        .await
-        .ok_or_else(|| {
-            let limit = HTTP_BODY_WAIT_MAX.as_secs();
-            too_slow(format!("the body did not arrive within {limit} s"))
-        })??;
+    let bytes = read_whole(body, bytes_max, &mut share, &api.options.time).await?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         Error::new(
@@ -178,22 +174,24 @@ async fn read_whole(
 ) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::new();
     let mut stream = body.into_data_stream();
-    let (mut step_end, mut at_step) = (time.moment().after(HTTP_BODY_STEP), 0);
+    let begun = time.moment();
+    let end = begun.after(HTTP_BODY_WAIT_MAX);
+    let (mut step_end, mut at_step) = (begun.after(HTTP_BODY_STEP), 0);
     loop {
-        let left = step_end.since(time.moment());
-        let chunk = match time.within(left, stream.next()).await {
+        let chunk = match at_once(&mut stream).await {
+            Some(next) => Some(next),
+            None => {
+                let left = step_end.min(end).since(time.moment());
+                time.within(left, stream.next()).await
+            }
+        };
+        let chunk = match chunk {
             Some(None) => return Ok(bytes),
             Some(Some(chunk)) => chunk.map_err(|error| {
                 Error::new(Code::InvalidRequest, format!("the body broke off: {error}"))
             })?,
-            None if bytes.len() - at_step < HTTP_BODY_STEP_BYTES => {
-                return Err(too_slow(format!(
-                    "the body brought less than {} KiB within {} s",
-                    HTTP_BODY_STEP_BYTES / 1024,
-                    HTTP_BODY_STEP.as_secs()
-                )));
-            }
             None => {
+                check_speed(bytes.len() - at_step, time.moment() >= end)?;
                 (step_end, at_step) = (time.moment().after(HTTP_BODY_STEP), bytes.len());
                 continue;
             }
@@ -206,6 +204,43 @@ async fn read_whole(
         }
         bytes.extend_from_slice(&chunk);
     }
+}
+
+/// Returns the next part of a body if the server has it already, and none if it is still to come.
+///
+/// A connection hands a part over only after it was asked for it, so this asks twice. Nearly all bodies are
+/// whole by then: a timer for each would cost more than to read it. The work of one turn is bounded by the
+/// bytes that the connection has read.
+async fn at_once(stream: &mut BodyDataStream) -> Option<Option<Result<Bytes, axum::Error>>> {
+    let mut asked = false;
+    poll_fn(|context| match stream.poll_next_unpin(context) {
+        Poll::Ready(next) => Poll::Ready(Some(next)),
+        Poll::Pending if asked => Poll::Ready(None),
+        Poll::Pending => {
+            asked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
+/// Refuses a body that is late as a whole, or brought too little since its last step.
+fn check_speed(brought: usize, is_late: bool) -> Result<(), Error> {
+    if is_late {
+        let limit = HTTP_BODY_WAIT_MAX.as_secs();
+        return Err(too_slow(format!(
+            "the body did not arrive within {limit} s"
+        )));
+    }
+    if brought < HTTP_BODY_STEP_BYTES {
+        return Err(too_slow(format!(
+            "the body brought less than {} KiB within {} s",
+            HTTP_BODY_STEP_BYTES / 1024,
+            HTTP_BODY_STEP.as_secs()
+        )));
+    }
+    Ok(())
 }
 
 fn too_large(bytes_max: usize) -> Error {

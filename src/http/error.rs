@@ -1,6 +1,7 @@
-//! Every way a request can be refused or fail, and what it looks like to the client: the one place where it is decided.
+//! The error table decides for the API every way in which a request can be refused or fail, and its answer.
 //!
-//! Bad input is always a 4xx; a 5xx says that a part of the service is away, or that we have a bug.
+//! This is the only place where it is decided. Bad input is always a 4xx. A 5xx means that a part of the
+//! service is away, or that the service has a bug.
 
 use std::time::Duration;
 
@@ -9,21 +10,23 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use super::dto::problem::{FieldError, PROBLEM_JSON, Problem};
-use crate::flow::api::Fault;
+use crate::{
+    api::problem::{FieldError, PROBLEM_JSON, Problem},
+    flow::api::Fault,
+};
 
-/// What kind of problem it is.
+/// The kind of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
     /// The body is not JSON, or not UTF-8.
     MalformedJson,
     /// Fields are wrong.
     InvalidRequest,
-    /// Asks for what this version cannot do, and must not ignore.
+    /// The request asks for something that this version cannot do and must not ignore.
     Unsupported,
-    /// Not an id at all.
+    /// The text is not an id.
     InvalidTaskId,
-    /// May come from a web page of another site.
+    /// The request may come from a web page of another site.
     Forbidden,
     /// No such path.
     NotFound,
@@ -39,11 +42,11 @@ pub enum Code {
     TooLarge,
     /// The body is announced as something other than JSON.
     UnsupportedMediaType,
-    /// A bug of ours.
+    /// A bug of the service.
     Internal,
     /// A limit of the node is reached.
     TooManyRequests,
-    /// The node does not do this: another one does.
+    /// This node does not have the role for the request; another one has.
     RoleMissing,
     /// A part of the service is away.
     Unavailable,
@@ -158,7 +161,7 @@ impl Code {
 
     /// Tells whether the same request may succeed later.
     #[must_use]
-    pub const fn is_retryable(self) -> bool {
+    pub(super) const fn is_retryable(self) -> bool {
         matches!(
             self,
             Self::RequestTimeout
@@ -170,7 +173,7 @@ impl Code {
         )
     }
 
-    /// Says what to do about it.
+    /// Returns advice for the author of the request.
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
@@ -222,9 +225,9 @@ impl Code {
 /// A request, or an item of one, that was not done.
 #[derive(Debug, Clone)]
 pub struct Error {
-    /// What kind of problem it is.
+    /// The kind of the problem.
     pub code: Code,
-    /// What is wrong with this request.
+    /// A description of the mistake in this request.
     pub detail: String,
     /// The fields that are wrong.
     pub errors: Vec<FieldError>,
@@ -286,7 +289,7 @@ impl Error {
 
     /// Builds the error of a registration that failed: it is the one call that is not safe to repeat blindly.
     #[must_use]
-    pub fn of_registration(fault: Fault) -> Self {
+    pub(super) fn of_registration(fault: Fault) -> Self {
         let error = Self::from(fault);
         match error.code {
             Code::OutcomeUnknown => Self {
@@ -328,7 +331,7 @@ impl Error {
             let seconds = u64::try_from(seconds).unwrap_or(u64::MAX);
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        // `super::observe` finds it here and answers once more, with the trace id.
+        // `super::server::observe` finds it here and answers once more, with the trace id.
         response.extensions_mut().insert(self);
         response
     }

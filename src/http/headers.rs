@@ -1,4 +1,6 @@
-//! Headers with a meaning: entity tags, preconditions, trace context, and those that must not be ignored.
+//! The header readers interpret headers for handlers: entity tags, preconditions, trace context.
+//!
+//! Headers that are not supported and must not be ignored are refused.
 
 use axum::http::{HeaderMap, HeaderName, header};
 use xxhash_rust::xxh3::xxh3_64;
@@ -7,21 +9,22 @@ use super::error::{Code, Error};
 use crate::flow::api::TaskView;
 
 /// Header of the W3C trace context.
-pub(super) const TRACE_PARENT: &str = "traceparent";
+const TRACE_PARENT: &str = "traceparent";
 
-/// Not offered yet. A client that sends it relies on it, so that ignoring it would not be safe.
+/// Not offered yet. A client that sends it relies on it, so it would not be safe to ignore it.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
-/// Decides whether a task is as its requester believes.
+/// Decides whether a task is still as the requester believes.
 pub(super) type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
 
-/// Returns the tag by which a task is changed on a condition: it changes with each reschedule, attempt and state.
+/// Returns the tag for a conditional change of a task: it differs after each reschedule, attempt and change
+/// of state.
 pub(super) fn etag(task: &TaskView) -> String {
     format!("\"{}\"", version(task))
 }
 
-/// Returns the tag of an answer: it is another one for each answer that reads otherwise, be it by the view, a note of progress
-/// or a cancel that was asked for. It begins with what [`etag`] consists of, so that `If-Match` takes it, too.
+/// Returns the tag of an answer. Answers with different text have different tags, be it by the view, a note
+/// of progress or a requested cancel. The tag begins with that of [`etag`], so that `If-Match` takes it, too.
 pub(super) fn etag_of_answer(task: &TaskView, body: &[u8]) -> String {
     format!("\"{}.{:016x}\"", version(task), xxh3_64(body))
 }
@@ -31,14 +34,15 @@ fn version(task: &TaskView) -> String {
     format!("{generation}-{attempt}-{}", task.state.name())
 }
 
-/// Returns the tag that a task is changed by, of a tag of an answer or of itself.
+/// Returns the tag for changes that is contained in the tag of an answer; a tag for changes is returned as it
+/// is.
 fn without_answer(tag: &str) -> String {
     let (version, _) = tag.split_once('.').unwrap_or((tag, ""));
     let end = if version.ends_with('"') { "" } else { "\"" };
     format!("{version}{end}")
 }
 
-/// Reads `If-Match`; none when it is not there or accepts anything.
+/// Reads `If-Match`. Returns none when it is absent or accepts anything.
 pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Error> {
     let Some(tags) = tags(headers, &header::IF_MATCH)? else {
         return Ok(None);
@@ -77,7 +81,7 @@ pub(super) fn refuse_idempotency_key(headers: &HeaderMap) -> Result<(), Error> {
     refuse(headers, IDEMPOTENCY_KEY)
 }
 
-/// Refuses an `If-Match` where none is looked at.
+/// Refuses an `If-Match` where the call does not support it.
 pub(super) fn refuse_if_match(headers: &HeaderMap) -> Result<(), Error> {
     refuse(headers, header::IF_MATCH.as_str())
 }

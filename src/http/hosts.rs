@@ -1,8 +1,10 @@
-//! The check of hosts keeps web pages away from the API: a browser runs pages of strangers and reaches what its user reaches.
+//! The check of hosts keeps web pages of strangers away from the API for the users of a node.
 //!
-//! A page may bind its own name to this node's address (DNS rebinding); its requests then name a host that is not this node's.
-//! A page of another site may send requests without asking first; its browser says so by `Sec-Fetch-Site` and `Origin`. All of
-//! these are refused. Programs send none of these headers and name the host that they connect to, so they pass.
+//! A browser runs pages of strangers and reaches every host that its user reaches. A page may bind its own
+//! name to this node's address (DNS rebinding); its requests then name a host that is not this node's. A page
+//! of another site may send requests without asking first; its browser says so by `Sec-Fetch-Site` and
+//! `Origin`. All of these requests are refused. Programs send none of these headers and name the host that
+//! they connect to, so they pass.
 
 use std::{
     mem,
@@ -12,35 +14,33 @@ use std::{
 };
 
 use axum::{
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderMap, HeaderName, Method, header, uri::Authority},
-    middleware::Next,
-    response::{IntoResponse as _, Response},
 };
 
 use super::{
     Api,
-    dto::shorten,
     error::{Code, Error},
 };
-use crate::time_source::Moment;
+use crate::{api::text::shorten, time_source::Moment};
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const FETCH_DEST: HeaderName = HeaderName::from_static("sec-fetch-dest");
 
-/// Probes of orchestrators and load balancers name any host, and the answers tell nothing.
+/// Paths that answer to any host: probes of orchestrators and load balancers name any, and the answers tell
+/// nothing.
 const OPEN_TO_ALL: [&str; 3] = ["/livez", "/readyz", "/startupz"];
 
 /// The hosts that a node answers to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts {
-    /// Where it listens; none: on loopback.
+    /// The address it listens on; none is loopback.
     listen: Option<IpAddr>,
     named: Vec<Named>,
 }
 
-/// A host that is configured: any port of it unless one is given.
+/// A configured host: any port of it unless one is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Named {
     host: String,
@@ -48,8 +48,9 @@ struct Named {
 }
 
 impl Hosts {
-    /// Answers to the address that is listened on, to loopback names, and to `named` (each `HOST` or `HOST:PORT`). A node that
-    /// listens on all addresses answers to every address: only a name can be bound to another address by a stranger.
+    /// Accepts the address that is listened on, loopback names, and `named` (each `HOST` or `HOST:PORT`). A
+    /// node that listens on all addresses answers to every address: a stranger can bind only a name to
+    /// another address.
     #[must_use]
     pub fn new(listen: SocketAddr, named: impl IntoIterator<Item = String>) -> Self {
         Self {
@@ -77,7 +78,8 @@ impl Hosts {
             || self.named.iter().any(|named| named.host == host)
     }
 
-    /// A page of the same host and port, or of a host that is configured: a proxy may name the node otherwise than the page.
+    /// Tells whether the page comes from the same host and port, or from a configured host: a proxy may name
+    /// the node otherwise than the page.
     fn is_own_page(&self, origin: &[u8], requested: Option<&(String, Option<u16>)>) -> bool {
         let (scheme_port, rest) = match (
             origin.strip_prefix(b"http://"),
@@ -100,7 +102,7 @@ impl Hosts {
         is_requested || self.named.iter().any(is_named)
     }
 
-    /// Refuses what may come from a page of a stranger.
+    /// Refuses requests that may come from a page of a stranger.
     ///
     /// # Errors
     /// [`Code::Forbidden`], with the reason.
@@ -144,7 +146,8 @@ impl Hosts {
     }
 }
 
-/// A person who follows a link from elsewhere to a page: the page that links cannot read it, and reading changes nothing.
+/// Tells whether a person follows a link from elsewhere to a page: the page that links cannot read it, and
+/// reading changes nothing.
 fn is_navigation(method: &Method, headers: &HeaderMap) -> bool {
     let is = |name, value| headers.get(name).is_some_and(|found| found == value);
     method == Method::GET && is(FETCH_MODE, "navigate") && is(FETCH_DEST, "document")
@@ -167,7 +170,7 @@ fn foreign_page(why: &str) -> Error {
     Error::new(Code::Forbidden, detail)
 }
 
-/// Reads `HOST` or `HOST:PORT`, an address of IPv6 in brackets; the host in lower case.
+/// Reads `HOST` or `HOST:PORT`, with an IPv6 address in brackets. Returns the host in lower case.
 fn parse(text: &[u8]) -> Option<(String, Option<u16>)> {
     let authority = Authority::try_from(text).ok()?;
     let host = authority.host().to_ascii_lowercase();
@@ -183,27 +186,27 @@ fn address(host: &str) -> Option<IpAddr> {
     Some(address.to_canonical())
 }
 
-/// Lets requests through that a program or a page of this node has sent.
-pub(super) async fn check(State(api): State<Api>, request: Request, next: Next) -> Response {
-    match api.options.hosts.check(&request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => {
-            if let Some(others) = api.refusals.say(api.options.time.moment()) {
-                tracing::warn!(
-                    reason = refused.detail,
-                    others,
-                    "refused a request by its host or its page"
-                );
-            }
-            refused.into_response()
+/// Lets requests through that come from a program or from a page of this node.
+///
+/// # Errors
+/// [`Code::Forbidden`], with the reason.
+pub(super) fn check(api: &Api, request: &Request) -> Result<(), Error> {
+    api.options.hosts.check(request).inspect_err(|refused| {
+        if let Some(others) = api.refusals.say(api.options.time.moment()) {
+            tracing::warn!(
+                reason = refused.detail,
+                others,
+                "refused a request by its host or its page"
+            );
         }
-    }
+    })
 }
 
-/// How often a refusal is worth a line of the log: whoever set up a proxy finds it, and a flood fills no disk.
+/// How often a refusal is logged: often enough that an operator who set up a proxy finds it, and seldom
+/// enough that a flood fills no disk.
 const SAID_EVERY: Duration = Duration::from_secs(60);
 
-/// What was said of refusals.
+/// The log of refusals so far.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(Mutex<Said>);
 
@@ -214,7 +217,8 @@ struct Said {
 }
 
 impl Refusals {
-    /// Takes note of a refusal; if it is to be told, returns how many others have not been since the last.
+    /// Takes note of a refusal. If it is to be logged, returns how many others were not logged since the
+    /// last.
     fn say(&self, now: Moment) -> Option<u64> {
         let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if said.at.is_some_and(|at| now.since(at) < SAID_EVERY) {

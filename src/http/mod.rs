@@ -1,65 +1,45 @@
-//! The HTTP API: thin handlers, one file per resource, over [`Service`].
+//! The HTTP API answers the requests of clients and workers over the [`Service`] of a node.
 //!
-//! Promises: every answer that is not a success is a problem document (RFC 9457); bad input is a 4xx that names the
-//! field and the limit, never a 5xx and never a hang; a list call answers every item at its place. What a request means
-//! is decided in [`dto`], which errors there are in [`error`]; nothing else is decided here.
+//! Every answer that is not a success is a problem document (RFC 9457). Bad input is a 4xx that names the field and the limit,
+//! never a 5xx and never a hang. A call with a list answers every item at its place.
+//!
+//! - [`server`] accepts connections and bounds them; `limit` bounds what is under way.
+//! - [`handlers`] holds the routes; [`convert`] decides what a request means; [`error`] lists all errors.
+//! - `page` is the status page for people.
 
-mod admission;
-mod answers;
-mod batch;
+mod answer;
 mod body;
-pub mod docs;
-pub mod dto;
+pub mod convert;
 pub mod error;
-mod files;
-pub mod gate;
+pub mod handlers;
 mod headers;
-pub mod health;
 mod hosts;
-mod leftover;
-mod list;
-mod metrics;
-mod observe;
-mod pace;
+mod limit;
 mod page;
-mod poll;
-mod serve;
-mod stall;
-mod stats;
-mod tasks;
-mod traffic;
-mod turns;
-mod worker;
+pub mod server;
 
-use std::{fmt, sync::Arc};
+use std::{fmt, ops::Deref, sync::Arc};
 
-use axum::{
-    Router,
-    extract::Request,
-    http::header,
-    middleware,
-    response::{IntoResponse, Response},
-    routing::get,
-};
+use axum::{Router, extract::Request, middleware, routing::get};
 use metrics_exporter_prometheus::PrometheusHandle;
-use serde::Serialize;
 use tokio_util::sync::CancellationToken;
-use tower_http::catch_panic::CatchPanicLayer;
 
 use self::{
-    admission::Admission,
-    answers::Answers,
     error::{Code, Error},
+    limit::{admission::Admission, answers::Answers},
 };
-pub use self::{hosts::Hosts, serve::serve};
-use crate::{flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT, time_source::TimeSource};
+pub use self::{hosts::Hosts, server::serve::serve};
+use crate::{
+    api::text::shorten, flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
+    time_source::TimeSource,
+};
 
-/// What the API needs beside the service.
+/// The settings of the API beside the service.
 #[derive(Clone)]
 pub struct Options {
     /// The node's clocks.
     pub time: TimeSource,
-    /// Where metrics are rendered; none answers `/metrics` with 404.
+    /// The renderer of metrics; with none, `/metrics` answers 404.
     pub prometheus: Option<PrometheusHandle>,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
@@ -97,74 +77,64 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What every handler is handed.
+/// The state that every handler gets. It is cloned several times for each request, so a clone is one pointer.
 #[derive(Debug, Clone)]
-struct Api {
+struct Api(Arc<Parts>);
+
+/// The parts of the API.
+#[derive(Debug)]
+struct Parts {
     service: Arc<Service>,
-    options: Arc<Options>,
-    admission: Arc<Admission>,
-    answers: Arc<Answers>,
-    refusals: Arc<hosts::Refusals>,
+    options: Options,
+    admission: Admission,
+    answers: Answers,
+    refusals: hosts::Refusals,
+}
+
+impl Deref for Api {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
 }
 
 /// Returns the whole API.
 pub fn router(service: Arc<Service>, options: Options) -> Router {
-    let api = Api {
+    let api = Api(Arc::new(Parts {
         service,
-        admission: Arc::new(Admission::new(options.time.clone(), options.store_is_far)),
-        answers: Arc::default(),
-        refusals: Arc::default(),
-        options: Arc::new(options),
-    };
+        admission: Admission::new(options.time.clone(), options.store_is_far),
+        answers: Answers::default(),
+        refusals: hosts::Refusals::default(),
+        options,
+    }));
     Router::new()
-        .merge(tasks::routes())
-        .merge(worker::routes())
-        .merge(stats::routes())
+        .merge(handlers::tasks::routes())
+        .merge(handlers::worker::routes())
+        .merge(handlers::stats::routes())
         .merge(page::routes())
-        .merge(health::routes())
-        .route("/metrics", get(metrics::metrics))
-        .merge(docs::routes())
+        .merge(handlers::health::routes())
+        .route("/metrics", get(handlers::metrics::metrics))
+        .merge(handlers::docs::routes())
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(CatchPanicLayer::custom(observe::panicked))
-        .layer(middleware::from_fn_with_state(api.clone(), answers::hold))
-        .layer(middleware::from_fn_with_state(api.clone(), hosts::check))
+        // One layer for all that every request needs: each layer costs a request several allocations.
         .layer(middleware::from_fn_with_state(
             api.clone(),
-            observe::observe,
+            server::wrap::wrap,
         ))
         .with_state(api)
 }
 
 async fn unknown_path(request: Request) -> Error {
-    let path = dto::shorten(request.uri().path());
+    let path = shorten(request.uri().path());
     let detail = format!("there is no `{path}`; /openapi.json lists what there is");
     Error::new(Code::NotFound, detail)
 }
 
 // The router adds the Allow header.
 async fn wrong_method(request: Request) -> Error {
-    let path = dto::shorten(request.uri().path());
+    let path = shorten(request.uri().path());
     let detail = format!("`{path}` does not take {}", request.method());
     Error::new(Code::MethodNotAllowed, detail)
-}
-
-/// Writes an answer as JSON.
-fn json(body: &impl Serialize) -> Response {
-    json_text(body).map_or_else(IntoResponse::into_response, json_of)
-}
-
-/// Writes the text of an answer.
-///
-/// # Errors
-/// When it cannot be written, which is a bug.
-fn json_text(body: &impl Serialize) -> Result<Vec<u8>, Error> {
-    serde_json::to_vec(body).map_err(|error| {
-        let detail = format!("the answer cannot be written as JSON: {error}");
-        Error::new(Code::Internal, detail)
-    })
-}
-
-fn json_of(text: Vec<u8>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }

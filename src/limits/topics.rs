@@ -17,7 +17,7 @@ pub const SICK_PROBE_WAIT: Duration = Duration::from_millis(50);
 pub const KEYLESS_TOGETHER: Duration = Duration::from_millis(10);
 
 /// How long after a partition was found sick a record that could go elsewhere is risked on it; twice as long each time, up to
-/// 320 s. That record may come 10 s late.
+/// 320 s. Such a record may come 10 s late.
 pub const SICK_RISKED_EVERY: Duration = Duration::from_secs(10);
 
 /// How long the queue may acknowledge nothing at all before it is taken for away: there is nothing then that a batch holds up.

@@ -1,4 +1,4 @@
-//! When a failed attempt is tried again: exponential, capped, with full jitter by default.
+//! The backoff tells the state machine when to retry a failed attempt: exponential, capped, by default with full jitter.
 //!
 //! Full jitter (a uniform choice in `0..=wait`) spreads a burst of failures best; see "Exponential Backoff And
 //! Jitter", AWS Architecture Blog, 2015.

@@ -1,8 +1,8 @@
-//! Where the backup entry lies of a record that goes out from the memory of the node that took it.
+//! The backup rule tells the registering node where to put the backup entry of a record that it sends from memory.
 //!
-//! The backup is what is left if that node dies; marked in time, it never acts. Its slot must not be read before the record
-//! has gone out and the mark is written, or the record goes out twice. How long that takes does not depend on the length of
-//! a tick, so the distance is a time.
+//! The backup remains if that node dies. If it is marked in time, it never acts. Its slot must not be read before the
+//! record has gone out and the mark is written, or the record goes out twice. This time does not depend on the length
+//! of a tick, so the distance is a time.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use super::{
     wheel::Shape,
 };
 
-/// Least time between the start of a record and the moment in which its backup may be read. A publication and the mark behind it
-/// take milliseconds, and some hundred where a broker is slow; the clock of the node that reads may be a second ahead.
-pub const DISTANCE: Duration = Duration::from_secs(3);
+/// Least time between the start of a record and the moment in which its backup may be read. A publication and its
+/// mark take milliseconds, or some hundred with a slow broker. The clock of the reading node may be a second ahead.
+const DISTANCE: Duration = Duration::from_secs(3);
 
 /// Ticks over which the backups of one moment are spread, so that they do not fill one slot.
 const SPREAD_TICKS: u64 = 3;
@@ -49,7 +49,7 @@ mod tests {
         let shape = Shape::new(2, TickLength::new(tick).unwrap(), 1_000).unwrap();
         let tick = shape.tick();
         let (mut read, mut goes_out) = ((i64::MAX, i64::MIN), (i64::MAX, i64::MIN));
-        // From a task that is due behind what is closed, just so, to one that is due at once.
+        // Cases: from a task whose tick has just been closed, to one that is due at once.
         for ahead in 0..=LOOK_AHEAD {
             for chance in 0..SPREAD_TICKS {
                 let opened = tick.tick_of(START).plus(ahead);

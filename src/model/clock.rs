@@ -1,14 +1,16 @@
-//! The clock row of a wheel, and its next value: the one place where the rules of ownership live.
+//! The clock protocol computes the next value of a wheel's clock row for the owner stage. All rules of
+//! ownership are in this file.
 //!
-//! A wheel is a time-ordered log in the store. Its clock row has three hands: `opened` is how far it may be read (every
-//! slot up to it is closed to registration), `fired` is the committed position of its reader (everything up to it has
-//! been handed to the broker and acknowledged), `erased` is how far it has been truncated. `erased <= fired <= opened`,
-//! and each only moves forward. One row, one version, one owner with a lease: whoever swaps the version in a tick is
-//! that tick's scanner. A scanner that dies after its swap loses nothing, because `fired` has not moved; whoever owns the
-//! wheel next fires from there. The lease is for liveness only: no promise rests on two clocks agreeing.
+//! A wheel is a time-ordered log in the store. Its clock row has three hands. `opened` is how far it may be
+//! read: every slot up to it is closed to registration. `fired` is the committed position of its reader:
+//! everything up to it has been handed to the broker and acknowledged. `erased` is how far it has been
+//! truncated. It holds that `erased <= fired <= opened`, and each only moves forward. There is one row, one
+//! version, and one owner with a lease: the node that swaps the version in a tick is that tick's scanner. A
+//! scanner that dies after its swap loses nothing, because `fired` has not moved, and the next owner of the
+//! wheel fires from there. The lease is for liveness only: no promise rests on two clocks agreeing.
 //!
-//! The plain form of the idea (swap the clock, then scan, no `fired`) loses the tick of a winner that dies in between, and
-//! loses it even without any crash when the reply of the swap is lost.
+//! The plain form of the idea (swap the clock, then scan, no `fired`) loses the tick of a winner that dies in
+//! between. It loses the tick even without any crash when the reply of the swap is lost.
 
 use std::time::Duration;
 
@@ -37,8 +39,8 @@ impl Position {
         }
     }
 
-    /// Returns the last tick that lies before this place as a whole. What is due at the very end of a tick, as everything that
-    /// starts at a whole second is, may lie on both sides of a place there.
+    /// Returns the last tick that lies before this place as a whole. Entries due at the very end of a tick,
+    /// as all starts at a whole second are, may lie on both sides of a place there.
     #[must_use]
     pub fn last_passed(self, tick: TickLength) -> Tick {
         let ended = tick.last_ended(self.due);
@@ -61,7 +63,7 @@ pub struct ClockRow {
     pub fired: Position,
     /// Everything up to this tick has been deleted.
     pub erased: Tick,
-    /// Who fires `(fired, opened]`; [`NodeId::NOBODY`] when nobody does.
+    /// The node that fires `(fired, opened]`; [`NodeId::NOBODY`] when there is none.
     pub owner: NodeId,
     /// End of the owner's lease by its wall clock.
     pub lease_until: Millis,
@@ -120,23 +122,23 @@ pub struct Rules {
     pub stall_max: Duration,
 }
 
-/// What the owner has done since its last swap.
+/// The work of the owner since its last swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// Everything up to here is done.
     pub fired: Position,
     /// Everything up to here is deleted.
     pub erased: Tick,
-    /// Nothing is handed out and unacknowledged: a good moment to hand over.
+    /// No entry is handed out and unacknowledged: a good moment to hand over.
     pub idle: bool,
     /// Since when the oldest due entry has waited without any acknowledgement.
     pub stalled_since: Option<Millis>,
 }
 
-/// What a node knows when it considers the row.
+/// The knowledge of a node when it considers the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation {
-    /// Who asks.
+    /// The node that asks.
     pub me: NodeId,
     /// Its wall clock.
     pub now: Millis,
@@ -180,13 +182,13 @@ pub enum Rest {
     Avoided,
     /// This node's clock is off; it may not propose.
     BrokenClock,
-    /// Nothing to write.
+    /// The row would not change.
     NothingNew,
     /// The node is about to stop.
     Leaving,
 }
 
-/// What to do about the row.
+/// The decision about the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
     /// Write this row in its place, if it is still the one that was considered.
@@ -222,9 +224,9 @@ pub fn is_sane(rules: &Rules, median: Millis, now: Millis) -> bool {
     apart(median, now) <= rules.skew_max
 }
 
-/// Tells whether nobody's lease holds the row at `now`.
+/// Tells whether no lease holds the row at `now`.
 ///
-/// A row from a clock that is far ahead would hold its wheel until that time: it counts as free, its hands stay.
+/// A row from a clock that is far ahead would hold its wheel until that time. It counts as free, and its hands stay.
 #[must_use]
 pub fn is_free(row: &ClockRow, rules: &Rules, now: Millis) -> bool {
     let horizon = now.after(rules.lease).after(rules.skew_max);
@@ -243,7 +245,7 @@ fn mine(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
         };
     }
     let Some(progress) = s.progress else {
-        // The row says it is ours and we do not fire it: a swap that was given up applied late, or a hand-over to us.
+        // The row says it is ours but we do not fire it: an abandoned swap was applied late, or it was handed over to us.
         return Move::Swap {
             to,
             reason: Reason::TakeOver,
@@ -301,7 +303,7 @@ fn not_mine(row: &ClockRow, rules: &Rules, s: &Situation) -> Move {
     }
 }
 
-/// The row with every hand moved as far as it may, owned by me, lease renewed.
+/// Returns the row with every hand moved as far as it may, owned by me, lease renewed.
 fn advanced(row: &ClockRow, rules: &Rules, s: &Situation) -> ClockRow {
     let tick = rules.shape.tick();
     let opened = row
@@ -324,7 +326,7 @@ fn advanced(row: &ClockRow, rules: &Rules, s: &Situation) -> ClockRow {
     }
 }
 
-/// The row as it goes to another owner: it gets a lease to start under, nobody gets none.
+/// Returns the row as it goes to another owner. The owner gets a lease to start under; a free row gets none.
 fn handed(to: ClockRow, owner: NodeId, rules: &Rules, s: &Situation) -> ClockRow {
     let lease_until = if owner == NodeId::NOBODY {
         s.now
@@ -338,7 +340,7 @@ fn handed(to: ClockRow, owner: NodeId, rules: &Rules, s: &Situation) -> ClockRow
     }
 }
 
-/// The row once its owner is known to be dead, by a lock that only one process can hold: nobody waits for its lease.
+/// Returns the row once its owner is known to be dead, by a lock that only one process can hold. The lease ends.
 #[must_use]
 pub fn freed(row: &ClockRow, now: Millis) -> ClockRow {
     ClockRow {

@@ -1,4 +1,4 @@
-//! What no situation makes of a clock row.
+//! The property tests of the clock row check the laws that it keeps in every situation.
 
 use std::time::Duration;
 
@@ -113,7 +113,7 @@ proptest! {
         prop_assert!(row.is_sound(&rules.shape));
         let Move::Swap { to, reason } = next(&row, &rules, &s) else { return Ok(()); };
         prop_assert!(row.may_become(&to, &rules.shape), "{row:?} {to:?}");
-        // Nothing is fired or erased that nobody did.
+        // No progress appears that was not made.
         let done = progress.map_or(row.fired, |progress| progress.fired.max(row.fired));
         let erased = progress.map_or(row.erased, |progress| progress.erased.max(row.erased));
         prop_assert_eq!((to.fired, to.erased), (done, erased));
@@ -138,7 +138,7 @@ proptest! {
         }
         let lease = if to.owner == NodeId::NOBODY { s.now } else { s.now.after(rules.lease) };
         prop_assert_eq!(to.lease_until, lease);
-        // Nobody proposes under a clock that is off, nor against a lease that holds.
+        // No node proposes under a clock that is off, nor against a lease that holds.
         prop_assert!(s.median_wall.is_none_or(|median| median.0.abs_diff(s.now.0) <= 1000));
         prop_assert!(row.owner == ME || is_free(&row, &rules, s.now));
     }

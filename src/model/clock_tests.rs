@@ -1,4 +1,4 @@
-//! Every move of a clock row, case by case: who may write it, when, and what it becomes.
+//! The tests of the clock row check every move case by case: who may write it, when, and the next row.
 
 use uuid::Uuid;
 
@@ -288,7 +288,7 @@ fn an_owner_that_gets_nothing_acknowledged_leaves_the_wheel_to_another_that_is_t
         } else {
             assert_eq!((reason, to.owner), (Reason::Advance, ME));
         }
-        // Nobody better: giving it up would only lose time.
+        // No node is better: giving it up would only lose time.
         for preferred in [None, Some(ME)] {
             let s = Situation {
                 preferred,

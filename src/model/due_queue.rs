@@ -1,4 +1,4 @@
-//! The in-memory wheel: what is read ahead waits here, in buckets of one millisecond, until it is due.
+//! The in-memory wheel keeps items that were read ahead for the firing stages, in buckets of one millisecond, until due.
 //!
 //! It holds a few ticks at most, so its buckets are a sorted map and not an array of levels: a catch-up after an outage
 //! holds hours of due times at once, and the next due time must be known exactly to sleep until it.
@@ -27,7 +27,7 @@ impl<T> Default for DueQueue<T> {
 
 impl<T> DueQueue<T> {
     /// Adds an item of about `bytes` bytes.
-    pub fn push(&mut self, due: Millis, bytes: u64, item: T) {
+    pub(super) fn push(&mut self, due: Millis, bytes: u64, item: T) {
         self.buckets
             .entry(due)
             .or_default()
@@ -36,14 +36,9 @@ impl<T> DueQueue<T> {
         self.bytes += bytes;
     }
 
-    /// Takes the oldest items that are due at `now`, at most `max`, in order.
-    pub fn pop_due(&mut self, now: Millis, max: usize) -> Vec<T> {
-        self.pop_due_within(now, max, u64::MAX)
-    }
-
     /// Takes the oldest items that are due at `now`, at most `max` and of at most `bytes_max` bytes together, in order. The first
     /// item is taken however many bytes it has.
-    pub fn pop_due_within(&mut self, now: Millis, max: usize, bytes_max: u64) -> Vec<T> {
+    pub(super) fn pop_due_within(&mut self, now: Millis, max: usize, bytes_max: u64) -> Vec<T> {
         let mut taken = Vec::new();
         let mut room = bytes_max;
         while taken.len() < max {
@@ -74,7 +69,7 @@ impl<T> DueQueue<T> {
 
     /// Returns the earliest due time.
     #[must_use]
-    pub fn next_due(&self) -> Option<Millis> {
+    pub(super) fn next_due(&self) -> Option<Millis> {
         self.buckets
             .iter()
             .find(|(_, bucket)| !bucket.is_empty())
@@ -83,31 +78,25 @@ impl<T> DueQueue<T> {
 
     /// Returns about how many bytes the first item has.
     #[must_use]
-    pub fn next_bytes(&self) -> Option<u64> {
+    pub(super) fn next_bytes(&self) -> Option<u64> {
         let mut items = self.buckets.values().flatten();
         items.next().map(|(bytes, _)| *bytes)
     }
 
     /// Returns the items, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.buckets.values().flatten().map(|(_, item)| item)
     }
 
     /// Returns how many items wait.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(super) const fn len(&self) -> usize {
         self.len
-    }
-
-    /// Tells whether nothing waits.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
     }
 
     /// Returns about how many bytes wait.
     #[must_use]
-    pub const fn bytes(&self) -> u64 {
+    pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 }
@@ -138,17 +127,17 @@ mod tests {
             let (mut now, mut out, total) = (0, Vec::new(), dues.len());
             for (later, max) in steps {
                 now = now.max(later);
-                let taken = queue.pop_due(Millis(now), max);
+                let taken = queue.pop_due_within(Millis(now), max, u64::MAX);
                 prop_assert!(taken.iter().all(|due| *due <= now) && taken.len() <= max);
                 prop_assert!(taken.len() == max || queue.next_due().is_none_or(|due| due > Millis(now)));
                 out.extend(taken);
                 prop_assert_eq!(queue.len(), total - out.len());
                 prop_assert_eq!(queue.bytes(), 3 * queue.len() as u64);
             }
-            out.extend(queue.pop_due(Millis(100), 100));
+            out.extend(queue.pop_due_within(Millis(100), 100, u64::MAX));
             let mut sorted = dues;
             sorted.sort_unstable();
-            prop_assert!(queue.is_empty());
+            prop_assert_eq!(queue.len(), 0);
             prop_assert_eq!(out.len(), sorted.len());
             if out.is_sorted() { prop_assert_eq!(out, sorted); }
         }

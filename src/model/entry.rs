@@ -1,18 +1,16 @@
-//! Entries of the wheel, and what a firing entry means.
+//! The entry keeps for the firing stages what is to be done when its time has come.
 //!
-//! There are two kinds that act: `due` ("publish this at its time", also a retry) and `look` ("look at this task
-//! again"). One invariant carries every tracked task: from its first publish on, while it is not terminal, a look of
-//! it lies ahead of the `fired` hand. So one scan finds first fires, retries, lost messages, dead claimers and dead
-//! heartbeats alike. A third kind, `done`, overwrites an entry that must not act any more: a row that stays costs less
-//! than a tombstone in front of later reads.
+//! Two kinds act: `due` ("publish this at its time", also a retry) and `look` ("look at this task again").
+//! One invariant carries every tracked task: from its first publish on, while it is not terminal, a look of
+//! it lies ahead of the `fired` hand. So one scan finds first fires, retries, lost messages, dead claimers
+//! and dead heartbeats alike. A third kind, `done`, overwrites an entry that must not act any more: a row
+//! that stays costs less than a tombstone in front of later reads.
 
 use std::sync::Arc;
 
 use super::{
     ids::TaskId,
     look::Grid,
-    restart,
-    state::{Event, State, TaskRow},
     task::{Body, Spec},
     time::{Millis, Tick},
     wheel::{Shape, Slot, WheelNumber},
@@ -32,7 +30,7 @@ pub enum DoneReason {
     },
 }
 
-/// What an entry does when its time has come.
+/// The action of an entry when its time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Publish the task; a worker's claim must find `expected_attempt` (0: never claimed).
@@ -47,7 +45,7 @@ pub enum Kind {
         /// When the task was last published, as far as the writer knew; none when it never was.
         published: Option<Millis>,
     },
-    /// Nothing.
+    /// No action.
     Done {
         /// Why.
         reason: DoneReason,
@@ -80,7 +78,7 @@ pub struct Key {
     pub due: Millis,
     /// Its task; decides the wheel.
     pub id: TaskId,
-    /// The task's generation: how often it had been rescheduled.
+    /// The task's generation: how often it had been rescheduled or redriven.
     pub generation: u32,
     /// Kind and expected attempt.
     pub code: KeyCode,
@@ -98,8 +96,8 @@ impl Key {
         }
     }
 
-    /// Returns the place in this wheel's order that this key has in the order of all wheels: behind it lie the same keys of
-    /// the wheel. A bound stays as it is.
+    /// Returns the place in this wheel's order that this key has in the order of all wheels: the same keys of
+    /// the wheel lie behind it. A bound stays as it is.
     #[must_use]
     pub fn within(self, wheel: WheelNumber) -> Self {
         if self == Self::behind(self.due) || self.wheel() == wheel {
@@ -129,11 +127,11 @@ impl Key {
 pub struct Entry {
     /// Where it lies.
     pub key: Key,
-    /// What it does.
+    /// Its action.
     pub kind: Kind,
-    /// The true start time: later than nothing, earlier than `key.due` for an entry that had to be put into a later slot.
+    /// The true start time: never later than `key.due`, and earlier for an entry that had to be put into a later slot.
     pub start: Millis,
-    /// How often handing it over has failed and it was put again further on.
+    /// How often handing it over has failed, so that it was put further on.
     pub spills: u32,
     /// The task.
     pub spec: Arc<Spec>,
@@ -230,8 +228,8 @@ impl Entry {
         }
     }
 
-    /// Returns the entry further on, behind everything that is closed: a look at the next point of its grid, a due entry a
-    /// tick or a few later (spread by `chance`), its true start kept.
+    /// Returns the copy of this entry further on, behind everything that is closed, with its true start. A
+    /// look goes to the next point of its grid, a due entry a tick or a few later (spread by `chance`).
     #[must_use]
     pub fn moved_behind(&self, opened: Tick, shape: &Shape, chance: u64) -> Self {
         let due = match self.kind {
@@ -250,16 +248,16 @@ impl Entry {
         }
     }
 
-    /// Tells whether the task may be published from another place as well: the entry was put further on than the task's
-    /// start, because its slot was closed, because it is fired from a node's memory, or because handing it over failed.
+    /// Tells whether the task may be published from another place as well. The entry was put further on than
+    /// the task's start: its slot was closed, it is fired from a node's memory, or handing it over failed.
     #[must_use]
     pub fn is_moved(&self) -> bool {
         self.key.due != self.start
     }
 
-    /// Tells whether a content is deleted with it, unless it is marked: that of a record, when it is kept apart. Who puts such an
-    /// entry further on has not done so until the old place is marked: else the copy is left without its content by whoever
-    /// erases that.
+    /// Tells whether a content is deleted with the entry, unless it is marked: that of a record, when it is
+    /// kept apart. A stage that puts such an entry further on has finished only when the old place is marked:
+    /// otherwise the eraser of the old place deletes the content of the copy.
     #[must_use]
     pub fn takes_content_along(&self) -> bool {
         matches!(self.spec.body, Body::Apart { .. }) && !self.spec.target.is_tracked()
@@ -274,222 +272,89 @@ impl Entry {
 
 /// Returns the due time of an entry that must wait in a slot behind `opened`: the end of one of the next three ticks.
 #[must_use]
-pub fn backup_due(shape: &Shape, opened: Tick, chance: u64) -> Millis {
+fn backup_due(shape: &Shape, opened: Tick, chance: u64) -> Millis {
     let jitter = i64::try_from(chance % 3).unwrap_or(0);
     shape.tick().end_of(opened.plus(1 + jitter))
 }
 
-/// What is known of a task when one of its entries fires.
-#[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
-    /// Its row; absent means never claimed, never rescheduled, never cancelled.
-    pub row: Option<&'a TaskRow>,
-    /// When its live attempt last gave a sign of life.
-    pub heartbeat: Option<Millis>,
-}
-
-/// What to do about a firing entry. A successor is durable before anything is published.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Decision {
-    /// Nothing: the entry is done, or belongs to a generation that never came to be.
-    Drop,
-    /// Publish it; what is read of the task's row, if anything, is checked again by the claim.
-    Publish(Publish),
-    /// Look again later; nothing else.
-    LookAgain {
-        /// When.
-        at: Millis,
-        /// Generation of the successor.
-        generation: u32,
-    },
-    /// Move the task to a terminal state, then do its end steps.
-    End {
-        /// The move.
-        event: Event,
-    },
-    /// The task is terminal: repeat its end steps, then drop.
-    EndSteps,
-}
-
-/// A publication that a firing entry asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Publish {
-    /// Generation that the claim must find.
-    pub generation: u32,
-    /// Attempt that the claim must find.
-    pub expected_attempt: u32,
-    /// The task is not to be claimed before this.
-    pub start: Millis,
-    /// The look to write first; none where one lies ahead already.
-    pub look_at: Option<Millis>,
-    /// Publish only if what was published at this instant is no longer waiting in the queue.
-    pub unless_queued_since: Option<Millis>,
-}
-
-/// Decides what a firing entry means.
-///
-/// A due entry decides alone (`known` is not looked at): its row is not read, the claim finds out what is stale.
-#[must_use]
-pub fn decide(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Decision {
-    let grid = Grid::of(entry.key.id, shape);
-    match entry.kind {
-        Kind::Done { .. } => Decision::Drop,
-        Kind::Due {
-            expected_attempt,
-            first,
-        } => Decision::Publish(Publish {
-            generation: entry.key.generation,
-            expected_attempt,
-            start: entry.start,
-            look_at: (first && entry.spec.target.is_tracked())
-                .then(|| grid.one_step_after(entry.key.due.max(now))),
-            unless_queued_since: None,
-        }),
-        Kind::Look { published } => look(entry, known, now, grid, published),
-    }
-}
-
-/// Decides what a node owes a task whose look it finds at its start, when everything that was in a queue or in memory is
-/// gone with the process before it: the publication, now or at its time. Its look stands as it is.
-#[must_use]
-pub fn resume(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Option<Publish> {
-    let owed = |start, generation, expected_attempt| Publish {
-        generation,
-        expected_attempt,
-        start,
-        look_at: None,
-        unless_queued_since: None,
-    };
-    match (decide(entry, known, now, shape), known.row) {
-        (Decision::Publish(publish), _) => Some(owed(
-            publish.start,
-            publish.generation,
-            publish.expected_attempt,
-        )),
-        (Decision::LookAgain { .. }, None) => Some(owed(entry.key.id.first_start(), 0, 0)),
-        (Decision::LookAgain { .. }, Some(row))
-            if matches!(row.state, State::New | State::Retrying) =>
-        {
-            Some(owed(row.next, row.generation, row.attempt))
-        }
-        (Decision::LookAgain { .. }, Some(_))
-        | (Decision::Drop | Decision::End { .. } | Decision::EndSteps, _) => None,
-    }
-}
-
-fn look(
-    entry: &Entry,
-    known: Known<'_>,
-    now: Millis,
-    grid: Grid,
-    published: Option<Millis>,
-) -> Decision {
-    let Some(row) = known.row else {
-        // Generation 0 still has its own entry or look; a later one that left no row never came to be.
-        if entry.key.generation > 0 {
-            return Decision::Drop;
-        }
-        return unclaimed(
-            &Unclaimed {
-                start: entry.key.id.first_start(),
-                not_before: entry.key.id.first_start(),
-                generation: 0,
-                attempt: 0,
-                published,
-            },
-            entry,
-            now,
-            grid,
-        );
-    };
-    if restart::is_under_way(entry, row, now) {
-        return Decision::LookAgain {
-            at: grid.backed_off(now, now.since(entry.start)),
-            generation: entry.key.generation,
-        };
-    }
-    match row.state {
-        State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
-            Decision::EndSteps
-        }
-        State::New | State::Retrying => unclaimed(
-            &Unclaimed {
-                start: row.detail.start,
-                not_before: row.next,
-                generation: row.generation,
-                attempt: row.attempt,
-                published,
-            },
-            entry,
-            now,
-            grid,
-        ),
-        State::Claimed => claimed(row, known.heartbeat, now, grid, published),
-    }
-}
-
-fn claimed(
-    row: &TaskRow,
-    heartbeat: Option<Millis>,
-    now: Millis,
-    grid: Grid,
-    published: Option<Millis>,
-) -> Decision {
-    let alive_until = row.alive_until(heartbeat);
-    if now < alive_until {
-        return Decision::LookAgain {
-            at: grid.at(alive_until),
-            generation: row.generation,
-        };
-    }
-    if row.cancel_requested || row.tries >= row.detail.spec.max_attempts {
-        let event = Event::Abandoned {
-            attempt: row.attempt,
-            heartbeat,
-        };
-        return Decision::End { event };
-    }
-    Decision::Publish(Publish {
-        generation: row.generation,
-        expected_attempt: row.attempt,
-        start: row.detail.start,
-        look_at: Some(grid.one_step_after(now)),
-        unless_queued_since: published.filter(|at| *at >= alive_until),
-    })
-}
-
-struct Unclaimed {
-    start: Millis,
-    not_before: Millis,
-    generation: u32,
-    attempt: u32,
-    published: Option<Millis>,
-}
-
-fn unclaimed(task: &Unclaimed, entry: &Entry, now: Millis, grid: Grid) -> Decision {
-    if now < task.not_before {
-        return Decision::LookAgain {
-            at: grid.one_step_after(task.not_before),
-            generation: task.generation,
-        };
-    }
-    if entry.spec.is_expired(task.start, now) {
-        return Decision::End {
-            event: Event::Expire,
-        };
-    }
-    Decision::Publish(Publish {
-        generation: task.generation,
-        expected_attempt: task.attempt,
-        start: task.not_before,
-        look_at: Some(match task.published {
-            Some(_) => grid.backed_off(now, now.since(task.not_before)),
-            None => grid.one_step_after(now),
-        }),
-        unless_queued_since: task.published.filter(|at| *at >= task.not_before),
-    })
-}
-
 #[cfg(test)]
-#[path = "entry_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use crate::model::{
+        fixtures::{START, id, shape, spec},
+        target::Target,
+    };
+
+    #[test]
+    fn an_entry_whose_slot_has_closed_goes_into_one_that_is_open_and_keeps_its_start() {
+        let spec = Arc::new(spec());
+        let shape = shape();
+        let grid = Grid::of(id(), &shape);
+        for opened in [1_000, 1_001, 1_050, 9_999] {
+            for chance in 0..4 {
+                let due = Entry::due(id(), 0, 2, START, Arc::clone(&spec), 0);
+                let look = Entry::look(id(), 0, grid.at(START), None, START, Arc::clone(&spec), 0);
+                for entry in [due, look] {
+                    let moved = entry.moved_behind(Tick(opened), &shape, chance);
+                    let tick = shape.tick().tick_of(moved.key.due);
+                    assert!(tick > Tick(opened) && moved.key.due >= entry.key.due);
+                    assert_eq!((moved.start, moved.key.code), (START, entry.key.code));
+                    if matches!(entry.kind, Kind::Look { .. }) {
+                        assert_eq!(grid.at(moved.key.due), moved.key.due);
+                    } else {
+                        assert!(tick <= Tick(opened + 3));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn keys_of_one_instant_put_the_look_behind_the_first_due_entry_and_before_the_retries() {
+        let codes = [
+            KeyCode::due(0),
+            KeyCode::LOOK,
+            KeyCode::due(1),
+            KeyCode::due(2),
+        ];
+        assert!(codes.is_sorted());
+        assert_eq!(codes, [KeyCode(0), KeyCode(1), KeyCode(2), KeyCode(4)]);
+        assert!(KeyCode::due(u32::MAX) > KeyCode::due(1_000_000));
+    }
+
+    #[test]
+    fn an_entry_that_was_put_further_on_is_told_from_one_that_lies_at_its_start() {
+        let due = Entry::due(id(), 0, 0, START, Arc::new(spec()), 0);
+        assert!(!due.is_moved());
+        let further = due.moved_behind(shape().tick().tick_of(START), &shape(), 0);
+        assert!(further.is_moved());
+        // However often handing it over has failed: it may have gone out where it lay before.
+        assert!(
+            Entry {
+                spills: 1,
+                ..further
+            }
+            .is_moved()
+        );
+    }
+
+    #[test]
+    fn only_a_record_takes_its_content_along_and_only_one_that_is_kept_apart() {
+        let takes = |target: Target, body: Body| {
+            let spec = Spec {
+                target,
+                body,
+                ..spec()
+            };
+            Entry::due(id(), 0, 0, START, Arc::new(spec), 0).takes_content_along()
+        };
+        let record = || Target::Kafka {
+            topic: "users".to_owned(),
+            partition: None,
+        };
+        let apart = || Body::Apart { bytes: 2000 };
+        assert!(takes(record(), apart()));
+        assert!(!takes(record(), spec().body));
+        assert!(!takes(spec().target, apart()));
+    }
+}

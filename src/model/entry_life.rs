@@ -1,9 +1,9 @@
 //! The life of an entry tells a store that expires rows by itself how long each entry must be there.
 //!
-//! An entry that acts stays until it is erased. One that is done has said everything by the time of its slot, and expires a
-//! while behind it: its slot may be read and erased long before, and nobody comes back for what was marked later. An entry
-//! that takes a content along is the exception: the eraser learns from it which content to delete, however long the service
-//! was switched off meanwhile.
+//! An entry that acts stays until it is erased. A done entry has no more use after the time of its slot, and
+//! expires a while later: its slot may be read and erased long before, and no stage comes back for a later
+//! mark. An entry that takes a content along is the exception: the eraser learns from it which content to
+//! delete, however long the service was switched off meanwhile.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
 };
 
 /// How long a done entry stays behind its slot's time, to be found by those that ask what became of its task.
-pub const DONE_TTL: Duration = Duration::from_secs(2 * 24 * 3600);
+const DONE_TTL: Duration = Duration::from_secs(2 * 24 * 3600);
 
 /// Returns when an entry expires; none for one that stays until it is erased.
 #[must_use]
@@ -38,7 +38,8 @@ mod tests {
     use super::*;
     use crate::model::{
         fixtures::{START, id, shape, spec},
-        task::{Body, Target},
+        target::Target,
+        task::Body,
     };
 
     #[test]

@@ -1,29 +1,29 @@
-//! What can happen to a task, and why it may not apply: the words that [`super::state::next`] is asked and answers in.
+//! Events name for [`super::state::next`] all that can happen to a task, and refusals why an event may not apply.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{state::State, time::Millis};
+use super::{row::State, time::Millis};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// Done, perhaps with a result.
     Succeeded {
-        /// What the callback returned.
+        /// The result that the callback returned.
         result: Option<Bytes>,
     },
     /// Failed; try again after the task's backoff, or after the given wait.
     Retry {
-        /// What went wrong.
+        /// The error message.
         error: String,
         /// The wait that the callback wants.
         after: Option<Duration>,
     },
     /// Failed; trying again is of no use.
     Failed {
-        /// What went wrong.
+        /// The error message.
         error: String,
     },
     /// Not now: run again after this; does not count against `max_attempts`.
@@ -33,7 +33,7 @@ pub enum Outcome {
     },
 }
 
-/// What can happen to a task.
+/// An event in the life of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A worker that got the message of (`generation`, `expected_attempt`) wants to run it.

@@ -1,4 +1,4 @@
-//! One task, one shape and rows of every state, for the tests of the model.
+//! The fixtures give the tests of the model one task, one shape and rows of every state.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,8 @@ use super::{
     ids::TaskId,
     look_step::LookStep,
     state::{Detail, State, TaskRow},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
     wheel::{Shape, WheelNumber},
 };

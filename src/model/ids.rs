@@ -1,10 +1,10 @@
-//! Identifiers, and what they carry.
+//! The ids tell all stages where a task lies, so that no second index is needed.
 //!
-//! A task's id is a UUID version 8 (RFC 9562, section 5.8): 48 bits of its first start time in Unix milliseconds, the
-//! version, 12 bits of its wheel, the variant, 6 bits of its look step, 56 random bits. Wheel, slot, first start time and
-//! the grid of its looks are read from the id for ever, so read, cancel and reschedule are key look-ups without a second
-//! index. All ids have one version, so that they are ordered by start time in every store (Cassandra orders uuids by
-//! version first).
+//! A task's id is a UUID version 8 (RFC 9562, section 5.8): 48 bits of its first start time in Unix
+//! milliseconds, the version, 12 bits of its wheel, the variant, 6 bits of its look step, 56 random bits.
+//! Wheel, slot, first start time and the grid of its looks are read from the id for ever. So read, cancel and
+//! reschedule are key look-ups without a second index. All ids have one version, so that they are ordered by
+//! start time in every store (Cassandra orders uuids by version first).
 
 use std::{fmt, str::FromStr};
 
@@ -16,19 +16,24 @@ use super::{
     wheel::{Shape, Slot, WheelNumber},
 };
 
-/// The id of a task.
+/// The id of a task: a UUID of version 8, as registration returned it.
+///
+/// It is written by `Display` and read by `FromStr`, the same in every release.
+// The SDK exports it, so the methods that name types of the model are hidden from its documentation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(Uuid);
 
 impl TaskId {
     /// Above every task id: a position behind all entries of its millisecond.
-    pub const LAST: Self = Self(Uuid::max());
+    pub(super) const LAST: Self = Self(Uuid::max());
     /// Below every task id.
+    #[doc(hidden)]
     pub const FIRST: Self = Self(Uuid::nil());
 
     /// Builds an id from the first start time, the wheel and 62 bits of randomness (the two highest are ignored).
     ///
     /// `start` must lie in [`Millis::EPOCH`]..=[`Millis::MAX`]; the request's reader has seen to it.
+    #[doc(hidden)]
     #[must_use]
     pub fn new(start: Millis, wheel: WheelNumber, random: u64) -> Self {
         let millis = u64::try_from(start.0.clamp(0, Millis::MAX.0)).unwrap_or(0);
@@ -38,6 +43,7 @@ impl TaskId {
     }
 
     /// Returns the id with this look step in place of six of its random bits.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_look_step(self, step: LookStep) -> Self {
         let (high, low) = self.0.as_u64_pair();
@@ -46,12 +52,14 @@ impl TaskId {
     }
 
     /// Returns how far apart the looks of the task are.
+    #[doc(hidden)]
     #[must_use]
     pub fn look_step(self) -> LookStep {
         LookStep::from_low_bits(((self.0.as_u64_pair().1 >> 56) & 0x3f) as u8)
     }
 
     /// Reads a uuid as a task's id; nothing when it is not one that [`TaskId::new`] could have built.
+    #[doc(hidden)]
     #[must_use]
     pub fn from_uuid(uuid: Uuid) -> Option<Self> {
         let id = Self(uuid);
@@ -60,12 +68,13 @@ impl TaskId {
     }
 
     /// Takes a uuid that a store or a clock row holds as a bound, not as a task: no check.
+    #[doc(hidden)]
     #[must_use]
     pub const fn bound(uuid: Uuid) -> Self {
         Self(uuid)
     }
 
-    /// Returns the bound among the ids of this wheel that has the same ones behind it as this id of another wheel.
+    /// Returns a bound that divides the ids of this wheel at the same place as this id of another wheel.
     #[must_use]
     pub(super) fn within(self, wheel: WheelNumber) -> Self {
         let high = self.0.as_u64_pair().0 & !0xfff | u64::from(wheel.get());
@@ -80,18 +89,21 @@ impl TaskId {
     }
 
     /// Returns the start time the task was registered with; a reschedule does not change it.
+    #[doc(hidden)]
     #[must_use]
     pub fn first_start(self) -> Millis {
         Millis((self.0.as_u64_pair().0 >> 16).cast_signed())
     }
 
     /// Returns the wheel the task belongs to for ever.
+    #[doc(hidden)]
     #[must_use]
     pub fn wheel(self) -> WheelNumber {
         WheelNumber::from_low_bits((self.0.as_u64_pair().0 & 0xfff) as u16)
     }
 
     /// Returns the slot of the first start time: with the wheel, the partition of the task's row.
+    #[doc(hidden)]
     #[must_use]
     pub fn home_slot(self, shape: &Shape) -> Slot {
         shape.slot_of_due(self.first_start())

@@ -1,17 +1,16 @@
-//! Lanes: what waits in memory until it is due, and leaves it in turns, so that a flood in one lane delays no other.
+//! The lanes keep items for the firing stages in memory until they are due, and release them in turns, so
+//! that a flood in one lane delays no other.
 //!
-//! Each lane is a [`DueQueue`], in order of due times. A lane that has something due stands in line, takes a turn of some items
-//! and bytes when it is first, and goes to the end of the line. So an item of a lane that had nothing due is behind at most one
-//! turn of each other lane in line, however much these hold. A lane exists only while it holds something.
+//! Each lane is a [`DueQueue`], in order of due times. A lane that has something due stands in line. When it
+//! is first, it takes a turn of some items and bytes, and goes to the end of the line. So an item of a lane
+//! that had nothing due is behind at most one turn of each other lane in line, however much these hold. A
+//! lane exists only while it holds something.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    hash::{DefaultHasher, Hash, Hasher},
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     due_queue::DueQueue,
-    task::{Priority, Spec, Target},
+    task::{Priority, Spec},
     time::Millis,
 };
 
@@ -37,14 +36,8 @@ impl LaneKey {
     /// Returns the lane of a task.
     #[must_use]
     pub fn of(spec: &Spec) -> Self {
-        // Without a key of its own, so the same in each run.
-        let mut hasher = DefaultHasher::new();
-        match &spec.target {
-            Target::Callback { name } => (0, name).hash(&mut hasher),
-            Target::Kafka { topic, .. } => (1, topic).hash(&mut hasher),
-        }
         Self {
-            name: hasher.finish(),
+            name: spec.target.lane(),
             priority: spec.priority,
         }
     }
@@ -159,7 +152,7 @@ impl<T> Lanes<T> {
         }
     }
 
-    /// Says where the first lane in line belongs after it was served; `over` is that its turn has ended.
+    /// Decides where the first lane in line belongs after it was served; `over` says that its turn has ended.
     fn go_on(&mut self, key: LaneKey, now: Millis, over: bool) {
         let Some(lane) = self.lanes.get_mut(&key) else {
             return;
@@ -169,7 +162,7 @@ impl<T> Lanes<T> {
             && due <= now
             && !over
         {
-            // Whoever took had enough; the turn is not over.
+            // The caller had enough; the turn is not over.
             return;
         }
         self.line.pop_front();
@@ -226,8 +219,8 @@ impl<T> Lanes<T> {
     }
 }
 
-/// Tells whether a lane has its share of a memory: three times what is free. So one lane alone may have three quarters, two
-/// three sevenths each, and there is room for another however many there are.
+/// Tells whether a lane holds its share of a memory, which is three times the free part. So one lane alone
+/// may have three quarters, two may have three sevenths each, and there is always room for another lane.
 #[must_use]
 pub const fn has_its_share(held: u64, all: u64, max: u64) -> bool {
     held > 0 && held >= max.saturating_sub(all).saturating_mul(3)
@@ -238,7 +231,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::fixtures;
+    use crate::model::{fixtures, target::Target};
 
     fn key(name: &str, priority: Priority) -> LaneKey {
         let mut spec = fixtures::spec();

@@ -1,8 +1,10 @@
-//! How far a wheel has been fired: a contiguous low-water mark over acknowledgements that come in any order.
+//! The ledger tells a wheel's owner how far the wheel has been fired: it is a contiguous low-water mark over
+//! acknowledgements that come in any order.
 //!
-//! Entries are noted in reading order and marked done in any order. The mark passes an entry only when everything before
-//! it is done, and passes entries of one (due, id) only together, also when a page of the reader ends between them. Where
-//! the reader has seen everything up to some place, the mark goes there, so that empty slots move it too.
+//! Entries are noted in reading order and marked done in any order. The mark passes an entry only when
+//! everything before it is done. It passes entries of one (due, id) only together, also when a page of the
+//! reader ends between them. Where the reader has seen everything up to some place, the mark goes there, so
+//! that empty slots move it too.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,11 @@
-//! At which of its entries a task is listed, so that a walk over a wheel meets each task once.
+//! The listing rule decides for the lister at which of its entries a task is listed, so that a walk over a
+//! wheel meets each task once.
 //!
-//! A task that waits for its start has its due entry there. One that has started has a look ahead of `fired` until it is
-//! terminal; behind `fired`, up to `erased`, lie its due entry and the looks that were done. A near task never has a due
-//! entry. So a task is listed at the due entry of its current start as long as that is in the wheel, else at its look
-//! ahead of `fired`, and once terminal at the look that found, or will find, it so. What moves while it is read may be met
-//! at two places or at none.
+//! A task that waits for its start has its due entry there. A task that has started has a look ahead of
+//! `fired` until it is terminal. Behind `fired`, up to `erased`, lie its due entry and the looks that were
+//! done. A near task never has a due entry. So a task is listed at the due entry of its current start as long
+//! as that is in the wheel, else at its look ahead of `fired`. A terminal task is listed at the look that
+//! found, or will find, it so. A task that moves while the wheel is read may be met at two places or at none.
 
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use super::{
     wheel::Shape,
 };
 
-/// How long a look that is due may have been done before `fired` tells, at least.
+/// The shortest window in which a look that is due may have been done without `fired` showing it yet.
 const DONE_LATELY: Duration = Duration::from_secs(2);
 
 /// Whether a task is listed at an entry of it.
@@ -57,7 +58,7 @@ impl Others {
     }
 }
 
-/// What is known of the wheel when an entry is looked at.
+/// The state of the wheel when an entry is looked at.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// The wheel's clock, as it was read before the entry.
@@ -105,7 +106,7 @@ pub fn place(entry: &Entry, row: Option<&TaskRow>, known: &Known<'_>) -> Place {
     })
 }
 
-/// Tells whether a look is due and `fired`, which moves once a tick, may have yet to tell that it was done.
+/// Tells whether a look is due but `fired`, which moves once a tick, may not show yet that it was done.
 fn is_just_done(look: &Entry, known: &Known<'_>) -> bool {
     let behind = known.shape.tick().duration() * 2;
     look.key.due <= known.now && look.key.due >= known.now.before(behind.max(DONE_LATELY))

@@ -1,4 +1,4 @@
-//! Where tasks are listed: each state of a task and of its entries.
+//! The tests of the listing rule check where tasks are listed, for each state of a task and of its entries.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::model::{
     fixtures::{START, id, row, shape, spec},
     ids::{NodeId, TaskId},
     state::State,
-    task::{Spec, Target},
+    target::Target,
+    task::Spec,
     time::Tick,
 };
 

@@ -1,9 +1,9 @@
-//! When a tracked task is looked at again.
+//! The look grid tells all stages when a tracked task is looked at again.
 //!
-//! The looks of a task lie on a grid of its own, `{phase + k * step}`: the step covers its claim timeout and is in its id,
-//! the phase is the end of its first tick. Slot-mates therefore stay together (their looks are one batch, their rows one
-//! read), tasks of different slots spread evenly, and two chains of looks of one task, as a crash between writing a
-//! successor and moving `fired` leaves behind, meet in the same key within one step and are one again.
+//! The looks of a task lie on a grid of its own, `{phase + k * step}`. The step covers its claim timeout and is in
+//! its id; the phase is the end of its first tick. Slot-mates therefore stay together (their looks are one batch,
+//! their rows one read), and tasks of different slots spread evenly. A crash between writing a successor and moving
+//! `fired` leaves two chains of looks of one task. They meet in the same key within one step and are one again.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::{
 };
 
 /// How long after its tick a near task's look comes, at least: time for the registering node to fire it from memory.
-pub const NEAR_GRACE: Duration = Duration::from_secs(5);
+const NEAR_GRACE: Duration = Duration::from_secs(5);
 
-/// However long a task has waited for a worker, it is looked at and published again at least this often: as long as its
-/// message may have been lost, this is what the loss costs.
+/// The longest interval between two looks of a task, however long it has waited for a worker, unless its claim
+/// timeout is longer. It is the price of a lost message: the task is published again at least this often.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(600);
 
 /// The grid of one task's looks.
@@ -53,11 +53,11 @@ impl Grid {
 
     /// Returns the next point for a task that was published and has waited for a worker for `waited`.
     ///
-    /// The interval grows with the wait, up to [`INTERVAL_MAX`], so that a backlog without workers is copied a few times and
-    /// not once a step. Intervals are the step times a power of two and their points lie on grids of their own, so that
-    /// [`Grid::points_around`] knows where to look for them.
+    /// The interval grows with the wait, up to [`INTERVAL_MAX`] or one step. So a backlog without workers is
+    /// copied a few times and not once a step. Intervals are the step times a power of two and their points
+    /// lie on grids of their own, so that [`Grid::points_around`] knows where to look for them.
     #[must_use]
-    pub fn backed_off(&self, now: Millis, waited: Duration) -> Millis {
+    pub(super) fn backed_off(&self, now: Millis, waited: Duration) -> Millis {
         let interval = self
             .intervals()
             .take_while(|interval| *interval <= waited / 2)
@@ -97,7 +97,7 @@ impl Grid {
 
     /// Returns the first point whose tick is later than `opened`, from `at` on.
     #[must_use]
-    pub fn open_from(&self, at: Millis, shape: &Shape, opened: Tick) -> Millis {
+    pub(super) fn open_from(&self, at: Millis, shape: &Shape, opened: Tick) -> Millis {
         self.at(at.max(Millis(shape.tick().end_of(opened).0 + 1)))
     }
 

@@ -1,7 +1,7 @@
-//! The step of a task's looks, as its id carries it.
+//! The look step tells the look grid how far apart the looks of a task lie, as the task's id carries it.
 //!
-//! A task that was never claimed has no row: it is found by its entries, and where its looks lie depends on the step. So the
-//! id carries the step, as one of 64 values that grow by a fourth root of two: 5 s, 6 s, 8 s, 9 s, 10 s, ... about 76 h.
+//! A task that was never claimed has no row: it is found by its entries, and the places of its looks depend on the step. So
+//! the id carries the step, as one of 64 values that grow by a fourth root of two: 5 s, 6 s, 8 s, 9 s, 10 s, ... about 76 h.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! The pure core: every rule of the protocol, and nothing that acts.
+//! The model decides for all stages by the rules of the protocol. It is the pure core: it never acts itself.
 //!
-//! What is here takes values and returns values. Time and randomness are arguments, there is no I/O, no async, no
+//! Its functions take values and return values. Time and randomness are arguments, there is no I/O, no async, no
 //! lock and no log, so that each rule can be read alone and tested exhaustively. `tests/tidy.rs` keeps it so.
 //!
 //! | file | decides |
@@ -9,12 +9,18 @@
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
 //! | [`task`] | what a client registered |
-//! | [`entry`] | what a firing entry means: entry + task row + now -> decision |
+//! | [`draft`] | what a client wrote, and the defaults of the rest |
+//! | [`target`] | where a due task goes, and what follows from its kind |
+//! | [`entry`] | what lies in a slot: its key, its kind, what overwrites it |
+//! | [`decision`] | what a firing entry means: entry + task row + now -> decision |
 //! | [`entry_life`] | how long a store that expires rows keeps an entry |
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
+//! | [`dispatch`] | which publication a claim must find |
 //! | [`event`] | what can happen to a task, and why it may be refused |
+//! | [`row`] | where a task stands, and what a conditional write must find |
 //! | [`state`] | the life cycle: one match of (state, event) |
+//! | [`undelivered`] | what to do with a task that is due and may not go out |
 //! | [`clock`] | the clock row's next value, whatever the reason |
 //! | [`listing`] | which of its entries a task is listed at |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
@@ -22,10 +28,16 @@
 //! | [`lanes`] | in what turns callbacks leave that wheel |
 //! | [`preference`] | which node should own which wheel |
 //! | [`backoff`] | when a failed attempt is tried again |
+//! | [`record`] | what a record is, and which write of it wins |
+//! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod backoff;
 pub mod backup;
 pub mod clock;
+pub mod configuration;
+pub mod decision;
+pub mod dispatch;
+pub mod draft;
 pub mod due_queue;
 pub mod entry;
 pub mod entry_life;
@@ -37,11 +49,15 @@ pub mod listing;
 pub mod look;
 pub mod look_step;
 pub mod preference;
+pub mod record;
 pub mod restart;
 pub mod retry_look;
+pub mod row;
 pub mod state;
+pub mod target;
 pub mod task;
 pub mod time;
+pub mod undelivered;
 pub mod wheel;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Which node should own which wheel: rendezvous hashing over the live nodes that are ready.
+//! The preference tells every node which node should own which wheel: rendezvous hashing over the live, ready nodes.
 //!
-//! Every node computes the same answer from the same list without talking; a node that joins or leaves moves only the
-//! wheels that it gains or loses (Thaler and Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996). A list that
-//! differs between nodes for a moment costs a late hand-over, never a task: the clock row decides who owns a wheel.
+//! Every node computes the same answer from the same list without talking. A node that joins or leaves moves only the
+//! wheels that it gains or loses (Thaler and Ravishankar, "A Name-Based Mapping Scheme for Rendezvous", 1996). A list
+//! that differs between nodes for a moment costs a late hand-over, never a task: the clock row decides who owns a wheel.
 
 use super::{ids::NodeId, wheel::WheelNumber};
 

@@ -1,21 +1,23 @@
-//! What starts a task anew: a reschedule of one that waits, a redrive of one that is dead.
+//! The restart rules make for the state machine the rows of tasks that start anew: after a reschedule of a
+//! waiting task, or a redrive of a dead one.
 //!
-//! Both raise the generation, so that messages and entries of before mean nothing any more; the attempt, which is the fence,
-//! goes on. A redrive counts the tries afresh. A task that waits has a look ahead all the time, and a dead one has none: so a
-//! look of the new generation is written before the row, and waits for it as long as [`is_under_way`] says.
+//! Both raise the generation, so that earlier messages and entries mean nothing any more. The attempt, which
+//! is the fence, goes on. A redrive counts the tries afresh. A waiting task has a look ahead all the time,
+//! and a dead one has none. So a look of the new generation is written before the row of a redrive, and waits
+//! for it as long as `is_under_way` says.
 
 use std::time::Duration;
 
 use super::{
     entry::Entry,
     look,
-    state::{Detail, State, TaskRow},
+    row::{Detail, State, TaskRow},
     time::Millis,
 };
 use crate::flaw::{self, Flaw};
 
 /// How long the look of a redrive waits for its transition: the process that makes it may stop and go on between the two writes.
-pub const REDRIVE_OPEN: Duration = look::INTERVAL_MAX;
+const REDRIVE_OPEN: Duration = look::INTERVAL_MAX;
 
 /// The row of a task whose start is moved.
 pub(super) fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
@@ -52,14 +54,14 @@ pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
 
 /// Tells whether a look belongs to a redrive whose transition may still come: its task is dead, and it is of a later generation.
 #[must_use]
-pub fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
+pub(super) fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
     row.state == State::Dead
         && look.key.generation > row.generation
         && now < look.start.after(REDRIVE_OPEN)
 }
 
-/// Tells whether the task may have been redriven and still waits for an attempt: then a node that was slow may have given its
-/// content the end of life of a dead task's behind the redrive. Some that were snoozed and moved are taken for such.
+/// Tells whether the task may have been redriven and still waits for an attempt. A slow node may then have given its
+/// content, after the redrive, the end of life of a dead task's. Some snoozed and moved tasks are taken for such.
 #[must_use]
 pub fn may_be_redriven(row: &TaskRow) -> bool {
     matches!(row.state, State::New | State::Retrying)
@@ -75,7 +77,7 @@ mod tests {
 
     use super::*;
     use crate::model::{
-        entry::{self, Decision, Known},
+        decision::{self, Decision, Known},
         fixtures::{START, id, row, shape, spec},
         state::{self, Event, Refusal, Transition},
         task::Spec,
@@ -153,8 +155,8 @@ mod tests {
                 row: Some(&row),
                 heartbeat: None,
             };
-            assert_eq!(entry::resume(&look, known, now, &shape()), None);
-            entry::decide(&look, known, now, &shape())
+            assert_eq!(decision::resume(&look, known, now, &shape()), None);
+            decision::decide(&look, known, now, &shape())
         };
         let mut now = NOW.after(SECOND * 5);
         let mut looks = 0;

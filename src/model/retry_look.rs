@@ -1,8 +1,8 @@
 //! The rule for the look behind a retry tells the settle stage whether the look that a task has anyway comes soon enough.
 //!
-//! A retry that goes out from memory is lost with that memory, or when the queue does not answer for seconds. The task's look
-//! then comes back to it. That look may lie at the end of a lease of hours, or where the looks of a task come seldom because it
-//! had waited long for a worker; then the settle stage writes another.
+//! A retry that goes out from memory is lost with that memory, or when the queue does not answer for seconds. The
+//! task's look then comes back to it. This look may lie at the end of a lease of hours, or it may be far ahead
+//! because the task had waited long for a worker and its looks are rare. Then the settle stage writes another.
 
 use super::state::TaskRow;
 

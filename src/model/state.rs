@@ -1,194 +1,44 @@
-//! The life cycle of a tracked task: one match of (state, event); everything else is refused.
+//! The state machine computes for all stages the life cycle of a tracked task: one match of (state, event).
+//! Everything else is refused.
 //!
-//! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts claims
-//! and is the fence: it never goes back, a settle of another attempt is refused. `generation` counts reschedules and redrives.
+//! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts
+//! claims and is the fence: it never goes back, and a settle of another attempt is refused. `generation`
+//! counts reschedules and redrives.
 //!
-//! [`next`] computes a [`Transition`]: the row to write and the row it must replace. The store writes it only if it
-//! still finds that row ([`Expect`]); who loses that race reads again and asks again.
+//! [`next`] computes a [`Transition`]: the row to write and the row it must replace. The store writes it only
+//! if it still finds that row ([`Expect`]). A caller that loses that race reads again and asks again.
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{ids::TaskId, look, restart, task::Spec, time::Millis};
 use crate::flaw::{self, Flaw};
 
-pub use super::event::{Event, Outcome, Refusal};
+pub use super::{
+    event::{Event, Outcome, Refusal},
+    row::{Detail, Expect, State, TaskRow},
+};
 
 /// Terminal rows live at least this long behind the last entry of their task: an absent row means a new task, so a
 /// row that vanished while an entry of it was still ahead would let it run again.
 pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
-pub const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
+const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
 /// The error of a task whose worker was lost, while it waits for its next attempt and after.
 pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
 
-/// The state of a row; numbers are what stores keep, and never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i8)]
-pub enum State {
-    /// Waiting for its (new) start time.
-    New = 1,
-    /// An attempt of it may be running.
-    Claimed = 2,
-    /// Waiting for its next attempt.
-    Retrying = 3,
-    /// Terminal: done.
-    Succeeded = 4,
-    /// Terminal: the callback said that trying again is of no use.
-    Failed = 5,
-    /// Terminal: cancelled before it was done.
-    Cancelled = 6,
-    /// Terminal: too late to be useful.
-    Expired = 7,
-    /// Terminal: used up its attempts.
-    Dead = 8,
-}
-
-impl State {
-    /// Every state.
-    pub const ALL: [Self; 8] = [
-        Self::New,
-        Self::Claimed,
-        Self::Retrying,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Dead,
-    ];
-
-    /// Returns the number that stores keep.
-    #[must_use]
-    pub const fn number(self) -> i8 {
-        self as i8
-    }
-
-    /// Reads a stored number.
-    #[must_use]
-    pub fn from_number(number: i8) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number)
-    }
-
-    /// Tells whether the task's life has ended.
-    #[must_use]
-    pub const fn is_terminal(self) -> bool {
-        self.number() >= Self::Succeeded.number()
-    }
-}
-
-/// What a row holds beside the columns that conditions name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Detail {
-    /// The task.
-    pub spec: Arc<Spec>,
-    /// Its start time: of the registration, or of the last reschedule or redrive.
-    pub start: Millis,
-    /// When the message of its last claim was handed to the queue.
-    pub fire_time: Option<Millis>,
-    /// When it was claimed last.
-    pub claim_time: Option<Millis>,
-    /// When it became terminal.
-    pub end_time: Option<Millis>,
-    /// Who claimed it last.
-    pub worker: String,
-    /// The result the callback returned.
-    pub result: Option<Bytes>,
-    /// The last failure.
-    pub error: Option<String>,
-}
-
-/// The row of a task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskRow {
-    /// The task.
-    pub id: TaskId,
-    /// Where it stands.
-    pub state: State,
-    /// Reschedules and redrives so far.
-    pub generation: u32,
-    /// Claims so far: the fencing token.
-    pub attempt: u32,
-    /// Claims that count against `max_attempts`: without snoozes and releases.
-    pub tries: u32,
-    /// Not before: the start (new), the end of the claim's lease (claimed), the next try (retrying).
-    pub next: Millis,
-    /// No entry written for the task, up to its last transition, lies behind this; only grows.
-    pub last: Millis,
-    /// Someone asked to cancel while an attempt was running.
-    pub cancel_requested: bool,
-    /// Names the write that made the row what it is.
-    pub nonce: Uuid,
-    /// The rest.
-    pub detail: Detail,
-}
-
-impl TaskRow {
-    /// Returns until when the live attempt is taken to live.
-    #[must_use]
-    pub fn alive_until(&self, heartbeat: Option<Millis>) -> Millis {
-        heartbeat.map_or(self.next, |at| {
-            self.next.max(at.after(self.detail.spec.heartbeat_timeout))
-        })
-    }
-
-    /// Tells whether a claim that expects so many attempts would come too late: there were more, or the task has ended.
-    #[must_use]
-    pub const fn has_passed(&self, expected_attempt: u32) -> bool {
-        self.attempt > expected_attempt || self.state.is_terminal()
-    }
-
-    /// Returns what a conditional write must still find to replace this row.
-    #[must_use]
-    pub const fn seen(&self) -> Expect {
-        Expect::Row {
-            state: self.state,
-            generation: self.generation,
-            attempt: self.attempt,
-            cancel_requested: self.cancel_requested,
-        }
-    }
-}
-
-/// What a conditional write must find.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expect {
-    /// No row.
-    Absent,
-    /// A row with these values. They name every row a task can have: each transition changes one of them, but for a
-    /// heartbeat-free claim extension, which does not exist.
-    Row {
-        /// The state.
-        state: State,
-        /// The generation.
-        generation: u32,
-        /// The attempt.
-        attempt: u32,
-        /// The cancel flag.
-        cancel_requested: bool,
-    },
-}
-
-impl Expect {
-    /// Tells whether a row is the expected one.
-    #[must_use]
-    pub fn holds(&self, row: Option<&TaskRow>) -> bool {
-        row.map_or(Self::Absent, TaskRow::seen) == *self
-    }
-}
-
 /// One conditional write of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// What must be there.
+    /// The row that must be there.
     pub expect: Expect,
-    /// What replaces it: every column.
+    /// The row that replaces it: every column.
     pub row: TaskRow,
-    /// How long the row lives from now on; none is for ever. Only terminal rows have one, and of those only the ones that
-    /// [`TERMINAL_TTL_MAX`] is enough for.
+    /// How long the row lives from now on; none is for ever. Only terminal rows have one, if
+    /// `TERMINAL_TTL_MAX` is enough for them.
     pub ttl: Option<Duration>,
 }
 
@@ -426,7 +276,7 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
     }
 }
 
-/// Who found it too late may have read it before it was rescheduled.
+/// Expires a task. The caller that found it too late may have read it before it was rescheduled.
 fn expired(base: TaskRow, now: Millis) -> Result<TaskRow, Refusal> {
     if base.detail.spec.is_expired(base.detail.start, now) {
         Ok(ended(base, State::Expired, now))
@@ -464,7 +314,7 @@ fn ended(base: TaskRow, state: State, now: Millis) -> TaskRow {
     }
 }
 
-/// Returns until when a look of this row may find nothing else to wait for: signs of life may have been given until now.
+/// Returns until when a look of this row may have to wait: the last sign of life may have been given now.
 fn acts_until(row: &TaskRow, now: Millis) -> Millis {
     if row.state == State::Claimed {
         now.after(row.detail.spec.heartbeat_timeout)
@@ -473,8 +323,8 @@ fn acts_until(row: &TaskRow, now: Millis) -> Millis {
     }
 }
 
-/// Returns a bound on the looks of a task that were written while it was to act at `at` or before: at most one and a half
-/// intervals on, and one more step where slots had closed meanwhile.
+/// Returns a bound on the looks that were written while the task was to act at `at` or before. They lie at
+/// most one and a half intervals later, and one more step where slots had closed meanwhile.
 fn looked_at_until(id: TaskId, at: Millis) -> Millis {
     at.after(id.look_step().duration().max(look::INTERVAL_MAX) * 3)
 }

@@ -1,4 +1,4 @@
-//! The life cycle in sequence: rules that no history of events breaks.
+//! The property tests of the life cycle check rules that no history of events breaks.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{
-    entry::{self, Decision, Entry, Known},
+    decision::{self, Decision, Known},
+    entry::Entry,
     fixtures::{START, id, shape, spec},
     look_step::LookStep,
     state::{
@@ -81,7 +82,7 @@ fn event_of((kind, _, number): (u8, i64, u32), row: Option<&TaskRow>, now: Milli
     }
 }
 
-/// What every applied transition keeps.
+/// Checks the rules that every applied transition keeps.
 fn check(before: Option<&TaskRow>, event: &Event, now: Millis, made: &Transition) {
     let (old, row) = (
         before
@@ -149,7 +150,7 @@ proptest! {
             let heartbeat = step.2.is_multiple_of(7).then_some(now);
             // A scanner looks at it, too: where its next look lies is what a terminal row must outlive.
             let look = Entry::look(id, 0, now, (step.2 % 2 == 0).then_some(now), START, Arc::clone(&spec), 0);
-            match entry::decide(&look, Known { row: row.as_ref(), heartbeat }, now, &shape()) {
+            match decision::decide(&look, Known { row: row.as_ref(), heartbeat }, now, &shape()) {
                 Decision::LookAgain { at, .. } => furthest = furthest.max(at),
                 Decision::Publish(publish) => furthest = furthest.max(publish.look_at.unwrap()),
                 Decision::Drop | Decision::End { .. } | Decision::EndSteps => {}

@@ -1,4 +1,4 @@
-//! The life cycle: every event in every state, and what the words of the protocol mean in each.
+//! The tests of the life cycle check every event in every state, and the meaning of the protocol's words in each.
 
 use super::*;
 use crate::model::fixtures::{START, YEARS_10, id, row, spec};

@@ -1,46 +1,12 @@
-//! What a client registered: where a due task goes, with which content, and by which rules.
+//! A spec tells all stages what a client registered: where a due task goes, with which content, by which rules.
 //!
-//! A [`Spec`] does not change while the task lives; what changes is the task's row ([`super::state`]).
+//! A [`Spec`] does not change while the task lives. The changing part of a task is its row ([`super::state`]).
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{backoff::Backoff, time::Millis};
-
-/// Where a due task goes. Exactly one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// Tracked: claimed, executed and settled by a consumer that implements the callback of this name.
-    Callback {
-        /// The callback's name.
-        name: String,
-    },
-    /// Published: a record of the user's own, put into any topic at the start time; at least once, not tracked.
-    Kafka {
-        /// The topic.
-        topic: String,
-        /// The partition; the broker client's partitioner chooses when absent.
-        partition: Option<i32>,
-    },
-}
-
-impl Target {
-    /// Returns the callback's or the topic's name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Callback { name } => name,
-            Self::Kafka { topic, .. } => topic,
-        }
-    }
-
-    /// Tells whether the task is claimed and settled (and therefore looked at until it is terminal).
-    #[must_use]
-    pub const fn is_tracked(&self) -> bool {
-        matches!(self, Self::Callback { .. })
-    }
-}
+use super::{backoff::Backoff, target::Target, time::Millis};
 
 /// Which of a callback's queues a task travels in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -96,9 +62,9 @@ pub struct Content {
     pub trace_parent: Option<String>,
 }
 
-/// The write time, in microseconds, of a content that is kept apart. Its key, the id of its task, is new: nothing can have been
-/// written there before. So whatever is written or deleted there later, by a node whose clock is behind that of the node which
-/// registered the task, is the newer.
+/// The write time, in microseconds, of a content that is kept apart. Its key, the id of its task, is new, so
+/// no earlier write can exist. Therefore every later write or deletion is the newer, even from a node whose
+/// clock is behind that of the node which registered the task.
 pub const CONTENT_WRITTEN: i64 = 1;
 
 /// Where the content of a task is.
@@ -136,7 +102,7 @@ pub struct Spec {
     pub retention: Duration,
     /// When the registration was received.
     pub create_time: Millis,
-    /// The start that was asked for when it was registered, where that had passed: it started at once. Else none.
+    /// The start that was requested at registration, if that had passed and the task started at once; else none.
     pub asked_start: Option<Millis>,
     /// The content, or where it is.
     pub body: Body,
@@ -146,10 +112,7 @@ impl Spec {
     /// Returns the callback's name, for a tracked task.
     #[must_use]
     pub fn callback(&self) -> Option<&str> {
-        match &self.target {
-            Target::Callback { name } => Some(name),
-            Target::Kafka { .. } => None,
-        }
+        self.target.callback()
     }
 
     /// Returns the content when it travels with the spec.

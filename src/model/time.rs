@@ -1,4 +1,4 @@
-//! Instants, and nothing about clocks: who reads a clock does it in `time_source`.
+//! Instants and ticks give all stages the arithmetic of time. Clocks are read in `time_source`, not here.
 
 use std::{fmt, time::Duration};
 
@@ -84,8 +84,8 @@ impl Tick {
 pub struct TickLength(i64);
 
 impl TickLength {
-    /// Shortest tick: below it the clock's conditional writes cost more than the precision is worth, which comes
-    /// from the look-ahead anyway.
+    /// Shortest tick: below it the clock's conditional writes cost more than the precision is worth, and the
+    /// precision comes from the look-ahead anyway.
     pub const MIN: Duration = Duration::from_millis(100);
     /// Longest tick: memory holds the entries of a few ticks.
     pub const MAX: Duration = Duration::from_secs(60);
@@ -133,6 +133,13 @@ impl TickLength {
     pub fn end_of(self, tick: Tick) -> Millis {
         Millis(tick.0.saturating_mul(self.0))
     }
+}
+
+/// Writes an instant as RFC 3339 in UTC, to the millisecond.
+#[must_use]
+pub fn rfc3339(at: Millis) -> String {
+    jiff::Timestamp::from_millisecond(at.0)
+        .map_or_else(|_| at.0.to_string(), |time| format!("{time:.3}"))
 }
 
 #[cfg(test)]

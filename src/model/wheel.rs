@@ -1,8 +1,8 @@
-//! The shape of the hashed timing wheel, and the arithmetic of wheels, ticks and slots.
+//! The shape gives all stages the arithmetic of the hashed timing wheel: wheels, ticks and slots.
 //!
-//! A task waits in `slot = tick(start_time) mod N` of one of W wheels. The modulus bounds the key space, never the
-//! horizon: rows of a slot are ordered by their full due time and every read is bounded by it on both sides, so two
-//! revolutions of the wheel never mix, however far ahead a task is or however long an outage lasts.
+//! A task waits in `slot = tick(start_time) mod N` of one of W wheels. The modulus bounds the key space, never
+//! the horizon. Rows of a slot are ordered by their full due time, and every read is bounded by it on both sides.
+//! So two revolutions of the wheel never mix, however far ahead a task is or however long an outage lasts.
 
 use std::time::Duration;
 

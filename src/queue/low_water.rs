@@ -1,8 +1,9 @@
-//! How far one partition has been handled, from deliveries that are handled in any order.
+//! The low-water mark tells consumers how far a partition has been handled when its deliveries are handled in
+//! any order.
 //!
-//! Pure. It promises that [`LowWater::mark`] never passes a delivery that was not handled, that it reaches the end of
-//! what was delivered once all of it is, and that offsets which were never delivered (the log has gaps where
-//! transactions ended or compaction removed records) hold nothing up. Committing the mark is left to the consumer.
+//! It is pure. `LowWater::mark` never passes a delivery that was not handled. It reaches the end of the
+//! deliveries once all are handled. Offsets that were never delivered hold nothing up: the log has gaps where
+//! transactions ended or compaction removed records. Committing the mark is left to the consumer.
 
 use std::collections::VecDeque;
 
@@ -17,14 +18,14 @@ struct Item {
 pub struct LowWater {
     /// Everything below was handled.
     mark: i64,
-    /// What was delivered from `mark` on, ascending; the first one is not handled.
+    /// Deliveries from `mark` on, ascending; the first one is not handled.
     items: VecDeque<Item>,
 }
 
 impl LowWater {
-    /// Begins where everything below `mark` was handled before.
+    /// Returns a mark below which everything was handled before.
     #[must_use]
-    pub const fn new(mark: i64) -> Self {
+    pub(super) const fn new(mark: i64) -> Self {
         Self {
             mark,
             items: VecDeque::new(),
@@ -33,30 +34,24 @@ impl LowWater {
 
     /// Returns the offset to resume from after a crash.
     #[must_use]
-    pub const fn mark(&self) -> i64 {
+    pub(super) const fn mark(&self) -> i64 {
         self.mark
     }
 
     /// Returns the offset behind the last delivery.
     #[must_use]
-    pub fn end(&self) -> i64 {
+    pub(super) fn end(&self) -> i64 {
         self.items.back().map_or(self.mark, |last| last.offset + 1)
     }
 
-    /// Returns how many offsets are remembered: unhandled ones, and handled ones behind them.
-    #[must_use]
-    pub fn remembered(&self) -> usize {
-        self.items.len()
-    }
-
-    /// Notes a delivery. One that was noted before changes nothing: it is a repetition.
-    pub fn delivered(&mut self, offset: i64) {
+    /// Notes a delivery. A repetition of one that was noted before changes nothing.
+    pub(super) fn delivered(&mut self, offset: i64) {
         let last = self.items.back().map_or(self.mark - 1, |item| item.offset);
         if offset <= last {
             return;
         }
         if self.items.is_empty() {
-            // Nothing is outstanding, so a gap before this delivery is a gap of the log.
+            // No delivery is outstanding, so a gap before this one is a gap of the log.
             self.mark = offset;
         }
         self.items.push_back(Item {
@@ -65,8 +60,9 @@ impl LowWater {
         });
     }
 
-    /// Notes that a delivery was handled; tells whether the mark moved. One that was not delivered changes nothing.
-    pub fn handled(&mut self, offset: i64) -> bool {
+    /// Notes that a delivery was handled; tells whether the mark moved. An offset that was not delivered
+    /// changes nothing.
+    pub(super) fn handled(&mut self, offset: i64) -> bool {
         let found = self.items.binary_search_by_key(&offset, |item| item.offset);
         let Some(item) = found.ok().and_then(|place| self.items.get_mut(place)) else {
             return false;
@@ -100,7 +96,7 @@ mod tests {
         assert!(!low_water.handled(6));
         assert_eq!(low_water.mark(), 5);
         assert!(low_water.handled(5));
-        assert_eq!((low_water.mark(), low_water.remembered()), (10, 0));
+        assert_eq!((low_water.mark(), low_water.items.len()), (10, 0));
     }
 
     #[test]
@@ -122,7 +118,7 @@ mod tests {
         assert!(low_water.handled(0));
         assert!(!low_water.handled(0));
         low_water.delivered(0);
-        assert_eq!((low_water.mark(), low_water.remembered()), (1, 0));
+        assert_eq!((low_water.mark(), low_water.items.len()), (1, 0));
     }
 
     #[derive(Debug, Clone)]

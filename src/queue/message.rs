@@ -1,8 +1,9 @@
-//! What a tracked task looks like in the queue, and what topics and groups are called.
+//! The message carries a tracked task through the queue to its workers. This file also names topics and
+//! groups.
 //!
-//! The value is a protobuf `tickwheel.v1.TaskMessage`; the headers are CloudEvents 1.0 in binary mode, and `traceparent`.
-//! A record of a `kafka` target is the user's own: topic, key, headers and value as registered, plus two headers to
-//! recognise duplicates by.
+//! The value is a protobuf `tickwheel.v1.TaskMessage`; the headers are CloudEvents 1.0 in binary mode, and
+//! `traceparent`. A record of a `kafka` target is the user's own: topic, key, headers and value as
+//! registered, plus two headers to recognise duplicates by.
 
 use std::borrow::Cow;
 
@@ -12,9 +13,10 @@ use prost::Message as _;
 use super::{Partition, Record};
 use crate::{
     model::{
+        dispatch::Dispatch,
         ids::TaskId,
-        task::{Content, Priority, Spec, Target},
-        time::Millis,
+        task::{Content, Priority, Spec},
+        time::{Millis, rfc3339},
     },
     schema::{self, Malformed, v1},
 };
@@ -49,14 +51,8 @@ pub fn group(callback: &str) -> String {
 /// A tracked task on its way to a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskMessage {
-    /// The task.
-    pub id: TaskId,
-    /// Generation that the claim must find.
-    pub generation: u32,
-    /// Attempt that the claim must find.
-    pub expected_attempt: u32,
-    /// Not to be claimed before this.
-    pub start: Millis,
+    /// Its way to the worker.
+    pub dispatch: Dispatch,
     /// When it was handed to the queue.
     pub published: Millis,
     /// The task, its content inside.
@@ -67,28 +63,27 @@ impl TaskMessage {
     /// Reads the value of a record.
     ///
     /// # Errors
-    /// [`Malformed`] when it is not such a message; it is to be set aside, never to stop a partition.
+    /// [`Malformed`] when it is not such a message. It is to be set aside and must never stop a partition.
     pub fn decode(value: Bytes) -> Result<Self, Malformed> {
         let message = v1::TaskMessage::decode(value)?;
         let uuid = uuid::Uuid::from_slice(&message.id).map_err(|_| Malformed::OutOfRange("id"))?;
         Ok(Self {
-            id: TaskId::from_uuid(uuid).ok_or(Malformed::OutOfRange("id"))?,
-            generation: message.generation,
-            expected_attempt: message.expected_attempt,
-            start: Millis(message.start_time_ms),
+            dispatch: Dispatch {
+                id: TaskId::from_uuid(uuid).ok_or(Malformed::OutOfRange("id"))?,
+                generation: message.generation,
+                expected_attempt: message.expected_attempt,
+                start: Millis(message.start_time_ms),
+            },
             published: Millis(message.publish_time_ms),
             spec: schema::spec_from_message(message.spec.ok_or(Malformed::Missing("spec"))?)?,
         })
     }
 
-    /// Returns it as what is published; none when its content is not inside.
+    /// Returns the message as it is published, or none when its content is not inside.
     #[must_use]
     pub fn outgoing(&self) -> Option<Outgoing<'_>> {
         Some(Outgoing {
-            id: self.id,
-            generation: self.generation,
-            expected_attempt: self.expected_attempt,
-            start: self.start,
+            dispatch: self.dispatch,
             published: self.published,
             spec: &self.spec,
             content: self.spec.content()?,
@@ -99,19 +94,13 @@ impl TaskMessage {
 /// A tracked task that is about to be published: a message whose parts are still elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub struct Outgoing<'a> {
-    /// The task.
-    pub id: TaskId,
-    /// Generation that the claim must find.
-    pub generation: u32,
-    /// Attempt that the claim must find.
-    pub expected_attempt: u32,
-    /// Not to be claimed before this.
-    pub start: Millis,
+    /// Its way to the worker.
+    pub dispatch: Dispatch,
     /// When it is handed to the queue.
     pub published: Millis,
     /// The task.
     pub spec: &'a Spec,
-    /// Its content, wherever that was.
+    /// Its content, wherever it was kept.
     pub content: &'a Content,
 }
 
@@ -120,10 +109,10 @@ impl Outgoing<'_> {
     #[must_use]
     pub fn encode(&self) -> Bytes {
         v1::TaskMessage {
-            id: Bytes::copy_from_slice(self.id.uuid().as_bytes()),
-            generation: self.generation,
-            expected_attempt: self.expected_attempt,
-            start_time_ms: self.start.0,
+            id: Bytes::copy_from_slice(self.dispatch.id.uuid().as_bytes()),
+            generation: self.dispatch.generation,
+            expected_attempt: self.dispatch.expected_attempt,
+            start_time_ms: self.dispatch.start.0,
             publish_time_ms: self.published.0,
             spec: Some(schema::spec_to_message_with(self.spec, self.content)),
         }
@@ -134,8 +123,11 @@ impl Outgoing<'_> {
     /// Returns the record that carries the message to the callback `callback`.
     #[must_use]
     pub fn to_record(&self, callback: &str, times: &mut TimeTexts) -> Record {
-        let id = self.id.to_string();
-        let event = format!("{id}/{}/{}", self.generation, self.expected_attempt);
+        let id = self.dispatch.id.to_string();
+        let event = format!(
+            "{id}/{}/{}",
+            self.dispatch.generation, self.dispatch.expected_attempt
+        );
         let id = Bytes::from(id);
         let mut headers = Vec::with_capacity(9);
         headers.extend([
@@ -144,7 +136,7 @@ impl Outgoing<'_> {
             fixed("ce_source", "/tickwheel"),
             fixed("ce_type", "tickwheel.task.due"),
             header("ce_subject", Bytes::copy_from_slice(callback.as_bytes())),
-            header("ce_time", times.rfc3339(self.start)),
+            header("ce_time", times.rfc3339(self.dispatch.start)),
             header("ce_partitionkey", id.clone()),
             fixed("content-type", CONTENT_TYPE),
         ]);
@@ -157,7 +149,7 @@ impl Outgoing<'_> {
         Record {
             topic: topic(callback, self.spec.priority),
             create_topic: true,
-            partition: Partition::OfWheel(self.id.wheel()),
+            partition: Partition::OfWheel(self.dispatch.id.wheel()),
             key: Some(id),
             value: self.encode(),
             headers,
@@ -165,7 +157,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// Writes instants as text, and remembers the last: what is due together has the same.
+/// Writes instants as text and remembers the last one, because tasks that are due together share it.
 #[derive(Debug, Default)]
 pub struct TimeTexts {
     last: Option<(Millis, Bytes)>,
@@ -185,35 +177,32 @@ impl TimeTexts {
     }
 }
 
-/// Returns the record of a due `kafka` target; none when the task has another target.
+/// Returns the record of a due `kafka` target.
 #[must_use]
-pub fn user_record(
+pub(crate) fn user_record(
     id: TaskId,
     start: Millis,
-    spec: &Spec,
+    (topic, partition): (&str, Option<i32>),
     content: &Content,
     times: &mut TimeTexts,
-) -> Option<Record> {
-    let Target::Kafka { topic, partition } = &spec.target else {
-        return None;
-    };
+) -> Record {
     let mut headers = Vec::with_capacity(content.record_headers.len() + 2);
     let own = content.record_headers.iter();
     headers.extend(own.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
     headers.push(header(TASK_ID_HEADER, id.to_string().into()));
     headers.push(header(START_TIME_HEADER, times.rfc3339(start)));
-    Some(Record {
-        topic: topic.clone(),
+    Record {
+        topic: topic.to_owned(),
         create_topic: false,
         partition: partition.map_or(Partition::ByKey, Partition::Fixed),
         key: content.record_key.clone(),
         value: content.payload.clone(),
         headers,
-    })
+    }
 }
 
-/// Names what a record of ours hands over: the same for each repetition, and for nothing else. None for a record that is not
-/// ours.
+/// Names the hand-over that a record of ours stands for: the same name for each repetition, and for nothing
+/// else. None for a record that is not ours.
 #[must_use]
 pub fn identity(record: &Record) -> Option<String> {
     let header = |name: &str| {
@@ -225,13 +214,6 @@ pub fn identity(record: &Record) -> Option<String> {
     }
     let (id, start) = (header(TASK_ID_HEADER)?, header(START_TIME_HEADER)?);
     Some(format!("{id}@{start}"))
-}
-
-/// Writes an instant as RFC 3339 in UTC, to the millisecond.
-#[must_use]
-pub fn rfc3339(at: Millis) -> String {
-    jiff::Timestamp::from_millisecond(at.0)
-        .map_or_else(|_| at.0.to_string(), |time| format!("{time:.3}"))
 }
 
 const fn header(name: &'static str, value: Bytes) -> (Cow<'static, str>, Bytes) {

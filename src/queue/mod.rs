@@ -1,16 +1,22 @@
-//! The seam to the queue: what the service and its workers need of one, and what they may rely on.
+//! The queue seam gives the service and its workers one interface to every queue, and this contract to rely
+//! on.
 //!
 //! # Contract (tested by `tests/queue_contract.rs` on every implementation)
-//! - **An acknowledged publication is durable**: it is delivered to every consumer group of its topic at least once, until
-//!   the topic's own retention ends. What is not acknowledged may be delivered all the same, once or several times.
-//! - Batches are answered item by item, in order. Within one partition, records of one batch keep their order.
-//! - **A consumer's delivery counts as handled only when [`Consumer::handled`] was called** for it: after a crash or a
-//!   rebalance what was not handled is delivered again, perhaps together with what was.
-//! - **A topic that does not answer delays no other**: its records are unconfirmed after a moment, and at once while it is
-//!   known to be silent, so that a batch is answered about when its other records are. While nothing at all is acknowledged,
-//!   a call may take as long as the queue's own time limit.
-//! - A record that was answered as unconfirmed may be on its way; a queue that can tell it is repeated sends it once.
-//! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure), never fails.
+//! - **An acknowledged publication is durable**: it is delivered to every consumer group of its topic at
+//!   least once, until the topic's own retention ends. A record without acknowledgement may be delivered all
+//!   the same, once or several times.
+//! - Batches are answered item by item, in order. Within one partition, records of one batch keep their
+//!   order.
+//! - **A consumer's delivery counts as handled only when [`Consumer::handled`] was called** for it. After a
+//!   crash or a rebalance the deliveries that were not handled come again, perhaps together with some that
+//!   were.
+//! - **A topic that does not answer delays no other**: its records are unconfirmed after a moment, and at
+//!   once while it is known to be silent. So a batch is answered about when its other records are. While
+//!   nothing at all is acknowledged, a call may take as long as the queue's own time limit.
+//! - A record that was answered as unconfirmed may be on its way. A queue that can tell that it is repeated
+//!   sends it once.
+//! - Every call ends within the queue's own time limit. A full buffer makes the caller wait (back-pressure)
+//!   and never fails.
 
 use std::{borrow::Cow, time::Duration};
 
@@ -19,22 +25,25 @@ use bytes::Bytes;
 
 use crate::model::{time::Millis, wheel::WheelNumber};
 
+#[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod low_water;
+#[cfg(any(test, debug_assertions, feature = "testing"))]
 pub mod memory;
 pub mod message;
 mod partitioner;
-pub mod turns;
+pub mod weighted_round_robin;
 
-/// Which partition a record goes to.
+/// The partition that a record goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partition {
     /// The one of a wheel: wheel mod the topic's number of partitions.
     OfWheel(WheelNumber),
     /// This one.
     Fixed(i32),
-    /// Whatever the key's hash says.
+    /// The partition that the hash of the key gives.
     ByKey,
 }
 
@@ -71,10 +80,10 @@ impl Record {
     }
 }
 
-/// Why a record was not acknowledged.
+/// The reason why a record was not acknowledged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// It never will be: too large, not authorised, not valid.
+    /// It will never be acknowledged: too large, not authorised, not valid.
     #[error("the queue refuses the record: {0}")]
     Refused(String),
     /// The topic (or the partition) does not exist now.
@@ -91,20 +100,20 @@ pub enum Error {
     /// It did not answer in time: try again later.
     #[error("the queue is unavailable while trying to {operation}: {reason}")]
     Unavailable {
-        /// What was attempted, as a verb phrase.
+        /// The attempted operation, as a verb phrase.
         operation: &'static str,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// It is not set up as this program needs it: the reason says what to do.
+    /// It is not set up as this program needs it; the reason says what to do.
     #[error("the queue cannot be used: {reason}")]
     Unsuitable {
-        /// What is wrong, and what to do.
+        /// The defect, and what to do.
         reason: String,
     },
 }
 
-/// Asks whether what was published at an instant still waits.
+/// A question whether the records published at an instant still wait.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Probe {
     /// The topic.
@@ -124,17 +133,17 @@ pub trait Publisher: Send + Sync {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>>;
     /// Creates topics of Tickwheel's own where they do not exist.
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error>;
-    /// Tells for each probe whether what was published then is certainly still waiting. When in doubt: no, which costs a
-    /// duplicate that its claim refuses.
+    /// Tells for each probe whether the records published then are certainly still waiting. In doubt the
+    /// answer is no, which costs a duplicate that its claim refuses.
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool>;
-    /// Returns how many records of one wheel are worth having under way at once, if the queue gains nothing from more: a queue
-    /// in the process does its work on the cores that everything else waits for.
+    /// Returns how many records of one wheel are worth having under way at once, if the queue gains nothing
+    /// from more. A queue in the process does its work on the cores that everything else waits for.
     fn records_at_once(&self) -> Option<usize> {
         None
     }
     /// Finds out whether the queue answers.
     async fn ping(&self) -> Result<(), Error>;
-    /// Sends what is buffered and stops, within `limit`.
+    /// Sends the buffered records and stops, within `limit`.
     async fn close(&self, limit: Duration);
 }
 
@@ -158,20 +167,23 @@ pub struct Delivery {
 /// The consuming side: one member of one consumer group.
 #[async_trait]
 pub trait Consumer: Send {
-    /// Waits for deliveries and returns up to `max` of them; none after `wait` without any.
+    /// Waits for deliveries and returns up to `max` of them; none if none came within `wait`.
     ///
-    /// With `max` = 0 it only keeps the membership alive: the group must not take a consumer whose pool is full for dead.
+    /// With `max` = 0 it only keeps the membership alive: the group must not take a consumer whose pool is
+    /// full for dead.
     /// Cancel-safe: deliveries that were not returned are returned by the next call.
     async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error>;
-    /// Marks deliveries as handled. They may be handled out of order; a crash repeats from the oldest that is not.
+    /// Marks deliveries as handled, in any order. A crash repeats from the oldest one that was not handled.
     fn handled(&mut self, deliveries: &[(String, i32, i64)]);
-    /// Stops receiving, commits what was handled and leaves the group, so that others take over at once.
+    /// Stops receiving, commits the handled deliveries and leaves the group, so that others take over at
+    /// once.
     async fn close(&mut self);
 }
 
-/// Makes consumers: for parts of a node that consume for others, whatever the queue.
+/// A maker of consumers of any queue, for parts of a node that consume for others.
 #[async_trait]
 pub trait Subscriptions: Send + Sync {
-    /// Returns a new member of a group, which receives what is in the topics; those named first are the more urgent ones.
+    /// Returns a new member of a group, which receives the records of the topics. Topics named first are more
+    /// urgent.
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error>;
 }

@@ -1,16 +1,17 @@
-//! Which partition a record goes to, for the queues that are not Kafka: there its client chooses.
+//! The partitioner chooses the partition of a record for the queues that are not Kafka; the Kafka adapter
+//! chooses by itself.
 
 use super::{Partition, Record};
 
 /// Chooses partitions of one topic.
 #[derive(Debug, Default)]
 pub(super) struct Partitioner {
-    /// Records without a key so far: they take turns.
+    /// Number of records without a key so far: they take turns.
     without_key: u32,
 }
 
 impl Partitioner {
-    /// Returns the record's partition of `count`; a fixed one may not exist.
+    /// Returns the record's partition of `count` partitions. A fixed one may not exist.
     pub(super) fn choose(&mut self, record: &Record, count: i32) -> i32 {
         let of_hash = |hash: u32| {
             i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
@@ -27,7 +28,7 @@ impl Partitioner {
     }
 }
 
-/// FNV-1a: short, and the same in every run.
+/// FNV-1a: short, and with the same result in every run.
 fn fnv1a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)

@@ -1,4 +1,4 @@
-//! Contents of tasks, as bytes.
+//! The content codec converts contents of tasks to and from bytes for stores and queues.
 
 use bytes::Bytes;
 use prost::Message;

@@ -1,9 +1,10 @@
-//! The messages of `schemas/tickwheel.proto`, and their conversion to and from the domain.
+//! The schema converts the messages of `schemas/tickwheel.proto` to and from the domain for stores and queues.
 //!
-//! What stores and queues keep is generated from the schema; what the service thinks in is [`crate::model`]. The two are
-//! separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
+//! The types that stores and queues keep are generated from the schema; the service itself uses [`crate::model`]. The two
+//! are separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
 mod content;
+mod epoch;
 mod short;
 mod spec;
 
@@ -21,6 +22,7 @@ use crate::{
 };
 
 pub use content::{content_bytes, decode_content, encode_content};
+pub use epoch::{decode_epoch, encode_epoch};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
     spec_to_message_with, spec_to_short_message,

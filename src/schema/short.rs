@@ -1,8 +1,8 @@
-//! Specs without what most of them have in common, for a store that keeps many.
+//! The short form encodes specs without their usual values, for a store that keeps many.
 //!
-//! A field that has its usual value is left out, and `left_out` names it: some 45 bytes of a task that says nothing but what it
-//! does. What is usual is part of what lies on disk and stays as it is here, whatever the API's defaults become: tasks
-//! that have other ones then take those bytes again.
+//! A field that has its usual value is left out, and `left_out` names it. This saves some 45 bytes of a task
+//! that asks for nothing special. The usual values are part of the data on disk and stay as they are here,
+//! also when the API's defaults change: tasks with the new defaults then take those bytes again.
 
 use super::{Malformed, v1};
 
@@ -18,7 +18,7 @@ mod bit {
     pub(super) const ALL: u32 = (1 << 7) - 1;
 }
 
-// What is on disk leaves these out: they never change. Where a default of the API does, what is usual then gets bits of its own.
+// The rows on disk leave these values out: they never change. A new default of the API gets bits of its own.
 const PRIORITY: i32 = v1::Priority::Normal as i32;
 const MAX_ATTEMPTS: u32 = 5;
 const RETRY: Option<v1::RetryPolicy> = Some(v1::RetryPolicy {

@@ -1,4 +1,4 @@
-//! Specs of tasks, as messages and as bytes.
+//! The spec codec converts specs of tasks to and from messages and bytes for stores and queues.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use prost::Message;
 use super::{Malformed, content, short, v1};
 use crate::model::{
     backoff::{Backoff, Jitter},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, whole_millis},
 };
 
@@ -166,7 +167,7 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
     })
 }
 
-/// What is longer than instants reach is for ever, and is written so again.
+/// A duration beyond the reach of instants is for ever, and is written so again.
 fn duration(millis: u64) -> Duration {
     Duration::from_millis(millis.min(i64::MAX.unsigned_abs()))
 }

@@ -1,9 +1,12 @@
-//! Any store, with the faults of a real one on demand: for tests.
+//! The faulty store wraps any store for tests and shows the faults of a real one on demand.
 //!
-//! Each node under test gets a [`Faulty`] handle of its own. Its [`Hook`] sees every call and chooses its [`Fate`], so a test
-//! can crash a node at its k-th operation, lose the reply of a conditional write, or have it applied later.
+//! Each node under test gets a [`Faulty`] handle of its own. Its [`Hook`] sees every call and chooses its
+//! [`Fate`], so a test can crash a node at its k-th operation, lose the reply of a conditional write, or have
+//! it applied later.
 //!
-//! Left to others: what the store does with the calls that reach it.
+//! The wrapped store decides what the calls that reach it do.
+
+mod records;
 
 use std::{fmt, future::pending, sync::Arc, time::Duration};
 
@@ -60,7 +63,7 @@ impl Call {
         }
     }
 
-    /// The error of a call whose outcome the caller does not learn.
+    /// Returns the error of a call whose outcome the caller does not learn.
     fn fault(self, reason: &str) -> Error {
         Error::Unavailable {
             operation: self.operation,
@@ -69,7 +72,7 @@ impl Call {
     }
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is done.
@@ -98,7 +101,7 @@ pub type Hook = Arc<dyn Fn(Call) -> Fate + Send + Sync>;
 /// A node's handle of a store.
 pub struct Faulty {
     store: Arc<dyn Store>,
-    /// The same store, where it is one process's own.
+    /// The same store, if it belongs to one process alone.
     own: Option<Arc<dyn Underway>>,
     time: TimeSource,
     hook: Hook,
@@ -110,7 +113,7 @@ impl fmt::Debug for Faulty {
     }
 }
 
-/// What a call came to.
+/// The result of a call.
 enum Reply<T> {
     Here(T),
     Lost,
@@ -118,7 +121,7 @@ enum Reply<T> {
 }
 
 impl Faulty {
-    /// Returns a handle whose calls meet the fates that the hook chooses; waits are measured by `time`.
+    /// Returns a handle whose calls meet the fates that the hook chooses. Waits are measured by `time`.
     #[must_use]
     pub fn new(store: Arc<dyn Store>, time: TimeSource, hook: Hook) -> Self {
         Self {
@@ -129,7 +132,8 @@ impl Faulty {
         }
     }
 
-    /// Returns a handle of a store that is one process's own: what is under way can be read through it as well.
+    /// Returns a handle of a store that belongs to one process alone. Tasks under way can be read through it
+    /// as well.
     #[must_use]
     pub fn of_own(store: Arc<dyn Underway>, time: TimeSource, hook: Hook) -> Self {
         let own = Some(Arc::clone(&store));
@@ -202,7 +206,7 @@ impl Faulty {
         }
     }
 
-    /// A call that is answered item by item.
+    /// Makes a call that is answered item by item.
     async fn plain_all<A, F>(&self, call: Call, count: usize, act: A) -> Vec<Result<(), Error>>
     where
         A: FnOnce(Arc<dyn Store>) -> F + Send + 'static,

@@ -1,17 +1,19 @@
-//! The seam to the store: what the service needs of one, and what it may rely on.
+//! The store seam gives the service one interface to every store, and this contract to rely on.
 //!
-//! Four small traits, one per table family, and [`Store`] as their sum. The contract below is tested by one suite
-//! (`tests/store_contract.rs`) on every implementation.
+//! It has six small traits, one per table family, and [`Store`] as their sum. New state goes into [`records`]
+//! and [`index`], which take any kind of it. One suite tests the contract below (`tests/store_contract.rs`) on
+//! every implementation.
 //!
 //! # Contract
 //! - **Acknowledged means durable**, and visible to every read that starts after the acknowledgement, on any node.
-//! - **Plain writes** (entries, bodies, heartbeats, nodes) carry the time of their first attempt; the newest wins, a
-//!   repetition with the same time changes nothing. An error means unknown: the write may take effect, now or later.
-//! - **Conditional writes** (clock, tasks) are linearizable and have three outcomes: [`Swapped::Applied`],
+//! - **Plain writes** (entries, bodies, heartbeats, nodes, rows of the index) carry the time of their first attempt. The newest
+//!   wins, and a repetition with the same time changes nothing. An error means unknown: the write may take
+//!   effect, now or later.
+//! - **Conditional writes** (clock, tasks, records) are linearizable and have three outcomes: [`Swapped::Applied`],
 //!   [`Swapped::Conflict`] (certainly not applied, with what is there instead) and [`Swapped::Unknown`] (it may have been
 //!   applied, or may be applied later). An implementation never repeats one by itself unless the first is known not to have
 //!   been applied. An error means that it was certainly not applied.
-//! - **Batches** are answered item by item, in order; one bad item fails alone. Callers bound their size.
+//! - **Batches** are answered item by item, in order. One bad item fails alone. Callers bound their size.
 //! - Every call ends within the store's own time limit. Dropping a call's future leaves its outcome unknown.
 
 use std::{sync::Arc, time::Duration};
@@ -33,41 +35,50 @@ use crate::{
     },
 };
 
+#[cfg(feature = "cassandra")]
 pub mod cassandra;
+#[cfg(feature = "embedded")]
 pub mod embedded;
+#[cfg(any(test, debug_assertions, feature = "testing"))]
 pub mod faulty;
+pub mod index;
+#[cfg(any(test, debug_assertions, feature = "testing"))]
 pub mod memory;
 mod range;
+pub mod records;
 pub mod row;
 
+pub use index::IndexStore;
 pub use range::{RangePage, RangeScan};
+pub use records::RecordStore;
 
 /// A fault of the store.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// It did not answer in time, or refused for now: try again later.
+    /// It did not answer in time, or refused for now. Try again later.
     #[error("the store is unavailable while trying to {operation}: {reason}")]
     Unavailable {
-        /// What was attempted, as a verb phrase.
+        /// The attempted operation, as a verb phrase.
         operation: &'static str,
-        /// What happened.
+        /// The reason.
         reason: String,
     },
-    /// It has no room for new work, while it goes on with what is there: new work is taken again once there is room.
+    /// It has no room for new work, but goes on with the tasks that are there. New work is taken again once
+    /// there is room.
     #[error("the store is full: {reason}")]
     Full {
         /// How full, and what to do.
         reason: String,
     },
-    /// What it holds cannot be understood: someone must look.
+    /// It holds data that cannot be understood. A person must look.
     #[error("the store holds data that cannot be read while trying to {operation}: {reason}")]
     Corrupt {
         /// The attempted operation, as a verb phrase.
         operation: &'static str,
-        /// What is wrong.
+        /// The defect.
         reason: String,
     },
-    /// It was written by a later version: this one must leave it alone.
+    /// It was written by a later version, so this one must leave it alone.
     #[error(
         "the store holds data of a later version while trying to {operation}: {reason}; update this node"
     )]
@@ -77,16 +88,17 @@ pub enum Error {
         /// The unknown part.
         reason: String,
     },
-    /// It is not set up as this program needs it: the reason says what to do.
+    /// It is not set up as this program needs it; the reason says what to do.
     #[error("the store cannot be used: {reason}")]
     Unsuitable {
-        /// What is wrong, and what to do.
+        /// The defect, and what to do.
         reason: String,
     },
 }
 
 impl Error {
-    /// Tells whether what was read cannot be understood: what is read with it may well be.
+    /// Tells whether a row that was read cannot be understood. Other rows of the same read may well be
+    /// understood.
     #[must_use]
     pub const fn is_of_a_row(&self) -> bool {
         match self {
@@ -101,18 +113,18 @@ impl Error {
 pub enum Swapped<T> {
     /// It is durable.
     Applied,
-    /// It was not applied: this is there instead.
+    /// It was not applied, because this is there instead.
     Conflict(T),
     /// It may have been applied, or may be applied later.
     Unknown,
 }
 
-/// How fresh a read of conditionally written rows must be.
+/// The freshness that a read of conditionally written rows needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// Sees every conditional write that was acknowledged before the read started.
     Quorum,
-    /// Also settles conditional writes that are still in flight, so that what it returns cannot be undone.
+    /// Also settles conditional writes that are still in flight, so that the returned row cannot be undone.
     Serial,
 }
 
@@ -125,9 +137,9 @@ pub struct Scan {
     pub slot: Slot,
     /// The due times to read.
     pub span: Span,
-    /// Read behind this key; none reads from the span's beginning.
+    /// Reads on behind this key; none reads from the span's beginning.
     pub behind: Option<Key>,
-    /// Return at most this many rows.
+    /// Returns at most this many rows.
     pub rows_max: usize,
 }
 
@@ -136,7 +148,7 @@ pub struct Scan {
 pub struct Page {
     /// The rows.
     pub rows: Vec<ScannedRow>,
-    /// Whether there may be more behind the last row. A page may be empty and still not be the last.
+    /// Whether there may be more rows behind the last one. A page may be empty and still not be the last.
     pub more: bool,
 }
 
@@ -147,7 +159,7 @@ pub struct ScannedRow {
     pub key: Key,
     /// Its write time in microseconds.
     pub written: i64,
-    /// What it holds; what cannot be understood is kept as it is.
+    /// Its content. One that cannot be understood is kept as it is.
     pub entry: Result<Entry, Unreadable>,
 }
 
@@ -165,24 +177,24 @@ impl ScannedRow {
 /// A row that cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
-    /// What is wrong with it.
+    /// The defect.
     pub reason: String,
-    /// A later version may understand it: it must not be set aside.
+    /// A later version may understand it, so it must not be set aside.
     pub newer: bool,
     /// Its bytes.
     pub raw: Bytes,
 }
 
-/// The deletion of what a tick's slot holds for that tick.
+/// The deletion of the rows that a tick's slot holds for that tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Erasure {
     /// The tick.
     pub tick: Tick,
-    /// The newest write time among the rows that were read: anything newer survives.
+    /// The newest write time among the rows that were read. Rows with a newer one survive.
     pub newest_written: i64,
 }
 
-/// Something set aside because nothing can be done with it: kept for a person to look at.
+/// A row that was set aside because nothing can be done with it. It is kept for a person to look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parked {
     /// Where it was.
@@ -191,28 +203,31 @@ pub struct Parked {
     pub at: Millis,
     /// Why.
     pub reason: String,
-    /// What it is.
+    /// Its bytes.
     pub raw: Bytes,
 }
 
 /// The slots of the wheels, and the bodies that are too large for them. Plain writes.
 #[async_trait]
 pub trait WheelStore: Send + Sync {
-    /// Writes entries under their keys; one with the same key and an older write time is replaced.
+    /// Writes entries under their keys. An entry with the same key and an older write time is replaced.
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>>;
     /// Reads a page of one tick.
     async fn scan(&self, scan: &Scan) -> Result<Page, Error>;
-    /// Reads a page of one tick as [`WheelStore::scan`] does, for what is less urgent than firing.
+    /// Reads a page of one tick as [`WheelStore::scan`] does, for work that is less urgent than firing.
     async fn scan_aside(&self, scan: &Scan) -> Result<Page, Error> {
         self.scan(scan).await
     }
-    /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for firing.
+    /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for
+    /// firing.
     ///
-    /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was read from.
+    /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was
+    /// read from.
     ///
-    /// As it stands it reads tick by tick, at most [`RangeScan::slots_max`] slots: all that a store can do whose slots lie
-    /// apart. A store that keeps a wheel as one ordered log overrides it with one ordered read of the whole range, bounded
-    /// by [`RangeScan::rows_max`] alone, to which empty ticks cost nothing.
+    /// The default reads tick by tick, at most [`RangeScan::slots_max`] slots. A store whose slots lie apart
+    /// cannot do better. A store that keeps a wheel as one ordered log overrides it with one ordered read of
+    /// the whole range. The read is bounded by [`RangeScan::rows_max`] alone, and empty ticks cost it
+    /// nothing.
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
         let mut assembly = range::Assembly::of(range);
         for scans in range.scans().chunks(RANGE_READS_IN_FLIGHT_MAX) {
@@ -223,12 +238,14 @@ pub trait WheelStore: Send + Sync {
         }
         Ok(assembly.finish())
     }
-    /// Reads the entries that a task has at these due times, in key order. Entries that cannot be understood are left out.
+    /// Reads the entries that a task has at these due times, in key order. It leaves out entries that cannot
+    /// be understood.
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error>;
-    /// Reads the entries that tasks have at one due time each, as [`WheelStore::find_entries`] does for one of them. Where an
-    /// entry of a task will start it, looks beside it may be left out: they say nothing more of it.
+    /// Reads the entries that tasks have at one due time each, as [`WheelStore::find_entries`] does for one
+    /// of them. If an entry of a task will start it, the looks beside it may be left out: they say nothing
+    /// more about the task.
     ///
-    /// As it stands each is a read of its own: all that a store can do whose slots lie apart.
+    /// The default makes a read for each. A store whose slots lie apart cannot do better.
     async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
         let mut found = Vec::with_capacity(places.len());
         for places in places.chunks(STORE_READS_IN_FLIGHT_MAX) {
@@ -240,12 +257,12 @@ pub trait WheelStore: Send + Sync {
         }
         found
     }
-    /// Returns how many large reads of a node are worth having under way at once, where the store shares the node's cores; by
-    /// default there is no such number, and the store's own bounds hold.
+    /// Returns how many large reads of a node are worth having under way at once, if the store shares the
+    /// node's cores. By default there is no such number, and the store's own bounds hold.
     fn reads_at_once(&self) -> Option<usize> {
         None
     }
-    /// Tells whether it removes by itself what is written behind the `erased` hand.
+    /// Tells whether the store removes by itself rows that were written behind the `erased` hand.
     fn removes_leftovers(&self) -> bool {
         false
     }
@@ -262,15 +279,16 @@ pub trait WheelStore: Send + Sync {
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error>;
     /// Deletes contents written up to `written` microseconds.
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
-    /// Sets something aside.
+    /// Sets a row aside.
     async fn park(&self, parked: &Parked) -> Result<(), Error>;
-    /// Asked before new tasks are taken, whose first records do not all show that they are new. Fails with [`Error::Full`]
-    /// while new work would be refused; waits, for less than a second, while the store has so much to do that those that are
-    /// there already would soon have to. A hint: nothing by default.
+    /// Asks whether new tasks may be taken. It is called before they are taken, since their first records do
+    /// not all show that they are new. Fails with [`Error::Full`] while new work would be refused. Waits, for
+    /// less than a second, while the store has so much to do that the tasks that are there already would soon
+    /// have to wait. A hint: the default does nothing.
     async fn let_in(&self, _tasks: usize) -> Result<(), Error> {
         Ok(())
     }
-    /// Returns what was set aside on the day of `at`, oldest first, at most `max`.
+    /// Returns the rows that were set aside on the day of `at`, oldest first, at most `max`.
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error>;
 }
 
@@ -291,21 +309,21 @@ pub trait ClockStore: Send + Sync {
 /// The rows of tasks (conditional writes only), and the heartbeats of their attempts (plain writes).
 #[async_trait]
 pub trait TaskStore: Send + Sync {
-    /// Reads task rows; absent is none.
+    /// Reads task rows; none for a row that is absent.
     async fn tasks(
         &self,
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error>;
-    /// Reads task rows, each with an outcome of its own: a row that cannot be understood, or whose servers are away, fails
-    /// alone.
+    /// Reads task rows, each with an outcome of its own. A row that cannot be understood, or whose servers
+    /// are away, fails alone.
     async fn tasks_each(
         &self,
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Vec<Result<Option<TaskRow>, Error>> {
         let mut rows = Vec::with_capacity(ids.len());
-        // A read fails as a whole: halves of it, and of these, find the few that are at fault.
+        // A read fails as a whole. Halves of it, and halves of these, find the few rows that are at fault.
         let mut open = vec![ids];
         while let Some(part) = open.pop() {
             if part.is_empty() {
@@ -322,22 +340,25 @@ pub trait TaskStore: Send + Sync {
         }
         rows
     }
-    /// Tells whether rows of tasks that have ended can be listed, and a wheel is one ordered log: then lists have no horizon.
+    /// Tells whether rows of tasks that have ended can be listed, and a wheel is one ordered log. Lists have
+    /// no horizon then.
     fn lists_ended_tasks(&self) -> bool {
         false
     }
     /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended.
     ///
-    /// Only asked where [`TaskStore::lists_ended_tasks`]; a store whose rows lie apart finds none.
+    /// It is called only where [`TaskStore::lists_ended_tasks`] holds. A store whose rows lie apart finds
+    /// none.
     async fn ended_tasks(&self, _behind: TaskId, _rows_max: usize) -> Result<EndedPage, Error> {
         Ok(EndedPage::default())
     }
     /// Writes rows conditionally, each on its own. Several of one (wheel, slot) share one round.
     ///
-    /// The caller sees to it that ids are distinct and that one call at a time is under way per (wheel, slot). A conflict
-    /// whose row carries the transition's own nonce is answered as applied.
+    /// The caller makes sure that ids are distinct and that one call at a time is under way per (wheel,
+    /// slot). A conflict whose row carries the transition's own nonce is answered as applied.
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>>;
-    /// Records signs of life; each can be read for `kept` at least, unless a newer one of its attempt replaces it.
+    /// Records signs of life. Each can be read for at least `kept`, unless a newer one of its attempt
+    /// replaces it.
     async fn put_heartbeats(
         &self,
         heartbeats: &[Heartbeat],
@@ -346,8 +367,9 @@ pub trait TaskStore: Send + Sync {
     /// Reads the last sign of life of attempts.
     async fn heartbeats(&self, attempts: &[(TaskId, u32)])
     -> Result<Vec<Option<Heartbeat>>, Error>;
-    /// Since when no sign of life was lost that was answered as recorded: of those before, the newest may be missing. Each
-    /// attempt that was claimed counts as alive then. None where an answer means that the sign is durable.
+    /// Returns since when no sign of life that was answered as recorded has been lost. Of those before, the
+    /// newest may be missing, so each attempt that was claimed counts as alive at that time. None where an
+    /// answer means that the sign is durable.
     fn heartbeats_kept_since(&self) -> Option<Millis> {
         None
     }
@@ -358,7 +380,7 @@ pub trait TaskStore: Send + Sync {
 pub struct EndedPage {
     /// The rows, by id.
     pub rows: Vec<TaskRow>,
-    /// The last id that was looked at; none: there are no rows behind these.
+    /// The last id that was looked at; none if there are no rows behind these.
     pub reached: Option<TaskId>,
 }
 
@@ -371,16 +393,16 @@ pub struct Heartbeat {
     pub attempt: u32,
     /// When the service received it.
     pub at: Millis,
-    /// What the callback says about how far it is, opaque.
+    /// The progress that the callback reports, opaque.
     pub progress: Option<Bytes>,
 }
 
-/// What a node says about itself every second. A hint, never a fence.
+/// The row that a node writes about itself every second. A hint, never a fence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeRow {
     /// This life of the process.
     pub node: NodeId,
-    /// What people call it.
+    /// The name that people use.
     pub name: String,
     /// Where its API answers.
     pub address: String,
@@ -390,7 +412,7 @@ pub struct NodeRow {
     pub ready: bool,
 }
 
-/// The list of nodes. Plain writes, rows vanish 30 s after the last one.
+/// The list of nodes. Plain writes; rows vanish 30 s after the last one.
 #[async_trait]
 pub trait NodeStore: Send + Sync {
     /// Writes a node's row.
@@ -401,18 +423,19 @@ pub trait NodeStore: Send + Sync {
     async fn nodes(&self) -> Result<Vec<NodeRow>, Error>;
 }
 
-/// A part of what waits for its first publication.
+/// A part of the tasks that wait for their first publication.
 #[derive(Debug, Clone, Default)]
 pub struct Firsts {
     /// The places of due entries that are the first of their generation.
     pub firsts: Vec<Key>,
-    /// Where the next part begins; none: this is the last.
+    /// The place where the next part begins; none if this is the last.
     pub behind: Option<Key>,
 }
 
-/// A store that belongs to one process alone and can list the tasks that are under way: those that have a look.
+/// A store that belongs to one process alone and can list the tasks that are under way: those that have a
+/// look.
 ///
-/// What its process kept in memory, an embedded queue above all, is rebuilt from it at start.
+/// At start it serves to rebuild what its process kept in memory, above all an embedded queue.
 #[async_trait]
 pub trait Underway: Store {
     /// Reads the looks of a wheel behind a key in key order, or from the `fired` hand on, at most `rows_max`.
@@ -422,9 +445,9 @@ pub trait Underway: Store {
         behind: Option<Key>,
         rows_max: usize,
     ) -> Result<Page, Error>;
-    /// Reads the places of due entries that are the first of their generation, of all wheels, due at `from` or later and behind
-    /// a key, as they were before `before` microseconds: what was written since says nothing of them. Looks at some `rows_max`
-    /// rows.
+    /// Reads the places of due entries that are the first of their generation, of all wheels, due at `from`
+    /// or later and behind a key. They are read as they were before `before` microseconds: rows written since
+    /// say nothing about them. Looks at about `rows_max` rows.
     async fn firsts(
         &self,
         from: Millis,
@@ -435,6 +458,6 @@ pub trait Underway: Store {
 }
 
 /// A store.
-pub trait Store: WheelStore + ClockStore + TaskStore + NodeStore {}
+pub trait Store: WheelStore + ClockStore + TaskStore + NodeStore + RecordStore {}
 
-impl<T: WheelStore + ClockStore + TaskStore + NodeStore> Store for T {}
+impl<T: WheelStore + ClockStore + TaskStore + NodeStore + RecordStore> Store for T {}

@@ -1,4 +1,5 @@
-//! Reads of many ticks of a wheel at once: what is asked for, what is answered, and how it is put together tick by tick.
+//! The range read returns rows of many ticks of a wheel for lists: its request, its answer, and a page put
+//! together tick by tick.
 
 use super::{Error, Page, Scan, ScannedRow};
 use crate::model::{
@@ -12,11 +13,12 @@ use crate::model::{
 pub struct RangeScan {
     /// The wheel.
     pub wheel: WheelNumber,
-    /// Tells ticks and slots of due times.
+    /// Gives ticks and slots of due times.
     pub shape: Shape,
     /// The due times to read; of any length.
     pub span: Span,
-    /// Read behind this key, of this wheel ([`Key::within`]) or a bound ([`Key::behind`]); none reads from the span's beginning.
+    /// Read behind this key, one of this wheel ([`Key::within`]) or a bound ([`Key::behind`]); none reads
+    /// from the span's beginning.
     pub behind: Option<Key>,
     /// Return at most this many rows; at least 1.
     pub rows_max: usize,
@@ -29,12 +31,13 @@ pub struct RangeScan {
 pub struct RangePage {
     /// The rows.
     pub rows: Vec<ScannedRow>,
-    /// Everything of the range up to this key has been read: the place to read on from, at the last row or behind it.
+    /// The key up to which everything of the range has been read, at the last row or behind it. Reading goes
+    /// on from here.
     pub reached: Key,
 }
 
 impl RangeScan {
-    /// Returns the key to read behind: the one asked for, or the bound before the span.
+    /// Returns the key to read behind: the requested one, or the bound before the span.
     #[must_use]
     pub fn from(&self) -> Key {
         let before = Key::behind(self.span.after);
@@ -44,7 +47,7 @@ impl RangeScan {
     /// Returns the reads of single ticks that make up the range, as far as the bound on slots allows.
     pub(super) fn scans(&self) -> Vec<Scan> {
         let (from, tick) = (self.from(), self.shape.tick());
-        // Nothing is left of the millisecond that a bound lies behind.
+        // A bound lies behind every key of its millisecond, so none of that millisecond is left.
         let spent = from == Key::behind(from.due);
         let first = tick.tick_of(Millis(from.due.0 + i64::from(spent)));
         let last = tick.tick_of(self.span.through);
@@ -88,7 +91,7 @@ impl Assembly {
         }
     }
 
-    /// Takes what the next tick gave; tells whether the page has room for more.
+    /// Adds the page of the next tick. Tells whether there is room for more.
     pub(super) fn take(&mut self, scan: &Scan, page: Page) -> bool {
         let RangePage { rows, reached } = &mut self.page;
         let cut = page.more || rows.len() + page.rows.len() > self.rows_max;
@@ -107,7 +110,7 @@ impl Assembly {
     }
 }
 
-/// Takes the pages of some ticks in order, until the page is full; tells whether it has room for more.
+/// Adds the pages of some ticks in order, until the page is full. Tells whether it has room for more.
 pub(super) fn take_all(
     assembly: &mut Assembly,
     scans: &[Scan],

@@ -1,8 +1,8 @@
-//! Logs and metrics: how they leave the process.
+//! The telemetry carries logs and metrics out of the process for operators.
 //!
-//! Logs go to standard error, filtered by `RUST_LOG`'s syntax; drivers that repeat themselves are limited (`quiet.rs`).
-//! Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at `/metrics`; [`table`] lists all
-//! of them.
+//! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Drivers that repeat themselves are limited
+//! (`quiet.rs`). Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at
+//! `/metrics`; [`table`] lists all of them.
 
 mod quiet;
 mod short;
@@ -22,7 +22,7 @@ use tracing_subscriber::{
 
 use crate::time_source::TimeSource;
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LogFormat {
     /// For people.
@@ -30,14 +30,14 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-    /// For somebody who tries the service out: time of day, what happened, no module.
+    /// For a person who tries the service out: time of day and event, without the module.
     Short,
 }
 
 /// Why telemetry could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter is not one.
+    /// The filter cannot be parsed.
     #[error("log filter cannot be read; it looks like `info,tickwheel=debug`")]
     Filter(#[from] ParseError),
     /// The process logs already.
@@ -49,7 +49,7 @@ pub enum Error {
 }
 
 /// Upper bounds of the buckets of every `*_seconds` histogram: fine around 1 to 100 ms, where lateness is decided.
-pub const SECONDS_BUCKETS: [f64; 24] = [
+const SECONDS_BUCKETS: [f64; 24] = [
     0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2,
     0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0,
 ];
@@ -63,7 +63,7 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// When the filter cannot be read, or the process logs already.
 pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
     let filter = EnvFilter::try_new(filter)?;
-    // Colours are for people who watch, not for files.
+    // Colours are for people at a terminal, not for files.
     let lines = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());
@@ -78,7 +78,7 @@ pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
         .with(lines.with_filter(quiet))
         .try_init()?;
     if format == LogFormat::Json {
-        // The usual message of a panic is no JSON.
+        // The usual message of a panic is not JSON.
         std::panic::set_hook(Box::new(|panic| {
             tracing::error!(%panic, "a panic: this is a bug");
         }));
@@ -86,8 +86,8 @@ pub fn start_logging(format: LogFormat, filter: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a line to standard error that no filter holds back: the text itself, or with JSON logs an event whose message it
-/// is, so that every line is JSON.
+/// Writes a line to standard error that no filter holds back. With JSON logs it is an event with the text as
+/// its message, so that every line is JSON.
 pub fn announce(format: LogFormat, level: Level, text: &str) {
     let line = match format {
         LogFormat::Text | LogFormat::Short => text.to_owned(),
@@ -102,7 +102,7 @@ pub fn announce(format: LogFormat, level: Level, text: &str) {
     }
 }
 
-/// Makes the process record metrics, and returns where they are rendered.
+/// Makes the process record metrics, and returns the handle that renders them.
 ///
 /// # Errors
 /// When the process records metrics already.

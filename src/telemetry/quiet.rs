@@ -1,7 +1,8 @@
-//! A limit for the log lines of drivers: what says the same again and again is said once a minute.
+//! The quiet filter limits the log lines of drivers for readers of the log: a repeated line appears once a
+//! minute.
 //!
-//! The driver of Cassandra tries to connect several times a second and reports each failure. Our own lines say what is waited
-//! for, once; the driver's are kept as the detail behind them.
+//! The driver of Cassandra tries to connect several times a second and reports each failure. The service logs
+//! once what it waits for; the lines of the driver are kept as the detail behind it.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Log lines for somebody who watches a service on their own machine.
+//! The short format writes log lines for a person who watches a service on their own machine.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// `12:00:01.003  fired  task=.. callback=echo late_ms=1`: the level only when something is wrong.
+/// The format `12:00:01.003  fired  task=.. callback=echo late_ms=1`; the level appears only from warnings
+/// on.
 pub(super) struct Short;
 
 impl<S, N> FormatEvent<S, N> for Short

@@ -1,9 +1,11 @@
-//! Every metric of the service: name, kind, labels, meaning. The documentation is made from this table, and a test
-//! makes sure that it holds what is recorded, and nothing else.
+//! The table of metrics describes every metric for operators: name, kind, labels, meaning.
+//!
+//! The documentation is made from this table. A test makes sure that it has exactly the metrics that are
+//! recorded.
 
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 
-/// What a metric does over time.
+/// The behaviour of a metric over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Only grows.
@@ -19,11 +21,11 @@ pub enum Kind {
 pub struct Metric {
     /// Its name; ends in its unit.
     pub name: &'static str,
-    /// What it does over time.
+    /// Its behaviour over time.
     pub kind: Kind,
     /// Its labels; each has a bounded set of values.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its meaning.
     pub help: &'static str,
 }
 

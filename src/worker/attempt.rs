@@ -1,8 +1,9 @@
-//! A running attempt as its runner, its callback and the heartbeats see it.
+//! The attempt holds the state of one running attempt for its runner, its callback and the heartbeats.
 //!
-//! The deadline is the worker's half of the lease: the server may hand the task to somebody else once the heartbeat
-//! timeout has passed since it recorded the claim or the last heartbeat, so the worker stops a margin earlier, counted
-//! from **before** it sent the request, by the monotonic clock. A process that was suspended finds its deadline passed.
+//! The deadline is the worker's half of the lease. The server may hand the task to another worker once the
+//! heartbeat timeout has passed since it recorded the claim or the last heartbeat. The worker therefore stops
+//! a margin earlier, counted by the monotonic clock from **before** it sent the request. A process that was
+//! suspended finds its deadline passed.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -19,7 +20,7 @@ use crate::{
 /// Longest safety margin before the end of a lease: larger than the skew of clock rates and a scheduling delay.
 const MARGIN_MAX: Duration = Duration::from_secs(1);
 
-/// Names an attempt; (id, attempt) is the fencing token.
+/// The name of an attempt; (id, attempt) is the fencing token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     pub(crate) id: TaskId,
@@ -33,9 +34,9 @@ pub(crate) struct Attempt {
     heartbeat_timeout: Duration,
     deadline: Mutex<Moment>,
     progress: Mutex<Option<serde_json::Value>>,
-    /// Somebody asked to cancel: the callback is told.
+    /// Cancelled when somebody asks to cancel the task: the callback is told.
     pub(crate) cancelled: CancellationToken,
-    /// The attempt is not the live one any more, or must end now: the callback is dropped.
+    /// Cancelled when the attempt is not the live one any more, or must end now: the callback is dropped.
     pub(crate) lost: CancellationToken,
 }
 
@@ -63,8 +64,8 @@ impl Attempt {
 
     /// Moves the deadline after a heartbeat that was sent and answered at these moments.
     ///
-    /// An answer that arrives after the deadline moves nothing: somebody may have read the heartbeat's row just before
-    /// it was written, and have taken over.
+    /// An answer that arrives after the deadline moves nothing: another worker may have read the row just
+    /// before the heartbeat was written, and have taken over.
     pub(crate) fn extend(&self, sent: Moment, answered: Moment) {
         let mut current = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
         if answered < *current {

@@ -1,4 +1,4 @@
-//! Puts a worker together.
+//! The builder assembles a worker for a program from callbacks, a source of messages, and a server.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,7 +6,7 @@ use super::{
     Error, Worker,
     context::Context,
     handler::{Handler, erase},
-    heart::Place,
+    heartbeater::Place,
     job::{Job, Payload},
     outcome::{Failure, Outcome},
     server::Server,
@@ -14,20 +14,21 @@ use super::{
 };
 use crate::{client::Client, time_source::TimeSource};
 
-/// Where the service listens unless told otherwise.
+/// Address of the service unless another is given.
 pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
 
-/// Tasks of one callback that run at once, unless told otherwise.
+/// Tasks of one callback that run at once, unless another number is given.
 const CONCURRENCY_DEFAULT: usize = 64;
 
-/// Most tasks of one callback that may run at once: as many messages wait in memory, each up to a megabyte.
+/// Most tasks of one callback that may run at once: as many messages wait in memory, each of up to a
+/// megabyte.
 const CONCURRENCY_MAX: usize = 10_000;
 
-/// How long running callbacks may take to end when the worker stops, unless told otherwise: within the 30 s that
-/// Kubernetes grants.
+/// How long running callbacks may take to end when the worker stops, unless another time is given: within the
+/// 30 s that Kubernetes grants.
 const DRAIN_LIMIT_DEFAULT: Duration = Duration::from_secs(20);
 
-/// Puts a worker together: callbacks, where their messages come from, which server.
+/// Assembles a worker from callbacks, the source of their messages, and a server.
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Builder {
-    /// Adds a callback: what is run for each task of this name.
+    /// Adds a callback, which runs for each task of this name.
     ///
     /// An error or a panic is a retry. A payload that is not a `T` fails the task for good.
     pub fn callback<T, F, R>(mut self, name: impl Into<String>, callback: F) -> Self
@@ -79,15 +80,16 @@ impl Builder {
         self
     }
 
-    /// Adds a server of the service (or several, separated by commas); when one is away, the next is asked.
-    /// `http://127.0.0.1:7420` when none is added.
+    /// Adds a server of the service (or several, separated by commas). When one is away, the next is asked.
+    /// Without any, it is `http://127.0.0.1:7420`.
     pub fn server(mut self, server: impl Into<String>) -> Self {
         self.servers.push(server.into());
         self
     }
 
-    /// Puts something else in the place of the service's HTTP calls: for tests and simulations. Heartbeats are then sent
-    /// from the worker's own runtime, whose time may be virtual.
+    /// Replaces the HTTP calls to the service, for tests and simulations. Heartbeats are then sent from the
+    /// worker's own runtime, whose time may be virtual.
+    #[doc(hidden)]
     pub fn calls(mut self, server: Arc<dyn Server>) -> Self {
         self.server = Some(server);
         self
@@ -113,7 +115,8 @@ impl Builder {
         self
     }
 
-    /// Sets the clocks.
+    /// Sets the clocks, for tests and simulations.
+    #[doc(hidden)]
     pub fn time(mut self, time: TimeSource) -> Self {
         self.time = Some(time);
         self
@@ -122,7 +125,8 @@ impl Builder {
     /// Builds the worker; sends nothing yet.
     ///
     /// # Errors
-    /// [`Error::Setup`] when something is missing or out of range, [`Error::Client`] when an address is none.
+    /// [`Error::Setup`] when something is missing or out of range, [`Error::Client`] when a text is not an
+    /// address.
     pub fn build(self) -> Result<Worker, Error> {
         let setup = |text: &str| Err(Error::Setup(text.to_owned()));
         if let Some(name) = self.twice {
@@ -145,19 +149,16 @@ impl Builder {
         let time = self.time.unwrap_or_else(TimeSource::real);
         let mut servers = self.servers;
         if servers.is_empty() {
-            servers.push(match &source {
-                Source::Poll(servers) => servers.clone(),
-                Source::Kafka(_) | Source::Consumers(_) => SERVER_DEFAULT.to_owned(),
-            });
+            servers.push(source.polled().unwrap_or(SERVER_DEFAULT).to_owned());
         }
-        let poll_server = match (&source, &self.server) {
+        let poll_server = match (source.polled(), &self.server) {
             // Polls have connections of their own, and stick to the server that answered one.
-            (Source::Poll(servers), None) => {
-                let servers = std::slice::from_ref(servers);
-                Some(Arc::new(Client::with_time(servers, time.clone())?) as Arc<dyn Server>)
+            (Some(servers), None) => {
+                let servers = [servers.to_owned()];
+                Some(Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>)
             }
-            (Source::Poll(_), Some(server)) => Some(Arc::clone(server)),
-            (Source::Kafka(_) | Source::Consumers(_), _) => None,
+            (Some(_), Some(server)) => Some(Arc::clone(server)),
+            (None, _) => None,
         };
         let (server, heart_server, place) = match self.server {
             Some(server) => (Arc::clone(&server), server, Place::SameRuntime),

@@ -1,4 +1,4 @@
-//! One round of claims: the call, and what each answer makes of its message.
+//! A round of claims asks the service for some messages of a runner, and decides by each answer how to go on.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,29 +13,30 @@ use super::{
     server::Server,
 };
 use crate::{
-    client,
-    http::dto::{
-        text::InstantText,
+    api::{
+        text::{InstantText, system_time},
         worker::{
             ClaimItem, ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, View,
         },
     },
+    client,
     limits::EARLY_HELD_MAX,
     model::time::Millis,
     time_source::{Moment, TimeSource},
 };
 
-/// Times a message is claimed again after the service could not say; then its look comes back to the task.
+/// How often a message is claimed again after the service could not answer; then its look comes back to the
+/// task.
 const FAILURES_MAX: u32 = 5;
 
-/// Least time that a message is held which was too early.
+/// Least time for which a message that came too early is held.
 const EARLY_WAIT_MIN: Duration = Duration::from_millis(20);
 
 /// Messages that are being claimed, and the slots for them.
 pub(super) struct Round {
     pub(super) batch: Vec<Waiting>,
     pub(super) slots: OwnedSemaphorePermit,
-    /// Taken before the claim was sent: leases begin here.
+    /// The moment before the claim was sent: leases begin here.
     pub(super) lease_start: Moment,
     pub(super) answer: Result<ClaimResponse, client::Error>,
 }
@@ -50,15 +51,15 @@ pub(super) async fn claim(
 ) -> Round {
     let apart = |waiting: &Waiting| waiting.message.spec.content().is_none();
     let messages = batch.iter().map(|waiting| ClaimItem {
-        id: waiting.message.id.to_string(),
-        generation: waiting.message.generation,
-        expected_attempt: waiting.message.expected_attempt,
+        id: waiting.message.dispatch.id.to_string(),
+        generation: waiting.message.dispatch.generation,
+        expected_attempt: waiting.message.dispatch.expected_attempt,
         message: Some(STANDARD.encode(&waiting.value)),
     });
     let request = ClaimRequest {
         worker,
         messages: messages.collect(),
-        // The content came with the messages; no need to send it again.
+        // Without a content kept apart, the contents came with the messages and need not be sent again.
         view: if batch.iter().any(apart) {
             View::Full
         } else {
@@ -75,7 +76,7 @@ pub(super) async fn claim(
     }
 }
 
-/// What to do with a message after its claim.
+/// The decision about a message after its claim.
 pub(super) enum Verdict {
     /// Run it.
     Run(Arc<Attempt>, Box<Job<Raw>>),
@@ -87,7 +88,7 @@ pub(super) enum Verdict {
     Again,
 }
 
-/// Decides what to do with a message.
+/// Decides about a message.
 pub(super) fn judge(
     waiting: &Waiting,
     result: ClaimResult,
@@ -98,7 +99,7 @@ pub(super) fn judge(
         ClaimStatus::Claimed => match result.task {
             Some(task) => run(waiting, task, lease_start),
             None => {
-                tracing::error!(id = %waiting.message.id, "a claimed task came without the task");
+                tracing::error!(id = %waiting.message.dispatch.id, "a claimed task came without the task");
                 Verdict::Forget("error")
             }
         },
@@ -119,7 +120,7 @@ pub(super) fn judge(
             let detail = result
                 .error
                 .map_or_else(String::new, |problem| problem.detail);
-            tracing::warn!(id = %waiting.message.id, detail, "could not claim a task: the service comes back to it");
+            tracing::warn!(id = %waiting.message.dispatch.id, detail, "could not claim a task: the service comes back to it");
             Verdict::Forget("error")
         }
     }
@@ -129,30 +130,30 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
     let message = &waiting.message;
     let spec = &message.spec;
     let key = Key {
-        id: message.id,
+        id: message.dispatch.id,
         attempt: task.attempt,
     };
     let attempt = Attempt::new(key, spec.heartbeat_timeout, lease_start);
     let job = Job {
-        id: message.id,
+        id: message.dispatch.id,
         attempt: task.attempt,
         generation: task.generation,
         max_attempts: spec.max_attempts,
         callback: spec.callback().unwrap_or_default().to_owned(),
         collection: spec.collection.clone(),
-        priority: spec.priority,
-        start_time: message.start,
+        priority: spec.priority.into(),
+        start_time: system_time(message.dispatch.start),
         labels: Vec::new(),
         content_type: String::new(),
         trace_parent: None,
         payload: Raw::default(),
     };
-    // It came with the message, or with the claim of a message that was sent without.
+    // The content came with the message, or with the claim of a message without content.
     let content = spec.content().cloned().unwrap_or_else(|| content(task));
     Verdict::Run(Arc::new(attempt), Box::new(job.with_content(content)))
 }
 
-/// Returns when to try again. The service's clock may be behind this one: hence a least wait.
+/// Returns when to try again. The service's clock may be behind this one, so there is a least wait.
 fn not_before(text: Option<InstantText>, now: Millis) -> Millis {
     let at = text.and_then(|InstantText(text)| text.parse::<jiff::Timestamp>().ok());
     let at = at.map_or(Millis(0), |at| {

@@ -1,16 +1,14 @@
-//! What a callback can ask about its attempt while it runs.
+//! The context gives a callback access to its attempt while it runs.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use super::{attempt::Attempt, outcome::Failure};
-use crate::{
-    limits::PROGRESS_BYTES_MAX,
-    model::ids::TaskId,
-    time_source::{Moment, TimeSource},
-};
+use crate::{api::TaskId, limits::PROGRESS_BYTES_MAX, time_source::TimeSource};
 
 /// A running attempt, as its callback sees it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -30,37 +28,44 @@ impl Context {
         self.attempt.key.id
     }
 
-    /// Returns the number of the attempt, from 1. With [`Context::id`] it is the fencing token: hand both to whatever
-    /// the callback changes, and let that refuse an attempt lower than the last it has seen.
+    /// Returns the number of the attempt, from 1. With [`Context::id`] it is the fencing token: pass both to
+    /// every system that the callback changes, and let that system refuse an attempt lower than the last it
+    /// has seen.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt.key.attempt
     }
 
-    /// Returns when the callback will be dropped unless a heartbeat moves the deadline further; heartbeats are sent by
-    /// the worker, so this matters only while the server cannot be reached.
+    /// Returns when the callback will be dropped unless a heartbeat moves the deadline. The worker sends
+    /// heartbeats, so this matters only while the server cannot be reached.
     #[must_use]
-    pub fn deadline(&self) -> Moment {
-        self.attempt.deadline()
+    pub fn deadline(&self) -> Instant {
+        self.attempt.deadline().instant()
     }
 
-    /// Returns how long it still is until [`Context::deadline`].
+    /// Returns the time left until [`Context::deadline`].
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.deadline().since(self.time.moment())
+        self.attempt.deadline().since(self.time.moment())
     }
 
-    /// Returns the token that is cancelled when somebody cancels the task while it runs: stop soon and return; no
-    /// further attempt follows, whatever is returned.
+    /// Tells whether somebody has cancelled the task while it runs. Stop soon then and return: no further
+    /// attempt follows, whichever outcome is returned.
     #[must_use]
-    pub fn cancelled(&self) -> &CancellationToken {
-        &self.attempt.cancelled
+    pub fn is_cancelled(&self) -> bool {
+        self.attempt.cancelled.is_cancelled()
     }
 
-    /// Notes how far the callback is; sent with the next heartbeat and shown with the task.
+    /// Waits until somebody cancels the task: see [`Context::is_cancelled`]. Waits for ever if nobody does.
+    /// Cancel-safe.
+    pub async fn cancelled(&self) {
+        self.attempt.cancelled.cancelled().await;
+    }
+
+    /// Notes the progress of the callback. It is sent with the next heartbeat and shown with the task.
     ///
     /// # Errors
-    /// The note cannot be written as JSON, or is larger than [`PROGRESS_BYTES_MAX`].
+    /// When the note cannot be written as JSON, or is larger than 4096 bytes.
     pub fn progress(&self, note: &impl Serialize) -> Result<(), Failure> {
         let note = serde_json::to_value(note)?;
         let bytes = note.to_string().len();
@@ -72,7 +77,8 @@ impl Context {
         Ok(())
     }
 
-    /// Returns the worker's clocks.
+    /// Returns the worker's clocks, for tests and simulations.
+    #[doc(hidden)]
     #[must_use]
     pub const fn time(&self) -> &TimeSource {
         &self.time

@@ -1,4 +1,4 @@
-//! What the tests of this folder share.
+//! The fixtures provide values that the tests of this folder share.
 
 use std::time::Duration;
 
@@ -7,8 +7,10 @@ use bytes::Bytes;
 use crate::{
     model::{
         backoff::Backoff,
+        dispatch::Dispatch,
         ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::Millis,
         wheel::WheelNumber,
     },
@@ -17,11 +19,9 @@ use crate::{
 
 /// A message of a callback's task that is due at `start`.
 pub(super) fn message(callback: &str, number: u64, start: Millis) -> TaskMessage {
+    let id = TaskId::new(start, WheelNumber::from_low_bits(0), number);
     TaskMessage {
-        id: TaskId::new(start, WheelNumber::from_low_bits(0), number),
-        generation: 0,
-        expected_attempt: 0,
-        start,
+        dispatch: Dispatch::first(id, start),
         published: start,
         spec: Spec {
             target: Target::Callback {

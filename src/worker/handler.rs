@@ -1,4 +1,7 @@
-//! A callback with its types erased: any claimed task in, an outcome out, whatever happens inside.
+//! The handler runs a callback for the worker without its types: it takes any claimed task and returns an
+//! outcome.
+//!
+//! Panics and errors become outcomes, too.
 
 use std::{panic::AssertUnwindSafe, sync::Arc};
 
@@ -13,8 +16,8 @@ use super::{
 pub(super) type Handler =
     Arc<dyn Fn(Job<Raw>, Context) -> BoxFuture<'static, Outcome> + Send + Sync>;
 
-/// Erases a callback's types. Panics (of reading the payload, too) and errors become retries, an unreadable payload
-/// fails the task: it will not become readable.
+/// Erases a callback's types. Errors and panics (of reading the payload, too) become retries. An unreadable
+/// payload fails the task, since it will not become readable.
 pub(super) fn erase<T, F, R>(callback: F) -> Handler
 where
     T: Payload,

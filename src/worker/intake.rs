@@ -1,4 +1,6 @@
-//! Messages that were received and are not claimed yet: held until they are due, then ready, the urgent ones first.
+//! The intake holds messages for the runner from their receipt to their claim.
+//!
+//! A message is held until it is due and is ready then; urgent messages are ready first.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,13 +21,13 @@ pub(super) struct Waiting {
     /// The record's value as it came.
     pub(super) value: Bytes,
     pub(super) message: TaskMessage,
-    /// Not to be claimed before this.
+    /// It must not be claimed before this time.
     pub(super) due: Millis,
-    /// Claims of it that failed on the side of the service.
+    /// How often a claim of it failed on the side of the service.
     pub(super) failures: u32,
 }
 
-/// What waits. How much it may be is the receiver's business.
+/// The messages that wait. The receiver limits their number.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     held: BTreeMap<(Millis, u64), Waiting>,
@@ -40,7 +42,7 @@ impl Intake {
         self.held.insert((waiting.due, self.added), waiting);
     }
 
-    /// Makes ready what is due.
+    /// Makes due messages ready.
     pub(super) fn promote(&mut self, now: Millis) {
         while let Some(first) = self.held.first_entry() {
             if first.key().0 > now {
@@ -104,7 +106,7 @@ mod tests {
         Waiting {
             origin: ("t".to_owned(), 0, 0),
             value: Bytes::new(),
-            due: message.start,
+            due: message.dispatch.start,
             message,
             failures: 0,
         }

@@ -1,16 +1,18 @@
-//! A task as its callback gets it, and how its payload becomes a value.
+//! The job carries a task to its callback, with the payload as a value.
+
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use crate::model::{
-    ids::TaskId,
-    task::{Content, Priority},
-    time::Millis,
+use crate::{
+    api::{TaskId, task_request::Priority},
+    model::task::Content,
 };
 
 /// A claimed task with its payload as a `T`.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Job<T> {
     /// The task.
     pub id: TaskId,
@@ -22,12 +24,12 @@ pub struct Job<T> {
     pub max_attempts: u32,
     /// The callback's name.
     pub callback: String,
-    /// The subset of the callback's tasks it belongs to; empty is none.
+    /// The subset of the callback's tasks it belongs to; empty means none.
     pub collection: String,
-    /// Which of the callback's queues it came through.
+    /// The queue of the callback it came through.
     pub priority: Priority,
-    /// When it was to start.
-    pub start_time: Millis,
+    /// When the task was to start, to the millisecond.
+    pub start_time: SystemTime,
     /// Its labels.
     pub labels: Vec<(String, String)>,
     /// Media type of the payload.
@@ -42,7 +44,7 @@ pub struct Job<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw(pub Bytes);
 
-/// What a payload can be read as: every deserializable type (from JSON), and [`Raw`].
+/// The types that a payload can be read as: every deserializable type (from JSON), and [`Raw`].
 pub trait Payload: Sized + Send + 'static {
     /// Reads a payload.
     ///
@@ -81,7 +83,7 @@ impl Job<Raw> {
         self
     }
 
-    /// Reads the payload as a `T`; the error is what the task fails with.
+    /// Reads the payload as a `T`. On an error, the task fails with this text.
     pub(super) fn read<T: Payload>(self) -> Result<Job<T>, String> {
         let payload = T::read(&self.payload.0).map_err(|error| {
             let (bytes, wanted) = (self.payload.0.len(), std::any::type_name::<T>());

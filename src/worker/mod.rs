@@ -37,18 +37,23 @@
 
 mod attempt;
 mod builder;
+#[cfg(feature = "queue")]
 mod claims;
 mod context;
-#[cfg(test)]
+#[cfg(all(test, feature = "queue"))]
 mod fixtures;
 mod handler;
-mod heart;
+mod heartbeater;
+#[cfg(feature = "queue")]
 mod intake;
 mod job;
 mod outcome;
 mod poller;
+#[cfg(feature = "queue")]
+mod queued;
 mod retry;
 mod run;
+#[cfg(feature = "queue")]
 mod runner;
 mod schedule;
 mod server;
@@ -63,31 +68,26 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+#[doc(hidden)]
+pub use self::server::Server;
+#[cfg(feature = "kafka")]
+pub use self::source::KafkaSettings;
 pub use self::{
     builder::Builder,
     context::Context,
     job::{Job, Payload, Raw},
     outcome::{Failure, Outcome},
-    server::Server,
     source::Source,
 };
 use self::{
     handler::Handler,
-    heart::{Heart, Place},
+    heartbeater::{Heart, Place},
     poller::PollRunner,
-    retry::{Retry, is_worth_repeating},
     run::Tools,
-    runner::{Progress, Runner},
     settler::Settler,
 };
-use crate::{
-    client,
-    http::dto::worker::SubscribeRequest,
-    limits::BATCH_ITEMS_MAX,
-    model::task::Priority,
-    queue::{self, Consumer, message},
-    time_source::TimeSource,
-};
+pub use crate::api::{TaskId, task_request::Priority};
+use crate::{client, limits::BATCH_ITEMS_MAX, time_source::TimeSource};
 
 /// How long the last reports may take when the worker stops.
 const LAST_REPORTS_LIMIT: Duration = Duration::from_secs(10);
@@ -106,12 +106,13 @@ pub enum Error {
     #[error("the service refuses the worker: {0}")]
     Client(#[from] client::Error),
     /// The queue cannot be used.
+    #[cfg(feature = "queue")]
     #[error("cannot consume callback {callback:?}: {source}")]
     Queue {
-        /// Which callback.
+        /// The callback.
         callback: String,
-        /// What is wrong.
-        source: queue::Error,
+        /// The error of the queue.
+        source: Failure,
     },
     /// The heartbeats' thread could not be started.
     #[error("cannot start the heartbeats: {0}")]
@@ -143,7 +144,7 @@ impl std::fmt::Debug for Worker {
     }
 }
 
-/// What a running worker consists of.
+/// The parts of a running worker.
 struct Parts {
     stop: CancellationToken,
     drained: CancellationToken,
@@ -164,26 +165,32 @@ impl Worker {
     ///
     /// # Errors
     /// [`Error`] when it cannot begin. Once it runs, outages are waited out.
-    pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+    pub async fn run_until(
+        #[cfg_attr(
+            not(feature = "queue"),
+            expect(unused_mut, reason = "consumers need it")
+        )]
+        mut self,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
+        #[cfg_attr(
+            not(feature = "queue"),
+            expect(unused_mut, reason = "consumers need it")
+        )]
         let mut shutdown = pin!(shutdown);
         let time = self.time.clone();
         let names: Vec<String> = self.callbacks.keys().cloned().collect();
-        let mut consumers = Consumers::new();
-        if self.poll_server.is_none() {
-            let server = Arc::clone(&self.server);
-            let request = SubscribeRequest {
-                worker: self.name.clone(),
-                callbacks: names.clone(),
-            };
-            let groups = tokio::select! {
-                biased;
-                () = &mut shutdown => return Ok(()),
-                groups = subscribe(server.as_ref(), &request, &time) => groups?,
-            };
-            consumers = open(&mut self.source, &names, &groups, &time).await?;
-        }
+        #[cfg(feature = "queue")]
+        let consumers = tokio::select! {
+            biased;
+            () = &mut shutdown => return Ok(()),
+            consumers = self.consumers() => consumers?,
+        };
         tracing::info!(worker = self.name, callbacks = ?names, "worker started");
-        let mut parts = self.start(consumers)?;
+        let mut parts = self.start(
+            #[cfg(feature = "queue")]
+            consumers,
+        )?;
         let ended = tokio::select! {
             () = shutdown => None,
             ended = parts.runners.join_next() => ended,
@@ -199,7 +206,10 @@ impl Worker {
         Ok(())
     }
 
-    fn start(&self, consumers: Consumers) -> Result<Parts, Error> {
+    fn start(
+        &self,
+        #[cfg(feature = "queue")] mut consumers: queued::Consumers,
+    ) -> Result<Parts, Error> {
         let (name, time) = (self.name.clone(), self.time.clone());
         let heart_server = Arc::clone(&self.heart_server);
         let heart =
@@ -221,7 +231,6 @@ impl Worker {
             settler: tokio::spawn(settler.run()),
             heart,
         };
-        let mut consumers: BTreeMap<_, _> = consumers.into_iter().collect();
         for (callback, handler) in &self.callbacks {
             let tools = Tools {
                 handler: Arc::clone(handler),
@@ -234,7 +243,10 @@ impl Worker {
             if let Some(server) = &self.poll_server {
                 let runner = self.poll_runner(callback, Arc::clone(server), tools, &parts);
                 parts.runners.spawn(runner.run());
-            } else if let Some(consumer) = consumers.remove(&callback) {
+                continue;
+            }
+            #[cfg(feature = "queue")]
+            if let Some(consumer) = consumers.remove(&callback) {
                 let runner = self.runner(callback, consumer, tools, &parts);
                 parts.runners.spawn(runner.run());
             }
@@ -258,28 +270,6 @@ impl Worker {
             time: self.time.clone(),
             stop: parts.stop.clone(),
             running: parts.running.clone(),
-        }
-    }
-
-    fn runner(
-        &self,
-        callback: String,
-        consumer: Box<dyn Consumer>,
-        tools: Tools,
-        parts: &Parts,
-    ) -> Runner {
-        Runner {
-            callback,
-            worker: self.name.clone(),
-            consumer,
-            server: Arc::clone(&self.server),
-            tools: Arc::new(tools),
-            slots: Arc::new(Semaphore::new(self.concurrency)),
-            concurrency: self.concurrency,
-            time: self.time.clone(),
-            stop: parts.stop.clone(),
-            running: parts.running.clone(),
-            progress: Progress::default(),
         }
     }
 }
@@ -312,49 +302,4 @@ impl Parts {
         }
         self.heart.stop().await;
     }
-}
-
-type Consumers = Vec<(String, Box<dyn Consumer>)>;
-
-/// Registers interest, so that the topics exist; waits as long as the service is away. Returns groups by callback.
-async fn subscribe(
-    server: &dyn Server,
-    request: &SubscribeRequest,
-    time: &TimeSource,
-) -> Result<BTreeMap<String, String>, Error> {
-    let mut retry = Retry::default();
-    loop {
-        match server.subscribe(request).await {
-            Ok(answer) => return Ok(answer.groups),
-            Err(error) if is_worth_repeating(&error) => {
-                if retry.failures() == 0 {
-                    tracing::warn!(%error, "cannot reach the service: trying again");
-                }
-                retry.failed(error.retry_after(), time);
-                retry.wait(time).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-}
-
-async fn open(
-    source: &mut Source,
-    callbacks: &[String],
-    groups: &BTreeMap<String, String>,
-    time: &TimeSource,
-) -> Result<Consumers, Error> {
-    let mut consumers = Consumers::new();
-    for callback in callbacks {
-        let topics = Priority::ALL.map(|priority| message::topic(callback, priority));
-        let own = message::group(callback);
-        let group = groups.get(callback).unwrap_or(&own);
-        let opened = source.open(callback, group, &topics, time).await;
-        let consumer = opened.map_err(|source| Error::Queue {
-            callback: callback.clone(),
-            source,
-        })?;
-        consumers.push((callback.clone(), consumer));
-    }
-    Ok(consumers)
 }

@@ -1,4 +1,4 @@
-//! What a callback can answer, and what becomes of panics and errors.
+//! The outcome tells the service how a callback ended, panics and errors included.
 
 use std::{fmt::Display, time::Duration};
 
@@ -11,6 +11,7 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Done.
     Done,
@@ -30,7 +31,7 @@ impl Outcome {
     /// Done, with a result that is kept with the task and can be read by its id.
     ///
     /// # Errors
-    /// The result cannot be written as JSON.
+    /// When the result cannot be written as JSON.
     pub fn done_with(result: &impl Serialize) -> Result<Self, Failure> {
         Ok(Self::DoneWith(serde_json::to_value(result)?))
     }
@@ -47,7 +48,8 @@ impl Outcome {
         Self::Fail(error.to_string())
     }
 
-    /// Returns the outcome as the server takes it: texts are cut, a result that is too large fails the task.
+    /// Returns the outcome within the limits of the server: texts are cut, and a result that is too large
+    /// fails the task.
     pub(crate) fn bounded(self) -> Self {
         match self {
             Self::DoneWith(result) => match result.to_string().len() {

@@ -1,10 +1,11 @@
-//! Polls the service for one callback: asks for as many tasks as have a free slot, and starts what it gets.
+//! The poller asks the service for tasks of one callback, as many as have a free slot, and starts them.
 //!
-//! One poll is in flight; it is answered as soon as a task is due, so slots that become free meanwhile ask with the next.
-//! The tasks come claimed: their leases are counted from when the poll was sent plus how long the service says that it had
-//! waited, so a slow answer shortens a lease and never stretches it. While the service is away the poll is repeated. When
-//! the worker stops, it has its poll answered at once; what arrives then is given back. A connection that breaks makes the
-//! service release what it had claimed for it.
+//! One poll is in flight at a time. It is answered as soon as a task is due; slots that become free meanwhile
+//! ask with the next poll. The tasks come claimed. Their leases count from the sending of the poll plus the
+//! wait that the service reports, so a slow answer shortens a lease and never stretches it. While the service
+//! is away the poll is repeated. When the worker stops, it has its poll answered at once, and gives back
+//! tasks that still arrive. When a connection breaks, the service releases the tasks that it had claimed for
+//! it.
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
@@ -21,18 +22,20 @@ use super::{
     server::Server,
 };
 use crate::{
-    client,
-    http::dto::{
+    api::{
         poll::{LeaveRequest, PollRequest, PollResponse},
+        task_request::Priority,
+        text::system_time,
         time::{duration, instant},
         worker::ClaimedTask,
     },
+    client,
     limits::POLL_TASKS_MAX,
-    model::task::{Content, Priority},
+    model::task::Content,
     time_source::{Moment, TimeSource},
 };
 
-/// How long a poll waits at the service: a request now and then, and within the idle limits of usual proxies.
+/// How long a poll waits at the service: few requests, and within the idle limits of usual proxies.
 const POLL_WAIT: Duration = Duration::from_secs(30);
 
 /// How long a poll may take to end when the worker stops; then its connection is dropped.
@@ -78,8 +81,8 @@ impl PollRunner {
         }
     }
 
-    /// Polls; when the worker is told to stop meanwhile, has the poll answered at once, so that nothing is lost with a
-    /// connection; none when even that takes too long.
+    /// Polls. When the worker is told to stop meanwhile, it has the poll answered at once, so that no task is
+    /// lost with a connection. Returns none when even that takes too long.
     async fn poll(&self, request: &PollRequest) -> Option<Result<PollResponse, client::Error>> {
         let mut polled = pin!(self.server.poll(request, POLL_WAIT));
         let answer = self.stop.run_until_cancelled(polled.as_mut()).await;
@@ -121,7 +124,7 @@ impl PollRunner {
         retry.failed(error.retry_after(), &self.time);
     }
 
-    /// Starts what has arrived; gives it back when the worker is stopping.
+    /// Starts the tasks of an answer; gives them back when the worker is stopping.
     async fn start(&self, answer: PollResponse, sent: Moment, mut slots: OwnedSemaphorePermit) {
         let waited = answer.waited.as_ref();
         let waited = waited.and_then(|text| duration(text, Duration::ZERO).ok());
@@ -146,7 +149,8 @@ impl PollRunner {
                     let run = Arc::clone(&self.tools).run(attempt, job, slot);
                     self.running.spawn(run);
                 }
-                // More than was asked for, or too late: others can run it at once.
+                // There are more tasks than were asked for, or it is too late: other workers can run them at
+                // once.
                 _ => self.tools.give_back(attempt).await,
             }
         }
@@ -169,8 +173,8 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         max_attempts: task.max_attempts,
         callback: task.callback.clone(),
         collection: task.collection.clone().unwrap_or_default(),
-        priority: task.priority.map_or(Priority::Normal, Into::into),
-        start_time: instant(&task.start_time)?,
+        priority: task.priority.unwrap_or(Priority::Normal),
+        start_time: system_time(instant(&task.start_time)?),
         labels: Vec::new(),
         content_type: String::new(),
         trace_parent: None,

@@ -1,4 +1,6 @@
-//! How long to wait before a call to the service is repeated: doubling, with jitter, or what the service asked for.
+//! The retry computes for callers how long to wait before a call is repeated.
+//!
+//! The wait doubles, with jitter, or is the one that the service asked for.
 
 use std::time::Duration;
 
@@ -8,8 +10,8 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// Waits between repetitions: soon at first (a restart of a server takes a second), never more than five seconds, so
-/// that a worker is back at work soon after the longest outage.
+/// Waits between repetitions: short at first (a restart of a server takes a second), never more than five
+/// seconds, so that a worker is back at work soon after the longest outage.
 const WAITS: Backoff = Backoff {
     initial: Duration::from_millis(100),
     factor_milli: 2000,
@@ -28,11 +30,11 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// Notes a failure: the next call is to wait.
+    /// Notes a failure, so that the next call waits.
     pub(super) fn failed(&mut self, asked: Option<Duration>, time: &TimeSource) {
         self.failures = self.failures.saturating_add(1);
         let wait = WAITS.wait(self.failures, time.random());
-        // At least the first wait: full jitter may come out as zero.
+        // At least the first wait, since full jitter may give zero.
         let own = wait.max(WAITS.initial);
         let wait = asked.map_or(own, |asked| asked.min(RETRY_AFTER_MAX).max(own));
         self.not_before = Some(time.moment().after(wait));
@@ -43,7 +45,8 @@ impl Retry {
         *self = Self::default();
     }
 
-    /// Returns until when nothing is to be called; none when it may be now.
+    /// Returns until when no call may be made; none when one may be made now.
+    #[cfg(feature = "queue")]
     pub(super) fn waits_until(&self, now: Moment) -> Option<Moment> {
         self.not_before.filter(|until| now < *until)
     }
@@ -53,7 +56,7 @@ impl Retry {
         self.failures
     }
 
-    /// Waits as long as is to be waited.
+    /// Waits until the next call may be made.
     pub(super) async fn wait(&self, time: &TimeSource) {
         if let Some(until) = self.not_before {
             time.sleep_until(until).await;
@@ -61,8 +64,8 @@ impl Retry {
     }
 }
 
-/// Tells whether a failed call is worth repeating as it is: everything that a fix of the request would not change. An
-/// unexpected answer may come from a proxy, or from a server in the middle of an upgrade.
+/// Tells whether a failed call is worth repeating as it is: all failures except those that need another
+/// request. An unexpected answer may come from a proxy, or from a server in the middle of an upgrade.
 pub(super) const fn is_worth_repeating(error: &client::Error) -> bool {
     error.is_temporary() || matches!(error, client::Error::Unexpected { .. })
 }

@@ -1,4 +1,4 @@
-//! Runs one claimed attempt, from its callback's first step to its report.
+//! The run executes one claimed attempt for its runner, from the callback's first step to its report.
 
 use std::sync::Arc;
 
@@ -9,20 +9,20 @@ use super::{
     attempt::Attempt,
     context::Context,
     handler::Handler,
-    heart::Heart,
+    heartbeater::Heart,
     job::{Job, Raw},
     outcome::Outcome,
     settler::Report,
 };
 use crate::time_source::TimeSource;
 
-/// What every attempt of a callback needs.
+/// The parts that every attempt of a callback needs.
 pub(super) struct Tools {
     pub(super) handler: Handler,
     pub(super) heart: Arc<Heart>,
     pub(super) reports: mpsc::Sender<Report>,
     pub(super) time: TimeSource,
-    /// Cancelled when the worker waits no longer for callbacks.
+    /// Cancelled when the worker no longer waits for callbacks.
     pub(super) drained: CancellationToken,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Tools {
 enum Ended {
     /// To be reported.
     With(Outcome),
-    /// Somebody else may run the task by now: nothing is reported.
+    /// Another worker may run the task by now, so nothing is reported.
     Silently(&'static str),
 }
 
@@ -47,12 +47,13 @@ impl Tools {
         running.increment(1.0);
         let began = self.time.moment();
         let context = Context::new(Arc::clone(&attempt), self.time.clone());
-        // A process that was suspended since the claim was sent, or an answer that took that long: somebody else may run it by
-        // now, so it is not begun at all.
+        // The process may have been suspended since the claim was sent, or the answer took that long. Another
+        // worker may run the task by now, so it is not begun.
         let ended = if self.time.moment() >= attempt.deadline() {
             Ended::Silently("expired")
         } else {
-            // What has ended by itself counts, even after the deadline: the attempt is a fence.
+            // A callback that has ended by itself counts even after the deadline, since the attempt is a
+            // fence.
             tokio::select! {
                 biased;
                 outcome = (self.handler)(job, context) => Ended::With(outcome),
@@ -85,7 +86,8 @@ impl Tools {
         drop(slot);
     }
 
-    /// Lets others run a claimed task at once, without counting an attempt. It must have a heartbeat until it is reported.
+    /// Lets others run a claimed task at once, without counting an attempt. The attempt needs heartbeats
+    /// until it is reported.
     pub(super) async fn give_back(&self, attempt: Arc<Attempt>) {
         let now = Outcome::Snooze(std::time::Duration::ZERO);
         self.report(attempt, now).await;
@@ -100,7 +102,8 @@ impl Tools {
             ended: self.time.moment(),
         };
         if self.reports.send(report).await.is_err() {
-            // The worker has given up on its reports; the lease runs out and the service comes back to the task.
+            // The worker has given up its reports. The lease runs out, and the service comes back to the
+            // task.
             self.heart.remove(key);
         }
     }

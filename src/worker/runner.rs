@@ -1,4 +1,5 @@
-//! Consumes the queue for one callback: receives, holds until due, claims in batches, starts what was claimed.
+//! The runner consumes the queue for one callback: it receives, holds until due, claims in batches, and
+//! starts tasks.
 //!
 //! ```text
 //! receive --> hold until due --> ready --> claim (one call in flight) --> run (up to `concurrency` at once) --> report
@@ -6,9 +7,10 @@
 //!    '-- at most `concurrency` wait here     '-- answered: handled, its offset may be committed
 //! ```
 //!
-//! A message is handled once its claim is answered, not when its callback is done: a slow callback holds up nothing. A
-//! crash before that repeats the message; a crash after it is found by the task's look. While the server is away the
-//! messages wait, the membership of the group is kept alive, and the claim is repeated.
+//! A message is handled once its claim is answered, not when its callback is done, so a slow callback holds
+//! up nothing. After a crash before the answer, the message comes again. After a crash behind it, the task's
+//! look finds the task. While the server is away the messages wait, the membership of the group is kept
+//! alive, and the claim is repeated.
 
 use std::{future::pending, sync::Arc, time::Duration};
 
@@ -32,7 +34,7 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// How long one receive waits: only bounds how long a silent queue stays unnoticed.
+/// How long one receive waits; it bounds only how long a silent queue stays unnoticed.
 const RECEIVE_WAIT: Duration = Duration::from_secs(1);
 
 /// Least time between two receives that only keep the membership alive.
@@ -53,7 +55,7 @@ pub(super) struct Runner {
     pub(super) progress: Progress,
 }
 
-/// Where the runner stands.
+/// The state of the runner.
 #[derive(Default)]
 pub(super) struct Progress {
     intake: Intake,
@@ -69,12 +71,12 @@ enum Event {
     Stop,
     Claimed(Round),
     Received(Result<Vec<Delivery>, queue::Error>),
-    /// A message is due, a slot is free, a wait is over: look again.
+    /// A message is due, a slot is free, or a wait is over: look again.
     Look,
 }
 
 impl Runner {
-    /// Consumes until it is told to stop; what is unclaimed then is left to others.
+    /// Consumes until it is told to stop. Messages without a claim are then left to others.
     pub(super) async fn run(mut self) {
         loop {
             self.begin_claim();
@@ -137,7 +139,8 @@ impl Runner {
         }
     }
 
-    /// Returns how many more messages may wait here: as many as can run, so that a freed slot finds the next at hand.
+    /// Returns how many more messages may wait here: as many as can run, so that a freed slot has the next
+    /// message at hand.
     fn room(&self) -> usize {
         self.concurrency
             .saturating_sub(self.progress.intake.len())
@@ -163,7 +166,7 @@ impl Runner {
                     self.progress.intake.add(Waiting {
                         origin,
                         value: delivery.value,
-                        due: message.start,
+                        due: message.dispatch.start,
                         message,
                         failures: 0,
                     });
@@ -177,7 +180,7 @@ impl Runner {
         }
     }
 
-    /// Sets a message aside that is none: it must not stop its partition.
+    /// Sets a record aside that is not a message, so that it does not stop its partition.
     fn undecodable(&mut self, origin: (String, i32, i64), reason: &str) {
         let (topic, partition, offset) = &origin;
         self.progress.undecodable += 1;
@@ -197,7 +200,7 @@ impl Runner {
         self.consumer.handled(&[origin]);
     }
 
-    /// Sends a claim for what is ready and has a slot, unless one is in flight.
+    /// Sends a claim for the ready messages that have a slot, unless one is in flight.
     fn begin_claim(&mut self) {
         let progress = &mut self.progress;
         progress.intake.promote(self.time.now());
@@ -231,7 +234,7 @@ impl Runner {
         )));
     }
 
-    /// Acts on the answers to a claim. When the worker is stopping, what was claimed is given back unstarted.
+    /// Acts on the answers to a claim. When the worker is stopping, claimed tasks are given back unstarted.
     async fn claimed(&mut self, round: Round, stopping: bool) {
         let Round {
             batch,
@@ -267,7 +270,7 @@ impl Runner {
                     }
                 }
                 Verdict::Forget(why) => {
-                    tracing::debug!(callback = self.callback, id = %waiting.message.id, why, "forgot a message");
+                    tracing::debug!(callback = self.callback, id = %waiting.message.dispatch.id, why, "forgot a message");
                     handled.push(waiting.origin);
                 }
                 Verdict::Hold(until) => {
@@ -308,7 +311,7 @@ impl Runner {
             return self.progress.intake.put_back(batch);
         }
         for waiting in batch {
-            tracing::error!(callback = self.callback, id = %waiting.message.id, %error, "the server refuses a claim: skipped the message");
+            tracing::error!(callback = self.callback, id = %waiting.message.dispatch.id, %error, "the server refuses a claim: skipped the message");
             self.consumer.handled(&[waiting.origin]);
         }
     }

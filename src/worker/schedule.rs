@@ -1,13 +1,16 @@
-//! When which heartbeat is sent. Pure: moments come in, batches go out.
+//! The schedule decides for the heartbeater when each heartbeat is sent. It is pure: moments come in, batches
+//! go out.
 //!
-//! The shape is that of the SWF heartbeat manager that Dropbox ATF describes: all attempts wait in a main queue, are
-//! moved to a second queue once their heartbeat is recorded, and come back at the start of the next cycle. A cycle is
-//! a quarter of the heartbeat timeout and is cut into [`STEPS`]; each step sends an equal share of what still waits, as
-//! one batch, so that a thousand attempts that were claimed together do not beat together for ever.
+//! Its form is that of the SWF heartbeat manager that Dropbox ATF describes. All attempts wait in a main
+//! queue, move to a second queue once their heartbeat is recorded, and come back at the start of the next
+//! cycle. A cycle is a quarter of the heartbeat timeout and is cut into [`STEPS`]. Each step sends an equal
+//! share of the waiting heartbeats as one batch, so that a thousand attempts that were claimed together do
+//! not stay together for ever.
 //!
 //! - throttled: back to the **front** of the queue, and nothing is sent for a while
-//! - failed for any other reason: to the **back**, with a count; after [`FAILURES_MAX`] it waits for the next cycle
-//! - a thread that was starved does not catch up: what it missed is spread over what is left of the cycle
+//! - failed for any other reason: to the **back**, with a count; after [`FAILURES_MAX`] it waits for the next
+//!   cycle
+//! - a thread that was starved does not catch up: missed heartbeats are spread over the rest of the cycle
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -29,13 +32,13 @@ const CYCLES_PER_TIMEOUT: u32 = 4;
 /// Heartbeats to send as one call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Batch {
-    /// Whose.
+    /// The attempts.
     pub(crate) keys: Vec<Key>,
     /// Its cycle, and how long the call may take: a step that hangs must not cost the lease.
     pub(crate) limit: Duration,
 }
 
-/// What became of one heartbeat.
+/// The result of one heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// It counts.
@@ -50,7 +53,7 @@ pub(crate) enum Sent {
 struct Lane {
     began: Moment,
     step: u32,
-    /// What the current step still has to send.
+    /// How many heartbeats the current step still has to send.
     owed: usize,
     attempts: usize,
     main: VecDeque<Key>,
@@ -105,7 +108,7 @@ impl Schedule {
         Some(self.paused_until.map_or(next, |until| until.max(next)))
     }
 
-    /// Returns the next batch that is due and whose cycle has `room`; call until there is none.
+    /// Returns the next batch that is due and whose cycle has `room`. Call it until there is none.
     pub(crate) fn take(&mut self, now: Moment, room: impl Fn(Duration) -> bool) -> Option<Batch> {
         if self.paused_until.is_some_and(|until| now < until) {
             return None;
@@ -120,7 +123,7 @@ impl Schedule {
         })
     }
 
-    /// Records what became of a heartbeat; nothing for an attempt that has ended.
+    /// Records the result of a heartbeat; does nothing for an attempt that has ended.
     pub(crate) fn answered(&mut self, key: Key, sent: Sent) {
         let Some(running) = self.running.get_mut(&key) else {
             return;
@@ -166,7 +169,7 @@ impl Lane {
         }
     }
 
-    /// A step's share is sent at the step's end: an attempt that is over by then costs nothing.
+    /// The share of a step is sent at the step's end, so an attempt that has ended by then costs nothing.
     fn next(&self, cycle: Duration) -> Moment {
         if self.owed > 0 {
             return self.began;
@@ -191,13 +194,13 @@ impl Lane {
     fn begin_step(&mut self, cycle: Duration, now: Moment, running: &HashMap<Key, Running>) {
         let mut passed = self.steps_passed(cycle, now);
         if passed > u128::from(STEPS) {
-            // Slept through the end of the cycle: begin a new one, so that nothing bursts.
+            // The thread slept through the end of the cycle: begin a new one, so that there is no burst.
             self.began = now.before(cycle / STEPS);
             self.step = 0;
             passed = 1;
         }
         if self.step == 0 {
-            // Only now, so that what the last step sent has been answered.
+            // The sent ones come back only now, so that those of the last step have been answered.
             self.main.append(&mut self.sent);
         }
         self.main.retain(|key| running.contains_key(key));
@@ -216,8 +219,8 @@ impl Lane {
     }
 }
 
-/// Returns the cycle of a timeout: a quarter of it, rounded down to three significant bits, so that tasks with ever so
-/// slightly different timeouts share batches.
+/// Returns the cycle of a timeout: a quarter of it, rounded down to three significant bits, so that tasks
+/// with slightly different timeouts share batches.
 fn cycle_of(heartbeat_timeout: Duration) -> Duration {
     let millis = u64::try_from(heartbeat_timeout.as_millis()).unwrap_or(u64::MAX)
         / u64::from(CYCLES_PER_TIMEOUT);
@@ -331,7 +334,7 @@ mod tests {
     fn a_starved_thread_spreads_what_it_missed() {
         let (mut schedule, start) = filled(80);
         assert_eq!(take_all(&mut schedule, start.after(steps(1))).len(), 10);
-        // Slept through steps 2 to 6: the 70 that wait are spread over steps 6, 7, 8.
+        // The thread slept through steps 2 to 6: the 70 that wait are spread over steps 6, 7, 8.
         let late = take_all(&mut schedule, start.after(steps(6)));
         assert_eq!(late.len(), 24);
     }

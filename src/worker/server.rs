@@ -1,21 +1,24 @@
-//! The seam to the service: the calls of a worker. Over HTTP it is the [`Client`]; tests put a script in its place.
+//! The server trait is the seam between a worker and the service: the calls of a worker.
+//!
+//! Over HTTP it is the [`Client`]; tests put a script in its place.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::{
-    client::{Client, Error},
-    http::dto::{
+    api::{
         poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         worker::{
             ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
             SettleResponse, SubscribeRequest, SubscribeResponse,
         },
     },
+    client::{Client, Error},
 };
 
-/// What a worker asks of the service. Every call ends within a time limit of its own, and answers item by item.
+/// The calls of a worker to the service. Every call ends within a time limit of its own, and answers item by
+/// item.
 #[async_trait]
 pub trait Server: Send + Sync + std::fmt::Debug {
     /// Waits for due tasks and claims them; the service waits for `wait`, as the request says.

@@ -1,7 +1,8 @@
-//! Reports how attempts ended: one call in flight, what arrives meanwhile forms the next.
+//! The settler reports to the service how attempts ended, for all runners of a worker.
 //!
-//! A report is repeated until it is answered, or until its lease has run out and nothing can come of it any more. The
-//! attempt keeps its heartbeats until then: what is done must not be done again because the report was late.
+//! One call is in flight; reports that arrive meanwhile form the next. A report is repeated until it is
+//! answered, or until its lease has run out and the report can have no effect any more. Until then the
+//! attempt keeps its heartbeats: work that is done must not be done again because its report was late.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -10,21 +11,21 @@ use tokio::sync::mpsc;
 
 use super::{
     attempt::Attempt,
-    heart::Heart,
+    heartbeater::Heart,
     outcome::Outcome,
     retry::{Retry, is_worth_repeating},
     server::Server,
 };
 use crate::{
-    client,
-    http::dto::worker::{
+    api::worker::{
         SettleItem, SettleOutcome, SettleRequest, SettleResponse, SettleResult, SettleStatus,
     },
+    client,
     limits::BATCH_ITEMS_MAX,
     time_source::{Moment, TimeSource},
 };
 
-/// How long after its lease a report is still repeated: the task may be unclaimed still, and then the report counts.
+/// How long after its lease a report is still repeated: if the task is still unclaimed, the report counts.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// How long a report is repeated at most, even if heartbeats keep its lease alive.
@@ -38,7 +39,7 @@ pub(super) struct Report {
     pub(super) ended: Moment,
 }
 
-/// Where reports go.
+/// Sends the reports of a worker.
 pub(super) struct Settler {
     pub(super) reports: mpsc::Receiver<Report>,
     pub(super) worker: String,
@@ -52,7 +53,7 @@ impl Settler {
     pub(super) async fn run(mut self) {
         let mut waiting = VecDeque::new();
         let mut retry = Retry::default();
-        // After a refused batch its reports are sent one by one, so that the one at fault is found.
+        // After a batch was refused its reports are sent one by one, so that the wrong one is found.
         let mut alone = 0_usize;
         while self.collect(&mut waiting).await {
             let most = if alone > 0 { 1 } else { BATCH_ITEMS_MAX };
@@ -100,7 +101,8 @@ impl Settler {
         }
     }
 
-    /// Gathers what has arrived and drops what is too old; false when nothing is left and nothing can arrive.
+    /// Gathers new reports and drops those that are too old. Returns false when none is left and none can
+    /// arrive.
     async fn collect(&mut self, waiting: &mut VecDeque<Report>) -> bool {
         let now = self.time.moment();
         let heart = &self.heart;

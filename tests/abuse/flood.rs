@@ -1,4 +1,4 @@
-//! More registrations than can be made.
+//! These tests show that a node stays up and serves others when more registrations arrive than it can make.
 
 use std::{
     io::Write as _,
@@ -18,7 +18,7 @@ use crate::server::{Server, post};
 
 const FLOOD: Duration = Duration::from_secs(8);
 
-/// What clients saw.
+/// The answers that clients saw.
 #[derive(Default)]
 struct Seen {
     accepted: Vec<(String, Duration)>,
@@ -101,7 +101,7 @@ async fn flood(server: &Server, connections: usize, batch: usize) -> Seen {
     seen
 }
 
-/// As the SDK does: a refused registration is repeated after the time that the answer names.
+/// Registers as the SDK does: it repeats a refused registration after the time that the answer names.
 async fn somebody_is_served_patiently(server: &Server) {
     let task = json!({"callback": "other", "delay": "0s", "payload": 1}).to_string();
     loop {
@@ -127,7 +127,7 @@ async fn a_flood_is_refused_in_part_and_what_was_accepted_is_there() {
     let _alone = ALONE.lock().await;
     let (_directory, server) = server().await;
     let calm = flood(&server, 4, 100).await;
-    // So many tasks at once are beyond what a node registers at a time.
+    // So many tasks at once are more than a node registers at a time.
     let stormy = flood(&server, limits::REGISTERING_TASKS_MAX / 200, 1000).await;
     assert!(stormy.refused > 0 && !stormy.accepted.is_empty());
     for (id, _) in calm.accepted.iter().chain(&stormy.accepted).step_by(17) {

@@ -1,4 +1,4 @@
-//! A connection on which anything can be sent.
+//! A `Line` sends any bytes on a connection for tests of hostile clients, and reads the answers.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ impl Line {
         answer.expect("an answer in time")
     }
 
-    /// Waits for an answer; what has come of it is kept.
+    /// Waits for an answer, and keeps the part of it that has come.
     pub(super) async fn answer_within(&mut self, wait: Duration) -> Option<Answer> {
         let (stream, received) = (&mut self.stream, &mut self.received);
         let reading = async {

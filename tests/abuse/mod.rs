@@ -1,4 +1,4 @@
-//! Clients that are careless, broken or hostile: the real program stays up, and others are served.
+//! The real program serves its other clients while some clients are careless, broken or hostile.
 
 mod flood;
 mod line;
@@ -16,10 +16,11 @@ use tokio::{net::TcpStream, sync::Mutex};
 use self::line::Line;
 use crate::server::{Server, post};
 
-/// They are loads: one at a time.
+/// The tests put load on the machine, so they run one at a time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
-/// What a node may take beside bodies and what it keeps of connections: the program, the store's buffers and caches.
+/// Memory that a node may use beside bodies and its state of connections: the program, the
+/// store's buffers, caches.
 const REST_BYTES: usize = 256 * 1024 * 1024;
 
 async fn server() -> (TempDir, Server) {
@@ -36,7 +37,7 @@ fn memory_bytes(id: u32) -> usize {
     kib.unwrap().parse::<usize>().unwrap() * 1024
 }
 
-/// Somebody else registers a task that is due now, and gets and settles it.
+/// Another client registers a task that is due now, and gets and settles it.
 async fn somebody_is_served(server: &Server) {
     let task = json!({"callback": "other", "delay": "0s", "payload": 1});
     post(&server.url, "/v1/tasks", &task).await;
@@ -83,7 +84,7 @@ async fn ten_thousand_idle_polls_keep_nobody_out() {
             .await;
         waiting.push(line);
     }
-    // Those beyond the limit are told so, and their connections closed.
+    // Polls beyond the limit are refused, and their connections closed.
     let (time, mut refused) = (TimeSource::real(), 0);
     let until = time.moment().after(Duration::from_secs(40));
     // One callback has at most half of all places.
@@ -114,14 +115,14 @@ async fn a_body_of_a_gigabyte_is_refused_before_it_is_there() {
     let (_directory, server) = server().await;
     let before = memory_bytes(server.id());
     for path in ["/v1/tasks", "/v1/tasks:batchCreate", "/v1/worker/settle"] {
-        // Announced: nothing of it is read.
+        // The length is announced, so nothing of the body is read.
         let mut line = Line::open(&server.url).await;
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1073741824\r\n\r\n"
         );
         line.send(head.as_bytes()).await;
         assert_eq!(line.answer().await.status, 413);
-        // Not announced: as much is read as is allowed.
+        // The length is not announced, so the body is read up to the limit.
         let mut line = Line::open(&server.url).await;
         let head = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"

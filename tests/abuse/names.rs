@@ -1,4 +1,5 @@
-//! More callbacks than anybody has, most of them made up.
+//! These tests poll more callbacks than anybody has, most of them invented, and show that a node
+//! still serves others.
 
 use std::time::Duration;
 
@@ -45,7 +46,8 @@ async fn ten_thousand_callbacks_are_polled_and_served_and_made_up_ones_cost_litt
         let answer: Value = serde_json::from_slice(&answer.body).unwrap();
         assert_eq!(answer["tasks"][0]["payload"], poll, "{answer}");
     }
-    // As many others, and still more: what is refused is told so, and who has a callback is served.
+    // Polls for as many other callbacks, several times: some are refused with 429, and other
+    // clients are still served.
     let mut more = Vec::new();
     for round in 1..4 {
         more.extend(polls(&server.url, round * POLLS).await);

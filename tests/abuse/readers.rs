@@ -1,4 +1,5 @@
-//! Clients that send as large heads as they may, and clients that ask and do not read.
+//! These tests show that clients with the largest heads, and clients that never read, do not
+//! block other clients.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use crate::server::post;
 /// Writes what is taken within a moment.
 async fn pour(stream: &mut TcpStream, bytes: &[u8]) {
     let writing = stream.write_all(bytes);
-    // Taken in part, or cut off.
+    // The head was taken in part, or the connection was cut off.
     drop(
         TimeSource::real()
             .within(Duration::from_millis(500), writing)
@@ -30,7 +31,8 @@ async fn heads_as_large_as_they_may_be_have_a_bound_together() {
     let (_directory, server) = server().await;
     let mut held = Vec::new();
     for number in 0..CONNECTIONS {
-        // Each second one just below the limit, the others as much as the library of the server would hold without one.
+        // Every second head is just below the limit. The others are as large as the server's library would
+        // hold without a limit.
         let bytes = if number % 2 == 0 { 60_000 } else { 400_000 };
         let mut head = b"GET /v1/tasks HTTP/1.1\r\nhost: localhost\r\n".to_vec();
         while head.len() < bytes {
@@ -46,7 +48,7 @@ async fn heads_as_large_as_they_may_be_have_a_bound_together() {
     assert!(memory < bound, "{memory} of {bound}");
     let mut answer = Vec::new();
     let read = held.remove(1).read_to_end(&mut answer).await;
-    // Some of what it sent was not read, so the answer may be lost.
+    // Some of the request was not read, so the answer may be lost.
     assert!(
         read.is_err() || answer.starts_with(b"HTTP/1.1 431"),
         "{answer:?}"
@@ -62,7 +64,7 @@ async fn answers_that_nobody_reads_have_a_bound_and_keep_nobody_out() {
     let id = id_of(&post(&server.url, "/v1/tasks", &task).await);
     let address = server.url.strip_prefix("http://").unwrap().parse().unwrap();
     let ask = format!("GET /v1/tasks/{id}?view=FULL HTTP/1.1\r\nhost: localhost\r\n\r\n");
-    // More than the system holds of a connection, whose reader takes next to nothing.
+    // The answers are more than the system buffers for a connection; the reader takes next to nothing.
     let asks = ask.repeat(20);
     let mut held = Vec::new();
     let mut peak = 0;

@@ -1,4 +1,4 @@
-//! Workers that take tasks and do not bring them back.
+//! These tests show that a node bears workers that take tasks and never settle them.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ async fn a_worker_that_never_settles_and_one_that_dies_in_a_loop_hold_up_nobody(
         if time.moment() >= until {
             break;
         }
-        // It takes what it can, settles nothing, and is another worker a moment later.
+        // The worker takes all it can, settles nothing, and returns a moment later under another name.
         let poll = json!({"worker": format!("life-{life}"), "callbacks": ["bad"], "max_tasks": 100,
             "wait": "0s"});
         let handed = post(&server.url, "/v1/worker/poll", &poll).await;

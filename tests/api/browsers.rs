@@ -1,4 +1,4 @@
-//! Requests that a page of another site may have sent: refused, whatever they ask for.
+//! A node refuses every request that a page of another site may have sent, whatever the request asks for.
 
 use axum::http::Method;
 
@@ -10,12 +10,12 @@ async fn a_page_of_a_stranger_gets_nothing() {
     let list = "/v1/tasks";
     let cancel = format!("/v1/tasks/{}/cancel", task_id());
     for (method, path, header, value) in [
-        // The page's own name, bound to this address.
+        // The host name of the page itself, bound to the node's address.
         (Method::GET, list, "host", "evil.example:7420"),
         (Method::GET, "/", "host", "evil.example:7420"),
         (Method::GET, "/metrics", "host", "evil.example:7420"),
         (Method::POST, "/v1/worker/poll", "host", "evil.example"),
-        // A call without a body needs no leave of the node.
+        // A browser sends a call without a body without asking the node first.
         (Method::POST, &cancel, "origin", "https://evil.example"),
         (Method::POST, &cancel, "sec-fetch-site", "cross-site"),
         (Method::GET, list, "sec-fetch-site", "cross-site"),

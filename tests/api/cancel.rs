@@ -1,4 +1,4 @@
-//! Cancels of many at once: each id has its answer at its place, and a batch costs few calls of the store.
+//! A batch of cancels answers each id at its place for the client, and needs few calls of the store.
 
 use std::{
     collections::BTreeMap,
@@ -43,7 +43,7 @@ async fn each_id_is_answered_at_its_place() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;
     let message = due(&site, r#"{"callback":"work","payload":1}"#).await;
-    let running = message.id.to_string();
+    let running = message.dispatch.id.to_string();
     assert_eq!(claim(&site, &message, "").await["status"], "claimed");
     let kafka = json!({"kafka": {"topic": "users"}, "payload": 1, "delay": "1h"});
     let soon = json!({"kafka": {"topic": "users"}, "payload": 1, "delay": "0s"});

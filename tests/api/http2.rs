@@ -1,4 +1,5 @@
-//! HTTP/2 with prior knowledge on the port of HTTP/1.1: the same calls, bounds of its own, an end that cuts nobody off.
+//! The server speaks HTTP/2 with prior knowledge on the port of HTTP/1.1, with bounds of its own
+//! and an orderly end.
 
 use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
@@ -7,14 +8,6 @@ use futures_util::{StreamExt as _, future::join_all, stream};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
-use tickwheel::{
-    http::serve,
-    limits::{
-        HTTP_ANSWER_WAIT_MAX, HTTP_BODY_STEP, HTTP_HEAD_WAIT_MAX, HTTP2_HEAD_BYTES_MAX,
-        HTTP2_PING_INTERVAL, HTTP2_PING_WAIT_MAX, HTTP2_STREAMS_MAX,
-    },
-    time_source::Moment,
-};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -23,6 +16,15 @@ use tokio::{
 };
 
 use super::{Site, request};
+
+use tickwheel::{
+    http::serve,
+    limits::{
+        HTTP_ANSWER_WAIT_MAX, HTTP_BODY_STEP, HTTP_HEAD_WAIT_MAX, HTTP2_HEAD_BYTES_MAX,
+        HTTP2_PING_INTERVAL, HTTP2_PING_WAIT_MAX, HTTP2_STREAMS_MAX,
+    },
+    time_source::Moment,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -43,7 +45,8 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = serve(listener, site.router.clone(), site.shutdown.clone());
-        // A paused clock leaps to the next timer, also while something is on the wire: so there is always a near one.
+        // A paused clock jumps to the next timer, even while data is on the wire. A timer that is always near
+        // prevents that.
         let time = site.node.time.clone();
         tokio::spawn(async move {
             loop {
@@ -63,7 +66,7 @@ impl Served {
 
     async fn client(&self) -> (Client, JoinHandle<()>) {
         let stream = TcpStream::connect(self.address).await.unwrap();
-        // A paused clock does not wait for what the system holds back.
+        // A paused clock does not wait for data that the system holds back.
         stream.set_nodelay(true).unwrap();
         let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
             .await
@@ -119,7 +122,7 @@ fn pieces() -> (mpsc::Sender<&'static str>, Body) {
 async fn read_to_end(served: &Served, stream: &mut TcpStream) -> (Vec<u8>, Duration) {
     let begun = served.now();
     let mut read = Vec::new();
-    // Reset or closed: gone.
+    // A reset and a close both mean that the connection is gone.
     drop(stream.read_to_end(&mut read).await);
     (read, served.now().since(begun))
 }
@@ -196,7 +199,7 @@ async fn a_connection_that_does_not_get_to_a_request_is_closed() {
         let bounds = HTTP_HEAD_WAIT_MAX - SECOND..HTTP_HEAD_WAIT_MAX + SECOND;
         assert!(bounds.contains(&took), "{beginning:?}: {took:?}");
     }
-    // One that is there no more does not answer when it is asked.
+    // A client that is gone does not answer a ping.
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(PREFACE).await.unwrap();
     stream.write_all(&NO_SETTINGS).await.unwrap();
@@ -248,7 +251,7 @@ async fn a_server_that_stops_finishes_the_requests_of_a_connection() {
     let waits = tokio::spawn(async move { reader.get(&path).await });
     let polls = tokio::spawn(async move { poller.post("/v1/worker/poll", poll).await });
     let writes = tokio::spawn(async move { writer.post("/v1/tasks", body).await });
-    // All three are at the server.
+    // All three requests are at the server.
     served.site.world.pass(SECOND).await;
     served.site.node.node.leave();
     served.site.shutdown.cancel();
@@ -267,7 +270,7 @@ async fn a_server_that_stops_finishes_the_requests_of_a_connection() {
 async fn an_answer_over_http1_that_nobody_takes_ends_its_connection() {
     let served = Served::start().await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
-    // More than the system holds of a connection.
+    // The answers are more than the system buffers for a connection.
     let ask = "GET /docs/swagger-ui-bundle.js HTTP/1.1\r\nhost: localhost\r\n\r\n";
     stream.write_all(ask.repeat(50).as_bytes()).await.unwrap();
     served
@@ -278,14 +281,14 @@ async fn an_answer_over_http1_that_nobody_takes_ends_its_connection() {
     let time = &served.site.node.time;
     let mut some = vec![0; 1024 * 1024];
     stream.read_exact(&mut some).await.unwrap();
-    // It has moved: the time begins anew.
+    // The answer has moved on, so the time limit starts again.
     served
         .site
         .world
         .pass(HTTP_ANSWER_WAIT_MAX - 10 * SECOND)
         .await;
     stream.read_exact(&mut some).await.unwrap();
-    // The system may still move what is on its way while virtual time passes; nothing moves in the spans behind that.
+    // The system may still move buffered data while virtual time passes; nothing moves in the later spans.
     for _ in 0..4 {
         let span = HTTP_ANSWER_WAIT_MAX + 10 * SECOND;
         served.site.world.pass(span).await;
@@ -308,7 +311,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Tells whether the other end took leave before it closed the connection.
+/// Tells whether the other end announced the end before it closed the connection.
 fn took_leave(answer: &[u8]) -> bool {
     let mut rest = answer;
     while let [a, b, c, kind, ..] = *rest {
@@ -347,7 +350,7 @@ async fn floods_end_their_connection_only() {
         let mut answer = Vec::new();
         let flooding = async {
             let beginning = [PREFACE, &NO_SETTINGS, &flood].concat();
-            // It is cut off before it is through.
+            // The connection is cut off before all is written.
             drop(writing.write_all(&beginning).await);
         };
         let reads = async { drop(reading.read_to_end(&mut answer).await) };

@@ -1,9 +1,9 @@
-//! Bodies that are not read to their end: their senders get the answer, and know whether the connection goes on.
+//! The server answers a request without reading its whole body, and tells the sender whether the
+//! connection stays open.
 
 use std::time::Duration;
 
 use axum::Router;
-use tickwheel::{http::serve, limits, time_source::TimeSource};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -12,6 +12,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::Site;
+
+use tickwheel::{http::serve, limits, time_source::TimeSource};
 
 const MIB: usize = 1024 * 1024;
 
@@ -38,7 +40,8 @@ impl Served {
         }
     }
 
-    /// As most clients do: sends all of a request, then reads the answer until the connection ends or is silent.
+    /// Sends all of a request, then reads the answer until the connection ends or is silent, as
+    /// most clients do.
     async fn exchange(&self, parts: &[Vec<u8>]) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         for part in parts {

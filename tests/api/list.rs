@@ -1,4 +1,4 @@
-//! Lists: what is found, what is not, and that pages put together are the list.
+//! Lists show clients the right tasks, and the pages of a list together are the whole list.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -81,7 +81,7 @@ async fn pages_of_every_size_make_the_same_list_on_disk() {
 async fn check_pages(site: &Site) {
     let mut registered = Vec::new();
     for number in 0..60 {
-        // Several in one tick, several at one instant, some ticks without any, some near.
+        // Several tasks start in one tick, several at one instant, some are near, and some ticks have none.
         let delay = format!("{}ms", 100 + (number / 4) * 1700);
         registered.push(register(site, json!({"callback": "work", "delay": delay})).await);
     }
@@ -160,7 +160,7 @@ async fn filters_choose() {
     assert_eq!(ids(range).await, [other], "from is included, to is not");
     let range = "start_time_from=2027-01-15T10:00:00.001Z&start_time_to=2027-01-15T11:00:00.001Z";
     assert_eq!(ids(range).await, [record]);
-    // An offset with a plus sign that was not escaped.
+    // The offset has a plus sign that was not escaped.
     let range = "start_time_from=2027-02-15T10:00:00+01:00&start_time_to=2027-02-15T10:00:01+01:00";
     assert_eq!(ids(range).await, [far]);
     let page = site
@@ -400,7 +400,7 @@ async fn on_disk_a_list_has_no_horizon_and_what_has_ended_is_listed_for_its_rete
     let first = site.get("/v1/tasks?callback=trial").await.ok();
     assert_eq!(first["tasks"][0]["id"], json!(far), "{first}");
     assert_eq!(first["start_time_to"], "9999-12-30T22:00:00.000Z");
-    // Long behind the time at which their entries are erased.
+    // The reads come long after the time at which the entries are erased.
     for minutes in [0, 14, 14] {
         site.world.pass(60 * minutes * SECOND).await;
         let mut expected: BTreeSet<(String, String)> = failed

@@ -1,4 +1,5 @@
-//! The HTTP API from outside, through its router, in front of a real node on the store and the queue in memory.
+//! These tests call the HTTP API from outside, through its router, on a real node with store and
+//! queue in memory.
 
 mod browsers;
 mod cancel;
@@ -16,14 +17,16 @@ use axum::{
     http::{HeaderMap, Method, Request, StatusCode},
 };
 use serde_json::Value;
-use tickwheel::{
-    http::{Options, dto::problem::Problem, router},
-    model::{ids::TaskId, time::Millis, wheel::WheelNumber},
-};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
 use crate::sim::world::{Fates, Simulated, World};
+
+use tickwheel::{
+    api::problem::Problem,
+    http::{Options, router},
+    model::{ids::TaskId, time::Millis, wheel::WheelNumber},
+};
 
 /// A node with its API.
 struct Site {
@@ -40,7 +43,7 @@ impl Site {
         Self::of(world, node)
     }
 
-    /// A node whose store does as it is told.
+    /// A node whose store calls meet the given fates.
     fn with_fates(fates: Fates) -> Self {
         let world = World::new(1, 1000);
         let node = world.node_with(1, fates);
@@ -104,7 +107,7 @@ impl Answer {
         self.headers[name].to_str().unwrap()
     }
 
-    /// Returns the problem, which every answer that is not a success must be.
+    /// Returns the problem document, which every answer that is not a success must be.
     #[track_caller]
     fn problem(&self) -> Problem {
         assert_eq!(self.header("content-type"), "application/problem+json");

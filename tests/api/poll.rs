@@ -1,4 +1,4 @@
-//! Workers that poll: woken in time, served fairly, and nothing is lost with a connection.
+//! Polls wake workers in time and serve them fairly, and no task is lost with a connection.
 
 use std::{
     sync::{
@@ -122,7 +122,7 @@ async fn what_is_there_is_spread_over_those_that_wait() {
         counts.push(tasks(waiting).await.len());
     }
     assert_eq!(counts, [3, 2, 2], "who came first is served first");
-    // Who comes alone gets what there is, up to what it asks for.
+    // A poll without others gets the waiting tasks, up to the number that it asks for.
     register(&site, "work", 7, "0s").await;
     site.world.pass(SECOND).await;
     assert_eq!(tasks(poll(&site, &["work"], 5, "1s")).await.len(), 5);
@@ -210,7 +210,7 @@ async fn who_went_away_before_it_saw_its_batch_leaves_it_to_the_next() {
             .is_none()
     );
     register(&site, "work", 2, "1s").await;
-    // Nobody runs the poll while its batch is put into its hands.
+    // The poll does not run while its batch is handed to it.
     site.world.pass(2 * SECOND).await;
     drop(gone);
     let begun = now(&site);
@@ -346,7 +346,7 @@ async fn partitions_do_not_strand_where_nobody_polls_any_more() {
     let node = world.node(1);
     let one = Site::of(world, node);
     one.world.pass(3 * SECOND).await;
-    // The node has a feed now, and with it every partition or its share of them.
+    // The node now has a feed, and with it every partition or its share of the partitions.
     assert_eq!(tasks(poll(&one, &["work"], 10, "1s")).await.len(), 0);
     let other = other(&one, 2);
     assert_eq!(tasks(poll(&other, &["work"], 10, "1s")).await.len(), 0);
@@ -414,7 +414,8 @@ async fn who_waits_already_is_answered_with_nothing_when_the_node_stops_while_it
     site.world.pass(3 * SECOND).await;
     let waiting = poll(&site, &["work"], 10, "60s");
     site.world.pass(SECOND).await;
-    // Its claim fails again and again: each time it goes back into line.
+    // The claim of the poll fails again and again; each time the poll goes back into the queue of
+    // waiting polls.
     away.store(true, Ordering::SeqCst);
     register(&site, "work", 1, "1s").await;
     site.world.pass(2 * SECOND).await;
@@ -434,7 +435,8 @@ async fn who_waits_already_is_answered_with_nothing_when_its_claim_fails_after_t
     site.world.pass(SECOND).await;
     away.store(true, Ordering::SeqCst);
     register(&site, "work", 1, "1s").await;
-    // The claim is under way when the node stops, and fails behind that: there is no line any more to go back into.
+    // The claim is under way when the node stops, and fails afterwards, when there is no queue of
+    // polls to go back to.
     site.world.pass(2 * SECOND).await;
     site.node.node.leave();
     assert!(!waiting.is_finished());
@@ -458,7 +460,7 @@ async fn a_poll_that_waits_holds_nothing_of_its_request() {
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
-    // All of them wait; there is room for as much again.
+    // All of them wait, and there is room for as many again.
     let beat = format!(r#"{{"worker":"w","tasks":[]{padding}}}"#);
     assert_eq!(site.post("/v1/worker/settle", beat).await.status, 200);
     let one = format!(r#"{{"callback":"work","delay":"1h"{padding}}}"#);

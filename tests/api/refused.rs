@@ -1,11 +1,8 @@
-//! What is refused before the service is asked: never a 5xx, always with the place and the limit.
+//! The API refuses invalid requests before it asks the service, never with a 5xx, always with the
+//! place and the limit.
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::{
-    http::serve,
-    limits::{HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES, HTTP_BODY_WAIT_MAX},
-};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -13,6 +10,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Answer, Site, request, task_id};
+
+use tickwheel::{
+    http::serve,
+    limits::{HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES, HTTP_BODY_WAIT_MAX},
+};
 
 async fn send(request: axum::http::Request<axum::body::Body>) -> Answer {
     Site::new().send(request).await
@@ -373,7 +375,7 @@ async fn a_body_that_does_not_come_or_comes_too_slowly_is_given_up() {
     let site = Site::new();
     let time = site.node.time.clone();
     let (step, bytes) = (HTTP_BODY_STEP, HTTP_BODY_STEP_BYTES);
-    // So many bytes a second, for ever; the last may come when it likes.
+    // The body sends this many bytes a second without end; the last byte may come at any time.
     for (per_second, says, after) in [
         (0, "less than 32 KiB within 10 s", step),
         (bytes / 10 - 1, "less than 32 KiB within 10 s", step),

@@ -1,4 +1,4 @@
-//! What is served: tasks from registration to their end, as their requester sees them.
+//! The API serves tasks to their requester, from registration to their end.
 
 use std::{sync::Arc, time::Duration};
 
@@ -78,7 +78,7 @@ async fn a_start_that_has_passed_reads_as_it_was_asked_for() {
     assert_eq!(starts(&site.get(&path).await.ok()), expected);
     let listed = site.get("/v1/tasks").await.ok()["tasks"][0].clone();
     assert_eq!(starts(&listed), expected);
-    // Its row knows, too.
+    // The row has the start time as well.
     let retry = Outcome::Retry {
         error: "no".to_owned(),
         after: None,
@@ -181,7 +181,7 @@ async fn a_reschedule_heeds_its_precondition() {
     assert_eq!(answer.problem().code, "precondition_failed");
     assert!(answer.problem().detail.contains("\"0-0-scheduled\""));
 
-    // What a reader has seen is as good as what the registration said.
+    // The ETag of a read is as good as the ETag of the registration.
     let read = site.get(registered.header("location")).await;
     let answer = site.send(with(read.header("etag"))).await;
     assert_eq!(answer.ok()["outcome"], "rescheduled");

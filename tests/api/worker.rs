@@ -1,4 +1,4 @@
-//! A worker that speaks plain HTTP: subscribe, consume, claim, heartbeat, settle.
+//! A worker uses the API over plain HTTP: it subscribes, consumes, claims, sends heartbeats and settles.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ pub(super) async fn due(site: &Site, body: &str) -> TaskMessage {
 
 pub(super) async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Value {
     let item = json!({
-        "id": message.id.to_string(), "generation": message.generation,
-        "expected_attempt": message.expected_attempt, "message": STANDARD.encode(message.outgoing().unwrap().encode()),
+        "id": message.dispatch.id.to_string(), "generation": message.dispatch.generation,
+        "expected_attempt": message.dispatch.expected_attempt, "message": STANDARD.encode(message.outgoing().unwrap().encode()),
     });
     let body = format!(r#"{{"worker":"w","messages":[{item}]{rest}}}"#);
     site.post("/v1/worker/claim", body).await.ok()["results"][0].clone()
@@ -54,7 +54,7 @@ async fn a_worker_runs_a_task_over_plain_http() {
     let body =
         r#"{"callback":"work","payload":{"n": 1},"heartbeat_timeout":"20s","collection":"c"}"#;
     let message = due(&site, body).await;
-    let id = message.id.to_string();
+    let id = message.dispatch.id.to_string();
 
     let claimed = claim(&site, &message, "").await;
     assert_eq!(claimed["status"], "claimed");
@@ -114,7 +114,7 @@ async fn a_cancel_reaches_the_running_worker() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;
     let message = due(&site, r#"{"callback":"work","payload":1}"#).await;
-    let id = message.id.to_string();
+    let id = message.dispatch.id.to_string();
     let claimed = claim(&site, &message, r#","view":"BASIC""#).await;
     assert_eq!(claimed["status"], "claimed");
     assert!(claimed["task"].get("payload").is_none(), "{claimed}");
@@ -140,7 +140,7 @@ async fn a_retry_waits_for_its_delay() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;
     let message = due(&site, r#"{"callback":"work"}"#).await;
-    let id = message.id.to_string();
+    let id = message.dispatch.id.to_string();
     assert_eq!(claim(&site, &message, "").await["status"], "claimed");
     let report = json!({"id": id, "attempt": 1, "outcome": "retry", "error": "no", "delay": "1h"});
     assert_eq!(
@@ -163,10 +163,9 @@ async fn a_conditional_reader_sees_progress_and_that_a_cancel_was_asked_for() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;
     let message = due(&site, r#"{"callback":"work"}"#).await;
-    let path = format!("/v1/tasks/{}", message.id);
+    let path = format!("/v1/tasks/{}", message.dispatch.id);
     claim(&site, &message, "").await;
-    let beat =
-        |progress: u32| json!({"id": message.id.to_string(), "attempt": 1, "progress": progress});
+    let beat = |progress: u32| json!({"id": message.dispatch.id.to_string(), "attempt": 1, "progress": progress});
     call(&site, "/v1/worker/heartbeat", beat(1)).await;
     let mut seen = site.get(&path).await.header("etag").to_owned();
     let read = async |tag: &str| {
@@ -190,7 +189,7 @@ async fn a_sign_of_life_of_what_does_not_live_leaves_nothing() {
     let site = Site::new();
     site.world.pass(3 * SECOND).await;
     let message = due(&site, r#"{"callback":"work"}"#).await;
-    let id = message.id;
+    let id = message.dispatch.id;
     assert_eq!(claim(&site, &message, "").await["status"], "claimed");
     let beat = |id: String, attempt: u32| json!({"id": id, "attempt": attempt, "progress": "x"});
     for (beaten, attempt) in [
@@ -204,7 +203,7 @@ async fn a_sign_of_life_of_what_does_not_live_leaves_nothing() {
         let kept = site.world.store.heartbeats(&key).await.unwrap();
         assert!(kept[0].is_none(), "{kept:?}");
     }
-    // The live one is kept, whichever node it was claimed through.
+    // The live attempt keeps its lease, whichever node it was claimed through.
     let answer = call(&site, "/v1/worker/heartbeat", beat(id.to_string(), 1)).await;
     assert_eq!(answer["status"], "ok");
     let other = Site::of(site.world.clone(), site.world.node(2));
@@ -228,7 +227,10 @@ async fn a_message_whose_task_is_beyond_the_bounds_of_a_registration_is_refused(
     assert_eq!(error["pointer"], "/message");
     let detail = error["detail"].as_str().unwrap();
     assert!(detail.contains("retention"), "{detail}");
-    let read = site.get(&format!("/v1/tasks/{}", message.id)).await.ok();
+    let read = site
+        .get(&format!("/v1/tasks/{}", message.dispatch.id))
+        .await
+        .ok();
     assert_eq!(
         (&read["state"], &read["attempt"]),
         (&json!("enqueued"), &json!(0))
@@ -244,8 +246,11 @@ async fn a_claim_that_asks_for_contents_gets_as_much_as_a_poll_and_the_rest_with
     let mut items = Vec::new();
     for _ in 0..TASKS {
         let message = due(&site, &task).await;
-        // Without the message the service reads what there is; with it, it believes nothing of its size.
-        items.push(json!({"id": message.id.to_string(), "generation": 0, "expected_attempt": 0}));
+        // Without the message the service reads the sizes from its store; it does not trust the
+        // size that a message states.
+        items.push(
+            json!({"id": message.dispatch.id.to_string(), "generation": 0, "expected_attempt": 0}),
+        );
     }
     let mut calls = 0;
     while !items.is_empty() {

@@ -1,4 +1,5 @@
-//! Real processes for tests: the stack that `make test` has started, and nodes of the real program on it.
+//! This module gives tests real processes: the stack that `make test` has started, and nodes of
+//! the real program on it.
 
 #![allow(
     dead_code,

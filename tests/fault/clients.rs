@@ -1,6 +1,7 @@
-//! Clients of a drill: they register, cancel and reschedule through all nodes in turn, and write down what they were told.
+//! The clients of a drill register, cancel and reschedule through all nodes in turn, and log the
+//! answers for the checker.
 //!
-//! An answer that is no success, and none at all, are both "unknown": the service may have done it.
+//! An error and no answer at all both count as "unknown": the service may have made the change.
 
 use std::{
     sync::{
@@ -22,14 +23,15 @@ use crate::{
     site::{CALLBACK, Load, Site},
 };
 
-/// A change whose outcome is not known is asked for again so often; both changes may be made twice.
+/// A change whose outcome is not known is repeated this often; both kinds of change may be made twice.
 const TRIES: usize = 30;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Requests that wait for their answer at once; a service that is away must not fill this process with them.
+/// Requests that wait for their answer at once. The requests to a service that is away must not
+/// fill this process.
 const ASKING_MAX: usize = 400;
 
-/// Records beside each usual task while a load beside the usual one lasts: some fifty a second.
+/// Records beside each usual task while an extra load lasts: about fifty a second.
 const BESIDE: usize = 6;
 
 impl Load {
@@ -52,7 +54,7 @@ pub(crate) struct Clients {
     load: watch::Receiver<Load>,
 }
 
-/// What was asked for of one task.
+/// The request for one task.
 struct Wish {
     n: u64,
     start: Millis,
@@ -85,7 +87,7 @@ impl Clients {
         }
     }
 
-    /// Registers so many tasks a second until `stop`, then lets what is under way end.
+    /// Registers so many tasks a second until `stop`, then lets the open calls end.
     pub(crate) async fn run(self, per_second: u32, stop: CancellationToken) {
         let mut asking = JoinSet::new();
         let pause = Duration::from_secs(1) / per_second;
@@ -120,9 +122,9 @@ impl Clients {
         };
         let delay = Duration::from_millis(delay_ms);
         let start = self.time.now().after(delay);
-        // Before it is due, when it is, or a little later.
+        // Before the task is due, when it is due, or a little later.
         let pause = Duration::from_millis(draw(delay_ms + 1000));
-        // Further on, or nearer: a task that waits for long is wanted soon.
+        // To a later start, or to a nearer one: a task that waits for long is wanted soon.
         let moved = if draw(2) == 0 {
             start.after(Duration::from_millis(draw(10_000)))
         } else {
@@ -188,7 +190,7 @@ impl Clients {
         }
     }
 
-    /// A record that is due within seconds, for as long as a load beside the usual one lasts.
+    /// Registers a record that is due within seconds, for as long as an extra load lasts.
     async fn beside(self, topic: &'static str) {
         let mut wish = self.wish();
         let delay = Duration::from_millis(self.time.random() % 2_000);
@@ -196,7 +198,7 @@ impl Clients {
         self.record(&wish, topic).await;
     }
 
-    /// A task whose record lies in its topic afterwards, and that is all there is to it.
+    /// Registers a task whose record lies in its topic afterwards; it has no other effect.
     async fn record(&self, wish: &Wish, topic: &str) {
         let body = json!({
             "kafka": {"topic": topic},
@@ -211,7 +213,7 @@ impl Clients {
             .note(json!({"what": "told", "op": "record", "n": wish.n, "told": told, "id": id}));
     }
 
-    /// Asks for a change until it is known what became of it.
+    /// Asks for a change until its outcome is known.
     async fn change(&self, id: &str, op: &str, body: &Value, start: Value) {
         for _ in 0..TRIES {
             self.journal

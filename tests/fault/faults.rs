@@ -1,4 +1,4 @@
-//! What can go wrong, how it is made to go wrong, and how it is put right again.
+//! `Fault` breaks a part of the drill in one of many ways, and repairs it again.
 
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
@@ -18,7 +18,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 /// Room of the store that gets a disk of its own: its log's limit and some tables.
 pub(crate) const DISK: &str = "size=300m";
 
-/// What the mount table calls it.
+/// The name of the disk in the mount table.
 const DEVICE: &str = "tickwheel-drill";
 
 /// The store whose disk fills.
@@ -42,7 +42,7 @@ pub(crate) enum Fault {
     AllDown(Kind),
     RollingRestart,
     Clock(i64),
-    /// A broker is down, and with it a topic that wants all copies in sync takes nothing.
+    /// A broker is down, so a topic that wants all copies in sync takes nothing.
     SickTopic,
     FullDisk,
 }
@@ -77,7 +77,7 @@ impl Fault {
         Self::FullDisk,
     ];
 
-    /// Those of the short version.
+    /// The faults of the short version.
     pub(crate) const SHORT: [Self; 4] = [
         Self::Kill(Kind::Node),
         Self::Kill(Kind::Store),
@@ -128,14 +128,14 @@ impl Fault {
             Self::AllDown(Kind::Node) => 5 * TURN,
             // From a moment to ten leases.
             Self::Pause(_) => SECOND + Duration::from_millis(random % 59_000),
-            // Its phases take their own time.
+            // The phases of the fault take their own time.
             Self::RollingRestart | Self::SickTopic => Duration::ZERO,
             Self::Kill(_) => 5 * SECOND,
             _ => 25 * SECOND,
         }
     }
 
-    /// The kind that it hits one of.
+    /// The kind of member that the fault hits.
     const fn victim(self) -> Kind {
         match self {
             Self::Kill(kind) | Self::Pause(kind) | Self::AllDown(kind) => kind,
@@ -147,7 +147,7 @@ impl Fault {
     }
 }
 
-/// A fault with everything that chance decides about it.
+/// A fault with all its random choices.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Chosen {
     pub(crate) fault: Fault,
@@ -158,7 +158,7 @@ pub(crate) struct Chosen {
 impl Chosen {
     pub(crate) fn of(fault: Fault, chance: &TimeSource) -> Self {
         let kind = fault.victim();
-        // Drawn in any case, so that the choices behind it stay the same.
+        // The number is drawn in any case, so that the later choices stay the same.
         let number = chance.random() % u64::from(kind.count());
         let drawn = Member {
             kind,
@@ -200,7 +200,7 @@ impl Chosen {
             Fault::StoreUnheard => {
                 others(victim).for_each(|other| site.net.cut_one_way(victim, other));
             }
-            // Each hears only its neighbour.
+            // Each store hears only its neighbour.
             Fault::StoreInRing => others(victim)
                 .take(1)
                 .for_each(|other| site.net.cut(victim, other)),
@@ -217,7 +217,7 @@ impl Chosen {
             Fault::Clock(_) => site.set_clock(victim, 0),
             Fault::FullDisk => {
                 fs::remove_file(ballast(site)).expect("it is there");
-                // A store that met a full disk stops to serve and says so: its operator starts it again.
+                // A store that met a full disk stops serving and says so; its operator starts it again.
                 site.get(SMALL_DISK).kill();
                 site.get(SMALL_DISK).start();
             }
@@ -230,7 +230,7 @@ fn others(of: Member) -> impl Iterator<Item = Member> {
     of.kind.members().filter(move |other| *other != of)
 }
 
-/// One after the other, each in order, and the next when the last serves again.
+/// Restarts the members one after the other, each in order; the next one follows when the last serves again.
 async fn rolling_restart(site: &mut Site) {
     for member in Member::all() {
         let time = site.time.clone();
@@ -240,11 +240,12 @@ async fn rolling_restart(site: &mut Site) {
     }
 }
 
-/// Kills a broker, then loads a healthy topic, then as much a sick one: the checker compares how late all others are.
+/// Kills a broker, then loads a healthy topic, then a sick one with as much. The checker compares
+/// how late all others are.
 async fn sick_topic(site: &mut Site, broker: Member) {
     site.get(broker).kill();
     for (load, lasts) in [
-        // Leaders move, workers reconnect: no part of the comparison.
+        // Leaders move and workers reconnect in this time, which is no part of the comparison.
         (Load::Usual, 30 * SECOND),
         (Load::Healthy, 30 * SECOND),
         (Load::Sick, 30 * SECOND),
@@ -271,7 +272,7 @@ fn fill(file: &PathBuf) {
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Tells why not, where it is not permitted.
+    /// Mounts the disk; returns the reason where that is not permitted.
     pub(crate) fn mount(site: &Site) -> Result<Self, String> {
         sweep();
         let at = servers::folder(&site.root, SMALL_DISK).join("cassandra");
@@ -287,7 +288,7 @@ impl SmallDisk {
     }
 }
 
-/// Takes back the disks of drills that were killed: the folder of each ends in the number of its process.
+/// Unmounts the disks of drills that were killed; the folder of each ends in the number of its process.
 fn sweep() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     let ours = mounts.lines().filter_map(|line| line.strip_prefix(DEVICE));
@@ -304,7 +305,7 @@ fn sweep() {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Whoever still uses it keeps it until it ends.
+        // A process that still uses the disk keeps it until the process ends.
         drop(Command::new("umount").arg("-l").arg(&self.0).status());
     }
 }

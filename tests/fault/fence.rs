@@ -1,7 +1,8 @@
-//! The fenced resource of a drill: what callbacks change, outside of the service. It refuses an attempt that is lower than
-//! the last one it has seen, as `docs/guarantees.md` asks of it.
+//! `Fence` is the resource outside the service that the callbacks of a drill change. It refuses an attempt
+//! that is lower than the last one it has seen, as `docs/guarantees.md` asks of it.
 //!
-//! A folder per task, a file per attempt. Nothing in it waits for anybody: a worker may be stopped between any two of its steps.
+//! It keeps a folder per task and a file per attempt. It has no locks: a worker may be stopped
+//! between any two steps.
 
 use std::{
     fs::{self, File},

@@ -1,4 +1,4 @@
-//! What everything reads at the end, over REST, and what lies in the slots, with CQL: written down for the checker.
+//! The last step of a drill reads every task over REST and the slots with CQL, and logs them for the checker.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ const END_MAX: Duration = Duration::from_secs(150);
 
 const TERMINAL: [&str; 5] = ["succeeded", "failed", "cancelled", "expired", "dead"];
 
-/// Reads each task that anybody knows of until all have ended or the time is up.
+/// Reads each known task until all have ended or the time is up.
 pub(crate) async fn read_tasks(site: &Site) {
     let journal = Journal::open(&site.root, "finals");
     let until = site.time.moment().after(END_MAX);
@@ -43,7 +43,7 @@ pub(crate) async fn read_tasks(site: &Site) {
                 .as_ref()
                 .and_then(|answer| answer["body"]["state"].as_str());
             let over = state.is_some_and(|state| TERMINAL.contains(&state));
-            // The last word counts.
+            // The last answer counts.
             if let Some(answer) = answer {
                 journal.note(json!({"what": "final", "id": id, "status": answer["status"], "task": answer["body"]}));
             }
@@ -61,13 +61,13 @@ fn known(site: &Site) -> BTreeSet<String> {
     let workers = Kind::Worker.members().map(|worker| worker.to_string());
     let logs = workers.chain(["clients".to_owned()]);
     let lines = logs.flat_map(|name| read_lines(&site.root, &name));
-    // What went to a topic is read there.
+    // The records of a topic are read from the topic.
     let lines = lines.filter(|line| line["op"] != "record");
     let ids = lines.filter_map(|line| Some(line["id"].as_str()?.to_owned()));
     ids.filter(|id| !id.is_empty()).collect()
 }
 
-/// Looks at the slots from outside: a plain client of the store.
+/// A plain client of the store that reads the slots from outside.
 pub(crate) struct Slots {
     session: Session,
     journal: Journal,
@@ -123,7 +123,7 @@ impl Slots {
                 let rows = self.query(&text).await?.into_rows_result().ok()?;
                 for row in rows.rows::<(uuid::Uuid, i8)>().ok()? {
                     let (id, kind) = row.ok()?;
-                    // 2 is an entry that acts no more.
+                    // Kind 2 is an entry that acts no more.
                     if kind != 2 {
                         *live.entry(id.to_string()).or_default() += 1;
                     }

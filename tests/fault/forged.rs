@@ -1,5 +1,5 @@
-//! The checker is shown to be able to fail: forged logs, one lie each, and the promise that must be found broken by it, and no
-//! other one.
+//! These tests prove that the checker can fail. Each forges logs with one lie, and the checker must find the
+//! one promise that the lie breaks, and no other one.
 
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ fn process(who: &str, did: &str, t: i64) -> Value {
     json!({"what": "process", "who": who, "did": did, "life": 1, "t": t})
 }
 
-/// Enough tasks in the calm that one of them alone is more than one in a thousand only by the exception for few.
+/// So many tasks in the calm that a single one is more than one in a thousand only by the exception for few.
 fn base() -> Vec<Value> {
     let mut lines = vec![
         json!({"what": "calm", "t": 0}),
@@ -86,7 +86,8 @@ fn breaks(promises: &[&str], lines: &[Value]) {
 #[test]
 fn nothing_is_found_where_nothing_is_wrong() {
     breaks(&[], &[]);
-    // A retry, a run cut short by a kill, a pause, a lost claim: all while something was broken.
+    // All of these happen while something is broken: a retry, a run cut short by a kill, a pause,
+    // a lost claim.
     breaks(
         &[],
         &task(
@@ -132,7 +133,7 @@ fn a_lost_task_is_found() {
     breaks(&["I1"], &never);
     never.push(last(1, &json!({"state": "dead", "attempt": 0})));
     breaks(&["I1"], &never);
-    // One that nobody was told of may be lost, but not once it has run.
+    // A task whose client got no answer may be lost, but not once it has run.
     let mut unknown = task(2, 50_000, &[]).0;
     unknown[1]["told"] = json!("unknown");
     breaks(&[], &unknown);
@@ -160,7 +161,7 @@ fn a_cancel_that_does_not_hold_is_found() {
 fn a_task_that_begins_early_is_found() {
     let early = task(1, 50_000, &[("worker-1", 1, 49_999, 50_009, "done")]).0;
     breaks(&["I2"], &early);
-    // By as much as a clock was ahead it may.
+    // A run may be early by as much as a clock was ahead.
     let offset = |ms: i64, t: i64| json!({"what": "offset", "who": "node-1", "ms": ms, "t": t});
     let mut skewed = early.clone();
     skewed.extend([offset(30_000, 40_000), offset(0, 45_000)]);
@@ -191,10 +192,10 @@ fn a_moved_task_that_begins_long_after_its_new_start_is_found() {
         lines.extend(told(1, "reschedule", to, "rescheduled", to - 1000));
         lines
     };
-    // From far away to soon: at the old start is too late, whatever the old start was.
+    // A task moves from far away to soon: a run at the old start is too late, whatever the old start was.
     breaks(&[], &moved(95_000, 50_000, 51_000));
     breaks(&["I7"], &moved(95_000, 50_000, 72_000));
-    // What a fault has touched ends within its bound.
+    // A task that a fault has touched ends within its bound.
     breaks(&[], &moved(HEALED + 80_000, FAULT, HEALED + 80_000));
     breaks(&["I7"], &moved(HEALED + 95_000, FAULT, HEALED + 95_000));
 }
@@ -252,7 +253,8 @@ fn two_live_runs_are_found() {
         ("worker-2", 2, FAULT + 8999, FAULT + 9010, "done"),
     ];
     breaks(&["I4"], &task(1, FAULT, &overlap).0);
-    // One that goes on behind the pause of its worker, for longer than it takes to find out, is one of them.
+    // A run that goes on after the pause of its worker for longer than the worker needs to notice
+    // is a live one.
     let goes_on = |until: i64, how| {
         let runs = [
             ("worker-1", 1, FAULT, until, how),
@@ -266,7 +268,7 @@ fn two_live_runs_are_found() {
     breaks(&[], &goes_on(FAULT + 11_000, "dropped"));
     breaks(&[], &goes_on(FAULT + 11_000, "fenced"));
     breaks(&["I4"], &goes_on(FAULT + 12_500, "dropped"));
-    // What it changes then must be refused, however soon it is over.
+    // A change that it makes then must be refused, however soon the run is over.
     breaks(&["I4"], &goes_on(FAULT + 10_001, "done"));
     // The pause of another worker, or a later one, is no excuse.
     let mut lines = task(1, FAULT, &overlap).0;
@@ -299,17 +301,17 @@ fn a_task_that_is_late_without_need_is_found() {
     breaks(&[], &ran(FAULT, HEALED + 89_000));
     breaks(&["I7"], &ran(FAULT, HEALED + 91_000));
     breaks(&["I7"], &ran(HEALED + 1000, HEALED + 92_000));
-    // Who was not told may have asked a node that had stopped.
+    // A client without an answer may have asked a node that had stopped.
     let mut unknown = ran(FAULT, HEALED + 91_000);
     unknown[1]["told"] = json!("unknown");
     breaks(&[], &unknown);
-    // What another fault interrupts may begin anew.
+    // A wait that another fault interrupts may begin anew.
     let mut twice = ran(FAULT, HEALED + 160_000);
     for (what, t) in [("fault", 80_000), ("mended", 89_000), ("healed", 90_000)] {
         twice.push(json!({"what": what, "name": "another", "t": HEALED + t}));
     }
     breaks(&[], &twice);
-    // Of the calm so many that they are more than one in a hundred.
+    // These are so many tasks of the calm that they are more than one in a hundred.
     let late = |n: i64| {
         let run = [("worker-1", 1, 55_100 + n, 55_109 + n, "done")];
         task(n.unsigned_abs(), 50_000 + n, &run).0
@@ -384,7 +386,7 @@ fn records_that_are_lost_early_or_too_many_are_found() {
     );
 }
 
-/// Twenty records beside each load, two of them so late.
+/// Twenty records beside each load, two of them this late.
 fn beside(sick_late: i64, is_sick: bool) -> Vec<Value> {
     let load = |kind: &str, t: i64| json!({"what": "load", "kind": kind, "t": t});
     let (healthy, sick, over) = (FAULT + 1_000, FAULT + 6_000, FAULT + 11_000);
@@ -409,15 +411,15 @@ fn beside(sick_late: i64, is_sick: bool) -> Vec<Value> {
 
 #[test]
 fn a_sick_topic_that_delays_others_is_found() {
-    // Half more, and what a busy machine adds.
+    // The bound is half more, plus the noise of a busy machine.
     breaks(&[], &beside(1_100, false));
     breaks(&["I8"], &beside(1_101, false));
-    // Those that go to it wait for it.
+    // Records for the sick topic wait for it.
     breaks(&[], &beside(9_000, true));
 }
 
-/// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. What it does is done long
-/// before the start, and the faults that explain it are over by then.
+/// The seed 2062765697881055973: a node is killed, and another one's clock is half a minute ahead. This
+/// second node acts long before the start, so the faults that explain its records are over by the start.
 #[test]
 fn what_a_fast_clock_repeats_is_explained_by_the_faults_of_its_moment() {
     let fast = |ms: i64, t: i64| json!({"what": "offset", "who": "node-2", "ms": ms, "t": t});
@@ -436,7 +438,7 @@ fn what_a_fast_clock_repeats_is_explained_by_the_faults_of_its_moment() {
     };
     let twice = record(1, &[at, at + 1_200]);
     breaks(&[], &[&twice[..], &clock].concat());
-    // It explains as many as any fault does, and no more.
+    // The fault explains as many repetitions as any fault does, and no more.
     let often = record(1, &[at, at + 300, at + 600, at + 1_200]);
     breaks(&["I3"], &[&often[..], &clock].concat());
     let ran = |n: u64| {

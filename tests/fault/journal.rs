@@ -1,4 +1,5 @@
-//! Append-only logs: one JSON object a line, each written with one call, so that `kill -9` never leaves half of one.
+//! `Journal` appends JSON objects, one a line, to a log. Each is one write call, so that `kill -9` never
+//! leaves half a line.
 
 use std::{
     fs::File,
@@ -10,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tickwheel::time_source::TimeSource;
 
-/// A log that everybody who has a copy appends to.
+/// A log that every owner of a copy appends to.
 #[derive(Debug, Clone)]
 pub(crate) struct Journal {
     file: Arc<File>,
@@ -34,7 +35,7 @@ impl Journal {
         event["t"] = json!(self.time.now().0);
         let mut line = event.to_string();
         line.push('\n');
-        // A disk that is full here is no part of any fault.
+        // A full disk here is no part of any fault.
         (&*self.file)
             .write_all(line.as_bytes())
             .expect("a log can be written");

@@ -1,5 +1,6 @@
-//! Three nodes of the service on three Cassandra servers and three Kafka brokers, four workers, and faults: real processes, a
-//! network of their own, and at the end a checker that knows nothing but what they wrote down.
+//! A drill runs three nodes of the service on three Cassandra servers and three Kafka brokers, with four
+//! workers and with faults, in real processes on a network of their own. At the end a checker judges it by
+//! the logs alone.
 //!
 //! ```text
 //! cargo test --test drill                                    the short version, a few faults
@@ -46,7 +47,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-/// What the program is called where tests are chosen by name.
+/// The name of the program where tests are chosen by name.
 const NAME: &str = "three_nodes_with_faults";
 
 fn main() -> ExitCode {
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
             say!("{NAME}: test");
             ExitCode::SUCCESS
         }
-        // As the harness of other tests does with a word that names none of them.
+        // The harness of other tests succeeds as well for a word that names none of them.
         Some(word) if !word.starts_with('-') && !NAME.contains(word) => ExitCode::SUCCESS,
         _ => runtime.block_on(plan::run(&plan::Options::read(&arguments))),
     }

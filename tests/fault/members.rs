@@ -1,8 +1,8 @@
-//! Who takes part: what kind each is, what it is called, which address it has.
+//! `Member` names each process of a drill for the others, with its kind, its name and its address.
 
 use std::fmt;
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     /// A Cassandra server.
@@ -27,7 +27,7 @@ impl Kind {
         }
     }
 
-    /// How many there are.
+    /// The number of members of this kind.
     pub(crate) const fn count(self) -> u8 {
         match self {
             Self::Store | Self::Broker | Self::Node => 3,
@@ -35,13 +35,13 @@ impl Kind {
         }
     }
 
-    /// Those of this kind.
+    /// All members of this kind.
     pub(crate) fn members(self) -> impl Iterator<Item = Member> {
         (1..=self.count()).map(move |number| Member { kind: self, number })
     }
 }
 
-/// One of them, numbered from one.
+/// One member of a kind, numbered from one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Member {
     pub(crate) kind: Kind,

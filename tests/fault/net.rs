@@ -1,5 +1,5 @@
-//! The network of a drill: a namespace per member behind a switch of our own, or, where that is not permitted, addresses of the
-//! loopback device, without the faults that need cables.
+//! `Net` connects the members of a drill: with a namespace per member behind a switch of our own, or, where
+//! that is not permitted, with addresses of the loopback device and without the faults that need cables.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use crate::{
     switch::{MTU, Rule, Switch, hardware},
 };
 
-/// The host that this process has on the network: clients, and what asks whether a server is ready.
+/// The host number of this process on the network, for clients and for the test whether a server is ready.
 const HERE: u8 = 1;
 
 const PREFIX: &str = "twdrill";
@@ -55,7 +55,8 @@ fn ip(arguments: &[&str], input: &str) -> Result<(), String> {
 }
 
 impl Net {
-    /// Makes the network; on the loopback device when `plain`, or when namespaces are not to be had, which it says.
+    /// Makes the network, on the loopback device when `plain`, or when namespaces are not
+    /// available, which it logs.
     pub(crate) fn make(time: &TimeSource, plain: bool) -> Self {
         let [one, two, ..] = time.random().to_le_bytes();
         if !plain {
@@ -114,7 +115,7 @@ impl Net {
         self.set(other, one, Rule::CUT);
     }
 
-    /// Breaks what goes from one member to another; what comes back still comes.
+    /// Breaks one direction from a member to another; the other direction still works.
     pub(crate) fn cut_one_way(&self, from: Member, to: Member) {
         self.set(from, to, Rule::CUT);
     }
@@ -165,7 +166,7 @@ fn hosts() -> impl Iterator<Item = u8> {
 
 fn remove_namespaces() {
     for host in hosts() {
-        // What is not there needs no removal.
+        // A namespace that does not exist needs no removal.
         drop(ip(&["netns", "delete", &namespace(host)], ""));
     }
 }

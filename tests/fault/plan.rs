@@ -1,4 +1,5 @@
-//! What a drill does in which order: start, load, one fault after the other with rest between them, the end, the check.
+//! `run` does the steps of a drill in order: start, load, one fault after the other with rest
+//! between them, end, check.
 
 use std::{path::Path, process::ExitCode, time::Duration};
 
@@ -19,14 +20,14 @@ use crate::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How much time is taken.
+/// The durations of a drill.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
-    /// Servers that have just started are slow for a while: what happens then is no base line.
+    /// Servers that have just started are slow for a while, so this time is no base line.
     warm_up: Duration,
     /// Load without a fault before the first one, to compare with.
     calm: Duration,
-    /// Rest after a fault: what it has delayed ends in it, mostly.
+    /// Rest after a fault, in which most delayed tasks end.
     rest: Duration,
     /// No fault lasts longer.
     hold_max: Duration,
@@ -48,13 +49,13 @@ impl Pace {
     };
 }
 
-/// So many of the faults, from the first on, are combined with each other.
+/// This many of the faults, from the first on, are combined with each other.
 const COMBINED: u64 = 18;
 
-/// Tasks registered a second: three store servers on two cores that others use, too, bear some tens.
+/// Tasks registered a second: three store servers on two shared cores bear some tens.
 const PER_SECOND: u32 = 8;
 
-/// What the command line asks for.
+/// The options of the command line.
 pub(crate) struct Options {
     faults: Vec<Fault>,
     random: Duration,
@@ -67,7 +68,7 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn read(arguments: &[String]) -> Self {
         let after = |name: &str| {
-            // The last one counts.
+            // The last option of a name counts.
             let at = arguments.iter().rposition(|word| word == name)?;
             arguments.get(at + 1)
         };
@@ -149,7 +150,7 @@ pub(crate) async fn run(options: &Options) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// From the first registration to the last word about every task.
+/// From the first registration to the last answer about every task.
 async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     let chance = TimeSource::simulated(Millis(0), options.seed);
     let slots = Slots::connect(site).await;
@@ -212,7 +213,7 @@ async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen], rest: Duration) 
         one.heal(site).await;
     }
     site.journal.note(json!({"what": "mended", "name": name}));
-    // What has to be up again before anybody can expect more than the rest bears.
+    // These members must be up again before the time of rest begins.
     site.ready(
         Kind::ALL
             .into_iter()
@@ -221,7 +222,7 @@ async fn one(site: &mut Site, slots: &Slots, chosen: &[Chosen], rest: Duration) 
     )
     .await;
     site.journal.note(json!({"what": "healed", "name": name}));
-    // What has waited for long takes its time.
+    // Work that has waited for long needs time in proportion.
     let lasted = site.time.moment().since(began);
     site.time.sleep(rest.max(lasted * 3 / 4)).await;
     slots.count(site).await;

@@ -1,4 +1,5 @@
-//! A process of a drill: started, killed, paused, started again; every such moment is in the log.
+//! `Process` starts, kills, pauses and restarts a process of a drill, and logs every such moment
+//! for the checker.
 
 use std::{
     process::{Child, Command},
@@ -60,7 +61,7 @@ impl Process {
         kill_process(id.expect("a process id"), signal).expect("our child can be signalled");
     }
 
-    /// `kill -9`. Noted when it is dead: until then it may have done something.
+    /// `kill -9`. It is logged after the death: until then the process may have acted.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("our child can be killed");
@@ -95,7 +96,7 @@ impl Process {
         self.kill();
     }
 
-    /// Whether it has not ended by itself.
+    /// Whether the process still runs, which it does unless it ended by itself.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child
             .as_mut()

@@ -1,4 +1,5 @@
-//! The topics of tasks that go to a user's own consumers: created before the load, read from their beginning at the end.
+//! This module creates the topics of a user's own consumers before the load, and reads them from their
+//! beginning at the end.
 
 use std::time::Duration;
 
@@ -15,12 +16,12 @@ use crate::{journal::Journal, members::Kind, servers::BROKER_PORT, site::Site};
 
 pub(crate) const TOPIC: &str = "drill-records";
 
-/// A topic that wants all of its copies in sync: with one broker down it takes nothing.
+/// A topic that wants all of its copies in sync; with one broker down it takes nothing.
 pub(crate) const SICK_TOPIC: &str = "drill-sick";
 
 const COPIES: i32 = 3;
 
-/// When nothing has come for so long, that was all: brokers answer a fetch within half a second.
+/// After this long without a record the topic is at its end: brokers answer a fetch within half a second.
 const SILENCE: Duration = Duration::from_secs(10);
 
 fn config(site: &Site) -> ClientConfig {
@@ -52,7 +53,7 @@ pub(crate) async fn read_all(site: &Site) {
     consumer
         .subscribe(&[TOPIC, SICK_TOPIC])
         .expect("two topics");
-    // The first one takes a group to be formed.
+    // The first record comes only after the group was formed.
     let mut patience = 3 * SILENCE;
     while let Some(received) = site.time.within(patience, consumer.recv()).await {
         match received {

@@ -1,4 +1,5 @@
-//! Three Cassandra servers and three Kafka brokers, from the recipe of `tests/stack`, each in a folder of its own.
+//! This module starts three Cassandra servers and three Kafka brokers for a drill, each in a
+//! folder, from `tests/stack`.
 
 use std::{
     fmt::Write as _,
@@ -23,10 +24,10 @@ pub(crate) const STORE_PORT: u16 = 9042;
 pub(crate) const BROKER_PORT: u16 = 19092;
 const STORAGE_PORT: u16 = 7000;
 const CONTROLLER_PORT: u16 = 19192;
-/// Each has its own from here on: without namespaces all of them, of all drills, are on 127.0.0.1.
+/// Each server has its own port from here on; without namespaces all servers of all drills are on 127.0.0.1.
 const JMX_PORT: u16 = 17190;
 
-/// They divide the ring into three.
+/// The tokens divide the ring into three.
 const TOKENS: [&str; 3] = [
     "-9223372036854775808",
     "-3074457345618258603",
@@ -58,7 +59,7 @@ pub(crate) fn folder(root: &Path, member: Member) -> PathBuf {
     root.join(member.to_string())
 }
 
-/// Writes what the script has to know of a server.
+/// Writes the settings of a server for the script.
 pub(crate) fn describe(root: &Path, net: &Net, member: Member) {
     let folder = folder(root, member);
     fs::create_dir_all(&folder).expect("a folder can be made");

@@ -1,4 +1,5 @@
-//! Everything that runs in a drill: servers, nodes, workers, in a folder and a network of its own.
+//! `Site` holds everything that runs in a drill: servers, nodes and workers, in a folder and a
+//! network of its own.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ const NODE_PORT: u16 = 7420;
 pub(crate) const KEYSPACE: &str = "drill";
 pub(crate) const CALLBACK: &str = "drill";
 
-/// Few and small, so that the wheels wrap every eight seconds.
+/// The wheels are few and small, so that they wrap every eight seconds.
 pub(crate) const WHEELS: i16 = 4;
 pub(crate) const SLOTS: i64 = 8;
 pub(crate) const TURN: Duration = Duration::from_secs(8);
@@ -43,7 +44,7 @@ pub(crate) enum Load {
     Sick,
 }
 
-/// All that takes part. What is started here dies with this process.
+/// All members of a drill. The processes that it starts die with this process.
 pub(crate) struct Site {
     processes: BTreeMap<Member, Process>,
     pub(crate) net: Net,
@@ -54,7 +55,7 @@ pub(crate) struct Site {
     pub(crate) load: watch::Sender<Load>,
 }
 
-/// Where a node's clock error is written for it.
+/// The file with a node's clock error.
 pub(crate) fn offset_file(root: &Path, node: Member) -> PathBuf {
     root.join(format!("{node}.offset"))
 }
@@ -90,7 +91,7 @@ impl Site {
 
     fn process(&self, member: Member) -> Process {
         let root = self.root.clone();
-        // The first life's command is the recipe of all; only a worker is told which life it is.
+        // The command of the first life is the recipe of all lives; only a worker is told which life it is.
         let recipe = match member.kind {
             Kind::Store | Kind::Broker => {
                 servers::describe(&root, &self.net, member);
@@ -128,7 +129,7 @@ impl Site {
     fn worker_command(&self, worker: Member) -> Command {
         let program = std::env::current_exe().expect("this program has a path");
         let mut command = self.net.command(worker, &program.display().to_string());
-        // Both ways to be given tasks, and each begins with another node.
+        // Workers use both sources of tasks, and each begins with another node.
         let mut nodes: Vec<String> = Kind::Node.members().map(|node| self.url(node)).collect();
         nodes.rotate_left(usize::from(worker.number) % 3);
         let source = if worker.number.is_multiple_of(2) {
@@ -191,7 +192,7 @@ impl Site {
             "--slots",
             &SLOTS.to_string(),
         ]);
-        // The ring may not have met yet.
+        // The servers of the ring may not know each other yet.
         for _ in 0..10 {
             let output = init.output().expect("the program can be run");
             if output.status.success() {
@@ -203,7 +204,8 @@ impl Site {
         panic!("the schema cannot be created");
     }
 
-    /// Waits until each of them serves; what has ended by itself is started again, as an init system does.
+    /// Waits until each of them serves; a process that has ended by itself is started again, as
+    /// an init system does.
     pub(crate) async fn ready(&mut self, members: impl Iterator<Item = Member>) {
         let until = self.time.moment().after(READY_WAIT_MAX);
         for member in members {
@@ -228,7 +230,7 @@ impl Site {
                 let asked = self.http.get(url).timeout(Duration::from_secs(2)).send();
                 asked.await.is_ok_and(|answer| answer.status().is_success())
             }
-            // It logs when it begins, and what it does not do shows in the end.
+            // A worker logs its start, and the lack of its work shows at the end.
             Kind::Worker => true,
         }
     }
@@ -249,7 +251,7 @@ impl Site {
             .expect("a file can be written");
     }
 
-    /// Asks one node after the other; none when none has a good answer.
+    /// Asks one node after the other; none when no node has a good answer.
     pub(crate) async fn ask(&self, path: &str) -> Option<Value> {
         for node in Kind::Node.members() {
             let asked = self.http.get(format!("{}{path}", self.url(node))).send();
@@ -268,7 +270,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // Everything at once first: a namespace is to be empty when it goes.
+        // All processes go first: a namespace must be empty when it goes.
         self.processes.clear();
     }
 }

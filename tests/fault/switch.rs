@@ -1,7 +1,9 @@
-//! A network switch in this process: what one cable brings it sends to another, unless the rule of that pair drops or delays it.
+//! `Switch` forwards frames between the cables of a drill, unless the rule of a pair of members
+//! drops or delays them.
 //!
-//! The kernel's own means for loss and delay are not everywhere; a virtual cable (TAP) per member is, wherever network
-//! namespaces are. Rules are by direction, so a link may be broken one way only.
+//! The kernel's own means for loss and delay are not available everywhere, but a virtual cable (TAP) per
+//! member is available wherever network namespaces are. A rule has a direction, so a link may be broken one
+//! way only.
 
 use std::{
     cmp::Reverse,
@@ -13,19 +15,19 @@ use std::{
 use tickwheel::time_source::{Moment, TimeSource};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
-/// Largest packet on the cables: fewer of them is less work here.
+/// The largest packet on the cables; a large one means fewer packets and less work here.
 pub(crate) const MTU: u16 = 8000;
 
 const FRAME_BYTES_MAX: usize = MTU as usize + 64;
 
-/// What happens to frames from one member to another.
+/// The rule for frames from one member to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Rule {
     /// How many of a thousand are dropped; 1000 is a cut.
     pub(crate) lost_permille: u64,
-    /// Each is held for this long.
+    /// Each frame is held for this long.
     pub(crate) delay: Duration,
-    /// And for up to this much more.
+    /// Each frame is held for up to this much longer.
     pub(crate) jitter: Duration,
 }
 
@@ -37,7 +39,7 @@ impl Rule {
     };
 }
 
-/// A frame that is held, and for whom; ordered by when it goes on.
+/// A held frame and its receiver; ordered by the time when it goes on.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Held {
     until: Moment,
@@ -109,7 +111,7 @@ impl Shared {
         let mut buffer = vec![0; FRAME_BYTES_MAX];
         while let Ok(length) = self.ports[&from].recv(&mut buffer) {
             let frame = &buffer[..length];
-            // ARP and IPv4; what else the kernel says by itself is nobody's business here.
+            // Only ARP and IPv4 matter here, not the other frames that the kernel sends by itself.
             if length < 14 || !matches!(frame[12..14], [0x08, 0x00 | 0x06]) {
                 continue;
             }
@@ -148,7 +150,7 @@ impl Shared {
 
     fn send(&self, to: u8, frame: &[u8]) {
         if let Some(port) = self.ports.get(&to) {
-            // A cable that is full or down drops what it is given, as cables do.
+            // A cable that is full or down drops its frames, as real cables do.
             drop(port.send(frame));
         }
     }

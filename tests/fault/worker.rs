@@ -1,6 +1,9 @@
-//! A worker of a drill: the SDK as everybody uses it, and a callback that writes down when it began and ended.
+//! The worker of a drill uses the SDK as everybody does; its callback logs when each run began and ended.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +14,7 @@ use tickwheel::{
 
 use crate::{fence::Fence, journal::Journal, site::CALLBACK};
 
-/// What a task asks of its callback.
+/// The payload of a task, which tells its callback what to do.
 #[derive(Debug, Deserialize)]
 struct Order {
     /// The client's number of the registration.
@@ -21,7 +24,7 @@ struct Order {
     retries: u32,
 }
 
-/// One run; a callback that is dropped says so.
+/// One run; a callback that is dropped logs that.
 struct Run {
     journal: Journal,
     of: Value,
@@ -58,6 +61,13 @@ fn option(arguments: &[String], name: &str) -> String {
         .clone()
 }
 
+fn since_epoch_ms(at: SystemTime) -> i64 {
+    let since = at
+        .duration_since(UNIX_EPOCH)
+        .expect("tasks start after 1970");
+    i64::try_from(since.as_millis()).expect("the year is one of four digits")
+}
+
 /// Runs until it is told to stop.
 pub(crate) async fn run(arguments: &[String]) {
     telemetry::start_logging(LogFormat::Text, "info").expect("nothing logs yet");
@@ -73,7 +83,7 @@ pub(crate) async fn run(arguments: &[String]) {
     let me = name.clone();
     let callback = move |job: Job<Order>, context: Context| {
         let of = json!({"w": me, "life": life, "id": job.id.to_string(), "attempt": job.attempt, "n": job.payload.n,
-            "generation": job.generation, "start": job.start_time.0});
+            "generation": job.generation, "start": since_epoch_ms(job.start_time)});
         let run = Run {
             journal: journal.clone(),
             of: of.clone(),
@@ -86,7 +96,8 @@ pub(crate) async fn run(arguments: &[String]) {
             fence.show(&id, job.attempt);
             let time = context.time();
             time.sleep(Duration::from_millis(job.payload.run_ms)).await;
-            // It may have been stopped and gone on: what it changes now is refused if another attempt has begun meanwhile.
+            // The worker may have been stopped and gone on; its change is refused now if another attempt has
+            // begun meanwhile.
             if !fence.lets_through(&id, job.attempt) {
                 run.end("fenced");
                 return Ok(Outcome::retry("a later attempt has been here"));

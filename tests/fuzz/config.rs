@@ -1,4 +1,4 @@
-//! Config files.
+//! This target damages config files.
 
 use tickwheel::config::{Settings, print_default};
 
@@ -6,7 +6,8 @@ use super::run::Target;
 
 #[test]
 fn config_files() {
-    // Every key is there, as a comment with its default: taken out of the comments they are a file.
+    // The default file has every key in a comment with its default; without the comment marks
+    // these lines are a file.
     let keys = print_default()
         .lines()
         .filter_map(|line| line.strip_prefix('#').map(str::trim))
@@ -37,7 +38,7 @@ fn config_files() {
             "1979-05-27",
             "0x",
         ],
-        // A file is read once, at a start, and its complaints quote it.
+        // A file is read once, at a start, and the messages about its errors quote it.
         bytes_max: (512 * 1024, 512),
         seconds: 2,
     };
@@ -45,7 +46,7 @@ fn config_files() {
         let text = String::from_utf8_lossy(bytes);
         match Settings::from_file("tickwheel.toml", &text) {
             Ok(settings) => {
-                // It is whatever it is, and does not fail later.
+                // Any accepted value is fine as long as this does not fail later.
                 drop(settings.shape());
                 true
             }

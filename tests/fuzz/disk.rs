@@ -1,7 +1,7 @@
-//! What lies in a data directory: its header, its lock, its journal.
+//! These targets damage the files of a data directory: its header, its lock and its journal.
 //!
-//! Damage that a crash of the machine leaves is repaired; everything else is refused in a sentence, or read as far as it is
-//! whole. Nothing panics, on whatever thread.
+//! The store repairs damage that a crash of the machine leaves. It refuses all other damage in a sentence, or
+//! reads up to it. No thread may panic.
 
 use std::{
     fs, panic,
@@ -27,7 +27,7 @@ use tickwheel::{
 
 use super::{run::Target, samples::entries};
 
-/// Few wheels: the first batch holds their clocks, and inputs are cut where they get long.
+/// There are few wheels: the first batch holds their clocks, and long inputs are cut.
 fn shape() -> Shape {
     Shape::new(4, TickLength::new(Duration::from_secs(1)).unwrap(), 1000).unwrap()
 }
@@ -66,7 +66,7 @@ fn journal_of(directory: &Path) -> PathBuf {
     journals.pop().unwrap()
 }
 
-/// What was written of a journal: it is longer than that.
+/// The written part of a journal, whose file is longer.
 fn written(path: &Path) -> Vec<u8> {
     let mut bytes = fs::read(path).unwrap();
     let end = bytes
@@ -96,7 +96,7 @@ fn the_damage_of_a_journal() {
             .unwrap()
             .is_empty();
         if !is_whole {
-            // Mended, nothing is damaged any more.
+            // A repaired journal has no damage any more.
             repair(directory.path()).unwrap();
             assert_eq!(
                 journal::damages(&directory.path().join("store")).unwrap(),
@@ -141,7 +141,7 @@ fn a_directory_whose_journal_is_damaged() {
         name: "journal",
         samples: vec![written(&path)],
         words: &["FJL\u{3}"],
-        // Buffers of the database.
+        // The database needs these buffers.
         bytes_max: (64 * 1024 * 1024, 64),
         seconds: 6,
     };
@@ -171,7 +171,7 @@ fn a_directory_whose_journal_is_damaged() {
     });
 }
 
-/// Counts panics of threads that are no test's: nobody waits for those.
+/// Counts panics of threads that do not belong to a test and that no test waits for.
 fn panics_of_the_database() -> Arc<AtomicUsize> {
     let panics = Arc::new(AtomicUsize::new(0));
     let (counted, before) = (Arc::clone(&panics), panic::take_hook());
@@ -180,7 +180,7 @@ fn panics_of_the_database() -> Arc<AtomicUsize> {
             .name()
             .is_some_and(|name| name.contains("::"));
         counted.fetch_add(usize::from(!is_test), Ordering::SeqCst);
-        // The store catches what the database thinks of a damaged journal, and says it in words.
+        // The store catches panics of the database about a damaged journal, and reports them in words.
         let caught = panicked
             .location()
             .is_some_and(|at| at.file().contains("fjall"));

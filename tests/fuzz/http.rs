@@ -1,4 +1,5 @@
-//! Requests to the whole API of a node: none is answered with 500, every refusal is a problem document.
+//! This target sends requests to the whole API of a node: none is answered with 500, every
+//! refusal is a problem document.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +30,7 @@ use super::{
     samples::{START, id},
 };
 
-/// After so many requests a new node takes over, so that what was accepted does not pile up.
+/// After this many requests a new node takes over, so that the accepted tasks do not pile up.
 const REQUESTS_MAX: u32 = 5000;
 
 /// A node in virtual time, on the store and the queue in memory.
@@ -82,7 +83,8 @@ impl Site {
         }
     }
 
-    /// Sends what the text says: method and path in its first line, the body behind it. None when that is no request.
+    /// Sends the request of the text: method and path in its first line, the body after it. None
+    /// when that is no request.
     fn answer(&self, bytes: &[u8]) -> Option<(StatusCode, String, Vec<u8>)> {
         let end = bytes.iter().position(|byte| *byte == b'\n')?;
         let line = std::str::from_utf8(&bytes[..end]).ok()?;
@@ -142,7 +144,7 @@ fn requests() {
             &["%00", "%", "?", "&", "//", "../", "page_token=", "\r\n"],
         ]
         .concat(),
-        // The node's own work in the time that a request waits is counted, too.
+        // The node's own work during a request is counted, too.
         bytes_max: (4 * 1024 * 1024, 128),
         seconds: 8,
     };
@@ -162,7 +164,7 @@ fn requests() {
             !refused || kind == "application/problem+json",
             "{status} {kind}: {shown}"
         );
-        // A task that does not exist is an answer as good as any.
+        // A missing task counts as an accepted request.
         !refused || status == StatusCode::NOT_FOUND
     });
 }

@@ -1,7 +1,8 @@
-//! Damages a sample, the same way for the same number.
+//! `input` makes a damaged sample for the fuzz targets, always the same one for the same number.
 //!
-//! What is done to it: bits and bytes changed, parts cut, repeated, swapped with parts of another sample; numbers replaced by
-//! the ones at the ends of their types, in the encodings that lengths have; words of the format put where they do not belong.
+//! Damage is: bits and bytes changed; parts cut, repeated, or swapped with parts of another sample; numbers
+//! replaced by the ends of their types, in the encodings that lengths have; words of the format
+//! in wrong places.
 
 /// A generator of numbers (splitmix64): an input depends on its number and on nothing else.
 #[derive(Debug, Clone)]
@@ -30,7 +31,7 @@ impl Chance {
     }
 }
 
-/// Numbers as bytes that mean trouble as a length, a count, a time or a tag.
+/// Numbers as bytes that are likely to cause trouble as a length, a count, a time or a tag.
 const NUMBERS: [&[u8]; 14] = [
     b"\xff\xff\xff\xff",
     b"\x00\x00\x00\x00\x00\x00\x00\x00",
@@ -39,11 +40,11 @@ const NUMBERS: [&[u8]; 14] = [
     b"\x80\x00\x00\x00\x00\x00\x00\x00",
     b"\xff\xff\xff\x7f",
     b"\x7f\xff\xff\xff",
-    // As protobuf writes them.
+    // These have the encoding of protobuf.
     b"\xff\xff\xff\xff\x0f",
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
     b"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01",
-    // As text.
+    // These are text.
     b"-1",
     b"9223372036854775808",
     b"1e309",
@@ -57,7 +58,7 @@ const BYTES_MAX: usize = 64 * 1024;
 pub(crate) fn input(samples: &[Vec<u8>], words: &[&str], seed: u64, number: u64) -> Vec<u8> {
     let mut chance = Chance(seed ^ number.wrapping_mul(0xa076_1d64_78bd_642f));
     let mut bytes = samples[chance.below(samples.len())].clone();
-    // Mostly a little: much damage is refused by the first check.
+    // Most inputs get little damage, since much damage is refused by the first check.
     let much = chance.below(4);
     let edits = 1 + chance.below(2 << much);
     for _ in 0..edits {

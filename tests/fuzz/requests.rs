@@ -1,23 +1,33 @@
-//! What clients send, below HTTP: bodies and items of batches, durations, instants, page tokens.
+//! These targets damage the requests of clients below HTTP: bodies and items of batches,
+//! durations, instants, page tokens.
 
 use std::{fmt::Debug, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    run::Target,
+    samples::{START, id},
+};
+
 use tickwheel::{
+    api::{
+        poll::PollRequest,
+        task_request::{RescheduleRequest, TaskRequest},
+        text::{DurationText, InstantText},
+        time,
+        worker::{ClaimItem, HeartbeatItem, SettleItem, View},
+    },
     flow::{
         api::VisibleState,
-        list::{Cursor, Filter},
+        query::list::{Cursor, Filter},
     },
     http::{
-        dto::{
+        convert::{
             json,
             new_task::{Context, new_start, new_task},
             page_token,
-            poll::{PollRequest, poll_request},
-            task_request::{RescheduleRequest, TaskRequest},
-            text::{DurationText, InstantText},
-            time,
-            worker::{ClaimItem, HeartbeatItem, SettleItem, View},
+            read_poll::poll_request,
             worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
         },
         error::Error,
@@ -25,12 +35,7 @@ use tickwheel::{
     model::{entry::Key, time::Millis},
 };
 
-use super::{
-    run::Target,
-    samples::{START, id},
-};
-
-/// What a request may hold: its text, its values, and what is wrong with it in words.
+/// The memory that a request may take: its text, its values, and the words about its errors.
 const BYTES_MAX: (u64, u64) = (64 * 1024, 64);
 
 pub(crate) const WORDS: [&str; 22] = [
@@ -78,7 +83,7 @@ fn target(name: &'static str, samples: &[&str]) -> Target<'static> {
     }
 }
 
-/// Reads a request; what is accepted is written and read again as the same.
+/// Reads a request; an accepted one is written and read again as the same.
 fn same<T: Serialize + DeserializeOwned, R: Debug>(
     bytes: &[u8],
     convert: impl Fn(T) -> Result<R, Error>,
@@ -207,7 +212,8 @@ fn page_tokens() {
         to: Millis::MAX,
         ended: None,
     };
-    // The text inside, since what is not base64 is refused at once; the token itself as well.
+    // Text that is not base64 is refused at once, so the text inside is damaged; the token itself
+    // is damaged as well.
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
     let token = page_token::write(&filter, &cursor);
     let inside = BASE64.decode(&token).unwrap();

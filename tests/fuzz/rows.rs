@@ -1,14 +1,25 @@
-//! What stores and queues hold: messages, specs, contents, rows and keys of the embedded store, columns of the shared one.
+//! These targets damage the data of stores and queues: messages, specs, contents, rows and keys, columns.
 
 use bytes::Bytes;
 use tickwheel::{
-    model::{ids::TaskId, task::Spec, time::Millis},
+    model::{
+        configuration::Epoch,
+        dispatch::Dispatch,
+        ids::TaskId,
+        record::{Kind, Name, Record, Version},
+        task::Spec,
+        time::Millis,
+    },
     queue::message::TaskMessage,
-    schema::{decode_content, decode_spec, encode_content, encode_short, encode_spec},
+    schema::{
+        decode_content, decode_epoch, decode_spec, encode_content, encode_epoch, encode_short,
+        encode_spec,
+    },
     store::{
         Heartbeat, Parked,
-        embedded::{key, value},
-        row::{ClockColumns, EntryColumns, TaskColumns},
+        embedded::{key, record_bytes, value},
+        index::{IndexKind, IndexPut, Partition, Place},
+        row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
     },
 };
 use uuid::Uuid;
@@ -18,7 +29,8 @@ use super::{
     samples::{START, clock, content, entries, id, row, specs},
 };
 
-/// What a decoder of a row may hold: the parts of it are copied once or twice, and lists of them have heads.
+/// The memory that a decoder of a row may take: its parts are copied once or twice, and lists of
+/// them have heads.
 const BYTES_MAX: (u64, u64) = (16 * 1024, 64);
 
 fn target(name: &'static str, samples: Vec<Vec<u8>>) -> Target<'static> {
@@ -34,10 +46,12 @@ fn target(name: &'static str, samples: Vec<Vec<u8>>) -> Target<'static> {
 #[test]
 fn messages_of_the_queue() {
     let message = |spec| TaskMessage {
-        id: id(),
-        generation: 3,
-        expected_attempt: 2,
-        start: START,
+        dispatch: Dispatch {
+            id: id(),
+            generation: 3,
+            expected_attempt: 2,
+            start: START,
+        },
         published: START,
         spec,
     };
@@ -78,7 +92,7 @@ fn specs_and_contents() {
 
 #[test]
 fn rows_of_the_embedded_wheel() {
-    // The key in front, as long as it is.
+    // The sample starts with the key, at its full length.
     let samples = entries().into_iter().map(|entry| {
         let value = value::entry(&entry, encode_short(&entry.spec));
         [&*key::version(&entry.key, entry.written), &*value].concat()
@@ -167,6 +181,102 @@ fn what_else_the_embedded_store_keeps() {
     });
 }
 
+fn name() -> Name {
+    Name::new(Kind::Callback, "send-email").unwrap()
+}
+
+fn records() -> [Record; 2] {
+    let record = |value, expires| Record {
+        name: name(),
+        version: Version(77),
+        nonce: row().nonce,
+        value,
+        expires,
+    };
+    [
+        record(Some(Bytes::from_static(b"value")), None),
+        record(None, Some(START)),
+    ]
+}
+
+#[test]
+fn records_and_rows_of_the_index_of_the_embedded_store() {
+    let samples = records().map(|record| record_bytes::record(&record).to_vec());
+    target("embedded_record", samples.to_vec()).run(|bytes| {
+        let Ok(record) = record_bytes::parse_record(name(), bytes) else {
+            return false;
+        };
+        let again = record_bytes::record(&record);
+        assert_eq!(value::expires(&again), value::expires(bytes));
+        assert_eq!(record_bytes::parse_record(name(), &again).unwrap(), record);
+        true
+    });
+    let partition = Partition::new(IndexKind::Held, "p").unwrap();
+    let place = Place::new(partition, "s").unwrap();
+    let put = IndexPut::new(place.clone(), "value", 77).unwrap();
+    let samples = [
+        record_bytes::index_row(&put),
+        record_bytes::index_row(&put.until(START)),
+        record_bytes::index_removed(77, START),
+    ];
+    let samples = samples.map(|sample| sample.to_vec()).to_vec();
+    target("embedded_index_row", samples).run(|bytes| {
+        let Ok(row) = record_bytes::parse_index_row(bytes) else {
+            return false;
+        };
+        let again = match &row.value {
+            Some(value) => {
+                let Ok(put) = IndexPut::new(place.clone(), value.clone(), row.written) else {
+                    return true;
+                };
+                record_bytes::index_row(&put.until(row.shown_until))
+            }
+            None => record_bytes::index_removed(row.written, row.shown_until),
+        };
+        assert_eq!(record_bytes::parse_index_row(&again).unwrap(), row);
+        true
+    });
+}
+
+#[test]
+fn columns_of_records_and_the_epoch() {
+    let samples = records().map(|record| {
+        let c = RecordColumns::of(&record);
+        joined(&[
+            &c.version.unwrap().to_be_bytes(),
+            c.nonce.unwrap().as_bytes(),
+            &c.state.unwrap().to_be_bytes(),
+            &c.expires_ms.unwrap().to_be_bytes(),
+            &c.value.unwrap(),
+        ])
+    });
+    target("record_columns", samples.to_vec()).run(|bytes| {
+        let mut from = Columns::new(bytes);
+        let columns = RecordColumns {
+            version: from.long(),
+            nonce: from.uuid(),
+            state: from.tiny(),
+            expires_ms: from.long(),
+            value: from.rest(),
+        };
+        let Ok(record) = columns.into_record(name()) else {
+            return false;
+        };
+        let again = RecordColumns::of(&record).into_record(name());
+        assert_eq!(again.unwrap(), record);
+        true
+    });
+    let other = Name::new(Kind::ApiKey, "k").unwrap();
+    let epoch = Epoch::default().raised(3, name()).raised(9, other);
+    target("epoch", vec![encode_epoch(&epoch).to_vec()]).run(|bytes| {
+        let Ok(epoch) = decode_epoch(9, Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_epoch(9, encode_epoch(&epoch)).unwrap(), epoch);
+        true
+    });
+}
+
 /// Takes columns from the front of bytes; each is missing where the bit of a mask says so.
 struct Columns<'a> {
     bytes: &'a [u8],
@@ -180,7 +290,7 @@ impl<'a> Columns<'a> {
         columns
     }
 
-    /// What is not there is zero.
+    /// A missing column is zero.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut taken = [0; N];
         let there = N.min(self.bytes.len());

@@ -1,4 +1,4 @@
-//! Runs one target: the kept inputs, then damaged samples until the time is up.
+//! `Target` gives a decoder the kept inputs first, then damaged samples until the time is up.
 
 use std::{
     fs,
@@ -18,19 +18,19 @@ const SEED: u64 = 0x7469_636b_7768_6565;
 /// Targets that share the minutes of a long run.
 const TARGETS: u32 = 26;
 
-/// What is given to whom, and what it may cost.
+/// A decoder with its samples, and the memory that it may take.
 pub(crate) struct Target<'a> {
     pub(crate) name: &'static str,
     pub(crate) samples: Vec<Vec<u8>>,
     /// Words of the format.
     pub(crate) words: &'a [&'a str],
-    /// Bytes of memory that may be held at once: so many, and so many for each byte of the input.
+    /// Bytes of memory that may be held at once: a fixed number, and a number for each byte of the input.
     pub(crate) bytes_max: (u64, u64),
     pub(crate) seconds: u64,
 }
 
 impl Target<'_> {
-    /// Tries inputs with `read`, which says whether it accepted one, and panics when anything is wrong.
+    /// Tries inputs with `read`, which returns whether it accepted one and panics when anything is wrong.
     pub(crate) fn run(&self, mut read: impl FnMut(&[u8]) -> bool) {
         let time = TimeSource::real();
         for (path, bytes) in self.kept() {
@@ -60,7 +60,8 @@ impl Target<'_> {
             tried += 1;
         }
         eprintln!("| {} | {tried} | {accepted} | {seed} |", self.name);
-        // A target that refuses all shows nothing about what it accepts, and one that accepts all refuses nothing.
+        // A target that refuses all inputs does not test accepted values; one that accepts all
+        // does not test refusals.
         assert!(
             accepted > 0 && accepted < tried,
             "{}: {accepted} of {tried}",
@@ -68,13 +69,13 @@ impl Target<'_> {
         );
     }
 
-    /// None when a rule is broken, which has been told then.
+    /// Returns none when a rule is broken, after the message about it.
     fn holds(&self, bytes: &[u8], read: &mut impl FnMut(&[u8]) -> bool) -> Option<bool> {
         let mut result = None;
         let used = allocation_counter::measure(|| {
             result = catch_unwind(AssertUnwindSafe(|| read(bytes))).ok();
         });
-        // A panic takes memory, too, for its own words.
+        // The message of a panic takes memory, too.
         result?;
         let (base, each) = self.bytes_max;
         let allowed = base + each * bytes.len() as u64;

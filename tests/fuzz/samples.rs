@@ -1,4 +1,5 @@
-//! Valid things to damage: tasks of both kinds, with everything and with the least.
+//! This module makes valid samples for the fuzz targets: tasks of both kinds, with all fields and
+//! with the fewest.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +10,8 @@ use tickwheel::model::{
     entry::{DoneReason, Entry},
     ids::{NodeId, TaskId},
     state::{Detail, State, TaskRow},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, Tick},
     wheel::WheelNumber,
 };

@@ -1,4 +1,5 @@
-//! What must hold after any number of kills, and what is measured beside it.
+//! The checker finds broken promises after any number of kills, and measures waits and duplicates
+//! beside them.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -7,12 +8,12 @@ use tickwheel::time_source::Moment;
 
 use super::history::{Execution, History, Registered};
 
-/// What a task that is due may wait while one life of the server lasts: without a recovery it would wait for a look or a
-/// lease, which are five seconds and more; a life that ends before it has handed everything out leaves it to the next. A
-/// first execution is counted; one that follows a claim whose answer was lost is not.
+/// The longest wait of a due task while one life of the server lasts. Without a recovery it would wait for a
+/// look or a lease, which are five seconds and more. A life that ends before it has handed all tasks out
+/// leaves them to the next. Only first executions count, not those after a claim whose answer was lost.
 const WAIT_UP_MAX: Duration = Duration::from_millis(4500);
 
-/// Returns every broken promise in words; `ends` has what each task reads at the end.
+/// Returns every broken promise in words; `ends` has the last read of each task.
 pub(super) fn broken(history: &History, ends: &HashMap<String, Value>) -> Vec<String> {
     let mut found = Vec::new();
     for (id, task) in &history.registered {
@@ -36,14 +37,14 @@ pub(super) fn broken(history: &History, ends: &HashMap<String, Value>) -> Vec<St
     found
 }
 
-/// Every acknowledged task ends, as its acknowledged settle or cancel says.
+/// Every acknowledged task ends as its acknowledged settle or cancel says.
 fn wrong_end(task: &Registered, executions: &[Execution], end: &Value) -> Option<String> {
     let state = end["state"].as_str().unwrap_or("unknown");
     let is_cancelled = |text: &str| text == "cancelled" || text == "already_cancelled";
     if let Some((outcome, at)) = &task.cancel
         && is_cancelled(outcome)
     {
-        // The first answer may have been lost: then it was cancelled before this one.
+        // The first answer may have been lost; then the task was cancelled before this answer.
         let late = executions.iter().find(|run| run.began > *at);
         return match late {
             Some(run) => Some(format!("ran after it was cancelled: {run:?}")),
@@ -62,7 +63,7 @@ fn wrong_end(task: &Registered, executions: &[Execution], end: &Value) -> Option
         )),
         ("succeeded", _) => None,
         ("cancelled", None) if asked == Some("cancel_requested") => None,
-        // Nobody was told what became of this cancel.
+        // The client got no answer to this cancel.
         ("cancelled", None) if asked.is_none() => None,
         (_, Some(run)) => Some(format!(
             "a settle was acknowledged, and it is {state}: {run:?}"
@@ -71,7 +72,8 @@ fn wrong_end(task: &Registered, executions: &[Execution], end: &Value) -> Option
     }
 }
 
-/// Nothing begins before its start, two never run at once, attempts go up, and nothing follows an acknowledged end.
+/// A run never begins before its start, two never run at once, attempts go up, and no run follows
+/// an acknowledged end.
 fn wrong_run(executions: &[Execution]) -> Option<String> {
     let mut sorted: Vec<&Execution> = executions.iter().collect();
     sorted.sort_by_key(|run| run.began);
@@ -92,7 +94,7 @@ fn wrong_run(executions: &[Execution]) -> Option<String> {
     })
 }
 
-/// Nothing begins before the start that a reschedule was acknowledged with.
+/// A run never begins before the start that a reschedule was acknowledged with.
 fn moved_early(task: &Registered, executions: &[Execution]) -> Option<String> {
     let allowed = |run: &Execution| match task.moved {
         None => task.start,
@@ -107,7 +109,8 @@ fn moved_early(task: &Registered, executions: &[Execution]) -> Option<String> {
     ))
 }
 
-/// For each task whose first claim reached a worker: how long it was due while one life lasted, at most, until then.
+/// For each task whose first claim reached a worker: the longest time that it was due within one
+/// life until then.
 fn waits_up(history: &History) -> impl Iterator<Item = (&String, Duration)> {
     history.executions.iter().filter_map(|(id, executions)| {
         let first = executions.iter().find(|run| run.attempt == 1)?;
@@ -127,7 +130,8 @@ fn longest_up(history: &History, from: Moment, to: Moment) -> Duration {
     within.max().unwrap_or_default()
 }
 
-/// How long after a life was ready each task was handed out that fell due while nothing ran.
+/// For each task that became due while no server ran: the time from the start of the next life to
+/// its handout.
 pub(super) fn waits_after_restart(history: &History) -> Vec<Duration> {
     let mut waits = Vec::new();
     for pair in history.lives.windows(2) {
@@ -163,7 +167,7 @@ pub(super) fn starts(history: &History) -> Vec<Duration> {
     took
 }
 
-/// Executions beyond the one that a task needs, and the retries that it asked for.
+/// Executions beyond the one that a task needs and the retries that it asked for.
 pub(super) fn duplicates(history: &History) -> usize {
     let of_task = |runs: &Vec<Execution>| {
         let retried = runs
@@ -175,7 +179,7 @@ pub(super) fn duplicates(history: &History) -> usize {
     history.executions.values().map(of_task).sum()
 }
 
-/// Tasks whose first claim reached nobody: its answer was lost with the process.
+/// Tasks whose first claim reached no worker: its answer was lost with the process.
 pub(super) fn lost_claims(history: &History) -> usize {
     let is_lost = |runs: &&Vec<Execution>| runs.iter().all(|run| run.attempt > 1);
     history.executions.values().filter(is_lost).count()

@@ -1,4 +1,5 @@
-//! Clients of a kill test: they register, cancel and reschedule, and write down what was acknowledged.
+//! The clients of a kill test register, cancel and reschedule tasks, and log the acknowledgements
+//! for the checker.
 
 use std::time::Duration;
 
@@ -8,15 +9,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::history::{Registered, Site, instant};
 
-/// How often an unanswered change is asked for again.
+/// The number of tries for a change without an answer.
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The callback of all tasks.
 pub(super) const CALLBACK: &str = "kill";
 
-/// A request of a task: due in `delay_ms`. Some fail once, some run for longer, some are looked after
-/// seldom, some kill the worker that has them first.
+/// A request of a task that is due in `delay_ms`. Some fail once, some run longer, some have rare looks, some
+/// kill their first worker.
 fn task(random: u64, delay_ms: u64) -> Value {
     let run_ms = if random.is_multiple_of(10) {
         1500
@@ -151,7 +152,7 @@ pub(super) async fn changes(site: Site, stop: CancellationToken) {
             continue;
         };
         let changing = site.clone();
-        // Changes wait for the server to come back; registrations must not wait for them.
+        // Changes wait until the server is back, so registrations must not wait for changes.
         tokio::spawn(async move {
             let pause = Duration::from_millis(changing.time.random() % 4000);
             changing.time.sleep(pause).await;

@@ -1,4 +1,5 @@
-//! What clients and workers of a kill test saw, exactly as it was acknowledged, by the clocks of this process.
+//! `History` keeps the exact acknowledgements of clients and workers for the checker, by the
+//! clocks of this process.
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,7 @@ pub(super) struct Registered {
     pub(super) start: Millis,
     /// A reschedule that was asked for, and when it was acknowledged as done.
     pub(super) moved: Option<(Millis, Option<Moment>)>,
-    /// What a cancel was answered, and when.
+    /// The answer to a cancel, and when it came.
     pub(super) cancel: Option<(String, Moment)>,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Life {
     pub(super) started: Moment,
     pub(super) ready: Option<Moment>,
     pub(super) killed: Option<Moment>,
-    /// By the wall clock, to compare with due times.
+    /// The same by the wall clock, to compare with due times.
     pub(super) killed_wall: Option<Millis>,
 }
 
@@ -78,7 +79,8 @@ impl Site {
         self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls the server once. None when there was no whole answer, or one that says that it could not be done now.
+    /// Calls the server once. None when there was no whole answer, or one that says that the call
+    /// cannot be done now.
     pub(super) async fn call(&self, path: &str, body: &Value) -> Option<Value> {
         let request = self
             .http

@@ -1,9 +1,10 @@
-//! `kill -9` under registration, polling and settling, on the embedded pair: at random moments, and at named places.
+//! These tests run `kill -9` during registration, polling and settling, on the embedded pair, and show that
+//! no promise breaks.
 //!
-//! One data directory, one server after the other, clients and workers that speak plain HTTP and write down every
-//! acknowledgement. What must hold is in `checker.rs`. The seed chooses the moments; it is printed, and set by
-//! `TICKWHEEL_TEST_SEED`; `TICKWHEEL_TEST_KILLS` says how many. What clients do is not seeded: their order is the machine's
-//! anyway.
+//! Servers follow each other on one data directory. Clients and workers speak plain HTTP and log every
+//! acknowledgement. The rules are in `checker.rs`. The seed chooses the moments of the kills; it is printed,
+//! and `TICKWHEEL_TEST_SEED` sets it. `TICKWHEEL_TEST_KILLS` sets the number of kills. The actions of clients
+//! have no seed, since the machine decides on their order anyway.
 
 mod checker;
 mod clients;
@@ -37,28 +38,29 @@ const KILLS_AT_EACH: u64 = 3;
 /// Kills while a journal is begun; most of them come before it is written to.
 const KILLS_OF_JOURNALS: u64 = 5;
 
-/// Where a process is killed exactly; see `src/failpoint.rs`.
+/// The exact places where a process is killed; see `src/failpoint.rs`.
 const PLACES: [&str; 5] = ["committed", "publishing", "published", "swapped", "merging"];
 
-/// What dying while a journal is begun is called.
+/// The name of a death while a journal is begun.
 const ROTATION: &str = "rotation";
 
-/// A place that is not passed so often in this time is not waited for any longer.
+/// The test stops waiting for a place that is not passed often enough in this time.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(6);
 
-/// Every so many lives one is long enough that whatever waits for a look or a lease is seen to wait.
+/// One life in this many is long enough to show tasks that wait for a look or a lease.
 const LONG_EVERY: u64 = 5;
 const LONG: Duration = Duration::from_secs(6);
 
-/// When the last life has begun, everything must have ended within this: a claim whose answer was lost ends after three
-/// seconds, its look comes up to ten later, and the retry may meet the same once more.
+/// Everything must have ended within this time after the last life has begun. A claim whose answer was lost
+/// ends after three seconds, its look comes up to ten seconds later, and the retry may meet the same once
+/// more.
 const END_MAX: Duration = Duration::from_secs(60);
 
-/// How a server is to die.
+/// The way in which a server dies.
 enum Death {
-    /// While it starts or later, whatever it does then.
+    /// At a random moment, during its start or later.
     AtRandom { long: bool },
-    /// When it passes a place for so many times.
+    /// When it passes a place for the given number of times.
     At(String),
     /// While it begins a new journal.
     AtRotation,
@@ -75,7 +77,7 @@ fn at_random(kills: u64) -> Vec<Death> {
 fn at_places(kills: u64, chance: &TimeSource) -> Vec<Death> {
     let place = |kill| {
         let place = PLACES[usize::try_from(kill).expect("it is small") % PLACES.len()];
-        // Each is passed by the hundred in a second.
+        // Each place is passed hundreds of times in a second.
         Death::At(format!("{place}:{}", 1 + chance.random() % 300))
     };
     (0..kills).map(place).collect()
@@ -93,7 +95,7 @@ async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSou
     let random = chance.random();
     match death {
         Death::AtRandom { .. } if random.is_multiple_of(6) => {
-            // While it starts.
+            // The death comes while the server starts.
             let wait = Duration::from_millis(random / 6 % 600);
             site.time.sleep(wait).await;
             if server.log().contains("ready on") {
@@ -125,10 +127,11 @@ async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSou
     life
 }
 
-/// How often a process died by itself at each place.
+/// The number of times that a process died by itself at each place.
 type Died = BTreeMap<String, u64>;
 
-/// Lets a server live and die so often, and leaves the last one running; tells where they died by themselves.
+/// Lets servers live and die, and leaves the last one running; returns the places where they died
+/// by themselves.
 async fn lives(
     site: &Site,
     directory: &Path,
@@ -255,7 +258,7 @@ async fn kills_at_named_places_lose_nothing_that_was_acknowledged() {
     let each = number("TICKWHEEL_TEST_KILLS").unwrap_or(KILLS_AT_EACH);
     let kills_max = each * u64::try_from(PLACES.len()).expect("it is small");
     let died = kills(|chance| at_places(kills_max, chance)).await;
-    // In a life that is short of work a place may not be passed so often.
+    // In a life with little work a place may be passed too seldom.
     assert!(
         died.values().sum::<u64>() > kills_max / 2
             && PLACES.iter().all(|place| died.contains_key(*place))
@@ -266,7 +269,7 @@ async fn kills_at_named_places_lose_nothing_that_was_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_while_a_journal_is_begun_lose_nothing_that_was_acknowledged() {
-    // A journal is 64 MB: each takes some seconds.
+    // A journal is 64 MB, so each takes some seconds.
     let kills_max =
         number("TICKWHEEL_TEST_KILLS").map_or(KILLS_OF_JOURNALS, |kills| kills.div_ceil(10));
     let died = kills(|_| (0..kills_max).map(|_| Death::AtRotation).collect()).await;

@@ -1,4 +1,5 @@
-//! Kills while the embedded database begins a new journal, seen from outside: a file appears in its folder.
+//! This module kills a server while the embedded database begins a new journal, which shows as a
+//! new file in its folder.
 
 use std::{
     fs,
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{clients::CALLBACK, history::Site};
 
-/// Between two looks: shorter than the syncs of a new journal.
+/// The time between two looks at the folder, which is shorter than the syncs of a new journal.
 const LOOK: Duration = Duration::from_micros(100);
 
 /// A debug build on a busy machine needs some seconds for the 64 MB of a journal.
@@ -55,11 +56,11 @@ pub(super) fn was_under_way(store: &Path) -> bool {
     })
 }
 
-/// Registers tasks with much in them.
+/// Registers tasks with large payloads.
 pub(super) async fn fill(site: Site, stop: CancellationToken) {
     let letter = || char::from(b'a' + u8::try_from(site.time.random() % 26).expect("it is small"));
     while !stop.is_cancelled() {
-        // Letters alone pack to less than two thirds.
+        // Letters alone compress to less than two thirds.
         let much: String = (0..HEAVY).map(|_| letter()).collect();
         let payload = json!({"run_ms": 0, "retries": 0, "dies": false, "much": much});
         let request = json!({"callback": CALLBACK, "delay": "3s", "payload": payload,

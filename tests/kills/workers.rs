@@ -1,4 +1,4 @@
-//! Workers of a kill test: plain HTTP, so that every acknowledgement is known exactly.
+//! The workers of a kill test use plain HTTP, so that they know every acknowledgement exactly.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use super::{
 
 const PAUSE: Duration = Duration::from_millis(25);
 
-/// A worker ends what it runs before its claim does: the heartbeat timeout of the tasks, less a margin for its own delays.
+/// A worker ends its run before its claim ends: the heartbeat timeout of the tasks, less a margin
+/// for its own delays.
 const RUN_MAX: Duration = Duration::from_millis(2700);
 
 /// A settle that was not answered is repeated for this long; the claim is over long before.

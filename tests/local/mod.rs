@@ -1,5 +1,6 @@
-//! A real server without other servers: a node on the store in memory and the embedded queue, behind a real socket and by
-//! the real clock. For what virtual time cannot show: other processes, connections that break, latency.
+//! This module gives tests a real server without other servers: a node on the store in memory and the
+//! embedded queue, with a real socket and the real clock. It shows what virtual time cannot: other processes,
+//! broken connections, latency.
 
 use std::{sync::Arc, time::Duration};
 

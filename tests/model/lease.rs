@@ -1,22 +1,25 @@
-//! The lease of an attempt, in seconds that pass at any moment between any two steps.
+//! This model searches the lease of an attempt; any number of seconds may pass between any two steps.
 //!
-//! [`tickwheel::model::state::next`] claims and buries, [`tickwheel::model::entry::decide`] says what a look means; here are the
-//! signs of life between them. A worker sends a heartbeat, a node takes its time and writes it, the write becomes visible,
-//! the answer arrives; the worker's deadline moves only if the answer arrives before it, and counts from the sending. A look
-//! and a claim note the time, read the row, read the heartbeat, and decide, each a step that any time may pass before. The
-//! clocks of the nodes differ by no more than the worker's margin.
+//! [`tickwheel::model::state::next`] claims and buries, [`tickwheel::model::decision::decide`] judges a look;
+//! the model adds the signs of life between them. A worker sends a heartbeat, a node notes its own time and
+//! writes it, the write becomes visible, the answer arrives. The worker's deadline moves only if the answer
+//! arrives before it, and counts from the sending. A look and a claim note the time, read the row, read the
+//! heartbeat and decide; time may pass before each step. The clocks of the nodes differ by no more than the
+//! worker's margin.
 //!
-//! The rules: one attempt is alive at a time, and none that is alive is declared dead.
+//! The rules: one attempt is alive at a time, and no live attempt is declared dead.
 
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::model::{
     backoff::Backoff,
-    entry::{Decision, Entry, Known, decide},
+    decision::{Decision, Known, decide},
+    entry::Entry,
     ids::TaskId,
     look_step::LookStep,
     state::{self, Detail, Event, State as Life, TaskRow},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
     wheel::{Shape, WheelNumber},
 };
@@ -27,7 +30,7 @@ use super::search::{Model, Step, Steps, breaks, holds, whole};
 const CONCURRENT: &str = "two attempts are alive at once";
 const BURIED: &str = "an attempt that is alive was declared dead";
 
-/// Seconds of the heartbeat timeout, and how much earlier the worker stops.
+/// The heartbeat timeout in seconds, and how much earlier the worker stops.
 const TIMEOUT: i64 = 4;
 const MARGIN: i64 = 1;
 
@@ -36,15 +39,15 @@ const BEGIN: i64 = 10_000;
 
 const START: Millis = Millis(1_000_000);
 
-/// What is left out or turned round.
+/// The part of the design that this variant leaves out or turns round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
     /// The time of the decision is taken after the heartbeat was read.
     TimeAfterHeartbeat,
-    /// The heartbeat is not read.
+    /// The decision does not read the heartbeat.
     NoHeartbeat,
-    /// The lease is counted from when the claim was answered.
+    /// The lease counts from the answer of the claim.
     LeaseFromAnswer,
     /// The worker keeps no margin.
     NoMargin,
@@ -55,7 +58,8 @@ struct Lease {
     flaw: Flaw,
     /// Seconds that pass.
     seconds: i64,
-    /// How far the clock of the node that looks and claims is ahead of the one that takes heartbeats.
+    /// How far the clock of the node that looks and claims is ahead of the clock of the node that
+    /// takes heartbeats.
     ahead: i64,
     heartbeats: u8,
     attempts: u32,
@@ -65,11 +69,11 @@ struct Lease {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Beat {
     None,
-    /// Sent then.
+    /// The worker sent it at this time.
     Sent(i64),
-    /// The node has taken its own time.
+    /// The node has noted its own time.
     Taken(i64, i64),
-    /// A read finds it.
+    /// A read finds the heartbeat.
     Written(i64),
 }
 
@@ -85,13 +89,13 @@ struct Run {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Judge {
     Idle,
-    /// Asked then; has noted the time and read the row.
+    /// It began at this time, and has noted the time and read the row.
     Row {
         asked: i64,
         noted: i64,
         row: Row,
     },
-    /// Has read the heartbeat as well.
+    /// It has read the heartbeat as well.
     Known {
         asked: i64,
         noted: i64,
@@ -184,7 +188,7 @@ impl Lease {
         }
     }
 
-    /// What the life cycle makes of an event, as the columns that matter here.
+    /// Applies an event by the real life cycle, and returns the columns that matter here.
     fn moved(&self, row: Row, event: Event, now: i64) -> Option<Row> {
         let (id, real) = (Self::id(), self.real(row));
         let made =
@@ -205,7 +209,7 @@ impl Lease {
         from + TIMEOUT - margin
     }
 
-    /// The time that a decision is made for.
+    /// The time that the decision uses.
     fn time_of(&self, noted: i64, now: i64) -> i64 {
         if self.flaw == Flaw::TimeAfterHeartbeat {
             now + self.ahead
@@ -234,7 +238,7 @@ impl Lease {
                 s.runs[at].beat = Beat::Written(sent);
             }),
             Beat::Written(sent) => steps.add("heartbeat is answered", who, |s| {
-                // A worker whose deadline has passed is not there any more to take an answer.
+                // A worker whose deadline has passed is gone and cannot take an answer.
                 s.runs[at].beat = Beat::None;
                 s.runs[at].deadline = self.deadline(sent).max(run.deadline);
             }),
@@ -357,7 +361,7 @@ impl Model for Lease {
     type State = State;
 
     fn first(&self) -> State {
-        // Claimed a moment ago, through a node whose clock is the one behind.
+        // The attempt was claimed a moment ago, through the node whose clock is behind.
         State {
             now: 0,
             row: Row {

@@ -1,8 +1,9 @@
-//! Search through every state that a model can reach, with the way to a broken one.
+//! `search` visits every state that a model can reach, and shows the way to a broken one.
 //!
-//! A state that was seen is remembered by 128 bits of its hash and by eight bytes of how it was reached; the states themselves
-//! are kept only until they have been gone on from. What must hold is searched depth first, which keeps few of them; a
-//! broken variant breadth first, so that the way to it is the shortest.
+//! The search remembers a state by 128 bits of its hash and eight bytes of its origin; it keeps the state
+//! itself only until its successors are known. A model that must hold is searched depth first, which keeps
+//! few states. A broken variant is searched breadth first, so that the way to the broken state is the
+//! shortest.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -13,7 +14,7 @@ use std::{
 
 use xxhash_rust::xxh3::xxh3_128;
 
-/// What happened, and to whom.
+/// An event, and the part of the world that it happened to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step(pub(super) &'static str, pub(super) i64);
 
@@ -28,7 +29,7 @@ pub(super) trait Model {
     /// Everything that the future depends on.
     type State: Clone + Hash;
 
-    /// Where it begins.
+    /// The first state.
     fn first(&self) -> Self::State;
 
     /// Adds every state that can come next, always in the same order.
@@ -52,7 +53,7 @@ impl<S: Clone> Steps<'_, S> {
     }
 }
 
-/// Tells whether the whole bounds are asked for (`make prove`).
+/// Tells whether the full bounds are set (`make prove`).
 pub(super) fn whole() -> bool {
     std::env::var_os("TICKWHEEL_PROVE").is_some()
 }
@@ -63,7 +64,7 @@ enum Order {
     Depth,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug)]
 struct Found {
     /// Different states seen.
@@ -141,7 +142,7 @@ fn way<M: Model>(model: &M, origins: &[Origin], to: u32) -> String {
     steps.join(", ")
 }
 
-/// Gathers what a state hashes, so that it is hashed in one go.
+/// A hasher that collects all bytes of a state, so that they are hashed in one go.
 #[derive(Default)]
 struct Bytes(Vec<u8>);
 
@@ -172,7 +173,7 @@ impl Hasher for Bytes {
     }
 }
 
-/// Takes a hash for what it is.
+/// A hasher that returns the hash that it is given.
 #[derive(Default)]
 struct Taken(u64);
 
@@ -204,7 +205,8 @@ fn tell(name: &str, found: &Found) {
     );
 }
 
-/// Searches a model that must hold; it must have at least `states_min` states, else a part of it got lost.
+/// Searches a model that must hold. With fewer than `states_min` states a part of the model must
+/// have got lost.
 pub(super) fn holds<M: Model>(name: &str, model: &M, states_min: usize) {
     let found = search(model, Order::Depth, states_limit());
     tell(name, &found);
@@ -212,7 +214,7 @@ pub(super) fn holds<M: Model>(name: &str, model: &M, states_min: usize) {
         found.broken.is_none(),
         "{name} is broken after {} states: {}",
         found.states,
-        // Once more, for the shortest way.
+        // The second search finds the shortest way.
         search(model, Order::Breadth, states_limit())
             .broken
             .map_or_else(String::new, |(what, way)| format!("{what}: {way}")),
@@ -237,7 +239,7 @@ pub(super) fn breaks<M: Model>(name: &str, model: &M, what: &str) {
     );
 }
 
-/// More than that is not what a run has time and memory for.
+/// The time and the memory of a run allow no more states.
 fn states_limit() -> usize {
     if whole() { 120_000_000 } else { 2_000_000 }
 }

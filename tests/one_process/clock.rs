@@ -1,5 +1,6 @@
-//! The clock of a running process is set by an hour, forward and back, also while it is dead: nothing is earlier than that,
-//! nothing is lost, and the log says what happened.
+//! This test sets the clock of a running process by an hour, forward and back, also while the process is
+//! dead. Runs are early by the clock's error at most, no task is lost, and the log tells operators of the
+//! step.
 
 use std::{
     collections::HashMap,
@@ -19,16 +20,16 @@ use crate::server::{Server, post};
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What a loaded machine may need for what takes milliseconds.
+/// A loaded machine may need this long for work of milliseconds.
 const SOON: Duration = Duration::from_secs(20);
 
-/// How long a poll may be under way with what it was given by the clock as it was.
+/// The time in which a poll may still bring tasks that were given out by the clock as it was before.
 const SET_FOR: Duration = Duration::from_secs(3);
 
 /// When each task first ran, by the true clock, and how far ahead the server's clock was at most at the time.
 type Runs = Arc<Mutex<HashMap<String, (i64, i64)>>>;
 
-/// A server whose clock a file sets, and one worker.
+/// A server whose clock is set through a file, and one worker.
 struct Site {
     server: Server,
     offset: PathBuf,
@@ -67,7 +68,8 @@ impl Site {
         self.ahead_ms.store(offset_ms, Ordering::SeqCst);
     }
 
-    /// Registers a task that is due so long from now by the true clock, and by the one that the server has then.
+    /// Registers a task that is due after this time by the true clock; the server may have
+    /// another clock then.
     async fn register(&self, due_ms: i64) -> String {
         let start = Millis(self.time.now().0 + due_ms);
         let at = jiff::Timestamp::from_millisecond(start.0).expect("an instant of our days");
@@ -102,7 +104,7 @@ impl Site {
     }
 }
 
-/// Takes what there is, notes when, settles; for as long as the test runs.
+/// Polls for tasks, notes when they came and settles them, for as long as the test runs.
 async fn work(url: String, ahead_ms: Arc<AtomicI64>, runs: Runs) {
     let (http, time) = (reqwest::Client::new(), TimeSource::real());
     let call = async |path: &str, body: Value| -> Option<Value> {
@@ -142,14 +144,15 @@ async fn a_clock_that_is_set_by_an_hour_makes_nothing_earlier_than_that_and_lose
     site.succeeds(&near).await;
     assert!(!site.has_run(&in_half_an_hour));
 
-    // Forward: what the step makes due goes out now; what is due later by the new time, then.
+    // Forward: tasks that the step makes due go out now; tasks that are due later by the new time
+    // go out then.
     site.set(HOUR_MS).await;
     site.succeeds(&in_half_an_hour).await;
     let soon_by_it = site.register(HOUR_MS + 3_000).await;
     let long_after = site.register(HOUR_MS + HOUR_MS / 4).await;
     site.succeeds(&soon_by_it).await;
 
-    // Back to the truth: its hands are an hour ahead now, and what is new is not held up by them.
+    // Back to the truth: the hands are an hour ahead now, and they do not hold new tasks up.
     site.set(0).await;
     let new = [site.register(0).await, site.register(4_000).await];
     for id in &new {
@@ -157,7 +160,8 @@ async fn a_clock_that_is_set_by_an_hour_makes_nothing_earlier_than_that_and_lose
     }
     assert!(!site.has_run(&long_after), "it is due in more than an hour");
 
-    // An hour behind: nothing that is due by the true clock is lost, it waits; also over the end of the process.
+    // An hour behind: tasks that are due by the true clock wait and are not lost, also over the
+    // end of the process.
     site.set(-HOUR_MS).await;
     let waits = [site.register(1_000).await, site.register(15_000).await];
     for id in &waits {

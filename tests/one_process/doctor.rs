@@ -1,4 +1,4 @@
-//! `tickwheel doctor` on a data directory: what it finds, and that it says what to do.
+//! `tickwheel doctor` tells operators what it finds in a data directory, and what to do about it.
 
 use std::{fs, path::Path, process::Output};
 
@@ -7,14 +7,14 @@ use tempfile::TempDir;
 
 use crate::server::{Server, free_port, post, program};
 
-/// Runs it; returns what it said about each thing.
+/// Runs the doctor; returns its output, also as text.
 fn doctor(data: &str, listen: &str) -> (Output, String) {
     let output = program(&["doctor", "--data-dir", data, "--listen", listen]);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     (output, said)
 }
 
-/// The line about something.
+/// The line of the output about something.
 fn line<'a>(said: &'a str, about: &str) -> &'a str {
     let is_about = |line: &&str| line.get(9..).is_some_and(|rest| rest.starts_with(about));
     let found = said.lines().find(is_about);
@@ -157,7 +157,7 @@ async fn a_lost_page_of_the_journal_is_refused_and_repaired_with_everything_but_
             other => panic!("{other} for task {number}"),
         }
     }
-    // They lay together, in a page and in the two batches that it cut.
+    // The lost entries lay together, in a page and in the two batches that the page cut.
     let (first, last) = (lost[0], *lost.last().expect("some lay there"));
     assert_eq!(lost, (first..=last).collect::<Vec<_>>());
     assert!(lost.len() <= PAGE / 200 + 2, "{lost:?}");

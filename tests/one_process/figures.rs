@@ -1,4 +1,5 @@
-//! Figures that people can believe: what is pending, what has fired, what waits for a worker, over moves, cancels and kills.
+//! The figures show people what is pending, what has fired and what waits for a worker, over
+//! moves, cancels and kills.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use tickwheel::time_source::{Moment, TimeSource};
 
 use crate::server::{Server, post};
 
-/// Longest wait for what is to happen by itself.
+/// The longest wait for an event that comes by itself.
 const SOON: Duration = Duration::from_secs(20);
 
 async fn text(url: &str, path: &str) -> String {
@@ -37,7 +38,7 @@ fn within(stats: &Value, horizon: &str) -> u64 {
         .expect("a number")
 }
 
-/// Sums the values of a metric, over all labels that are given.
+/// Sums the values of a metric over all labels that are not given.
 async fn metric(url: &str, name: &str) -> f64 {
     let metrics = text(url, "/metrics").await;
     let lines = metrics.lines().filter(|line| line.starts_with(name));
@@ -45,7 +46,7 @@ async fn metric(url: &str, name: &str) -> f64 {
     values.sum()
 }
 
-/// Reads until what is read is as it should be, or for as long as that may take.
+/// Reads the figures until they are as expected, or until the time is up.
 async fn settled(url: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let time = TimeSource::real();
     let until: Moment = time.moment().after(SOON);
@@ -77,7 +78,7 @@ async fn a_task_counts_once_however_often_it_is_moved_and_not_at_all_when_it_is_
     let far = register(url, "work", ["1h".to_owned()].into_iter())
         .await
         .remove(0);
-    // Its places are a few seconds ahead: what were left of them would fire below.
+    // The places of this task are a few seconds ahead; entries that were left there would fire below.
     let near = register(url, "work", ["3s".to_owned()].into_iter())
         .await
         .remove(0);
@@ -134,7 +135,7 @@ async fn what_is_pending_is_counted_exactly_also_over_kill_9() {
     }
     server.kill();
     let server = Server::start(directory.path(), &[]).await;
-    // While it counts what it has found, new tasks come and old ones go.
+    // New tasks come and old ones go while the server counts the tasks that it has found.
     register(&server.url, "work", (0..100).map(|_| "2h".to_owned())).await;
     let gone = json!({"ids": ids[2010..2110]});
     post(&server.url, "/v1/tasks:batchCancel", &gone).await;
@@ -161,7 +162,7 @@ async fn due_tasks_that_no_worker_takes_are_seen() {
     let seen = settled(url, |seen| of(seen) == expected).await;
     assert_eq!(of(&seen), expected, "{seen}");
     assert!(text(url, "/").await.contains("taken by no worker"));
-    // One is cancelled, the others are taken; the only attempt of one fails.
+    // One task is cancelled, the others are taken; the only attempt of one fails.
     post(url, &format!("/v1/tasks/{}/cancel", ids[0]), &json!({})).await;
     let poll = json!({"worker": "w", "callbacks": ["nobody"], "max_tasks": 10, "wait": "5s"});
     let polled = post(url, "/v1/worker/poll", &poll).await;

@@ -1,5 +1,6 @@
-//! The disk of the embedded service fills up, first to the reserve, then to the last byte: what was acknowledged stays and
-//! can be read, refusals say what to do, and with room again everything goes on without a restart; also over `kill -9`.
+//! This test fills the disk of the embedded service, first to the reserve, then to the last byte.
+//! Acknowledged tasks can be read, refusals say what to do, and with room again all goes on without a
+//! restart, also over `kill -9`.
 
 use std::{collections::HashMap, io::Write as _, time::Duration};
 
@@ -10,22 +11,22 @@ use tickwheel::{store::embedded::RESERVE_BYTES_DEFAULT, time_source::TimeSource}
 use super::small_disk::SmallDisk;
 use crate::server::Server;
 
-/// Beside the reserve so much is there for data: a journal, and tables.
+/// The room for data beside the reserve: a journal, and tables.
 const ROOM_MIB: u64 = 160;
 const DISK_MIB: u64 = RESERVE_BYTES_DEFAULT / MIB + ROOM_MIB;
 const MIB: u64 = 1 << 20;
 
-/// Large tasks fill the disk, small ones fire.
+/// Large tasks fill the disk; small tasks fire.
 const PAYLOAD: usize = 150_000;
 const SMALL: usize = 300;
 
-/// What a loaded machine may need for what takes a second; the store tries again every ten.
+/// A loaded machine may need this long for work of a second; the store tries again every ten seconds.
 const SOON: Duration = Duration::from_secs(60);
 
 /// An answer may be a refusal; it is never a hang.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// Of so many pending tasks one is read while others wait.
+/// While others wait, one pending task in this many is read.
 const SOME: usize = 20;
 
 struct Answer {
@@ -34,18 +35,19 @@ struct Answer {
     body: Value,
 }
 
-/// Clients of one service after the other.
+/// The clients of one service after the other.
 struct Site {
     server: Server,
     http: reqwest::Client,
     time: TimeSource,
-    /// The directory under test.
+    /// The callback under test.
     callback: &'static str,
     /// Acknowledged tasks, by the states that they may have.
     pending: Vec<String>,
     due: Vec<String>,
     settled: HashMap<String, u64>,
-    /// Settles that were answered with an error: they may have been made, and are repeated as every worker repeats them.
+    /// Settles that were answered with an error. They may have been made, so they are repeated,
+    /// as every worker does.
     unsettled: Vec<Value>,
 }
 
@@ -89,7 +91,7 @@ impl Site {
         }
     }
 
-    /// Registers; the id, or the refusal.
+    /// Registers a task; returns the id, or the refusal.
     async fn register(&self, delay: &str, payload: usize) -> Result<String, Answer> {
         self.register_for("full", delay, payload).await
     }
@@ -118,7 +120,8 @@ impl Site {
         let until = self.time.moment().after(SOON);
         let refused = loop {
             let refused = self.register("1h", 10).await.expect_err("it is full");
-            // It met the disk itself, in a moment in which the store tried whether there is room: what became of it is not known.
+            // The outcome is not known: the task met the full disk itself, while the store tested
+            // whether there is room.
             let is_unknown = refused.status == 503 && self.time.moment() < until;
             if !is_unknown || !words(&refused.body).contains("free some space") {
                 break refused;
@@ -133,7 +136,8 @@ impl Site {
         );
     }
 
-    /// What was acknowledged can be read, as what it is: of what is pending one of so many, all else.
+    /// Checks that acknowledged tasks can be read in a right state: one in so many pending tasks,
+    /// and all others.
     async fn is_all_there(&self, of: usize) {
         for (ids, of, is_pending) in [(&self.pending, of, true), (&self.due, 1, false)] {
             for id in ids.iter().step_by(of) {
@@ -155,7 +159,7 @@ impl Site {
         }
     }
 
-    /// Polls and settles once; what cannot be done now says so, and says when to try again.
+    /// Polls and settles once; a refusal says so, and says when to try again.
     async fn work(&mut self) -> usize {
         let poll =
             json!({"worker": "w", "callbacks": [self.callback], "max_tasks": 50, "wait": "500ms"});
@@ -215,7 +219,7 @@ impl Site {
         }
     }
 
-    /// Registers large ones until they are refused.
+    /// Registers large tasks until they are refused.
     async fn fill(&mut self) {
         let most = 2 * usize::try_from(DISK_MIB * MIB).expect("it fits") / PAYLOAD;
         for _ in 0..most {
@@ -263,7 +267,7 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
     server.ready().await;
     let mut site = Site::of(server);
 
-    // To the reserve: new tasks are refused, those that are there fire, are claimed and settled.
+    // The disk fills to the reserve: new tasks are refused, older ones fire, are claimed and settled.
     site.add_due(50).await;
     site.fill().await;
     site.is_refused().await;
@@ -275,7 +279,8 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
         "the reserve is left: {free}"
     );
 
-    // With more room, without a restart, they are taken; then the disk fills to its last byte, behind the service's back.
+    // With more room new tasks are taken without a restart. Then the disk fills to its last byte,
+    // by another program.
     disk.resize(2 * DISK_MIB);
     site.takes_again().await;
     site.add_due(50).await;
@@ -286,7 +291,7 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
     site.takes_again().await;
     site.is_all_there(SOME).await;
 
-    // The same, and it is killed and started on the full disk.
+    // The disk fills again, and the server is killed and started on the full disk.
     site.add_due(50).await;
     let said = site.server.log().len();
     to_the_last_byte(&mut site, &disk, said).await;
@@ -302,7 +307,8 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_callback_without_workers_leaves_the_reserve_of_the_disk_to_others() {
-    // More than the queue holds in memory of one callback, on a disk with less room than overflow files leave.
+    // More tasks than the queue holds in memory for one callback, on a disk with less room than
+    // overflow files leave.
     const TASKS: usize = 200;
     let Ok(disk) = SmallDisk::mount(DISK_MIB - 40) else {
         writeln!(
@@ -323,17 +329,17 @@ async fn a_callback_without_workers_leaves_the_reserve_of_the_disk_to_others() {
     }
     site.time.sleep(Duration::from_secs(6)).await;
     assert_eq!(disk.files("data/queue"), 0, "nothing overflows to the disk");
-    // Others go through meanwhile.
+    // Other callbacks go on meanwhile.
     site.add_due(20).await;
     site.finish().await;
-    // And all of it is handed out once there is a worker: by the looks.
+    // All these tasks are handed out by their looks once there is a worker.
     site.callback = "idle";
     site.due = idle;
     site.finish().await;
 }
 
-/// Takes all room and works until that fails, which the log says behind what it has `said`, and on; everything can be read
-/// all the time.
+/// Takes all room and works until the log reports, after its first `said` bytes, that writes fail, and a
+/// while longer. All tasks can be read all the time.
 async fn to_the_last_byte(site: &mut Site, disk: &SmallDisk, said: usize) {
     let until = site.time.moment().after(SOON);
     let is_broken = |site: &Site| {

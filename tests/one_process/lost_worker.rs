@@ -1,4 +1,5 @@
-//! A worker process that is killed: its task runs again at the heartbeat timeout, and reads so meanwhile.
+//! A task runs again at the heartbeat timeout when its worker process is killed, and reads as
+//! `retrying` meanwhile.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -11,7 +12,7 @@ use tickwheel::{model::state::WORKER_LOST, time_source::TimeSource};
 
 use crate::server::{Server, post};
 
-/// Longest wait for anything.
+/// The longest wait for any event.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The promise for a heartbeat timeout of five seconds.
@@ -45,7 +46,7 @@ impl Drop for Worker {
     }
 }
 
-/// Reads the task until it is as wanted.
+/// Reads the task until it is as expected.
 async fn once(url: &str, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let time = TimeSource::real();
     let until = time.moment().after(LIMIT);
@@ -71,7 +72,7 @@ async fn a_killed_worker_process_is_noticed_at_the_heartbeat_timeout() {
         "callback": "work", "delay": "0s", "heartbeat_timeout": "5s", "claim_timeout": "600s"});
     let task = post(url, "/v1/tasks", &task).await;
     let id = task["id"].as_str().expect("an id");
-    // A second sign of life: the lease does not end where the claim says.
+    // The worker has given a second sign of life, so the lease does not end where the claim says.
     once(url, id, |task| task["state"] == "processing").await;
     drop(worker);
     let killed = time.moment();
@@ -96,7 +97,8 @@ async fn a_task_that_has_lost_its_worker_reads_retrying_until_another_comes() {
     drop(worker);
     let task = once(&url, id, |task| task["state"] == "retrying").await;
     assert_eq!(task["error"], WORKER_LOST, "{task}");
-    // Nor does it wait for its look when the service was away: who waits for it now is handed it soon.
+    // After an outage of the service the task does not wait for its look either: a waiting worker
+    // gets it soon.
     server.kill();
     let server = Server::start(directory.path(), &[]).await;
     let _other = Worker::start(&server.url);

@@ -1,4 +1,5 @@
-//! The embedded pair as people run it: one real process on one data directory, refused, drained, looked at.
+//! These tests run the embedded pair as people do: one real process on one data directory,
+//! refused, drained, examined.
 
 mod clock;
 mod doctor;

@@ -1,4 +1,4 @@
-//! A node that listens beyond this machine says what that means, and answers to its names only.
+//! A node that listens beyond this machine warns its operator, and answers to its own names only.
 
 use std::process::Command;
 
@@ -19,7 +19,7 @@ async fn a_node_on_all_addresses_warns_and_answers_to_addresses_and_configured_n
     let directory = TempDir::new().unwrap();
     let port = free_port();
     let mut command = Command::new("sh");
-    // Another address than that of all tests: theirs is shifted away.
+    // This address differs from that of all tests, whose address is shifted away.
     let program = env!("CARGO_BIN_EXE_tickwheel");
     command.arg("-c").arg(format!(
         "shift 2; exec {program} serve --listen 0.0.0.0:{port} \"$@\""

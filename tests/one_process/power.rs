@@ -1,4 +1,4 @@
-//! A loss of power: what was answered and not synced is gone, and nothing that anybody was promised is broken by it.
+//! A loss of power takes answers that were not synced, and breaks no promise to clients.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -8,10 +8,10 @@ use tickwheel::time_source::{Moment, TimeSource};
 
 use crate::server::{Server, post};
 
-/// Lease of an attempt: a worker that was told `ok` works on for so long.
+/// The lease of an attempt: a worker that got the answer `ok` works on for this long.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
-/// Bytes of a journal that something was written to.
+/// The number of written bytes of a journal.
 fn used(journal: &Path) -> usize {
     let bytes = fs::read(journal).expect("a journal");
     bytes
@@ -20,7 +20,7 @@ fn used(journal: &Path) -> usize {
         .map_or(0, |last| last + 1)
 }
 
-/// Takes away what was written behind a place: nobody has waited until the disk had it.
+/// Removes the bytes that were written behind a place; no caller has waited until they were on the disk.
 fn lose_behind(journal: &Path, place: usize) {
     let mut bytes = fs::read(journal).expect("a journal");
     assert!(used(journal) > place, "nothing was written since");
@@ -46,7 +46,7 @@ async fn an_attempt_whose_heartbeats_were_lost_keeps_its_lease() {
     let journal = server.store().join("0.jnl");
     let synced = used(&journal);
     let mut last: Option<Moment> = None;
-    // Longer than the lease that the claim itself gave.
+    // This takes longer than the lease of the claim itself.
     for _ in 0..5 {
         time.sleep(TIMEOUT / 4).await;
         let beat = json!({"worker": "first", "tasks": [{"id": claimed["id"], "attempt": claimed["attempt"]}]});

@@ -1,4 +1,4 @@
-//! A dead task that is run again: what the figures and the lists say of it, and that it survives a kill.
+//! A dead task that runs again appears right in the figures and the lists, and survives a kill.
 
 use std::time::Duration;
 

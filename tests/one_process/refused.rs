@@ -1,4 +1,5 @@
-//! What a process cannot start with is said in one sentence, and one that is told to stop does.
+//! A process that cannot start tells its operator why in one sentence, and a process that is told
+//! to stop does stop.
 
 use std::{
     fs,
@@ -16,13 +17,13 @@ use tickwheel::time_source::TimeSource;
 
 use crate::server::{Server, post, program};
 
-/// Nobody: a user who may write nothing.
+/// The user `nobody`, who may write nothing.
 const NOBODY: u32 = 65_534;
 
-/// Checks that the program ended with 2 and one line that holds these words, and returns it.
+/// Checks that the program ended with 2 and one line that holds these words.
 fn refused(output: &Output, words: &[&str]) {
     let said = String::from_utf8_lossy(&output.stderr);
-    // What the database logs on the way is its own; the line that says what is started comes first.
+    // Lines of the database and the first line, which tells what the program starts, do not count.
     let is_ours = |line: &&str| !line.contains(" ERROR fjall") && !line.contains(" INFO tickwheel");
     let lines: Vec<&str> = said.lines().filter(is_ours).collect();
     assert_eq!(output.status.code(), Some(2), "{said}");
@@ -91,7 +92,7 @@ fn a_directory_that_may_not_be_written_is_refused() {
         .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
         .arg(&data);
     if rustix::process::geteuid().is_root() {
-        // Who may do everything is never refused.
+        // The user root is never refused.
         command.uid(NOBODY).gid(NOBODY).current_dir("/");
     }
     refused(
@@ -183,7 +184,7 @@ async fn a_server_that_is_told_to_stop_drains_in_time_and_goes_on_after_a_start(
     let poll = json!({"worker": "w", "callbacks": ["nothing"], "wait": "60s"});
     let url = server.url.clone();
     let polling = tokio::spawn(async move { post(&url, "/v1/worker/poll", &poll).await });
-    // A client that never ends its request holds nobody up for longer.
+    // A client that never ends its request delays the stop no longer than the limit.
     let address = server.url.trim_start_matches("http://").to_owned();
     let mut stuck = std::net::TcpStream::connect(address).expect("it listens");
     stuck

@@ -1,4 +1,4 @@
-//! The largest content that is accepted goes all the way: to the queue, to a worker, over `kill -9`.
+//! The largest accepted content goes all the way: to the queue, to a worker, over `kill -9`.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -6,7 +6,7 @@ use tickwheel::limits::CONTENT_BYTES_MAX;
 
 use crate::server::{Server, post, program};
 
-/// Registers a task with a payload of so many letters; the id, or what the refusal says.
+/// Registers a task with a payload of so many letters; returns the id, or the text of the refusal.
 async fn register(server: &Server, delay: &str, letters: usize) -> Result<String, String> {
     let labels: Value = (0..32)
         .map(|n| (format!("label-{n}"), json!("x".repeat(200))))

@@ -1,4 +1,5 @@
-//! A disk of a few hundred MiB that only a test's servers see: a tmpfs in a mount namespace, gone with the test.
+//! `SmallDisk` gives a test's servers a disk of a few hundred MiB: a tmpfs in a mount namespace,
+//! gone with the test.
 
 use std::{
     fs::{self, File},
@@ -17,7 +18,8 @@ pub(super) struct SmallDisk {
     holder: Child,
 }
 
-/// The flags of `unshare` and `nsenter` beside `--mount`: who is not root becomes it in a namespace of his own.
+/// The flags of `unshare` and `nsenter` beside `--mount`: a user other than root becomes root in
+/// a namespace of its own.
 fn as_root(flag: &'static str) -> Vec<&'static str> {
     if rustix::process::geteuid().is_root() {
         Vec::new()
@@ -27,7 +29,7 @@ fn as_root(flag: &'static str) -> Vec<&'static str> {
 }
 
 impl SmallDisk {
-    /// Mounts one; tells why not where that is not permitted.
+    /// Mounts a disk; returns the reason where that is not permitted.
     pub(super) fn mount(mib: u64) -> Result<Self, String> {
         let script = format!(
             "mount -t tmpfs -o size={mib}m tickwheel-disk {AT} && echo mounted && exec cat"
@@ -54,7 +56,8 @@ impl SmallDisk {
         Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned())
     }
 
-    /// A command in the disk's namespace; it becomes the program, so it can be killed as that.
+    /// A command in the disk's namespace. Its process becomes the program, so it can be killed as
+    /// the program.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command
@@ -81,7 +84,7 @@ impl SmallDisk {
         found.f_bavail * found.f_frsize
     }
 
-    /// How many files lie in a directory of it.
+    /// The number of files in one of its directories.
     pub(super) fn files(&self, directory: &str) -> usize {
         let found = fs::read_dir(self.path().join(directory));
         found.expect("it is there").count()
@@ -99,7 +102,7 @@ impl SmallDisk {
         }
     }
 
-    /// Gives back what was taken.
+    /// Frees the room that was taken.
     pub(super) fn relieve(&self) {
         fs::remove_file(self.path().join("ballast")).expect("there is ballast");
     }
@@ -114,7 +117,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // It ends with its input at the latest.
+        // The holder ends with its input at the latest.
         drop(self.holder.kill());
         drop(self.holder.wait());
     }

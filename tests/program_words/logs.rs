@@ -1,4 +1,5 @@
-//! The log of a service: how it begins, what it says of tasks, what it leaves out, and JSON that is nothing but JSON.
+//! The log of a service tells operators how it begins and what happens to tasks, leaves other
+//! things out, and can be JSON.
 
 use std::{path::Path, process::Command, time::Duration};
 
@@ -8,7 +9,7 @@ use tickwheel::time_source::TimeSource;
 
 use crate::server::{Server, free_port, post, program};
 
-/// How long a line may take to be there.
+/// The longest wait for a line.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits for a line with all of these words.
@@ -89,7 +90,7 @@ async fn what_becomes_of_a_task_is_logged_with_its_id() {
     post(url, "/v1/worker/settle", &settle).await;
     line_with(&server, &[id, "WARN", "dead", "no such user"]).await;
 
-    // It is too late to be useful before anybody polls.
+    // The task is too late to be useful before a worker polls.
     let late = json!({"callback": "late", "expire_after": "1ms"});
     let late = post(url, "/v1/tasks", &late).await;
     TimeSource::real().sleep(Duration::from_millis(50)).await;
@@ -109,7 +110,7 @@ async fn a_log_in_json_is_json_from_the_first_line_to_the_last() {
     let directory = TempDir::new().expect("a directory");
     let json = ["--log-format", "json"];
     let mut server = Server::start(directory.path(), &json).await;
-    // The directory is in use: the sentence that says so is JSON, too.
+    // The directory is in use, and the sentence that says so is JSON, too.
     let data = directory.path().join("data");
     let data = data.to_str().expect("a path is text");
     let refused = program(
@@ -157,7 +158,7 @@ async fn a_node_that_waits_for_cassandra_says_so_and_its_driver_does_not_go_on_f
     TimeSource::real().sleep(Duration::from_secs(4)).await;
     let log = server.log();
     let driver = log.lines().filter(|line| line.contains(" scylla")).count();
-    // Two to four a second without a limit; each place in the driver may say it once.
+    // The driver logs two to four lines a second without a limit; each place in it may log once.
     assert!((1..=5).contains(&driver), "{driver} lines: {log}");
 }
 

@@ -1,9 +1,11 @@
-//! The words of the program: refusals at a terminal, log lines of a service, lines of a worker.
+//! These tests check the words of the program for its users: refusals at a terminal, log lines of
+//! a service and a worker.
 
 mod logs;
 mod terminal;
 
-/// The files that somebody meets before the program: an image can be checked here only as far as text goes, without an engine.
+/// The files that people meet before the program; without an engine only the text of an image can
+/// be checked here.
 #[test]
 fn the_image_keeps_its_tasks_in_a_volume_that_its_user_owns() {
     let text = include_str!("../../Dockerfile");

@@ -1,4 +1,5 @@
-//! Client commands and workers at a terminal: each refusal once and in the words of the command line, each end an exit code.
+//! Client commands and workers tell a user each refusal once, in the words of the command line,
+//! and each end by exit code.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -41,7 +42,7 @@ async fn a_refusal_is_said_once_and_names_the_flag() {
         "c",
     ];
     let with = |more: &[&str]| program(&[&register[..], more].concat());
-    // What cannot be read is refused before anything is sent.
+    // An unreadable value is refused before the request is sent.
     let unread = with(&["--delay", "soon"]);
     let text = said(&unread);
     assert!(
@@ -58,7 +59,7 @@ async fn a_refusal_is_said_once_and_names_the_flag() {
         "{}",
         said(&unread)
     );
-    // What the service refuses is told by the flag that it came from.
+    // A refusal by the service names the flag that the value came from.
     names_once(&with(&["--claim-timeout", "1s"]), "--claim-timeout");
     names_once(&with(&["--retry-factor", "0.5"]), "--retry-factor");
     let list = ["task", "list", "--server", &server.url, "--callback", "a/b"];

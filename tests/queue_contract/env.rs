@@ -1,6 +1,6 @@
-//! What a case of the contract works with: a queue, names of its own, clocks.
+//! `Env` gives a case of the contract a queue, names of its own, and clocks.
 
-pub(super) use tickwheel::queue::{
+pub(crate) use tickwheel::queue::{
     Subscriptions,
     embedded::{self, EmbeddedQueue},
     kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings},
@@ -9,31 +9,31 @@ pub(super) use tickwheel::queue::{
 
 use super::*;
 
-pub(super) const PARTITIONS: i32 = 4;
+pub(crate) const PARTITIONS: i32 = 4;
 
-pub(super) enum Queue {
+pub(crate) enum Queue {
     Memory(MemoryQueue),
     Kafka(Settings),
-    /// With the directory that it overflows into.
+    /// The embedded queue, with the directory that it overflows into.
     Embedded(tempfile::TempDir),
 }
 
-pub(super) struct Env {
-    pub(super) time: TimeSource,
-    pub(super) publisher: Arc<dyn Publisher>,
-    pub(super) subscriptions: Arc<dyn Subscriptions>,
-    pub(super) queue: Queue,
-    pub(super) prefix: String,
+pub(crate) struct Env {
+    pub(crate) time: TimeSource,
+    pub(crate) publisher: Arc<dyn Publisher>,
+    pub(crate) subscriptions: Arc<dyn Subscriptions>,
+    pub(crate) queue: Queue,
+    pub(crate) prefix: String,
 }
 
 impl Env {
-    pub(super) fn memory() -> Self {
+    pub(crate) fn memory() -> Self {
         let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
         let queue = MemoryQueue::new(time.clone(), PARTITIONS, Keep::Everything);
         Self::of_memory(time, queue)
     }
 
-    pub(super) fn of_memory(time: TimeSource, queue: MemoryQueue) -> Self {
+    pub(crate) fn of_memory(time: TimeSource, queue: MemoryQueue) -> Self {
         Self {
             publisher: Arc::new(queue.clone()),
             subscriptions: Arc::new(queue.handle()),
@@ -44,7 +44,7 @@ impl Env {
     }
 
     /// A window of a few records, so that all cases overflow.
-    pub(super) fn embedded(topic_records_max: usize) -> Self {
+    pub(crate) fn embedded(topic_records_max: usize) -> Self {
         let time = TimeSource::simulated(tickwheel::model::time::Millis(1_800_000_000_000), 1);
         let dir = tempfile::tempdir().unwrap();
         let settings = embedded::Settings {
@@ -63,23 +63,23 @@ impl Env {
     }
 
     /// Whether the queue takes records of topics that are not Tickwheel's own.
-    pub(super) fn takes_others(&self) -> bool {
+    pub(crate) fn takes_others(&self) -> bool {
         !matches!(self.queue, Queue::Embedded(_))
     }
 
-    /// Whether what was handled behind something that was not comes again with it.
-    pub(super) fn repeats_handled(&self) -> bool {
+    /// Whether a handled message comes again when a message before it was not handled.
+    pub(crate) fn repeats_handled(&self) -> bool {
         !matches!(self.queue, Queue::Embedded(_))
     }
 
-    pub(super) fn kafka(group_protocol: GroupProtocol) -> Self {
+    pub(crate) fn kafka(group_protocol: GroupProtocol) -> Self {
         let brokers = std::env::var("TICKWHEEL_TEST_KAFKA").expect(
             "no Kafka to test with: use `make test`, or set TICKWHEEL_TEST_KAFKA=HOST:PORT",
         );
         let settings = Settings {
             partitions: PARTITIONS,
             group_protocol,
-            // A machine that runs all cases at once is no reason to take a topic for sick.
+            // A machine that runs all cases at once must not make a topic look sick.
             patience: LIMIT,
             ..Settings::new(&brokers)
         };
@@ -94,12 +94,12 @@ impl Env {
         }
     }
 
-    pub(super) fn name(&self, name: &str) -> String {
+    pub(crate) fn name(&self, name: &str) -> String {
         format!("{}.{name}", self.prefix)
     }
 
     /// A topic of ours: created with the first record.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         topic: &str,
         partition: Partition,
@@ -115,23 +115,23 @@ impl Env {
         }
     }
 
-    pub(super) async fn consumer(&self, group: &str, topics: &[&str]) -> Box<dyn Consumer> {
+    pub(crate) async fn consumer(&self, group: &str, topics: &[&str]) -> Box<dyn Consumer> {
         let (group, topics) = (self.name(group), self.names(topics));
         self.subscriptions.subscribe(&group, &topics).await.unwrap()
     }
 
-    pub(super) fn names(&self, topics: &[&str]) -> Vec<String> {
+    pub(crate) fn names(&self, topics: &[&str]) -> Vec<String> {
         topics.iter().map(|topic| self.name(topic)).collect()
     }
 
-    pub(super) async fn publish(&self, records: Vec<Record>) {
+    pub(crate) async fn publish(&self, records: Vec<Record>) {
         for answer in self.publisher.publish(records).await {
             answer.unwrap();
         }
     }
 
     /// Receives until `count` deliveries are there.
-    pub(super) async fn receive(&self, consumer: &mut dyn Consumer, count: usize) -> Vec<Delivery> {
+    pub(crate) async fn receive(&self, consumer: &mut dyn Consumer, count: usize) -> Vec<Delivery> {
         let until = self.time.moment().after(LIMIT);
         let mut received = Vec::new();
         while received.len() < count {
@@ -151,7 +151,7 @@ impl Env {
     }
 
     /// Handles what was received and leaves the group, so that the commit is done when this returns.
-    pub(super) async fn finish(&self, mut consumer: Box<dyn Consumer>, deliveries: &[Delivery]) {
+    pub(crate) async fn finish(&self, mut consumer: Box<dyn Consumer>, deliveries: &[Delivery]) {
         consumer.handled(&places(deliveries));
         consumer.close().await;
     }

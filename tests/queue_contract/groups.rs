@@ -1,13 +1,13 @@
-//! Groups: who shares what with whom, and what still waits.
+//! These cases show how the consumers of groups share messages, and which messages still wait.
 
 use super::*;
 
-pub(super) async fn two_members_share_the_partitions_and_one_takes_over(env: Env) {
+pub(crate) async fn two_members_share_the_partitions_and_one_takes_over(env: Env) {
     let mut first = env.consumer("g", &["t"]).await;
     let mut second = env.consumer("g", &["t"]).await;
     let until = env.time.moment().after(LIMIT);
     let mut number = 0;
-    // Until a round is delivered to both: membership takes a moment.
+    // Joining takes a moment, so the test goes on until a round is delivered to both.
     loop {
         env.publish(numbered(&env, "t", number..number + 8)).await;
         number += 8;
@@ -45,7 +45,7 @@ pub(super) async fn two_members_share_the_partitions_and_one_takes_over(env: Env
     }
 }
 
-pub(super) async fn a_group_that_came_first_sees_a_topic_that_is_created_later(env: Env) {
+pub(crate) async fn a_group_that_came_first_sees_a_topic_that_is_created_later(env: Env) {
     let mut consumer = env.consumer("g", &["t", "u"]).await;
     env.publish(numbered(&env, "u", 0..4)).await;
     env.publish(numbered(&env, "t", 4..8)).await;
@@ -53,7 +53,7 @@ pub(super) async fn a_group_that_came_first_sees_a_topic_that_is_created_later(e
     assert_eq!(sorted(values(&received)), expected(0..8));
 }
 
-pub(super) async fn still_queued_until_it_is_handled(env: Env) {
+pub(crate) async fn still_queued_until_it_is_handled(env: Env) {
     let probe = |number: u16, since| Probe {
         topic: env.name("t"),
         group: env.name("g"),
@@ -92,7 +92,7 @@ pub(super) async fn still_queued_until_it_is_handled(env: Env) {
     );
 }
 
-pub(super) async fn topics_are_created_once_and_the_queue_answers(env: Env) {
+pub(crate) async fn topics_are_created_once_and_the_queue_answers(env: Env) {
     env.publisher.ping().await.unwrap();
     let topics = env.names(&["t", "u"]);
     env.publisher.ensure_topics(&topics).await.unwrap();

@@ -1,4 +1,5 @@
-//! The real program with the embedded store and queue: one process, one data directory, nothing else.
+//! `Server` runs the real program with the embedded store and queue for tests: one process on one
+//! data directory.
 
 #![allow(
     dead_code,
@@ -24,7 +25,7 @@ pub(crate) struct Server {
     child: Child,
     log: PathBuf,
     data: PathBuf,
-    /// Where in the log this life begins.
+    /// The place in the log where this life begins.
     log_from: usize,
     pub(crate) url: String,
 }
@@ -36,7 +37,7 @@ pub(crate) fn program(arguments: &[&str]) -> Output {
     output.expect("the program can be run")
 }
 
-/// Sends a request and returns its answer, which must be a good one.
+/// Sends a request and returns its answer, which must be a success.
 pub(crate) async fn post(url: &str, path: &str, body: &Value) -> Value {
     let request = reqwest::Client::new()
         .post(format!("{url}{path}"))
@@ -59,7 +60,7 @@ impl Server {
         Self::spawn_to_die(directory, port, more, None)
     }
 
-    /// The same; it dies by itself at a named place: `published:40` is at the fortieth passage.
+    /// The same, but the server dies by itself at a named place: `published:40` is at the fortieth passage.
     pub(crate) fn spawn_to_die(
         directory: &Path,
         port: u16,
@@ -69,7 +70,7 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
         if let Some(place) = place {
             command.env("TICKWHEEL_DIE_AT", place);
-            // Tables are written and merged all the time.
+            // With a small buffer tables are written and merged all the time.
             command.env("TICKWHEEL_BUFFER_BYTES", "16384");
         }
         Self::spawn_by(command, directory, &directory.join("data"), port, more)
@@ -127,7 +128,7 @@ impl Server {
         }
     }
 
-    /// What it has logged in this life.
+    /// The log of this life.
     pub(crate) fn log(&self) -> String {
         let bytes = fs::read(&self.log).expect("the log can be read");
         let own = bytes.get(self.log_from..).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Server {
             .is_none()
     }
 
-    /// Where its database lies.
+    /// The folder of its database.
     pub(crate) fn store(&self) -> PathBuf {
         self.data.join("store")
     }

@@ -1,8 +1,10 @@
-//! The whole service in one process, in virtual time: scenarios written by hand, and scenarios drawn from seeds.
+//! The simulation runs the whole service in one process and in virtual time, for scenarios written by hand and scenarios drawn
+//! from seeds.
 //!
-//! A binary of its own, so that `make sim` can build it in release, and so that the deliberate bugs it proves itself with
-//! (`--features flaws`) are in no other build.
+//! It is a binary of its own, so that `make sim` can build it in release. There it needs the feature `flaws`, for the deliberate
+//! bugs that it proves itself with; debug builds have them.
 
+#![cfg(any(debug_assertions, feature = "flaws"))]
 #![allow(
     missing_docs,
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! A cluster in one process: the real stages on the store and the queue in memory, in virtual time.
+//! `World` runs a cluster in one process for scenarios: the real stages on store and queue in
+//! memory, in virtual time.
 
 use std::{
     sync::{
@@ -13,20 +14,22 @@ use tempfile::TempDir;
 use tickwheel::{
     flow::{
         api::{
-            ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, VisibleState,
+            ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, View,
+            VisibleState,
         },
         budget::Budget,
         context::{Context, Settings},
         node::Node,
         poll::PollRequest,
-        service::{Service, View},
+        service::Service,
     },
     model::{
         backoff::{Backoff, Jitter},
         clock::Rules,
         ids::{NodeId, TaskId},
         state::Outcome,
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::{Millis, TickLength},
         wheel::{Shape, WheelNumber},
     },
@@ -56,7 +59,7 @@ pub(crate) struct Execution {
     pub(crate) ended: Millis,
 }
 
-/// What a worker does with an attempt: how long it runs, and what it reports; nothing is a worker that dies.
+/// The work of a worker on an attempt: how long it runs, and its report; none is a worker that dies.
 pub(crate) type Behaviour = Arc<dyn Fn(TaskId, u32) -> (Duration, Option<Outcome>) + Send + Sync>;
 
 /// Chooses the fate of the n-th operation of a node.
@@ -65,7 +68,7 @@ pub(crate) type Fates = Arc<dyn Fn(usize, Call) -> Fate + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) time: TimeSource,
-    /// What nodes use, unless the world is on disk.
+    /// The store of the nodes, unless the world is on disk.
     pub(crate) store: Arc<MemoryStore>,
     on_disk: Option<(Arc<embedded::Store>, Arc<TempDir>)>,
     pub(crate) queue: MemoryQueue,
@@ -89,7 +92,7 @@ impl Simulated {
         self.node.service()
     }
 
-    /// The process dies: nothing it does has an effect any more.
+    /// The process dies: its further operations have no effect.
     pub(crate) fn crash(&self) {
         self.dead.store(true, Ordering::SeqCst);
         self.publisher.kill();
@@ -128,7 +131,7 @@ impl World {
         }
     }
 
-    /// A world whose nodes use an embedded store, which knows no lost replies of its own: the fates bring them.
+    /// A world whose nodes use an embedded store. It loses no replies of its own; the fates do that.
     pub(crate) fn on_disk(wheels: u16, slots: i64) -> Self {
         let world = Self::new(wheels, slots);
         let directory = TempDir::new().unwrap();
@@ -182,7 +185,7 @@ impl World {
         }
     }
 
-    /// What a node is made of, whose calls of the store meet these fates.
+    /// The parts of a node whose calls of the store meet these fates.
     pub(crate) fn context(&self, number: u64, publisher: &MemoryPublisher, hook: Hook) -> Context {
         let store: Arc<dyn Store> = match &self.on_disk {
             Some((store, _)) => Arc::clone(store) as _,
@@ -212,7 +215,7 @@ impl World {
         Arc::clone(store)
     }
 
-    /// Who owns a wheel.
+    /// The owner of a wheel.
     pub(crate) async fn owner(&self, wheel: WheelNumber) -> NodeId {
         match &self.on_disk {
             Some((store, _)) => store.clock(wheel, Freshness::Serial).await.unwrap().owner,
@@ -249,9 +252,9 @@ impl World {
                 for delivery in &deliveries {
                     let message = TaskMessage::decode(delivery.value.clone()).unwrap();
                     requests.push(ClaimRequest {
-                        id: message.id,
-                        generation: message.generation,
-                        expected_attempt: message.expected_attempt,
+                        id: message.dispatch.id,
+                        generation: message.dispatch.generation,
+                        expected_attempt: message.dispatch.expected_attempt,
                         spec: Some(Arc::new(message.spec)),
                         published: Some(message.published),
                         with_content: false,
@@ -282,7 +285,8 @@ impl World {
         })
     }
 
-    /// Starts a worker of the callback `work` that polls; it gives up every poll that `gives_up` chooses, after that wait.
+    /// Starts a worker of the callback `work` that polls. It gives up the polls that `gives_up` chooses,
+    /// after the wait given there.
     pub(crate) fn polling_worker(
         &self,
         service: Arc<Service>,
@@ -326,7 +330,7 @@ impl World {
             .collect()
     }
 
-    /// Checks what must hold in every run, whatever happened.
+    /// Checks the rules that hold in every run, whatever happened.
     pub(crate) fn check(&self) {
         assert_eq!(self.store.clock_violations(), Vec::<String>::new());
         let executions = self.executions.lock().unwrap().clone();
@@ -404,19 +408,21 @@ pub(crate) fn succeeds(after: Duration) -> Behaviour {
 pub(crate) fn callback(start: Millis) -> NewTask {
     NewTask {
         start,
-        spec: spec(Target::Callback {
+        draft: spec(Target::Callback {
             name: "work".to_owned(),
-        }),
+        })
+        .into(),
     }
 }
 
 pub(crate) fn record(start: Millis) -> NewTask {
     NewTask {
         start,
-        spec: spec(Target::Kafka {
+        draft: spec(Target::Kafka {
             topic: "users".to_owned(),
             partition: None,
-        }),
+        })
+        .into(),
     }
 }
 
@@ -453,7 +459,7 @@ pub(crate) async fn register(service: &Service, tasks: Vec<NewTask>) -> Vec<Task
         .collect()
 }
 
-/// When a callback's task was handed to the queue, by its messages.
+/// The times when a callback's task was handed to the queue, by its messages.
 pub(crate) fn published(world: &World, id: TaskId) -> Vec<Millis> {
     let topics: Vec<String> = Priority::ALL
         .iter()
@@ -463,7 +469,7 @@ pub(crate) fn published(world: &World, id: TaskId) -> Vec<Millis> {
         .iter()
         .flat_map(|topic| world.queue.records(topic))
         .filter_map(|published| TaskMessage::decode(published.record.value.clone()).ok())
-        .filter(|message| message.id == id)
+        .filter(|message| message.dispatch.id == id)
         .map(|message| message.published)
         .collect()
 }

@@ -1,4 +1,4 @@
-//! Contents kept apart, and what was set aside.
+//! The store keeps large contents apart for entries, and parked entries for people.
 
 use std::sync::Arc;
 

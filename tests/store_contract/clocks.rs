@@ -1,4 +1,4 @@
-//! Clock rows.
+//! The store swaps clock rows for nodes, and reads them back.
 
 use futures_util::future::join_all;
 use tickwheel::{
@@ -138,7 +138,7 @@ async fn of_racing_swaps_exactly_one_wins(stores: &Stores) {
             match answer.unwrap() {
                 Swapped::Applied => assert_eq!(*to, current),
                 Swapped::Conflict(seen) => assert!(seen == current || seen == from),
-                // A store under contention may give up on an answer, never on the truth.
+                // A store under contention may leave the outcome unknown, but never answers falsely.
                 Swapped::Unknown => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Entries: written, read, found.
+//! The store writes, reads and finds entries for every node.
 
 use std::sync::Arc;
 
@@ -195,7 +195,7 @@ async fn a_range_is_read_over_many_ticks_in_key_order(stores: &Stores) {
 
 async fn many_callers_at_once_are_each_answered_for_what_they_wrote(stores: &Stores) {
     let first = stores.tick();
-    // One to three entries each, of as many slots, some of them large.
+    // Each call has one to three entries of as many slots; some are large.
     let calls: Vec<Vec<Entry>> = (0..150_i64)
         .map(|caller| {
             let bytes = if caller % 25 == 0 {
@@ -213,7 +213,7 @@ async fn many_callers_at_once_are_each_answered_for_what_they_wrote(stores: &Sto
         .collect();
     let written = calls.iter().map(|entries| async {
         put(stores, entries).await;
-        // As soon as the caller knows: not only when all are done.
+        // The entry is found as soon as its caller has the answer, not only when all are done.
         let (id, due) = (entries[0].key.id, entries[0].key.due);
         let found = stores.other.find_entries(id, &[due]).await.unwrap();
         assert_eq!(found, entries[..1]);
@@ -299,7 +299,7 @@ async fn a_look_is_found_at_its_place_unless_an_entry_there_starts_its_task(stor
 async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
     let tick = stores.tick();
     let ids: Vec<_> = (0..200).map(|n| stores.task(n % 4, tick)).collect();
-    // Some have a look only, some were written twice.
+    // Some tasks have a look only, some entries were written twice.
     let entry = |place: usize, written| {
         let id = ids[place];
         match place % 10 {
@@ -323,7 +323,7 @@ async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
             .collect();
         put(stores, &entries).await;
     }
-    // None, few, all, some with others between them, one of them twice.
+    // The lists ask for no places, few, all, some with others between them, and some twice.
     let asked: [Vec<usize>; 5] = [
         vec![],
         vec![1, 0],
@@ -337,7 +337,7 @@ async fn entries_of_many_tasks_are_found_each_at_its_place(stores: &Stores) {
         let found = stores.other.entries_at(&asked.collect::<Vec<_>>()).await;
         assert_eq!(found.len(), count);
         for (place, found) in places.into_iter().zip(found) {
-            // The first was not written.
+            // The first entry was not written.
             let wanted: Vec<Entry> = if place == 0 {
                 vec![]
             } else {

@@ -1,4 +1,4 @@
-//! Erasing ticks.
+//! The store erases ticks for a node by their range.
 
 use tickwheel::{
     model::{entry::Entry, time::Tick, wheel::WheelNumber},

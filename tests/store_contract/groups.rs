@@ -1,4 +1,4 @@
-//! Rows of tasks, many in one call: what one loses must not cost another.
+//! A group of task rows in one call answers for each row alone: a row that loses does not cost another.
 
 use std::collections::HashSet;
 
@@ -55,7 +55,8 @@ async fn a_group_of_slot_mates_is_applied(stores: &Stores) {
     assert_eq!(read(stores, &ids).await, rows(&settles));
 }
 
-/// Every third row is taken by another, every fifth is our own already, every seventh expects a row that is not there.
+/// Every third row is taken by another node, every fifth is our own already, every seventh expects a row that
+/// does not exist.
 async fn a_lost_race_costs_nobody_else(stores: &Stores) {
     let ids = slot_mates(stores, stores.tick(), GROUP_ROWS_MAX);
     let mut mine = claims(stores, &ids);

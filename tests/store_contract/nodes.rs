@@ -1,4 +1,4 @@
-//! The list of nodes.
+//! The store keeps the list of nodes for all nodes.
 
 use tickwheel::{
     model::{ids::NodeId, time::Millis},

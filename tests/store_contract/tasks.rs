@@ -1,4 +1,4 @@
-//! Rows of tasks, one by one, and heartbeats.
+//! The store swaps rows of tasks one by one for nodes, and keeps heartbeats.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::{Stores, content, spec};
 
-pub(super) async fn check(stores: &Stores) {
+pub(crate) async fn check(stores: &Stores) {
     a_row_is_created_replaced_and_read_as_it_was_written(stores).await;
     an_expectation_that_does_not_hold_is_a_conflict_with_what_is_there(stores).await;
     a_conflict_with_our_own_write_is_applied(stores).await;
@@ -26,12 +26,12 @@ pub(super) async fn check(stores: &Stores) {
 }
 
 /// A row of a task, named by a fresh nonce.
-pub(super) fn row(stores: &Stores, id: TaskId, state: State, attempt: u32) -> TaskRow {
+pub(crate) fn row(stores: &Stores, id: TaskId, state: State, attempt: u32) -> TaskRow {
     row_of(id, state, attempt, stores.time.random_uuid())
 }
 
 /// A row of a task.
-pub(super) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> TaskRow {
+pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> TaskRow {
     TaskRow {
         id,
         state,
@@ -55,7 +55,7 @@ pub(super) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
     }
 }
 
-pub(super) fn transition(expect: Expect, row: &TaskRow) -> Transition {
+pub(crate) fn transition(expect: Expect, row: &TaskRow) -> Transition {
     Transition {
         expect,
         row: row.clone(),
@@ -66,12 +66,12 @@ pub(super) fn transition(expect: Expect, row: &TaskRow) -> Transition {
     }
 }
 
-pub(super) async fn swap(stores: &Stores, transitions: &[Transition]) -> Vec<Swapped<Expect>> {
+pub(crate) async fn swap(stores: &Stores, transitions: &[Transition]) -> Vec<Swapped<Expect>> {
     let answers = stores.one.swap_tasks(transitions).await;
     answers.into_iter().map(Result::unwrap).collect()
 }
 
-pub(super) async fn read(stores: &Stores, ids: &[TaskId]) -> Vec<Option<TaskRow>> {
+pub(crate) async fn read(stores: &Stores, ids: &[TaskId]) -> Vec<Option<TaskRow>> {
     let serial = stores.one.tasks(ids, Freshness::Serial).await.unwrap();
     let quorum = stores.other.tasks(ids, Freshness::Quorum).await.unwrap();
     assert_eq!(serial, quorum);
@@ -136,7 +136,7 @@ async fn a_conflict_with_our_own_write_is_applied(stores: &Stores) {
     assert_eq!(read(stores, &[id]).await, [Some(claimed)]);
 }
 
-/// A dead task that is to run again: its row and its content must not end as those of a dead one.
+/// A dead task runs again: its row and its content must not expire as those of a dead one.
 async fn what_had_an_end_lives_on_when_it_is_written_without_one(stores: &Stores) {
     let tick = stores.tick();
     let (id, other) = (stores.task(0, tick), stores.task(0, tick));

@@ -1,14 +1,21 @@
-//! A worker, a queue in memory and a scripted service, in virtual time.
+//! `Bench` gives tests a worker, a queue in memory and a scripted service, in virtual time.
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::script::Script;
+
 use tickwheel::{
-    http::dto::worker::SettleItem,
+    api::worker::SettleItem,
     model::{
         backoff::Backoff,
+        dispatch::Dispatch,
         ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::Millis,
         wheel::WheelNumber,
     },
@@ -20,10 +27,6 @@ use tickwheel::{
     time_source::TimeSource,
     worker::{Builder, Error, Source, Worker},
 };
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
-
-use super::script::Script;
 
 pub(super) const EPOCH: Millis = Millis(1_800_000_000_000);
 
@@ -72,7 +75,7 @@ impl Bench {
 
     pub(super) async fn publish(&self, number: u64, start: Millis, payload: &str) -> String {
         let message = message(number, start, payload);
-        let id = message.id.to_string();
+        let id = message.dispatch.id.to_string();
         self.publish_record(
             message
                 .outgoing()
@@ -88,7 +91,7 @@ impl Bench {
         assert!(results.iter().all(Result::is_ok), "{results:?}");
     }
 
-    /// Counts what a new member of the group gets: what was not handled.
+    /// Counts the messages that a new member of the group gets, which were not handled.
     pub(super) async fn unhandled(&self) -> usize {
         let mut consumer = self.queue.consumer(&group("c"), &topics());
         let received = consumer.receive(100, Duration::from_secs(1)).await;
@@ -105,11 +108,9 @@ pub(super) fn topics() -> [String; 3] {
 }
 
 pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage {
+    let id = TaskId::new(start, WheelNumber::from_low_bits(number as u16), number);
     TaskMessage {
-        id: TaskId::new(start, WheelNumber::from_low_bits(number as u16), number),
-        generation: 0,
-        expected_attempt: 0,
-        start,
+        dispatch: Dispatch::first(id, start),
         published: start,
         spec: Spec {
             target: Target::Callback {

@@ -1,4 +1,4 @@
-//! The worker against a scripted service and the queue in memory, in virtual time.
+//! The worker runs against a scripted service and the queue in memory, in virtual time.
 
 mod bench;
 mod polling;
@@ -16,13 +16,14 @@ use std::{
 use bench::{Bench, EPOCH, message};
 use bytes::Bytes;
 use serde::Deserialize;
+use tokio::sync::Notify;
+
 use tickwheel::{
-    http::dto::worker::{ClaimStatus, HeartbeatStatus, SettleItem, SettleOutcome},
+    api::worker::{ClaimStatus, HeartbeatStatus, SettleItem, SettleOutcome},
     model::task::Priority,
     queue::{Partition, Record, message::topic},
     worker::{Context, Job, Outcome, Raw},
 };
-use tokio::sync::Notify;
 
 #[derive(Debug, Deserialize)]
 struct Number {
@@ -199,7 +200,7 @@ async fn a_callback_is_told_that_its_task_is_cancelled() {
     let builder = bench
         .builder()
         .callback("c", |_: Job<Raw>, ctx: Context| async move {
-            ctx.cancelled().cancelled().await;
+            ctx.cancelled().await;
             Ok(Outcome::fail("cancelled"))
         });
     let worker = bench.run(builder);
@@ -260,7 +261,7 @@ async fn a_callback_is_dropped_before_its_lease_ends() {
     assert!(bench.script.state().calls["heartbeat"] >= 4);
 }
 
-/// Found by asking what the simulated workers do that ours did not.
+/// This bug was found by comparing our worker with the simulated workers.
 #[tokio::test(start_paused = true)]
 async fn what_was_claimed_before_a_long_suspension_is_not_begun() {
     let bench = Bench::new();

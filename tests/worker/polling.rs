@@ -1,4 +1,4 @@
-//! The worker that polls: against the scripted service in virtual time, and against a real server.
+//! The worker that polls runs against the scripted service in virtual time, and against a real server.
 
 use std::{
     sync::{
@@ -7,20 +7,20 @@ use std::{
     },
     time::Duration,
 };
-
-use tickwheel::{
-    client::{Task, TaskState, secs},
-    http::dto::{
-        poll::PollResponse,
-        worker::{ClaimedTask, SettleOutcome},
-    },
-    worker::{Builder, Context, Job, Outcome, Raw, Source, Worker},
-};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{Bench, EPOCH, OnDrop, message};
 use crate::local::Local;
+
+use tickwheel::{
+    api::{
+        poll::PollResponse,
+        worker::{ClaimedTask, SettleOutcome},
+    },
+    client::{Task, TaskState, secs},
+    worker::{Builder, Context, Job, Outcome, Raw, Source, Worker},
+};
 
 fn builder(bench: &Bench) -> Builder {
     bench.builder().source(Source::poll("http://script"))
@@ -28,7 +28,7 @@ fn builder(bench: &Bench) -> Builder {
 
 fn task(number: u64) -> ClaimedTask {
     ClaimedTask {
-        id: message(number, EPOCH, "").id.to_string(),
+        id: message(number, EPOCH, "").dispatch.id.to_string(),
         attempt: 1,
         generation: 0,
         callback: "c".to_owned(),
@@ -100,7 +100,7 @@ async fn a_lease_is_counted_from_when_the_poll_was_sent_and_what_it_had_waited()
     bench.script.state().deaf = true;
     let worker = bench.run(builder);
     bench.script.until(|state| !state.asked.is_empty()).await;
-    // Claimed 12 s after the poll was sent, and 8 s on the way back.
+    // The task was claimed 12 s after the poll was sent, and its answer took 8 s.
     bench.time.sleep(secs(20)).await;
     let late = PollResponse {
         waited: Some(secs(12).into()),
@@ -153,7 +153,7 @@ async fn what_arrives_when_the_worker_stops_is_given_back() {
     let worker = bench.run(builder);
     bench.script.until(|state| !state.asked.is_empty()).await;
     let begun = bench.time.moment();
-    // Claimed when the worker said that it leaves.
+    // The tasks were claimed when the worker said that it leaves.
     bench.script.state().last_poll = Some(answer(0..2));
     bench.end(worker).await;
     let settled = bench.settled();
@@ -186,7 +186,7 @@ async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() 
                         )),
                         (1, _) => {
                             started.notify_one();
-                            context.cancelled().cancelled().await;
+                            context.cancelled().await;
                             Ok(Outcome::Done)
                         }
                         (n, _) => Outcome::done_with(&(n * 2)),
@@ -218,13 +218,13 @@ async fn a_real_server_hands_out_what_is_due_and_gets_back_what_was_not_begun() 
     server.client.cancel(ids[1]).await.unwrap();
     for (n, id) in ids.iter().enumerate() {
         let task = server.client.wait(*id, secs(30)).await.unwrap();
-        // What is done counts, also when it ended because somebody asked to cancel it.
+        // A finished task counts, also when it ended because a client asked to cancel it.
         assert_eq!(task.state, TaskState::Succeeded, "{n}: {task:?}");
         assert_eq!(task.attempt, if n == 0 { 2 } else { 1 });
     }
     stop.cancel();
     running.await.unwrap().unwrap();
-    // Nobody polls any more: what is due now waits for the next worker, at its first attempt.
+    // No worker polls any more, so a due task waits for the next worker, at its first attempt.
     let task = Task::callback("work").json(&7_u64).unwrap();
     let id = server.client.register(task).await.unwrap().id;
     let stop = CancellationToken::new();
@@ -256,7 +256,7 @@ async fn a_connection_that_breaks_takes_no_task_along() {
             .unwrap();
         connections.push(connection);
     }
-    // All of them wait; then they break, and half a second later the tasks are due.
+    // All of the connections wait; then they break, and half a second later the tasks are due.
     drop(connections);
     let mut ids = Vec::new();
     for n in 0..8 {

@@ -1,4 +1,4 @@
-//! A service that follows a script, in place of the worker's calls.
+//! `Script` is a service that follows a script, in place of the worker's real calls.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -7,9 +7,10 @@ use std::{
 };
 
 use async_trait::async_trait;
+use tokio::sync::watch;
+
 use tickwheel::{
-    client::Error,
-    http::dto::{
+    api::{
         poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         worker::{
             ClaimRequest, ClaimResponse, ClaimResult, ClaimStatus, ClaimedTask, HeartbeatRequest,
@@ -17,22 +18,22 @@ use tickwheel::{
             SettleResponse, SettleResult, SettleStatus, SubscribeRequest, SubscribeResponse,
         },
     },
+    client::Error,
     model::time::Millis,
     time_source::TimeSource,
     worker::Server,
 };
-use tokio::sync::watch;
 
-/// What the service was asked, and how it answers.
+/// The calls that the service got, and its answers.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// No call is answered.
     pub(super) away: bool,
-    /// Claims are answered so, in order; then `claimed`.
+    /// The answers to claims, in order; then `claimed`.
     pub(super) claims: VecDeque<ClaimStatus>,
-    /// How long the answer to a claim is on its way.
+    /// How long the answer to a claim takes.
     pub(super) claim_takes: Duration,
-    /// Heartbeats of a task are answered so, in order; then `ok`.
+    /// The answers to heartbeats of a task, in order; then `ok`.
     pub(super) heartbeats: HashMap<String, VecDeque<HeartbeatStatus>>,
     /// Calls so far, by name, failed ones too.
     pub(super) calls: HashMap<&'static str, usize>,
@@ -42,11 +43,11 @@ pub(super) struct State {
     pub(super) beats: Vec<(String, Millis)>,
     /// Heartbeats are lost on the way.
     pub(super) deaf: bool,
-    /// Polls are answered so, in order; further ones wait.
+    /// The answers to polls, in order; further polls wait.
     pub(super) polls: VecDeque<PollResponse>,
-    /// The poll that waits when the worker leaves is answered so; else with nothing.
+    /// The answer to the poll that waits when the worker leaves; else an empty one.
     pub(super) last_poll: Option<PollResponse>,
-    /// How many tasks each poll asked for, failed ones left out.
+    /// How many tasks each successful poll asked for.
     pub(super) asked: Vec<u32>,
     /// Reports so far, the accepted ones.
     pub(super) settled: Vec<SettleItem>,
@@ -73,7 +74,7 @@ impl Script {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until what was asked fulfils a condition; two hours of virtual time at most.
+    /// Waits until the calls fulfil a condition; two hours of virtual time at most.
     pub(super) async fn until(&self, condition: impl Fn(&State) -> bool) {
         let mut changes = self.changes.subscribe();
         let fulfilled = async {
@@ -117,7 +118,7 @@ const fn nothing() -> PollResponse {
 }
 
 impl Script {
-    /// The answers to a claim, and how long they are on their way.
+    /// The answers to a claim, and how long they take.
     fn claimed(&self, request: &ClaimRequest) -> (Vec<ClaimResult>, Duration) {
         let now = self.time.now();
         let mut state = self.state();

@@ -1,4 +1,5 @@
-//! The heartbeats' own thread, over HTTP and in real time: the one thing that virtual time cannot show.
+//! The heartbeats' own thread keeps leases for a busy worker, over HTTP and in real time, since virtual time
+//! cannot show it.
 
 use std::{
     sync::{
@@ -106,7 +107,8 @@ async fn a_callback_that_blocks_its_runtime_keeps_its_heartbeats() {
         .callback("c", move |_: Job<Raw>, _| {
             let beats = Arc::clone(&beats);
             async move {
-                // This runtime has one thread, and the callback has it until two heartbeats have arrived elsewhere.
+                // This runtime has one thread, and the callback holds it until two heartbeats have arrived by
+                // the other thread.
                 while beats.heartbeats.load(Ordering::SeqCst) < 2 {
                     std::thread::yield_now();
                 }

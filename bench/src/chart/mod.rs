@@ -1,7 +1,8 @@
-//! Charts of results, drawn as SVG: plain axes, a few lines, a legend.
+//! The charts draw results as SVG for readers of the results: plain axes, a few lines, a legend.
 //!
-//! Promises: no library, no script, no font to load; readable on light and on dark pages (the colours follow the reader's
-//! preference), and without colour: lines differ in their dashes, too. What is drawn is also in the JSON.
+//! They need no library, no script and no font. They are readable on light and on dark pages (the colours
+//! follow the reader's preference), and without colour, since lines differ in their dashes, too. All drawn
+//! values are also in the JSON.
 
 mod ruler;
 
@@ -38,7 +39,7 @@ const SHEET: &str = ".b{fill:#fff}.t{fill:#1f2937;font:12px sans-serif}.h{font-s
 @media(prefers-color-scheme:dark){.b{fill:#0d1117}.t{fill:#d1d5db}.g{stroke:#30363d}.a{stroke:#8b949e}}";
 /// An axis.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Axis {
+struct Axis {
     label: String,
     scale: Scale,
 }
@@ -83,7 +84,7 @@ impl Chart {
         }
     }
 
-    /// A chart of what went on, by seconds.
+    /// A chart of a course of events, by seconds.
     pub(crate) fn over_time(name: &str, title: &str, y: (&str, Scale), curves: Vec<Curve>) -> Self {
         Self::lines(name, title, ("seconds", Scale::Linear), y, curves)
     }
@@ -209,7 +210,7 @@ fn percentiles(micros: &Histogram<u64>) -> Vec<(f64, f64)> {
         let below = 10_f64.powi(-nines);
         shares.extend((0..10).map(|step| 1.0 - below * (1.0 - f64::from(step) * 0.09)));
     }
-    // Beyond the last task there is nothing to tell.
+    // There is no value beyond the last task.
     shares.retain(|share| *share <= 1.0 - 1.0 / count);
     let at = |share: f64| micros.value_at_quantile(share) as f64 / 1000.0;
     shares

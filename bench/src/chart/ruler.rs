@@ -1,4 +1,4 @@
-//! Where a value lies on an axis, and which values have a mark.
+//! The ruler places values on an axis for the charts, and chooses the values that have a mark.
 
 use serde::Serialize;
 
@@ -95,7 +95,7 @@ impl Ruler {
 fn stretched(scale: Scale, value: f64) -> f64 {
     match scale {
         Scale::Linear => value,
-        // A hundredth of a millisecond is below what is measured.
+        // A hundredth of a millisecond is below the precision of the measurements.
         Scale::Log => value.max(0.01).log10(),
         Scale::Nines => -(1.0 - value.min(99.999_99) / 100.0).log10(),
     }

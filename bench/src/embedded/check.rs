@@ -1,5 +1,7 @@
-//! The check of every task: what was registered against what was handed out, compared when all is over, so that it costs
-//! the measurement nothing but two appends a task.
+//! The check compares every registered task with the tasks that were handed out, for the verdict of a
+//! measurement.
+//!
+//! It runs when all is over, so that it costs the measurement only two appends a task.
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
@@ -7,7 +9,7 @@ use tickwheel::model::{ids::TaskId, time::Millis};
 use uuid::Uuid;
 
 use super::timeline::Timeline;
-use crate::{generator, report::Check};
+use crate::{check::Check, generator};
 
 /// A task that was acknowledged.
 #[derive(Debug, Clone, Copy)]
@@ -24,20 +26,20 @@ pub(crate) struct Arrival {
     pub(crate) seen_us: i64,
 }
 
-/// What became of the tasks.
+/// The result of the check of all tasks.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) check: Check,
     /// Of every task, in microseconds.
     pub(crate) lateness: Histogram<u64>,
     /// Lateness by the second in which a task was due, and by the one in which it came.
-    pub(crate) by_due: Timeline,
-    pub(crate) by_arrival: Timeline,
+    pub(super) by_due: Timeline,
+    pub(super) by_arrival: Timeline,
     /// When the last task came for the first time, in microseconds of the wall clock.
     pub(crate) last_us: i64,
 }
 
-/// Compares. Only tasks that are due from `counted` on are in the histogram; all are checked.
+/// Compares. All tasks are checked; only those that are due from `counted` on are in the histogram.
 pub(crate) fn verdict(
     mut registered: Vec<Registered>,
     mut arrivals: Vec<Arrival>,
@@ -76,7 +78,7 @@ pub(crate) fn verdict(
         check.duplicates += u64::from(times > 1) * (times.max(1) - 1);
     }
     strangers += arrivals.count() as u64;
-    // A pending task that came out long before its time, or worse.
+    // A pending task came out long before its time, or something worse happened.
     check.early += strangers;
     Ok(Verdict {
         check,
@@ -87,8 +89,9 @@ pub(crate) fn verdict(
     })
 }
 
-/// Makes sure that an acknowledged id carries the start that was asked for: nobody else's answer, nothing moved.
-pub(crate) fn ensure_start(id: u128, due: Millis) -> anyhow::Result<()> {
+/// Makes sure that an acknowledged id has the start that was asked for: it is the right answer, and the start
+/// was not moved.
+pub(super) fn ensure_start(id: u128, due: Millis) -> anyhow::Result<()> {
     let start = TaskId::from_uuid(Uuid::from_u128(id)).map(TaskId::first_start);
     ensure!(
         start == Some(due),

@@ -1,4 +1,6 @@
-//! The workers: some poll, some settle, as those of the SDK do: nobody who could take tasks waits for a settle.
+//! The crew plays the workers for a measurement: some poll, some settle, as those of the SDK do.
+//!
+//! A poller that could take tasks never waits for a settle.
 
 use std::{
     net::SocketAddr,
@@ -26,12 +28,12 @@ const SETTLERS: usize = 8;
 const TASKS_MAX: usize = 1000;
 /// Batches between a poller and its settler.
 const BATCHES_MAX: usize = 4;
-/// How long a poll waits; also how long after the last task one looks for duplicates.
+/// How long a poll waits; also how long the crew looks for duplicates after the last task.
 const POLL_WAIT: &str = "1s";
 /// Before a broken connection is opened again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// What the workers saw.
+/// The observations of the workers.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) arrivals: Vec<Arrival>,
@@ -42,7 +44,7 @@ pub(crate) struct Seen {
     pub(crate) settles: u64,
     /// Tasks that came in an attempt that was not their first.
     pub(crate) again: Vec<u128>,
-    /// Reports that were not taken, of a crew that goes on.
+    /// Reports that the service refused, of a crew that goes on.
     pub(crate) refused: u64,
 }
 
@@ -50,10 +52,11 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pace {
     /// Connections that poll.
-    pub(crate) pollers: usize,
+    pub(super) pollers: usize,
     /// Tasks of a poll.
     pub(crate) tasks_max: usize,
-    /// How long a poller is busy with what a poll brought. A crew that pauses goes home when its time is up, whatever is left.
+    /// How long a poller is busy with the tasks of a poll. A crew that pauses stops when its time is up,
+    /// whatever is left.
     pub(crate) pause: Duration,
 }
 
@@ -66,15 +69,16 @@ impl Pace {
     };
 }
 
-/// What a crew is to do.
+/// The assignment of a crew.
 #[derive(Debug, Clone)]
 pub(crate) struct Shift {
     pub(crate) callback: &'static str,
     pub(crate) pace: Pace,
-    /// It may go home when so many tasks are done and there is nothing more; whoever learns better may change it.
+    /// It may stop when so many tasks are done and no more come. The number may be changed while it works.
     pub(crate) expected: Arc<AtomicU64>,
     pub(crate) give_up: Duration,
-    /// Goes on when connections break, on new ones, as workers do whose service is restarted.
+    /// Whether it goes on, on new connections, when connections break, as workers do when their service is
+    /// restarted.
     pub(crate) goes_on: bool,
     /// How many have been taken so far.
     pub(crate) taken: Arc<AtomicU64>,
@@ -93,7 +97,7 @@ impl Shift {
     }
 }
 
-/// What the workers share.
+/// The state that the workers share.
 #[derive(Debug)]
 struct Shared {
     shift: Shift,
@@ -109,7 +113,8 @@ struct Shared {
 impl Shared {
     /// Tells whether everything is done that was expected.
     ///
-    /// Of a crew that goes on only what was settled counts: a task may have been handed out twice, it is settled once.
+    /// For a crew that goes on, only settled tasks count: a task may have been handed out twice, but it is
+    /// settled once.
     fn is_done(&self) -> bool {
         let done = if self.shift.goes_on {
             self.settled.load(Ordering::Relaxed)
@@ -130,7 +135,7 @@ pub(crate) async fn work(
     work_shift(service.address, service.time.clone(), shift).await
 }
 
-/// Polls and settles as a shift says.
+/// Polls and settles as a shift asks.
 pub(crate) async fn work_shift(
     address: SocketAddr,
     time: TimeSource,
@@ -189,7 +194,8 @@ impl Line {
         }
     }
 
-    /// Posts until there is an answer; none when the time is up. Returns when it had arrived, and what it says.
+    /// Posts until there is an answer; none when the time is up. Returns when the answer had arrived, and its
+    /// body.
     async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Option<(i64, Vec<u8>)>> {
         loop {
             match self.try_post(path, body).await {
@@ -210,7 +216,7 @@ impl Line {
             None => Connection::open(self.shared.address).await?,
         };
         let answer = connection.post(path, body).await?;
-        // Before anything is done with it: lateness ends here.
+        // Before any other work with the answer: lateness ends here.
         let seen_us = self.shared.time.stamp();
         let answer = answer.to_vec();
         self.connection = Some(connection);
@@ -218,7 +224,7 @@ impl Line {
     }
 }
 
-/// What a poller saw.
+/// The observations of a poller.
 #[derive(Debug, Default)]
 struct Polled {
     arrivals: Log<Arrival>,
@@ -268,7 +274,7 @@ async fn poll(
     }
 }
 
-/// Settles what has gathered, in one call.
+/// Settles the gathered attempts in one call.
 async fn settle(
     number: usize,
     mut queue: Receiver<Vec<wire::Attempt>>,

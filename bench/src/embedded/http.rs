@@ -1,8 +1,9 @@
-//! The leanest HTTP client that will do: one keep-alive connection, a request's bytes out, an answer's body back.
+//! The HTTP client sends requests for the harness at the least cost: one keep-alive connection, bytes out, a
+//! body back.
 //!
-//! It shares the cores with the service it measures, so it does nothing that the figures do not need: no header map, no
-//! connection pool, no copy of the body. It understands what the service sends (`content-length`, never chunks) and fails
-//! on anything else.
+//! It shares the cores with the service under test, so it does only what the figures need: no header map, no
+//! connection pool, no copy of the body. It understands the answers of the service (`content-length`, never
+//! chunks) and fails on all others.
 
 use std::net::SocketAddr;
 
@@ -18,7 +19,7 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 /// First size of the buffers; they grow to the largest answer.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// An answer, whatever it says.
+/// An answer with any status.
 #[derive(Debug)]
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,

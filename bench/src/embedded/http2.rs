@@ -1,6 +1,7 @@
-//! Calls over HTTP/2: some connections, many requests on each at once.
+//! The HTTP/2 client sends requests for the harness: some connections, many requests on each at once.
 //!
-//! As lean as its library allows: a request's head and body go in, an answer's body comes out in a buffer that is kept.
+//! It is as lean as its library allows: a request's head and body go in, and an answer's body comes out in a
+//! buffer that is kept.
 
 use std::{future::poll_fn, net::SocketAddr, pin::Pin};
 
@@ -13,7 +14,7 @@ use hyper::{
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
-/// One that calls over a connection that it shares.
+/// A caller that shares its connection.
 #[derive(Debug)]
 pub(crate) struct Caller {
     connection: SendRequest<String>,
@@ -22,12 +23,12 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// Opens a connection and returns so many who share it.
+    /// Opens a connection and returns so many callers that share it.
     pub(crate) async fn open(address: SocketAddr, callers: usize) -> anyhow::Result<Vec<Self>> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await?;
-        // It ends with the last caller; a fault of it is one of each call.
+        // The connection ends with the last caller; each call reports its fault.
         tokio::spawn(async move { drop(connection.await) });
         let caller = |_| Self {
             connection: sender.clone(),

@@ -1,4 +1,5 @@
-//! Registers tasks: flat out over some connections, or at a rate by a schedule that waits for nobody.
+//! The load registers tasks for the scenarios: flat out over some connections, or at a rate by a schedule
+//! that never waits.
 
 use std::{
     ops::Range,
@@ -30,33 +31,33 @@ use crate::generator::{histogram, micros};
 const ONE: &str = "/v1/tasks";
 const MANY: &str = "/v1/tasks:batchCreate";
 
-/// What to register, and how.
+/// The tasks to register, and the way to do it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) tasks: u64,
-    /// Tasks of a request; 1 is the call for a single task.
+    /// Tasks of a request; 1 means the call for a single task.
     pub(super) batch: u64,
     pub(super) connections: usize,
-    /// Time between two requests; none sends as fast as answers come.
+    /// Time between two requests; none means as fast as answers come.
     pub(super) interval: Option<Duration>,
-    /// Of so many tasks the id of one is kept: 1 where every one is checked.
+    /// The id of one in so many tasks is kept; 1 where every task is checked.
     pub(super) keep_every: u64,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) registered: Vec<Registered>,
-    /// Of every task, in microseconds: from the scheduled time at a rate, from the sending else.
+    /// Of every task, in microseconds: from the scheduled time at a rate, otherwise from the sending.
     pub(super) latency: Histogram<u64>,
     pub(super) took: Duration,
 }
 
-/// When the task of an index is due.
+/// Tells when the task of an index is due.
 pub(super) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
 impl<F: Fn(u64) -> Millis + Send + Copy + 'static> Due for F {}
 
-/// Is told of every task as soon as it is acknowledged.
+/// Gets every task as soon as it is acknowledged.
 pub(super) trait Told:
     Fn(Registered) -> anyhow::Result<()> + Send + Clone + 'static
 {
@@ -72,7 +73,7 @@ pub(super) async fn register(
     register_as(service, plan, None, due, |_| Ok(())).await
 }
 
-/// Registers tasks of a form of their own, and tells of each.
+/// Registers tasks of a given form, and reports each.
 pub(super) async fn register_as(
     service: &Service,
     plan: Plan,
@@ -136,12 +137,12 @@ async fn register_by(
         loaded.latency.add(latency)?;
     }
     loaded.took = service.time.moment().since(begun);
-    // Others may still be measuring.
+    // Other callers may still be measuring.
     loaded.registered = tokio::task::spawn_blocking(|| all.into_vec()).await?;
     Ok(loaded)
 }
 
-/// Who sends requests one after the other.
+/// A caller that sends requests one after the other.
 enum Caller {
     Http1(Connection),
     Http2(http2::Caller),

@@ -1,9 +1,9 @@
-//! A list that grows without ever being moved.
+//! The log holds notes of all tasks for the harness in a list that grows without ever being moved.
 //!
-//! What a vector holds is copied whenever it doubles: with millions of tasks the client stood for tenths of a second then,
-//! and what it measured meanwhile was itself.
+//! A vector copies its items whenever it doubles. With millions of tasks the client stopped for tenths of a
+//! second then, and what it measured meanwhile was itself.
 
-/// Items of a part: half a MiB of what is kept of a task.
+/// Items of a part: half a MiB of the notes about tasks.
 const PART_ITEMS: usize = 16 * 1024;
 
 /// See the module.
@@ -36,13 +36,13 @@ impl<T> Log<T> {
         items.into_iter().for_each(|item| self.push(item));
     }
 
-    /// Appends what another holds, without touching it.
+    /// Appends the items of another log, without touching them.
     pub(crate) fn append(&mut self, other: Self) {
         self.parts.extend(other.parts);
     }
 
-    /// Returns everything as one vector: for when nothing is measured any more.
-    pub(crate) fn into_vec(self) -> Vec<T> {
+    /// Returns everything as one vector, for the time when nothing is measured any more.
+    pub(super) fn into_vec(self) -> Vec<T> {
         let mut items = Vec::with_capacity(self.parts.iter().map(Vec::len).sum());
         for part in self.parts {
             items.extend(part);

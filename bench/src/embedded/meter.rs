@@ -1,4 +1,5 @@
-//! What a measurement costs: the service's and the client's time on the processors, and memory.
+//! The meter measures for the report what a measurement costs: processor time of service and client, and
+//! memory.
 
 use tickwheel::time_source::Moment;
 
@@ -13,7 +14,7 @@ pub(super) struct Meter {
     client: Usage,
 }
 
-/// What it has cost.
+/// The measured costs.
 #[derive(Debug)]
 pub(super) struct Used(Costs);
 
@@ -26,7 +27,7 @@ impl Meter {
         })
     }
 
-    /// Ends it; `items` is what the costs are divided by.
+    /// Ends the measurement; the costs are divided by `items`.
     pub(super) fn stop(self, service: &Service, items: u64) -> anyhow::Result<Used> {
         let (now, client) = (service.usage()?, own_usage()?);
         Ok(Used(Costs {

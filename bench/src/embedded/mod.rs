@@ -1,8 +1,9 @@
-//! The embedded service under load: one `tickwheel serve` on a directory of its own, driven over its public HTTP API.
+//! The embedded harness puts the embedded service under load for developers: one `tickwheel serve` over its
+//! public HTTP API.
 //!
-//! Promises: every task is checked (lost, early, twice), whatever is measured; at a rate nothing waits for an answer
-//! before it is sent, and lateness counts from the due time. Service and client share the machine; what the client costs
-//! is in the result.
+//! The service has a directory of its own. Every task is checked (lost, early, twice) in every measurement.
+//! At a rate, no request waits for an answer before it is sent, and lateness counts from the due time.
+//! Service and client share the machine; the costs of the client are in the result.
 
 pub(crate) mod check;
 pub(crate) mod crew;
@@ -29,7 +30,7 @@ use tickwheel::time_source::TimeSource;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::service::{Service, load_average};
-use crate::report::Report;
+use crate::{finish::finish, report::Report};
 
 /// A scenario of the embedded service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,26 +45,26 @@ pub(crate) enum Scenario {
     BurstBeside,
     /// Lateness at rates, with nothing else and with much pending; memory, disk, a kill.
     Steady,
-    /// At a rate, with three in ten cancelled just before they are due.
+    /// Tasks at a rate, with three in ten cancelled just before they are due.
     Mixed,
     /// Ninety-nine in a hundred are cancelled; a stream beside them, with and without.
     CancelHeavy,
     /// Killed within a burst: time until all of it is handed out.
     Recover,
-    /// An hour is missed: time until what was due in it is handed out, and new tasks meanwhile.
+    /// An hour is missed: time until its tasks are handed out, and the lateness of new tasks meanwhile.
     CatchUp,
-    /// What a service costs that has nothing to do.
+    /// The costs of a service that has nothing to do.
     Idle,
-    /// Ten times the registrations that it sustains. Only when named.
+    /// Ten times the registrations that it sustains. Runs only when named.
     Overload,
-    /// Half load for --minutes: memory, disk and lateness, flat or not. Only when named.
+    /// Half load for --minutes: whether memory, disk and lateness are flat. Runs only when named.
     Soak,
 }
 
-/// What to run.
+/// The options of a run.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where directories for data are made; they are removed at the end.
+    /// Directory in which data directories are made; they are removed at the end.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Scenarios to run; all but `soak` and `overload` when none is named.
@@ -94,10 +95,10 @@ pub(crate) struct Options {
     /// Length of `soak`.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..))]
     minutes: u64,
-    /// Tasks a second of `soak`; half of what is reached flat out when not given.
+    /// Tasks a second of `soak`; half of the rate that is reached flat out when not given.
     #[arg(long)]
     soak_rate: Option<u64>,
-    /// Tasks that a request of `cancel_heavy` cancels; 1 is the call for a single task.
+    /// Tasks that a request of `cancel_heavy` cancels; 1 means the call for a single task.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
     cancel_batch: u64,
     /// How often `register`, `burst`, `burst_beside` and `cancel_heavy` are repeated.
@@ -114,12 +115,12 @@ pub(crate) struct Options {
     charts: Option<PathBuf>,
 }
 
-/// What scenarios work with.
+/// The tools of the scenarios.
 #[derive(Debug)]
 struct Setup {
     tasks: u64,
     connections: usize,
-    /// Least first.
+    /// In rising order.
     pendings: Vec<u64>,
     rates: Vec<u64>,
     /// The last of them.
@@ -137,7 +138,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// Returns a directory that nothing has used.
+    /// Returns a directory that was never used.
     fn fresh(&self) -> PathBuf {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         self.root.join(number.to_string())
@@ -150,7 +151,7 @@ impl Setup {
             .0)
     }
 
-    /// Ends a service, and says what it had to complain of.
+    /// Ends a service, and reports its warnings and errors.
     fn end(&self, service: Service, report: &mut Report) -> anyhow::Result<()> {
         let log = service.log();
         if let Some(first) = log.lines().find(|line| !line.starts_with("ready on")) {
@@ -166,7 +167,7 @@ impl Setup {
 
 /// Runs the scenarios; the exit code is 1 when a task was lost or early.
 pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
-    // One thread: what it leaves of two cores is the service's.
+    // One thread, so that the service has the rest of two cores.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -207,7 +208,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         options.scenarios
     };
     let mut report = Report::default();
-    // Whoever is told to stop takes the service down, too, and removes its data.
+    // A run that is told to stop takes the service down, too, and removes its data.
     let ran = tokio::select! {
         ran = all(&setup, &chosen, options.rounds, &mut report) => ran,
         stopped = told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
@@ -218,7 +219,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &options.charts {
         report.write_charts(folder)?;
     }
-    crate::finish(&report, options.json.as_deref(), ran)
+    finish(&report, options.json.as_deref(), ran)
 }
 
 pub(crate) async fn told_to_stop() -> anyhow::Result<()> {

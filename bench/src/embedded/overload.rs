@@ -1,9 +1,11 @@
-//! More registrations than the service can make: ten times what it sustains is offered, by a schedule that no answer slows.
+//! The overload scenario offers a service ten times the registrations that it sustains, for the measurement
+//! of its limits.
 //!
-//! First the rate that is sustained, flat out over a few connections; then half of it, for the latency to compare with; then
-//! ten times it over many connections, while tasks that were registered before fire, are claimed and settled. What the
-//! client cannot send is counted: it shares the cores with the service. Latency counts from the sending, since a request
-//! that was never sent has none. Every accepted task is checked at the end.
+//! The offer follows a schedule that no answer slows. First comes the rate that is sustained, flat out over a
+//! few connections; then half of it, for a latency to compare with. Then ten times the rate is offered over
+//! many connections, while tasks that were registered before fire, are claimed and settled. Requests that the
+//! client cannot send are counted, since it shares the cores with the service. Latency counts from the
+//! sending, since a request that was never sent has none. Every accepted task is checked at the end.
 
 use std::{
     collections::HashSet,
@@ -32,15 +34,16 @@ use super::{
     wire,
 };
 use crate::{
+    check::Check,
     generator::{histogram, micros},
-    report::{Check, Report},
+    report::Report,
 };
 
 const SUSTAINED: &str = "overload: sustained, one a request";
 
 /// How many times the sustained rate is offered.
 const TIMES: f64 = 10.0;
-/// Connections of the offer; a service that is not overloaded has a few dozen.
+/// Connections of the offer; a service without overload has a few dozen.
 const CONNECTIONS: usize = 1024;
 /// The share of the sustained rate that fires, is claimed and settled meanwhile.
 const BASE_SHARE: u64 = 20;
@@ -50,7 +53,7 @@ const P99_TIMES: f64 = 5.0;
 const MEMORY_MIB: u64 = 512;
 /// Longest time between two looks at the memory.
 const LOOK: Duration = Duration::from_millis(500);
-/// Between a registration and the first that is due.
+/// Time between a registration and the first due time.
 const LEAD: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -60,14 +63,14 @@ struct Offer {
     rate: f64,
     span: Duration,
     begun: Moment,
-    /// When the tasks are due: behind the offer, spread, so that they can be handed out in time.
+    /// When the tasks are due: after the offer, spread, so that they can be handed out in time.
     due: Millis,
     spread_ms: u64,
     next: Arc<AtomicU64>,
     time: TimeSource,
 }
 
-/// What came of it.
+/// The result of an offer.
 struct Offered {
     registered: Vec<Registered>,
     accepted: Histogram<u64>,
@@ -108,7 +111,7 @@ pub(super) async fn overload(setup: &Setup, report: &mut Report) -> anyhow::Resu
     let working = crew::work(&service, count, span + LEAD + PATIENCE);
     let (storm, peak, seen) = tokio::join!(offering, peak, working);
     let (storm, peak, seen) = (storm?, peak?, seen?);
-    // Workers that are behind may have been handed what was accepted meanwhile.
+    // Workers that are behind may have got tasks that were accepted meanwhile.
     let others: HashSet<u128> = base.iter().map(|task| task.id).collect();
     let (of_base, early_hands) = seen
         .arrivals
@@ -138,7 +141,7 @@ pub(super) async fn overload(setup: &Setup, report: &mut Report) -> anyhow::Resu
     setup.end(service, report)
 }
 
-/// What is made flat out, a second.
+/// Returns the registrations a second that are reached flat out.
 async fn sustained(setup: &Setup, service: &Service, report: &mut Report) -> anyhow::Result<f64> {
     let lead = Duration::from_secs(10 + setup.tasks / 4_000);
     let first = service.time.now().after(lead);
@@ -158,7 +161,7 @@ async fn sustained(setup: &Setup, service: &Service, report: &mut Report) -> any
     Ok(rate)
 }
 
-/// Registers what fires during the overload.
+/// Registers the tasks that fire during the overload.
 async fn base_load(
     service: &Service,
     rate: u64,
@@ -184,7 +187,7 @@ async fn offered(
     connections: usize,
 ) -> anyhow::Result<Offered> {
     let connections = service.connections(connections).await?;
-    // At the rate at which workers take them at least: nothing is to be late because of the drain.
+    // At most at the rate at which workers take them, so that no task is late because of the drain.
     let offer = Offer {
         rate,
         span,
@@ -194,7 +197,7 @@ async fn offered(
         next: Arc::default(),
         time: service.time.clone(),
     };
-    // One for all: a histogram takes more memory than a connection.
+    // One for all connections: a histogram takes more memory than a connection.
     let all = Arc::new(Mutex::new(Offered {
         registered: Vec::new(),
         accepted: histogram()?,
@@ -211,7 +214,8 @@ async fn offered(
     Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One connection: takes the next request of the schedule, and waits for its time; behind it, it sends at once.
+/// One connection: it takes the next request of the schedule and waits for its time; when it is late, it
+/// sends at once.
 async fn send(
     mut connection: Connection,
     offer: Offer,

@@ -1,4 +1,5 @@
-//! The real program as a child on a directory of its own, and what the system says it costs.
+//! The service handle runs the real program for the harness on a directory of its own, and reads its costs
+//! from the system.
 
 use std::{
     ffi::OsString,
@@ -16,10 +17,10 @@ use super::{http::Connection, http2};
 
 /// Longest time to open the store and become ready.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Clock ticks of `/proc`, a second: the same on every Linux that this runs on.
+/// Clock ticks a second in `/proc`: the same on every Linux on which this runs.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What a process has cost so far.
+/// The costs of a process so far.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Usage {
     pub(crate) cpu_seconds: f64,
@@ -27,7 +28,7 @@ pub(crate) struct Usage {
     pub(crate) peak_mib: u64,
 }
 
-/// Looks at a process and its files from outside, also while somebody else drives the service.
+/// Reads a process and its files from outside, also while another part drives the service.
 #[derive(Debug, Clone)]
 pub(crate) struct Probe {
     process: String,
@@ -39,13 +40,13 @@ impl Probe {
         usage(&self.process)
     }
 
-    /// Returns what the files of the store and the queue take.
+    /// Returns the size of the files of the store and the queue.
     pub(crate) fn disk_bytes(&self) -> u64 {
         bytes_below(&self.data)
     }
 
-    /// Returns what the process has caused to be written to the disk so far.
-    pub(crate) fn written_bytes(&self) -> anyhow::Result<u64> {
+    /// Returns the bytes that the process has written to the disk so far.
+    pub(super) fn written_bytes(&self) -> anyhow::Result<u64> {
         let io = fs::read_to_string(format!("/proc/{}/io", self.process))?;
         let line = io
             .lines()
@@ -62,7 +63,7 @@ pub(crate) struct Service {
     pub(crate) time: TimeSource,
     directory: PathBuf,
     program: PathBuf,
-    /// What it is told beside where its data lies.
+    /// Its further options, beside its data directory.
     extra: Vec<OsString>,
 }
 
@@ -131,12 +132,12 @@ impl Service {
         Ok(open)
     }
 
-    /// Opens a connection over HTTP/2 that so many share.
+    /// Opens a connection over HTTP/2 that so many callers share.
     pub(crate) async fn callers(&self, count: usize) -> anyhow::Result<Vec<http2::Caller>> {
         http2::Caller::open(self.address, count).await
     }
 
-    /// What it wrote to its log: warnings and errors only.
+    /// Returns its log, which has warnings and errors only.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.directory.join("bench.log")).unwrap_or_default()
     }
@@ -156,27 +157,27 @@ impl Service {
         self.probe().usage()
     }
 
-    /// Returns what the files of the store and the queue take.
+    /// Returns the size of the files of the store and the queue.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.probe().disk_bytes()
     }
 
-    /// Kills the process where it stands and starts it anew on what it left; returns how long it took to be ready.
-    pub(crate) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
+    /// Kills the process at once and starts it anew on its data. Returns the time until it was ready.
+    pub(super) async fn kill_and_restart(mut self) -> anyhow::Result<(Self, Duration)> {
         self.kill()?;
         let took = self.start_again().await?;
         Ok((self, took))
     }
 
-    /// Kills the process where it stands.
+    /// Kills the process at once.
     pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Starts a killed service on what it left, at the same address; returns how long it took to be ready.
-    pub(crate) async fn start_again(&mut self) -> anyhow::Result<Duration> {
+    /// Starts a killed service on its data, at the same address. Returns the time until it was ready.
+    pub(super) async fn start_again(&mut self) -> anyhow::Result<Duration> {
         let begun = self.time.moment();
         self.child = spawn(&self.program, &self.directory, self.address, &self.extra)?;
         self.wait_ready(begun).await?;
@@ -209,13 +210,13 @@ fn spawn(
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended already: nothing is left to do then.
+        // It may have ended already; then there is no work left.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Returns what this process has cost.
+/// Returns the costs of this process.
 pub(crate) fn own_usage() -> anyhow::Result<Usage> {
     usage("self")
 }
@@ -228,7 +229,7 @@ pub(crate) fn load_average() -> String {
 
 fn usage(process: &str) -> anyhow::Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    // The name may hold anything; behind it come the numbered fields, from the third on.
+    // The name may have any characters; the numbered fields come behind it, from the third on.
     let fields: Vec<&str> = stat
         .rsplit(')')
         .next()
@@ -251,7 +252,7 @@ fn usage(process: &str) -> anyhow::Result<Usage> {
     })
 }
 
-/// Sums what is allocated, not what is addressed: journals are made with their full length.
+/// Sums the allocated size, not the length, because journals are made with their full length.
 pub(crate) fn bytes_below(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
     let Ok(entries) = fs::read_dir(directory) else {
@@ -260,7 +261,7 @@ pub(crate) fn bytes_below(directory: &Path) -> u64 {
     let size = |entry: fs::DirEntry| match entry.metadata() {
         Ok(found) if found.is_dir() => bytes_below(&entry.path()),
         Ok(found) => found.blocks() * 512,
-        // Compaction has removed it meanwhile.
+        // Compaction has removed the file meanwhile.
         Err(_) => 0,
     };
     entries.flatten().map(size).sum()

@@ -1,4 +1,4 @@
-//! Lateness over the time of a measurement, second by second.
+//! The timeline records lateness over the time of a measurement for the charts, second by second.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use crate::{
     generator::histogram,
 };
 
-/// What a stretch of time has seen.
+/// The lateness within a stretch of time.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stretch {
+pub(super) struct Stretch {
     /// Its beginning, in seconds from the beginning of the measurement.
     pub(crate) from: i64,
     pub(crate) p50_ms: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Stretch {
 
 /// The lateness of every task, in four bytes each.
 #[derive(Debug, Default)]
-pub(crate) struct Timeline {
+pub(super) struct Timeline {
     seconds: BTreeMap<i64, Vec<u32>>,
 }
 
@@ -35,7 +35,7 @@ impl Timeline {
     }
 
     /// Returns stretches of so many seconds; empty ones are left out.
-    pub(crate) fn stretches(&self, seconds: i64) -> Vec<Stretch> {
+    pub(super) fn stretches(&self, seconds: i64) -> Vec<Stretch> {
         let Some(first) = self.seconds.keys().next().copied() else {
             return Vec::new();
         };
@@ -61,10 +61,10 @@ impl Timeline {
         gathered.into_iter().map(stretch).collect()
     }
 
-    /// Returns the lateness of what is noted under the whole seconds of a stretch of time.
+    /// Returns the lateness that was noted under the whole seconds of a stretch of time.
     pub(crate) fn between(&self, from: Millis, to: Millis) -> anyhow::Result<Histogram<u64>> {
         let mut lateness = histogram()?;
-        // The second in which it begins belongs to what was before.
+        // The second in which the stretch begins belongs to the time before.
         let seconds = from.0.div_euclid(1000) + 1..to.0.div_euclid(1000);
         if !seconds.is_empty() {
             for late in self.seconds.range(seconds).flat_map(|(_, late)| late) {

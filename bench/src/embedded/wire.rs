@@ -1,13 +1,15 @@
-//! What the harness sends, built as text, and the little it reads of the answers, found by scanning.
+//! The wire format builds the requests of the harness as text, and scans answers for the few values that it
+//! needs.
 
 use anyhow::{Context as _, ensure};
 use memchr::memmem;
-use tickwheel::{model::time::Millis, queue::message::rfc3339};
 use uuid::Uuid;
 
 use crate::payload;
 
-/// The callback of every task; tasks that are pending have it too, so that one that came out early would be seen.
+use tickwheel::model::time::{Millis, rfc3339};
+
+/// The callback of every task, also of pending ones, so that one that came out early would be seen.
 pub(crate) const CALLBACK: &str = "bench";
 
 /// An attempt that was handed out.
@@ -17,18 +19,18 @@ pub(crate) struct Attempt {
     pub(crate) number: u32,
 }
 
-/// What sets the tasks of a measurement apart.
+/// The fields that distinguish the tasks of a measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Form {
     pub(crate) callback: &'static str,
-    /// How long an attempt lives that is not heard of.
+    /// How long an attempt lives without a sign of life.
     pub(crate) heartbeat_timeout: &'static str,
 }
 
 impl Form {
-    pub(crate) const USUAL: Self = Self {
+    pub(super) const USUAL: Self = Self {
         callback: CALLBACK,
-        // Longer than any measurement: a worker that is slow under load is not one that died.
+        // Longer than any measurement, because a worker that is slow under load has not died.
         heartbeat_timeout: "10m",
     };
 }
@@ -54,12 +56,12 @@ pub(crate) fn task_of(form: Form, start: Millis) -> String {
     body
 }
 
-/// Returns the body of a registration of many.
+/// Returns the body of a registration of many tasks.
 pub(crate) fn batch(starts: impl Iterator<Item = Millis>) -> String {
     batch_of(Form::USUAL, starts)
 }
 
-pub(crate) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
+pub(super) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
     let mut body = String::with_capacity(64 * 1024);
     body.push_str(r#"{"tasks":["#);
     for (index, start) in starts.enumerate() {
@@ -78,7 +80,7 @@ pub(crate) fn poll(worker: usize, tasks_max: usize, wait: &str) -> String {
 }
 
 /// Returns the body of a poll for the tasks of a callback.
-pub(crate) fn poll_for(callback: &str, worker: usize, tasks_max: usize, wait: &str) -> String {
+pub(super) fn poll_for(callback: &str, worker: usize, tasks_max: usize, wait: &str) -> String {
     format!(
         r#"{{"worker":"bench-{worker}","callbacks":["{callback}"],"max_tasks":{tasks_max},"wait":"{wait}"}}"#
     )
@@ -120,12 +122,12 @@ pub(crate) fn attempts(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<Att
     })
 }
 
-/// Returns how many reports of a settle were taken.
+/// Returns how many reports of a settle were accepted.
 pub(crate) fn settled(answer: &[u8]) -> usize {
     memmem::find_iter(answer, br#""status":"ok""#).count()
 }
 
-/// Makes sure that every report of a settle was taken.
+/// Makes sure that every report of a settle was accepted.
 pub(crate) fn all_settled(answer: &[u8], wanted: usize) -> anyhow::Result<()> {
     let ok = settled(answer);
     ensure!(
@@ -141,7 +143,7 @@ pub(crate) fn state(answer: &[u8]) -> &str {
     text(answer, br#""state":""#)
 }
 
-/// Returns who won, of the answer to a cancel.
+/// Returns the outcome in the answer to a cancel.
 pub(crate) fn outcome(answer: &[u8]) -> &str {
     text(answer, br#""outcome":""#)
 }
@@ -158,13 +160,13 @@ pub(crate) fn cancels(ids: &[u128]) -> String {
     body
 }
 
-/// Returns who won, of each of a cancel of many; one that was not taken is left out.
+/// Returns the outcomes in the answer to a cancel of many tasks; cancels that failed are left out.
 pub(crate) fn outcomes(answer: &[u8]) -> impl Iterator<Item = &str> + '_ {
     const NAME: &[u8] = br#""outcome":""#;
     memmem::find_iter(answer, NAME).map(|at| text_at(answer, at + NAME.len()))
 }
 
-/// Returns the beginning of an answer, to be shown.
+/// Returns the beginning of an answer, for messages.
 pub(crate) fn beginning(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer.get(..500.min(answer.len())).unwrap_or_default()).into_owned()
 }

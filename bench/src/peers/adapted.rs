@@ -1,4 +1,4 @@
-//! A peer that is driven by an adapter: its servers, the adapter, and where its data lies.
+//! The adapted peer holds the servers, the adapter and the data directory of a peer for the harness.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::{
 
 /// See the module.
 pub(super) struct Adapted {
-    // In the order in which they end.
+    // The fields end in this order.
     pub(super) adapter: Adapter,
     pub(super) servers: Vec<Process>,
     pub(super) directory: PathBuf,

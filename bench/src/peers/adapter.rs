@@ -1,5 +1,7 @@
-//! Peers whose client is not written in Rust: a small program of `bench/peers/` registers and consumes for the harness,
-//! and is spoken to in frames on a Unix socket, many tasks at once. What is said is described in `Adapter.java`.
+//! The adapter registers and consumes for the harness at peers whose client is not written in Rust.
+//!
+//! It is a small program of `bench/peers/`. The harness exchanges frames with it on a Unix socket, many tasks
+//! at once. The messages are described in `Adapter.java`.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +28,7 @@ const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Bytes of an arrival: id, received, settled.
 const ARRIVAL_BYTES: usize = 24;
 
-/// It is given so many tasks at once, and registers them singly over 64 connections or places of its own.
+/// It gets so many tasks at once, and registers them singly over 64 connections or places of its own.
 pub(super) const LANES: Lanes = Lanes {
     producers: 4,
     chunk: 256,
@@ -42,7 +44,7 @@ pub(super) struct Adapter {
 }
 
 impl Adapter {
-    /// Starts one; the socket is its last argument.
+    /// Starts an adapter; the socket is its last argument.
     pub(super) async fn start(
         peer: &'static str,
         command: &mut Command,
@@ -64,7 +66,7 @@ impl Adapter {
         })
     }
 
-    /// Starts one that is written in Java.
+    /// Starts an adapter that is written in Java.
     pub(super) async fn java(
         peer: &'static str,
         class: &str,
@@ -84,7 +86,7 @@ impl Adapter {
         Ok(Box::new(self.connect().await?))
     }
 
-    /// Returns the one consumer: there are many in the adapter.
+    /// Returns one consumer, because the many are in the adapter.
     pub(super) async fn consumers(&self) -> anyhow::Result<Vec<Box<dyn Consumer>>> {
         let mut connection = self.connect().await?;
         connection.send(b"C").await?;
@@ -99,7 +101,7 @@ impl Adapter {
         connection.send(b"P").await?;
         let answer = connection.receive("count of pending tasks").await?;
         let count = i64::from_le_bytes(answer.as_slice().try_into()?);
-        // Less than 0: it cannot be known.
+        // A number below 0 means that it is unknown.
         Ok(u64::try_from(count).ok())
     }
 
@@ -113,7 +115,7 @@ impl Adapter {
     }
 }
 
-/// Returns a command that runs a class of what `setup` has fetched and compiled.
+/// Returns a command that runs a class which `setup` has fetched and compiled.
 pub(super) fn java(place: &Place) -> anyhow::Result<Command> {
     let program = find("java", "apt-get install openjdk-17-jdk-headless")?;
     let directory = fetched(place, "java")?;
@@ -130,7 +132,7 @@ pub(super) fn java(place: &Place) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Returns where `setup` has put something.
+/// Returns where `setup` has put a thing of this name.
 pub(super) fn fetched(place: &Place, name: &str) -> anyhow::Result<PathBuf> {
     let directory = place.peers_dir.join(name);
     let found = directory.canonicalize();
@@ -155,7 +157,7 @@ impl Connection {
         owed(&self.time, self.peer, "room for what is sent", sending).await
     }
 
-    /// Returns an answer without its first byte; one that says what went wrong is an error.
+    /// Returns an answer without its first byte; an answer that reports a failure becomes an error.
     async fn receive(&mut self, what: &str) -> anyhow::Result<Vec<u8>> {
         let answer = frame(&mut self.stream);
         let mut frame = owed(&self.time, self.peer, what, answer).await?;
@@ -202,7 +204,7 @@ impl Producer for Connection {
     }
 }
 
-/// Is told what has come, at least once a second.
+/// The receiver of arrivals, which gets them at least once a second.
 struct Told {
     connection: Connection,
     settled: Settled,

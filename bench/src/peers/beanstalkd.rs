@@ -1,4 +1,7 @@
-//! beanstalkd: jobs with a delay of whole seconds from the moment it reads them, in memory and in a log on disk.
+//! The beanstalkd peer delays jobs for the comparison by whole seconds from the moment when the server reads
+//! them.
+//!
+//! The server keeps the jobs in memory and in a log on disk.
 
 use std::{net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 
@@ -23,7 +26,7 @@ const SETTING: Setting = Setting {
     resolution: "1 s after the put",
     batches: "100 pipelined",
     step: Duration::from_secs(1),
-    // Its seconds begin with the put, not with the clock's.
+    // The seconds of the server begin with the put, not with those of the clock.
     grid: MILLISECOND,
 };
 pub(super) const SETTINGS: [Setting; 2] = [
@@ -126,7 +129,7 @@ struct Putter {
 }
 
 impl Putter {
-    /// Adds a put; its due time is now and as many seconds as reach the wanted one.
+    /// Adds a put. Its due time is now plus as many seconds as reach the wanted one.
     fn push(&mut self, task: &mut Task) {
         let now_us = self.time.stamp();
         let wait_us = (task.due.0 * 1000 - now_us).max(0);
@@ -166,7 +169,7 @@ impl Producer for Putter {
 
 const RESERVE: &str = "reserve-with-timeout 1\r\n";
 
-/// Always has a reserve under way; asks for the next job with the delete of the last.
+/// Always has a reserve under way, and asks for the next job together with the delete of the last.
 struct Reserver {
     wire: Wire,
     settled: Settled,
@@ -208,10 +211,11 @@ fn starts_with(bytes: &[u8], wanted: &str) -> anyhow::Result<Option<((), usize)>
     Ok(Some(((), used)))
 }
 
-/// The id of a job, and what was sent with it.
+/// The id of a job, and its payload.
 type Data = (Option<u64>, Vec<u8>);
 
-/// Reads `RESERVED id bytes` or `OK bytes` and what follows; no id and nothing when a reserve has timed out.
+/// Reads `RESERVED id bytes` or `OK bytes` and the payload. Returns no id and nothing when a reserve has
+/// timed out.
 fn data(bytes: &[u8]) -> anyhow::Result<Option<(Data, usize)>> {
     let Some((answer, head)) = line(bytes)? else {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! BullMQ on Redis: delayed jobs of Node, with a worker that takes many at once.
+//! The BullMQ peer runs delayed jobs of Node on Redis for the comparison, with a worker that takes many at
+//! once.
 
 use std::process::Command;
 

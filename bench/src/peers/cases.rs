@@ -1,37 +1,16 @@
-//! What is measured of a peer, one case after the other. A case that fails or takes too long is a line of the result.
+//! The cases measure a peer for the report, one after the other; a case that fails or takes too long is a
+//! line of the result.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use tickwheel::time_source::TimeSource;
 
-use super::{Manner, Scenario, Setup, scenarios::Run, setting::Setting, table::Figure};
+use super::{Manner, Scenario, Setup, case::Case, scenarios::Run, setting::Setting, table::Figure};
 use crate::report::Report;
 
-/// How long it is tried to remove what a peer has left: its processes may still be ending.
+/// How long the harness tries to remove the files of a peer: its processes may still be ending.
 const REMOVE_LIMIT: Duration = Duration::from_secs(10);
-
-/// One row of figures.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Case {
-    Register(Manner),
-    Burst,
-    /// At so many tasks a second.
-    Steady(u64),
-    Pending,
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Register(Manner::Singly) => f.write_str("registered, singly"),
-            Self::Register(Manner::Batched) => f.write_str("registered, in batches"),
-            Self::Burst => f.write_str("burst, delivered and acknowledged"),
-            Self::Steady(rate) => write!(f, "steady, {rate}/s"),
-            Self::Pending => f.write_str("pending, each"),
-        }
-    }
-}
 
 /// Returns the cases of a scenario, in their order.
 pub(super) fn of(scenario: Scenario, setting: &Setting, rates: &[u64]) -> Vec<Case> {
@@ -64,12 +43,13 @@ pub(super) async fn run(
         let measured = one(setup, case, setting, round, &mut running, report).await;
         let is_steady = scenario == Scenario::Steady;
         match measured {
-            // A peer that holds a rate holds a lower one; this service's figures are what others are compared with.
+            // A peer that holds a rate holds a lower one, too. This service runs all, since others are
+            // compared with its figures.
             Ok(()) if is_steady && !setting.is_own() => break,
             Ok(()) if is_steady => running = None,
             Ok(()) => {}
             Err(error) => {
-                // What comes next begins with a fresh one.
+                // The next case begins with a fresh peer.
                 running = None;
                 report.peer(Figure::failed(&case.to_string(), setting, round, &error));
             }
@@ -81,7 +61,7 @@ pub(super) async fn run(
     }
 }
 
-/// Measures a case with the peer that is running; a fresh one when there is none.
+/// Measures a case with the peer that is running, or with a fresh one when none is.
 async fn one<'a>(
     setup: &'a Setup,
     case: Case,
@@ -105,7 +85,7 @@ async fn one<'a>(
     measured.unwrap_or_else(|| Err(anyhow!("not done within {limit:?}")))
 }
 
-/// Removes a directory with all in it.
+/// Removes a directory with all its files.
 pub(super) async fn remove(directory: &std::path::Path, time: &TimeSource) -> anyhow::Result<()> {
     let begun = time.moment();
     loop {
@@ -121,7 +101,7 @@ pub(super) async fn remove(directory: &std::path::Path, time: &TimeSource) -> an
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::setting::{Kind, chosen};
+    use crate::peers::{catalogue::chosen, setting::Kind};
 
     #[test]
     fn every_rate_is_a_case_and_the_highest_comes_first() {

@@ -1,4 +1,5 @@
-//! The one generator for all peers: registers flat out or by a schedule that waits for nobody, and drives those who take.
+//! The load registers tasks for all peers, flat out or by a schedule that never waits, and drives their
+//! consumers.
 
 use std::{
     sync::{
@@ -22,7 +23,7 @@ use crate::{
     generator::{histogram, micros},
 };
 
-/// What to register, and how.
+/// The tasks to register, and the way to do it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) tasks: u64,
@@ -32,15 +33,15 @@ pub(super) struct Plan {
     pub(super) lanes: Lanes,
     /// Due times are rounded up to multiples of this.
     pub(super) grid: Duration,
-    /// Time between two chunks; none sends as fast as answers come.
+    /// Time between two chunks; none means as fast as answers come.
     pub(super) interval: Option<Duration>,
 }
 
-/// What came of it.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) registered: Vec<Registered>,
-    /// Of chunks, in microseconds: from the scheduled time at a rate, from the sending else.
+    /// Of chunks, in microseconds: from the scheduled time at a rate, otherwise from the sending.
     pub(super) latency: Histogram<u64>,
     pub(super) took: Duration,
     /// Tasks that were acknowledged after they were due.
@@ -53,7 +54,7 @@ impl Loaded {
     }
 }
 
-/// When the task of an index is due.
+/// Tells when the task of an index is due.
 pub(super) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
 impl<F: Fn(u64) -> Millis + Send + Copy + 'static> Due for F {}
 
@@ -105,7 +106,7 @@ pub(super) async fn register(
     Ok(loaded)
 }
 
-/// One producer: takes the next chunk as soon as it is free, and waits for that one's time.
+/// One producer: it takes the next chunk as soon as it is free, and waits for the time of that chunk.
 struct Lane {
     producer: Box<dyn Producer>,
     time: TimeSource,
@@ -153,27 +154,28 @@ impl Lane {
     }
 }
 
-/// What came out.
+/// The tasks that came out.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) arrivals: Vec<Arrival>,
     pub(super) settled: Settled,
 }
 
-/// How long is waited for tasks.
+/// The time limits of waiting for tasks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wait {
     pub(super) tasks: u64,
-    /// The last one is due then, from now on.
+    /// Time from now until the last one is due.
     pub(super) due: Duration,
-    /// What has not come when for so long nothing came is lost.
+    /// After so long without any task, missing ones are lost.
     pub(super) quiet: Duration,
-    /// How long after the last due time a task may come at all, before it is said that the peer cannot hold that many.
+    /// How long after the last due time a task may come, before the peer is reported as unable to hold that
+    /// many.
     pub(super) late: Duration,
 }
 
-/// Takes and acknowledges until all tasks were taken and there is nothing more, or nothing comes any more. A peer that
-/// still delivers long after the last one was due is an error.
+/// Takes and acknowledges until all tasks were taken and no more come, or until none has come for long. A
+/// peer that still delivers long after the last due time is an error.
 pub(super) async fn work(
     consumers: Vec<Box<dyn Consumer>>,
     time: &TimeSource,
@@ -198,17 +200,17 @@ pub(super) async fn work(
     Ok(seen)
 }
 
-/// How far all consumers are.
+/// The common progress of all consumers.
 struct Progress {
     wait: Wait,
     begun: Moment,
     taken: AtomicU64,
-    /// When the last ones came, from the beginning.
+    /// When the last tasks came, from the beginning.
     last_us: AtomicU64,
 }
 
 impl Progress {
-    /// Counts what has come; tells whether to go on.
+    /// Counts new tasks. Tells whether to go on.
     fn goes_on(&self, count: u64, now: Moment) -> anyhow::Result<bool> {
         let Wait {
             tasks,

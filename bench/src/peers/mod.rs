@@ -1,15 +1,19 @@
-//! What a user would pick instead: timers and delayed jobs of other systems, behind one trait, driven by one generator.
+//! The peers compare this service for its users with timers and delayed jobs of other systems, by one
+//! generator.
 //!
-//! Promises: every peer runs as a program of its own on the loopback, on a fresh directory, with settings that are named;
-//! the same tasks with the same bodies go in and are checked when they come out (lost, early, twice); what is compared
-//! takes turns. A peer that is not installed or fails is a line of the result, and the others go on. Nothing is fetched
-//! or installed here: `bench/peers/setup` does that.
+//! They stand behind one trait. Every peer runs as a program of its own on the loopback, on a fresh
+//! directory, with settings that are named. The same tasks with the same bodies go in and are checked when
+//! they come out (lost, early, twice). Compared peers take turns. A peer that is not installed or fails is a
+//! line of the result, and the others go on. This program fetches and installs nothing: `bench/peers/setup`
+//! does that.
 
 mod adapted;
 mod adapter;
 mod beanstalkd;
 mod bullmq;
+mod case;
 mod cases;
+mod catalogue;
 mod load;
 mod nats;
 mod postgres;
@@ -37,11 +41,8 @@ use clap::{Args, ValueEnum};
 
 use self::setting::{Kind, Setting};
 use crate::{
-    embedded::{
-        check::Arrival,
-        service::{bytes_below, load_average},
-        told_to_stop,
-    },
+    embedded::{check::Arrival, service::load_average, told_to_stop},
+    finish::finish,
     report::Report,
 };
 
@@ -59,10 +60,10 @@ pub(crate) enum Scenario {
     Pending,
 }
 
-/// What to run.
+/// The options of a run.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Where directories for data are made; they are removed at the end.
+    /// Directory in which data directories are made; they are removed at the end.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
     /// Peers to run; all when none is named.
@@ -77,7 +78,7 @@ pub(crate) struct Options {
     /// Tasks of `register` and `pending`; a slow peer gets fewer.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..))]
     tasks: u64,
-    /// Tasks of `burst`; a slow peer gets fewer, one that keeps up with the due times more.
+    /// Tasks of `burst`; a slow peer gets fewer, a peer that keeps up with the due times gets more.
     #[arg(long, default_value_t = 150_000, value_parser = clap::value_parser!(u64).range(1000..))]
     burst: u64,
     /// Tasks a second of `steady`; a peer that fails at one is tried with the next lower one.
@@ -92,7 +93,7 @@ pub(crate) struct Options {
     /// Rounds in which the peers take turns.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
-    /// Where `bench/peers/setup` has put what no package has.
+    /// Directory into which `bench/peers/setup` has put programs that no package has.
     #[arg(long, value_name = "DIR", default_value = "target/peers")]
     peers_dir: PathBuf,
     /// The program under test; the one beside this one when not given.
@@ -107,7 +108,7 @@ pub(crate) struct Options {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task {
     pub(super) id: u64,
-    /// A producer whose server holds whole seconds only sets it to what was asked for.
+    /// A producer changes it only when its server has whole seconds, to the time that it asked for.
     pub(super) due: Millis,
 }
 
@@ -130,18 +131,19 @@ impl Manner {
     }
 }
 
-/// How the generator drives producers.
+/// The way in which the generator drives producers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lanes {
     pub(super) producers: usize,
-    /// Tasks that a producer is given at once.
+    /// Tasks that a producer gets at once.
     pub(super) chunk: usize,
 }
 
-/// A running peer; what belongs to it ends when it is dropped.
+/// A running peer; all its parts end when it is dropped.
 #[async_trait]
 pub(super) trait Peer: Send {
-    /// How it is driven. An adapter is given many tasks at once, and registers them singly over as many connections.
+    /// Returns how it is driven. An adapter gets many tasks at once, and registers them singly over as many
+    /// connections.
     fn lanes(&self, manner: Manner) -> Lanes {
         match manner {
             Manner::Singly => Lanes {
@@ -157,21 +159,21 @@ pub(super) trait Peer: Send {
 
     async fn producer(&mut self) -> anyhow::Result<Box<dyn Producer>>;
 
-    /// Returns everybody who takes tasks, as many as suit the peer.
+    /// Returns all consumers of tasks, as many as suit the peer.
     async fn consumers(&mut self) -> anyhow::Result<Vec<Box<dyn Consumer>>>;
 
-    /// Returns how many tasks it says are pending; none when it cannot say.
+    /// Returns how many pending tasks it reports; none when it cannot.
     async fn pending(&mut self) -> anyhow::Result<Option<u64>>;
 
-    /// The processes that keep and fire tasks.
+    /// Returns the processes that keep and fire tasks.
     fn servers(&self) -> Vec<u32>;
 
-    /// Processes that are clients of it: their time counts as the harness's.
+    /// Returns its client processes, whose time counts as the harness's.
     fn adapters(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Where its tasks lie.
+    /// Returns the directory of its tasks.
     fn directory(&self) -> PathBuf;
 }
 
@@ -185,18 +187,18 @@ pub(super) trait Producer: Send {
 /// Takes due tasks and acknowledges them.
 #[async_trait]
 pub(super) trait Consumer: Send {
-    /// Adds tasks that have come, with the time at which they had; returns after about a second at the latest.
+    /// Adds tasks that have come, with the time of their arrival. Returns after about a second at the latest.
     async fn take(&mut self, arrivals: &mut Vec<Arrival>) -> anyhow::Result<()>;
 
-    /// Ends it; what was taken is acknowledged now.
+    /// Ends the consumer; all tasks that it took are acknowledged then.
     async fn end(self: Box<Self>) -> anyhow::Result<Settled>;
 }
 
-/// What was acknowledged.
+/// The acknowledgements of consumers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Settled {
     pub(super) count: u64,
-    /// When the last one was, in microseconds of the wall clock.
+    /// When the last task was acknowledged, in microseconds of the wall clock.
     pub(super) last_us: i64,
 }
 
@@ -207,7 +209,7 @@ impl Settled {
     }
 }
 
-/// What a peer needs to start.
+/// The environment that a peer needs to start.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) directory: PathBuf,
@@ -216,7 +218,7 @@ pub(super) struct Place {
     program: PathBuf,
 }
 
-/// What scenarios work with.
+/// The tools of the scenarios.
 #[derive(Debug)]
 struct Setup {
     tasks: u64,
@@ -239,10 +241,10 @@ impl Setup {
             directory,
             ..self.place.clone()
         };
-        setting.start(place).await
+        catalogue::start(setting, place).await
     }
 
-    /// Removes what peers have left.
+    /// Removes the files of peers.
     async fn clear(&self) -> anyhow::Result<()> {
         let (root, time) = (&self.root, &self.place.time);
         let removed = cases::remove(root, time).await;
@@ -250,13 +252,9 @@ impl Setup {
     }
 }
 
-fn disk_bytes(peer: &dyn Peer) -> u64 {
-    bytes_below(&peer.directory())
-}
-
 /// Runs the scenarios; the exit code is 1 when a task was lost or early, or a peer failed.
 pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
-    // One thread: what it leaves of two cores is the peer's.
+    // One thread, so that the peer has the rest of two cores.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -287,20 +285,20 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         },
         started: AtomicU32::new(0),
     };
-    let settings = setting::chosen(&options.peers, &options.settings);
+    let settings = catalogue::chosen(&options.peers, &options.settings);
     let scenarios = if options.scenarios.is_empty() {
         Scenario::value_variants().to_vec()
     } else {
         options.scenarios
     };
     let mut report = Report::default();
-    // Whoever is told to stop takes the peers down, too, and removes their data.
+    // A run that is told to stop takes the peers down, too, and removes their data.
     let ran = tokio::select! {
         () = all(&setup, &settings, &scenarios, options.rounds, &mut report) => Ok(()),
         stopped = told_to_stop() => stopped.and_then(|()| bail!("told to stop")),
     };
     let ran = ran.and(setup.clear().await);
-    crate::finish(&report, options.json.as_deref(), ran)
+    finish(&report, options.json.as_deref(), ran)
 }
 
 async fn all(

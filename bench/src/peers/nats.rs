@@ -1,5 +1,7 @@
-//! NATS: messages with a schedule in a stream on disk, one subject each; when one is due the server publishes it to the
-//! subject that workers pull from. The text protocol, as much of it as is needed.
+//! The NATS peer schedules messages in a stream on disk for the comparison, with one subject each.
+//!
+//! When a message is due, the server publishes it to the subject from which workers pull. The text protocol
+//! is implemented as far as it is needed.
 
 use std::{
     collections::VecDeque,
@@ -12,7 +14,6 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use async_trait::async_trait;
 use memchr::memmem;
-use tickwheel::{queue::message::rfc3339, time_source::TimeSource};
 
 use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task,
@@ -22,6 +23,8 @@ use super::{
     wire::{Wire, line},
 };
 use crate::{embedded::check::Arrival, payload};
+
+use tickwheel::{model::time::rfc3339, time_source::TimeSource};
 
 const SETTING: Setting = Setting {
     kind: Kind::Nats,
@@ -48,10 +51,10 @@ pub(super) const SETTINGS: [Setting; 2] = [
 const CONSUMERS: usize = 8;
 /// Messages of a pull.
 const PULL: usize = 256;
-/// Acknowledgements that are sent at once, the last of them with a question whether it was taken.
+/// Acknowledgements that are sent at once; the last of them asks whether it was accepted.
 const ACKNOWLEDGED_MAX: usize = 100;
 
-/// The stream: what was acknowledged is removed.
+/// The stream; it removes acknowledged messages.
 const STREAM: &str = r#"{"name":"TIMERS","subjects":["schedule.*","due"],"retention":"workqueue","storage":"file","num_replicas":1,"max_consumers":-1,"max_msgs":-1,"max_bytes":-1,"max_age":0,"allow_msg_schedules":true,"allow_direct":true}"#;
 const WORKERS: &str = r#"{"stream_name":"TIMERS","config":{"durable_name":"workers","filter_subject":"due","ack_policy":"explicit","deliver_policy":"all","replay_policy":"instant","ack_wait":600000000000,"max_deliver":-1,"max_ack_pending":1000000,"max_waiting":512}}"#;
 
@@ -135,12 +138,12 @@ impl Peer for Nats {
     }
 }
 
-/// What the server sends that somebody waits for.
+/// A message of the server that a client waits for.
 #[derive(Debug, PartialEq, Eq)]
 struct Message {
     subject: String,
     reply: String,
-    /// Empty but for its status when a pull has ended.
+    /// Empty, except for the status when a pull has ended.
     headers: Vec<u8>,
     body: Vec<u8>,
 }
@@ -164,7 +167,7 @@ impl Client {
         let hello = r#"CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"lang":"bench","version":"1"}"#;
         wire.send(format!("{hello}\r\nSUB {inbox}.* 1\r\nPING\r\n").as_bytes())
             .await?;
-        // Whatever comes before the answer to the ping is the greeting.
+        // All lines before the answer to the ping are the greeting.
         while !wire.next("PONG", is_pong).await? {}
         Ok(Self {
             wire,
@@ -173,7 +176,7 @@ impl Client {
         })
     }
 
-    /// Returns the next message; answers what the server asks meanwhile.
+    /// Returns the next message; answers questions of the server meanwhile.
     async fn next(&mut self, what: &str) -> anyhow::Result<Message> {
         loop {
             if let Some(message) = self.wire.next(what, message).await? {
@@ -183,7 +186,7 @@ impl Client {
         }
     }
 
-    /// Asks for something of the server's own; an error is an error.
+    /// Asks the server itself; an error answer becomes an error.
     async fn ask(&mut self, subject: &str, text: &str) -> anyhow::Result<Vec<u8>> {
         let (inbox, length) = (&self.inbox, text.len());
         let request = format!("PUB {subject} {inbox}.api {length}\r\n{text}\r\n");
@@ -223,14 +226,14 @@ impl Producer for Client {
     }
 }
 
-/// Pulls, and acknowledges what has gathered.
+/// Pulls, and acknowledges messages together.
 struct Puller {
     client: Client,
     /// Messages that the pull under way may still bring.
     left: usize,
-    /// Where acknowledgements go that are still to be sent.
+    /// Subjects of acknowledgements that are still to be sent.
     acknowledging: Vec<String>,
-    /// How many acknowledgements each question covers that has no answer yet.
+    /// How many acknowledgements each unanswered question covers.
     asked: VecDeque<u64>,
     settled: Settled,
     time: TimeSource,
@@ -286,7 +289,7 @@ impl Consumer for Puller {
                 continue;
             }
             if message.body.is_empty() {
-                // The time of the pull is over, or so the server says with a number.
+                // The time of the pull is over, which the server says by a status number.
                 let status = String::from_utf8_lossy(&message.headers).into_owned();
                 ensure!(
                     status.starts_with("NATS/1.0 408"),

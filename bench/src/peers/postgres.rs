@@ -1,5 +1,7 @@
-//! db-scheduler on PostgreSQL, as users of a relational store have it: rows with a due time, polled ten times a second.
-//! The server is the package's, on a directory of its own; its superuser must not run it, so that root becomes `postgres`.
+//! The PostgreSQL peer runs db-scheduler for the comparison: rows with a due time, polled ten times a second.
+//!
+//! Users of a relational store work like this. The server is the package's, on a directory of its own. Its
+//! superuser must not run it, so root becomes `postgres`.
 
 use std::{
     fs,
@@ -31,7 +33,7 @@ pub(super) const SETTINGS: [Setting; 1] = [Setting {
     grid: MILLISECOND,
 }];
 
-/// Where Debian puts the programs of each version.
+/// Directory into which Debian puts the programs of each version.
 const PROGRAMS: &str = "/usr/lib/postgresql";
 
 pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Adapted> {
@@ -73,7 +75,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     ] {
         server.args(["-c", &format!("{name}={value}")]);
     }
-    // An immediate shutdown: the server ends its own children, which are in groups of their own.
+    // An immediate shutdown, in which the server ends its own children, which are in groups of their own.
     let server = Process::start("postgres", &mut server, &place.directory)?;
     let mut server = server.stopped_by(Signal::QUIT);
     server.listens(&place.time, address).await?;
@@ -81,12 +83,12 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     Ok(Adapted {
         adapter,
         servers: vec![server],
-        // Tables and indexes; the segments of the log are used again.
+        // Tables and indexes only, because the segments of the log are used again.
         directory: directory.join("base"),
     })
 }
 
-/// Returns where the newest version's programs lie.
+/// Returns the directory of the newest version's programs.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir(PROGRAMS).ok()?.flatten();
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<u32>().ok();
@@ -97,7 +99,7 @@ fn programs() -> Option<PathBuf> {
     programs.join("initdb").is_file().then_some(programs)
 }
 
-/// Returns whom root has to become.
+/// Returns the user that root has to become.
 fn user() -> anyhow::Result<Option<(u32, u32)>> {
     if !geteuid().is_root() {
         return Ok(None);

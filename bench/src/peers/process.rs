@@ -1,4 +1,6 @@
-//! Processes of peers: found, started on the loopback, measured by what the system says, killed by id when dropped.
+//! The process handle finds, starts, measures and ends the processes of peers for the harness.
+//!
+//! They run on the loopback, are measured through the system, and are killed by id when dropped.
 
 use std::{
     fs,
@@ -15,7 +17,7 @@ use tickwheel::time_source::TimeSource;
 
 /// Longest time until a process answers: a Java server on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(120);
-/// Where programs lie beside `PATH`: Debian puts servers where only root's path looks.
+/// Directories of programs beside `PATH`: Debian puts servers where only root's path looks.
 const PLACES: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/sbin"];
 /// Clock ticks of `/proc`, a second.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -53,7 +55,7 @@ impl Process {
         })
     }
 
-    /// Lets it end by a signal of its own, within its own bound of time.
+    /// Ends it by a signal of its own, within a time limit of its own.
     pub(super) fn stopped_by(mut self, stop: Signal) -> Self {
         self.stop = stop;
         self
@@ -63,7 +65,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until a question is answered with yes.
+    /// Waits until a question gets the answer yes.
     pub(super) async fn ready<F: Future<Output = bool>>(
         &mut self,
         time: &TimeSource,
@@ -93,7 +95,7 @@ impl Process {
         self.ready(time, connects).await
     }
 
-    /// The end of what it wrote.
+    /// Returns the end of its output.
     fn complaint(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let end = text.get(text.len().saturating_sub(1500)..);
@@ -109,13 +111,13 @@ impl Drop for Process {
         } else {
             kill_process(id, self.stop)
         };
-        // It may have ended already: nothing is left to do then.
+        // It may have ended already; then there is no work left.
         told.unwrap_or_default();
         drop(self.child.wait());
     }
 }
 
-/// Returns where a program lies; else says what to install.
+/// Returns the path of a program; otherwise says what to install.
 pub(super) fn find(program: &str, advice: &str) -> anyhow::Result<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
@@ -125,16 +127,16 @@ pub(super) fn find(program: &str, advice: &str) -> anyhow::Result<PathBuf> {
         .with_context(|| format!("there is no {program}: {advice}"))
 }
 
-/// Returns an address of the loopback that nobody listens on.
+/// Returns an address of the loopback that is free.
 pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// What processes have cost so far.
+/// The costs of processes so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Usage {
     pub(super) cpu_seconds: f64,
-    /// Resident; a page that several share counts once.
+    /// Resident memory; a page that several processes share counts once.
     pub(super) memory_bytes: u64,
 }
 
@@ -142,7 +144,7 @@ pub(super) struct Usage {
 pub(super) fn usage(ids: &[u32]) -> anyhow::Result<Usage> {
     let mut sum = Usage::default();
     for id in ids {
-        // Of children that have ended, the parent knows the time.
+        // The parent knows the time of children that have ended.
         let stat = Stat::read(*id)?;
         sum.cpu_seconds += stat.seconds + stat.seconds_of_ended_children;
         sum.memory_bytes += memory(*id)?;
@@ -164,7 +166,7 @@ struct Stat {
 impl Stat {
     fn read(id: u32) -> anyhow::Result<Self> {
         let text = fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // The name may hold anything; behind it come the numbered fields, from the third on.
+        // The name may have any characters; the numbered fields come behind it, from the third on.
         let fields: Vec<&str> = text
             .rsplit(')')
             .next()

@@ -1,5 +1,7 @@
-//! Redis as it is used for delayed jobs: a sorted set by due time, a list of what is due, a script that moves from one to
-//! the other every few milliseconds, and workers that pop from the list. What was popped is gone.
+//! The Redis peer delays jobs for the comparison in the way in which Redis is used for that.
+//!
+//! It has a sorted set by due time, a list of due jobs, a script that moves jobs from one to the other every
+//! few milliseconds, and workers that pop from the list. A job that was popped is gone.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -40,9 +42,9 @@ pub(super) const SETTINGS: [Setting; 2] = [
 
 /// Connections that pop.
 const CONSUMERS: usize = 8;
-/// How often is looked for what is due.
+/// How often due jobs are looked for.
 const MOVE_EVERY: Duration = Duration::from_millis(10);
-/// Moves up to a thousand that are due, in one step.
+/// Moves up to a thousand due jobs in one step.
 const MOVE: &str = "local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 1000) \
 if #due > 0 then \
 redis.call('RPUSH', KEYS[2], unpack(due)) \
@@ -56,7 +58,7 @@ struct Redis {
     process: Process,
     address: SocketAddr,
     place: Place,
-    /// Ends with it.
+    /// The task that runs the script; it ends with the peer.
     mover: JoinSet<anyhow::Result<()>>,
 }
 
@@ -120,7 +122,7 @@ impl Peer for Redis {
     }
 }
 
-/// Moves what is due from the set to the list.
+/// Moves due jobs from the set to the list.
 async fn move_due(mut wire: Wire, time: TimeSource) -> anyhow::Result<()> {
     loop {
         let now = time.now().0.to_string();

@@ -1,4 +1,5 @@
-//! The protocol of Redis, as much of it as is needed, and a server with its settings.
+//! The Redis protocol connects the harness to Redis, as far as it is needed; a server with its settings is
+//! here, too.
 
 use std::{net::SocketAddr, path::Path, process::Command};
 
@@ -10,7 +11,7 @@ use super::{
     wire::{Wire, line},
 };
 
-/// What Redis answers.
+/// An answer of Redis.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reply {
     Text(String),
@@ -20,7 +21,7 @@ pub(super) enum Reply {
     Nothing,
 }
 
-/// Starts a server that appends every command to a file, and syncs that by a policy.
+/// Starts a server that appends every command to a file, and syncs the file by a policy.
 pub(super) async fn server(
     policy: &str,
     directory: &Path,
@@ -54,7 +55,7 @@ pub(super) fn push(request: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// Sends a command and returns the answer; an error is an error.
+/// Sends a command and returns the answer; an error answer becomes an error.
 pub(super) async fn ask(wire: &mut Wire, words: &[&[u8]]) -> anyhow::Result<Reply> {
     let mut request = Vec::new();
     push(&mut request, words);

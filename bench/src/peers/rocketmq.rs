@@ -1,4 +1,5 @@
-//! RocketMQ 5: timer messages, held by a broker in a wheel on disk; a name server beside it.
+//! The RocketMQ 5 peer delays timer messages for the comparison: a broker holds them in a wheel on disk,
+//! beside a name server.
 
 use std::{fs, net::TcpListener, time::Duration};
 
@@ -71,7 +72,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     );
     fs::write(&file, settings)?;
     let mut command = java(&place)?;
-    // The whole heap from the beginning: else its garbage would look like memory of the tasks that wait.
+    // The whole heap from the beginning; otherwise its garbage would look like memory of the waiting tasks.
     command
         .args(["-Xms1g", "-Xmx1g", "-XX:+AlwaysPreTouch"])
         .args(["-XX:MaxDirectMemorySize=1g", &home])
@@ -87,7 +88,8 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Ada
     })
 }
 
-/// Returns a port that is free with its neighbours: the broker takes the one two below and the next one, too.
+/// Returns a port that is free with its neighbours, since the broker also takes the one two below and the
+/// next one.
 fn brokers_address() -> anyhow::Result<u16> {
     for _ in 0..100 {
         let port = free_address()?.port();

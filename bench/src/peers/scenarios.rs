@@ -1,4 +1,5 @@
-//! The scenarios: what is registered, when it is due, what is measured. The same for every peer.
+//! The scenarios measure every peer in the same way for the comparison: the tasks, their due times, the
+//! measured values.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use tickwheel::{
 
 use super::{
     Manner, Peer, Setup,
-    cases::Case,
-    disk_bytes, load,
+    case::Case,
+    load,
     load::{Loaded, Plan, Seen, Wait},
     process,
     process::Usage,
@@ -19,48 +20,49 @@ use super::{
     table::{Figure, Value},
 };
 use crate::{
+    check::Check,
     embedded::{
         check::{Registered, Verdict, verdict},
-        service::{load_average, own_usage},
+        service::{bytes_below, load_average, own_usage},
     },
-    report::{Check, Costs, Report},
+    report::{Costs, Report},
 };
 
-/// Tasks that go before, so that both sides are warm; checked like the others.
+/// Tasks that go first, so that both sides are warm; they are checked like the others.
 const WARM_TASKS: u64 = 1000;
-/// They are due so soon.
+/// How soon those are due.
 const WARM_LEAD: Duration = Duration::from_secs(2);
-/// The part of the tasks that goes before, too, so that the pace is known.
+/// The part of the tasks that goes first, too, to measure the pace.
 const PACE_PART: u64 = 10;
-/// But no more than a peer takes in about so many seconds.
+/// But no more than a peer takes in about this many seconds.
 const PACE_SECONDS: f64 = 1.0;
-/// A registration is measured no longer than about this; a slow peer is given as many in a burst, or to keep.
+/// About the longest measurement of a registration. A slow peer gets as many tasks in a burst, or to keep.
 const REGISTER_SECONDS: f64 = 4.0;
-/// Who delivers such a part of the due rate, or more, may be held up by it.
+/// A peer that delivers at least this part of the due rate may be limited by it.
 const BOUND_PART: f64 = 0.7;
-/// How many times as many it is given then.
+/// How many times as many tasks it gets then.
 const MORE: u64 = 4;
-/// A burst is given so many times the time that the pace says, until it is registered before it is due.
+/// How many times the time by the pace a burst gets, until it is registered before it is due.
 const BURST_TRIES: [f64; 3] = [1.0, 2.0, 4.0];
-/// Between the end of a registration and its first due time, beside what the pace says.
+/// Time between the end of a registration and its first due time, beside the time by the pace.
 const LEAD: Duration = Duration::from_secs(2);
-/// How long is waited for tasks that do not come.
+/// How long a scenario waits for tasks that do not come.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long after the last due time a peer may still deliver.
 const LATE_MAX: Duration = Duration::from_secs(120);
-/// The same at a rate: who comes so late does not hold it.
+/// The same at a rate: a peer that is later does not hold the rate.
 const STEADY_LATE_MAX: Duration = Duration::from_secs(15);
 /// Tasks of a chunk at a rate.
 const STEADY_CHUNK: usize = 25;
 /// Producers at a rate: a stall of a second holds up as many chunks.
 const STEADY_PRODUCERS: usize = 32;
-/// Tasks at a rate are registered so long before they are due.
+/// How long before they are due tasks at a rate are registered.
 const STEADY_LEAD: Duration = Duration::from_secs(6);
-/// What is due in the first seconds is checked and not measured.
+/// Tasks of the first seconds are checked and not measured.
 const WARM_UP: Duration = Duration::from_secs(3);
-/// Before memory and disk are read: what a load has left behind is written and collected.
+/// Time before memory and disk are read, in which the rest of a load is written and collected.
 const CALM: Duration = Duration::from_secs(3);
-/// What is pending is due after so long, spread over half a day: RocketMQ holds three days.
+/// How long from now pending tasks are due, spread over half a day: RocketMQ holds three days.
 const PENDING_LEAD: Duration = Duration::from_secs(24 * 3600);
 const HALF_DAY_MS: u64 = 12 * 3600 * 1000;
 
@@ -72,7 +74,7 @@ pub(super) struct Run<'a> {
     time: &'a TimeSource,
     peer: Box<dyn Peer>,
     next_id: u64,
-    /// What was registered and has not come out yet.
+    /// Tasks that were registered and have not come out yet.
     registered: Vec<Registered>,
 }
 
@@ -103,7 +105,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// How much is registered when it does not matter how.
+    /// Returns the manner of registration where it does not matter.
     fn best_manner(&self) -> Manner {
         if self.setting.has_batches() {
             Manner::Batched
@@ -125,7 +127,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Registers; what came of it is checked by the next drain.
+    /// Registers; the next drain checks the tasks.
     async fn load(&mut self, plan: Plan, due: impl load::Due) -> anyhow::Result<Loaded> {
         let producers = load::producers(&mut *self.peer, plan.lanes.producers).await?;
         let loaded = load::register(producers, self.time, plan, due).await?;
@@ -133,7 +135,7 @@ impl<'a> Run<'a> {
         Ok(loaded)
     }
 
-    /// Registers some that go before; returns how many a second were registered once it was warm.
+    /// Registers some tasks that go first. Returns how many a second were registered once it was warm.
     async fn warm(&mut self, manner: Manner) -> anyhow::Result<f64> {
         let mut pace = f64::INFINITY;
         for tasks in [WARM_TASKS, self.setup.tasks / PACE_PART] {
@@ -144,7 +146,7 @@ impl<'a> Run<'a> {
         Ok(pace)
     }
 
-    /// Returns how many of some tasks are registered at a pace in a time that is worth it.
+    /// Returns how many of some tasks can be registered at a pace in a reasonable time.
     fn within_reach(tasks: u64, pace: f64) -> u64 {
         tasks.min((pace * REGISTER_SECONDS) as u64).max(1)
     }
@@ -209,7 +211,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Many tasks that are due in the same second: from that second to the last acknowledgement.
+    /// Measures many tasks that are due in the same second, from that second to the last acknowledgement.
     async fn burst(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let (wanted, case) = (self.setup.burst, Case::Burst);
         let pace = self.warm(self.best_manner()).await?;
@@ -234,7 +236,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Tries again when the machine was busier than while the pace was taken.
+    /// Tries again when the machine was busier than while the pace was measured.
     async fn burst_of(&mut self, tasks: u64, pace: f64) -> anyhow::Result<Burst> {
         for slower in BURST_TRIES {
             if let Some(burst) = self.try_burst(tasks, pace / slower).await? {
@@ -244,12 +246,12 @@ impl<'a> Run<'a> {
         bail!("{tasks} tasks were not registered in time");
     }
 
-    /// Returns none when a task was due before all were registered.
+    /// Runs a burst. Returns none when a task was due before all were registered.
     async fn try_burst(&mut self, tasks: u64, pace: f64) -> anyhow::Result<Option<Burst>> {
         let second = Duration::from_secs(1);
         let first = self.due_behind(tasks, pace).ceil_to_grid(Millis(0), second);
         let plan = self.plan(tasks, self.best_manner());
-        // Where whole seconds are rounded up, that spreads them over the same second.
+        // Where due times are rounded up to whole seconds, the rounding spreads them over the same second.
         let spread = u64::from(self.setting.step < second) * 1000;
         let due = move |index: u64| {
             let offset = index.checked_rem(spread).unwrap_or(0);
@@ -273,7 +275,7 @@ impl<'a> Run<'a> {
         }))
     }
 
-    /// Lateness at a rate.
+    /// Measures lateness at a rate.
     async fn steady(&mut self, rate: u64, report: &mut Report) -> anyhow::Result<()> {
         let (case, manner) = (Case::Steady(rate), self.best_manner());
         let span = WARM_UP + Duration::from_secs(self.setup.seconds);
@@ -292,7 +294,7 @@ impl<'a> Run<'a> {
             quiet: PATIENCE,
             late: STEADY_LATE_MAX,
         };
-        // Who delivers too late is not waited for, whatever is still to be registered.
+        // A peer that delivers too late ends the measurement, even if tasks are still to be registered.
         let (loaded, seen) = tokio::try_join!(
             load::register(producers, self.time, plan, due),
             load::work(consumers, self.time, wait)
@@ -312,12 +314,12 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What tasks cost that wait.
+    /// Measures the costs of waiting tasks.
     async fn pending(&mut self, report: &mut Report) -> anyhow::Result<()> {
         let manner = self.best_manner();
         let first = self.time.now().after(PENDING_LEAD);
         let due = move |index: u64| first.after(Duration::from_millis(index * 7919 % HALF_DAY_MS));
-        // Grown to its working size, and warm.
+        // The peer has grown to its working size, and is warm.
         let plan = self.plan(WARM_TASKS, manner);
         let pace = self.load(plan, due).await?.per_second();
         let tasks = Self::within_reach(self.setup.tasks, pace);
@@ -341,7 +343,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What comes out now is early; what the peer does not know of is lost.
+    /// Checks pending tasks: one that comes out now is early, one that the peer does not know is lost.
     async fn check_pending(&mut self, tasks: u64) -> anyhow::Result<Check> {
         let known = self.peer.pending().await?;
         let consumers = self.peer.consumers().await?;
@@ -361,7 +363,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What came of a burst.
+/// The result of a burst.
 struct Burst {
     per_second: f64,
     check: Check,
@@ -386,7 +388,7 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// Ends it; `items` is what the costs are divided by.
+    /// Ends the measurement; the costs are divided by `items`.
     fn stop(self, peer: &dyn Peer, items: u64) -> anyhow::Result<Costs> {
         let servers = process::usage(&peer.servers())?;
         let resident_mib = servers.memory_bytes >> 20;
@@ -405,4 +407,8 @@ impl<'a> Meter<'a> {
 fn clients_seconds(peer: &dyn Peer) -> anyhow::Result<f64> {
     let adapters = process::usage(&peer.adapters())?;
     Ok(own_usage()?.cpu_seconds + adapters.cpu_seconds)
+}
+
+fn disk_bytes(peer: &dyn Peer) -> u64 {
+    bytes_below(&peer.directory())
 }

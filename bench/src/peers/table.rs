@@ -1,4 +1,4 @@
-//! Figures of peers, and the table that sets this service beside each of them.
+//! The table compares the figures of this service with those of each peer for readers of the results.
 
 use std::{fmt, io::Write};
 
@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::setting::Setting;
-use crate::report::Check;
+use crate::check::Check;
 
-/// What was measured.
+/// A measured value.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "measure", rename_all = "snake_case")]
 pub(crate) enum Value {
@@ -21,13 +21,13 @@ pub(crate) enum Value {
         p999: f64,
         max: f64,
     },
-    /// Of each pending task; and of all processes of the peer with all of them.
+    /// Of each pending task, and of all processes of the peer together.
     Pending {
         memory_bytes: f64,
         disk_bytes: f64,
         process_mib: f64,
     },
-    /// It came to nothing, and why.
+    /// It failed, with the reason.
     Failed { why: String },
 }
 
@@ -67,12 +67,12 @@ impl Figure {
         self
     }
 
-    /// Tells whether it was measured, and nothing was lost or early.
+    /// Tells whether it was measured, and no task was lost or early.
     pub(crate) fn is_sound(&self) -> bool {
         !matches!(self.value, Value::Failed { .. }) && self.check.lost + self.check.early == 0
     }
 
-    /// The figure that is compared; a failure has none.
+    /// Returns the figure that is compared; a failure has none.
     fn compared(&self) -> Option<f64> {
         match self.value {
             Value::Rate { per_second } => Some(per_second),
@@ -84,7 +84,7 @@ impl Figure {
 }
 
 impl Value {
-    /// Takes a distribution of microseconds.
+    /// Takes the values from a distribution of microseconds.
     pub(super) fn lateness(micros: &Histogram<u64>) -> Self {
         let at = |quantile| micros.value_at_quantile(quantile) as f64 / 1000.0;
         Self::Lateness {
@@ -139,7 +139,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// All that was measured of peers.
+/// All measurements of peers.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison<'a> {
     pub(crate) settings: Vec<&'a Setting>,
@@ -147,7 +147,7 @@ pub(crate) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// Prints what peers promise, and then a case after the other with every peer's middle round.
+    /// Prints the promises of peers, and then case after case with every peer's middle round.
     pub(crate) fn print(&self, out: &mut impl Write) -> anyhow::Result<()> {
         writeln!(
             out,
@@ -219,7 +219,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the round in the middle; the failed ones come first.
+/// Returns the middle round; failed rounds come first in the order.
 fn middle<'a>(rounds: &[&'a Figure]) -> Option<&'a Figure> {
     let mut rounds = rounds.to_vec();
     let by = |figure: &&Figure| figure.compared().unwrap_or(f64::NEG_INFINITY);
@@ -227,7 +227,7 @@ fn middle<'a>(rounds: &[&'a Figure]) -> Option<&'a Figure> {
     rounds.get(rounds.len() / 2).copied()
 }
 
-/// Returns the middle of the ratios within rounds.
+/// Returns the middle one of the ratios within rounds.
 fn ratio(all: &[&Figure], peer: &[&Figure]) -> Option<f64> {
     let own = |round| all.iter().find(|one| one.own && one.round == round);
     let of = |figure: &&Figure| {
@@ -242,7 +242,7 @@ fn ratio(all: &[&Figure], peer: &[&Figure]) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::setting::{Kind, chosen};
+    use crate::peers::{catalogue::chosen, setting::Kind};
 
     #[test]
     fn a_ratio_is_taken_within_a_round() {

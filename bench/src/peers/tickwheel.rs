@@ -1,10 +1,13 @@
-//! This service as a peer: the real program on the embedded store, over its public HTTP API.
+//! The Tickwheel peer runs this service for the comparison: the real program on the embedded store, over its
+//! public HTTP API.
 
 use std::path::PathBuf;
 
 use ::tickwheel::{
-    model::{ids::TaskId, time::Millis},
-    queue::message::rfc3339,
+    model::{
+        ids::TaskId,
+        time::{Millis, rfc3339},
+    },
     time_source::TimeSource,
 };
 use anyhow::{Context as _, ensure};
@@ -89,7 +92,7 @@ impl Peer for Tickwheel {
     async fn pending(&mut self) -> anyhow::Result<Option<u64>> {
         let mut connection = self.service.connect().await?;
         let stats: Stats = serde_json::from_slice(connection.get("/v1/stats").await?)?;
-        // It does not count beyond a bound.
+        // The service does not count beyond a bound.
         let complete = stats.pending.iter().all(|part| part.complete);
         Ok(complete.then(|| stats.pending.iter().map(|part| part.tasks).sum()))
     }
@@ -103,7 +106,7 @@ impl Peer for Tickwheel {
     }
 }
 
-/// What is read of the service's statistics.
+/// The part of the service's statistics that is read.
 #[derive(Deserialize)]
 struct Stats {
     pending: Vec<Pending>,
@@ -124,7 +127,7 @@ struct Registrar {
 impl Registrar {
     fn push(&mut self, task: &Task) {
         let (callback, start, body) = (wire::CALLBACK, rfc3339(task.due), payload::of(task.id));
-        // Longer than any measurement: a worker that is slow under load is not one that died.
+        // Longer than any measurement, because a worker that is slow under load has not died.
         self.request.push_str(&format!(
             r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"10m","payload":{body}}}"#
         ));
@@ -168,7 +171,8 @@ impl Producer for Registrar {
     }
 }
 
-/// Returns when a task is due by its id: when it was asked for, or when it was registered if that was later.
+/// Returns when a task is due by its id: at the time that was asked for, or at its registration if that was
+/// later.
 fn held(id: u128, due: Millis) -> anyhow::Result<Millis> {
     let start = TaskId::from_uuid(Uuid::from_u128(id)).map(TaskId::first_start);
     let start = start.context("an id without a start")?;
@@ -176,7 +180,7 @@ fn held(id: u128, due: Millis) -> anyhow::Result<Millis> {
     Ok(start)
 }
 
-/// Polls, and has another connection settle: nobody who could take tasks waits for a settle.
+/// Polls, while another connection settles, so that polling never waits for a settle.
 struct Worker {
     number: usize,
     connection: Connection,
@@ -191,7 +195,7 @@ impl Consumer for Worker {
         let request = wire::poll(self.number, TASKS_MAX, "1s");
         let answer = self.connection.post("/v1/worker/poll", request.as_bytes());
         let answer = owed(&self.time, NAME, "answer to a poll", answer).await?;
-        // Before anything is read of it: lateness ends here.
+        // Before any of it is read: lateness ends here.
         let seen_us = self.time.stamp();
         let attempts: Vec<wire::Attempt> = wire::attempts(answer).collect::<anyhow::Result<_>>()?;
         if attempts.is_empty() {
@@ -215,7 +219,7 @@ impl Consumer for Worker {
     }
 }
 
-/// Returns the ids that the payloads of an answer carry.
+/// Returns the ids in the payloads of an answer.
 fn payloads(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u64>> + '_ {
     const NAME: &[u8] = br#""payload":"#;
     memmem::find_iter(answer, NAME).map(|at| {
@@ -225,7 +229,7 @@ fn payloads(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u64>> + '_ {
     })
 }
 
-/// Settles what has gathered, in one call.
+/// Settles the gathered attempts in one call.
 async fn settle(
     number: usize,
     mut connection: Connection,

@@ -1,7 +1,8 @@
-//! A connection to a server with a small protocol: bytes out, and an answer as soon as a parser finds it complete.
+//! The wire connects the harness to a server with a small protocol: bytes out, and an answer once a parser
+//! finds it complete.
 //!
-//! Whoever waits for a peer waits for a bounded time, and says then for whom and for what. What is sent cannot stand still
-//! because answers are not read: they are read while it is sent.
+//! Every wait for a peer has a time limit, and its error names the peer and the missing answer. A send cannot
+//! stall on unread answers, because they are read while it sends.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -17,10 +18,10 @@ use tokio::{
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Longest time between two signs of life of a peer that owes one: far longer than a sync of a busy disk takes.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
-/// What is shown of an answer that is not complete.
+/// How much is shown of an incomplete answer.
 const SHOWN_BYTES: usize = 60;
 
-/// Waits for what a peer owes; that it failed or took too long is said with its name.
+/// Waits for an answer of a peer. The error of a failure or a time limit names the peer.
 pub(super) async fn owed<T>(
     time: &TimeSource,
     peer: &str,
@@ -49,7 +50,7 @@ pub(super) struct Wire {
     peer: &'static str,
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// What lies before was parsed.
+    /// The bytes before it were parsed.
     at: usize,
     time: TimeSource,
     limit: Duration,
@@ -74,7 +75,8 @@ impl Wire {
         })
     }
 
-    /// Sends, and reads meanwhile what comes: a peer that takes no more before its answers are read gets on.
+    /// Sends, and reads answers meanwhile, so that a peer that takes no more before its answers are read goes
+    /// on.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let (mut reader, mut writer) = self.stream.split();
         let buffer = &mut self.buffer;
@@ -102,7 +104,8 @@ impl Wire {
         self.at < self.buffer.len()
     }
 
-    /// Returns what the parser makes of the next bytes; it returns none as long as they are not enough. Cancel-safe.
+    /// Returns the parser's result for the next bytes; the parser returns none until they are enough.
+    /// Cancel-safe.
     pub(super) async fn next<T>(
         &mut self,
         what: &str,
@@ -129,7 +132,7 @@ impl Wire {
     }
 }
 
-/// Says what has come of an answer.
+/// Describes the part of an answer that has come.
 fn came(part: &[u8]) -> String {
     let shown = part.get(..SHOWN_BYTES).unwrap_or(part);
     let (bytes, shown) = (part.len(), String::from_utf8_lossy(shown));
@@ -178,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_are_read_while_it_sends() {
-        // More than both sides' buffers hold; the server takes nothing before its own is taken.
+        // More than the buffers of both sides hold; the server reads nothing before its own bytes are read.
         const BYTES: usize = 32 << 20;
         let (mut wire, mut server) = pair().await;
         let serving = tokio::spawn(async move {

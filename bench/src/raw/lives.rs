@@ -1,5 +1,6 @@
-//! What a task's life costs a program that uses the driver alone: a conditional write each for claim and settle, and the delete
-//! of a slot that has fired.
+//! The raw lives lead tasks through their lives for comparison with the service, by the driver alone.
+//!
+//! Claim and settle are a conditional write each, and a slot that has fired is deleted.
 
 use anyhow::ensure;
 use scylla::{
@@ -51,7 +52,7 @@ impl Raw {
 
     async fn swap(&self, id: TaskId, from: Option<State>, to: State) -> anyhow::Result<()> {
         let due = id.first_start();
-        // As large as that of a task that was claimed or settled.
+        // As large as the spec of a task that was claimed or settled.
         let target = tasks::target(tasks::Kind::Callback, "send_email");
         let detail = encode_spec(&tasks::spec(target, self.time.now()));
         let values = (

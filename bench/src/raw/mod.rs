@@ -1,4 +1,5 @@
-//! The driver without the service: the same tables, the same statements, the same consistency.
+//! The raw driver works without the service for comparison with it: the same tables, statements and
+//! consistency.
 
 mod lives;
 
@@ -108,7 +109,8 @@ impl Raw {
         TaskId::new(due, self.shape.wheel_of_hash(random >> 32), random)
     }
 
-    /// Inserts the row of a task that is due then, as registration does; the spec is encoded for each, as there.
+    /// Inserts the row of a task that is due then, as registration does; the spec is encoded each time, as
+    /// there.
     pub(crate) async fn insert(&self, id: TaskId, name: &str) -> anyhow::Result<()> {
         let due = id.first_start();
         let target = tasks::target(tasks::Kind::Callback, name);

@@ -1,4 +1,4 @@
-//! Registers tasks over REST, so many a request.
+//! The batches register tasks over REST for scenarios, so many a request.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ use crate::{
     tasks::Kind,
 };
 
-/// What is registered.
+/// The tasks to register.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Batches<'a> {
     pub(super) kind: Kind,
@@ -23,7 +23,8 @@ pub(super) struct Batches<'a> {
 }
 
 impl Batches<'_> {
-    /// Sends the load's requests; a task is due when `due` says of its number. Fails when one is refused.
+    /// Sends the load's requests. `due` gives the due time of a task by its number. Fails when a request is
+    /// refused.
     pub(super) async fn register(
         self,
         time: &TimeSource,

@@ -1,8 +1,10 @@
-//! An hour of the wheels is missed: how fast what was due in it comes out, and what that does to tasks that are new.
+//! This scenario measures for the report how fast the tasks of a missed hour come out, and how late new tasks
+//! are meanwhile.
 //!
-//! The hour is not waited for: tasks are registered with starts over the next hour while no node has a wheel, and the first node
-//! that takes one is started with a wall clock an hour ahead (the program's own option for drills); this harness's clock goes
-//! with it. It has every tick of the hour to read. The clocks of that keyspace stay ahead, so it is one of its own.
+//! The hour is not waited for. Tasks are registered with starts over the next hour while no node has a wheel.
+//! The first node that takes one is started with a wall clock an hour ahead (the program's own option for
+//! drills), and this harness's clock is set ahead with it. The node has every tick of the hour to read. The
+//! clocks of that keyspace stay ahead, so it is a keyspace of its own.
 
 use std::{fs, time::Duration};
 
@@ -14,9 +16,10 @@ use tickwheel::{
 
 use super::{Bench, WARM_UP, batches::Batches, fire};
 use crate::{
+    check::Check,
     generator::{Load, histogram, micros},
     observer::{self, Observer, Registered, Verdict},
-    report::{Check, Report},
+    report::Report,
     servers::{Server, Servers},
     tasks::{self, Kind},
 };
@@ -24,11 +27,12 @@ use crate::{
 pub(super) const CASE: &str = "caught up with an hour, kafka targets";
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// From the beginning of registration to the first due time: this, and what so many tasks take to register at least.
+/// Time from the beginning of registration to the first due time: this, and at least the time that so many
+/// tasks take to register.
 const LEAD: Duration = Duration::from_secs(10);
 const REGISTERED_PER_SECOND: u64 = 15_000;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// New tasks are due so long after their registration is due.
+/// How long after the due time of their registration new tasks are due.
 const NEAR_LEAD: Duration = Duration::from_millis(1500);
 const NEAR_BATCH: u64 = 5;
 const NEAR_PER_SECOND: u64 = 500;
@@ -37,7 +41,7 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
     if round == WARM_UP {
         return Ok(());
     }
-    // A clock of its own: it is set ahead.
+    // A clock of its own, because it is set ahead.
     let time = TimeSource::real();
     let servers = Servers {
         keyspace: format!("{}_hour{round}", bench.servers.keyspace),
@@ -100,7 +104,7 @@ async fn register_near(
     Ok(registered)
 }
 
-/// Tells new tasks that were due while the hour came out from those after it.
+/// Separates new tasks that were due while the hour came out from those after it.
 fn judge(
     round: u32,
     began: Millis,

@@ -1,8 +1,9 @@
-//! A backlog comes due within a tenth of a second: how fast does it come out?
+//! This scenario measures for the report how fast a backlog comes out that is due within a tenth of a second.
 //!
-//! With the service running it has been read ahead when it is due, as it would be in real life, and what is measured is
-//! mostly publishing. With the service started behind the due time, as after an outage, all of it is read and published
-//! between the first and the last arrival; a tracked task's look is written besides.
+//! With the service running, the backlog has been read ahead when it is due, as in real life, and the
+//! measured work is mostly publishing. With the service started behind the due time, as after an outage, all
+//! of it is read and published between the first and the last arrival. For a tracked task, its look is
+//! written, too.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +11,7 @@ use anyhow::{bail, ensure};
 use futures_util::{StreamExt as _, stream};
 use tickwheel::{
     flow::{api::NewTask, service::Service},
-    model::{
-        task::{Priority, Target},
-        time::Millis,
-    },
+    model::{target::Target, task::Priority, time::Millis},
     queue::message,
 };
 
@@ -29,10 +27,11 @@ pub(super) const CALLBACK: &str = "fired, callback targets";
 pub(super) const KAFKA_BEHIND: &str = "caught up, kafka targets";
 pub(super) const CALLBACK_BEHIND: &str = "caught up, callback targets";
 
-/// From the beginning of registration to the due time: this, and what so many tasks take to register at least.
+/// Time from the beginning of registration to the due time: this, and at least the time that so many tasks
+/// take to register.
 const LEAD: Duration = Duration::from_secs(8);
 const REGISTERED_PER_SECOND: u64 = 20_000;
-/// Due times lie within this.
+/// All due times are within this.
 const SPREAD_MS: u64 = 100;
 const PATIENCE: Duration = Duration::from_secs(30);
 const BATCH: usize = 500;
@@ -97,7 +96,7 @@ async fn measure(bench: &Bench, kind: Kind, behind: bool) -> anyhow::Result<obse
     Ok(verdict)
 }
 
-/// Registers tasks in this process, as fast as it goes.
+/// Registers tasks in this process, as fast as possible.
 pub(super) async fn register(
     service: &Arc<Service>,
     starts: &[Millis],
@@ -106,7 +105,7 @@ pub(super) async fn register(
     let mut batches = stream::iter(starts.chunks(BATCH).map(|starts| {
         let new = |start: &Millis| NewTask {
             start: *start,
-            spec: tasks::spec(target.clone(), service.time().now()),
+            draft: tasks::spec(target.clone(), service.time().now()).into(),
         };
         let tasks: Vec<NewTask> = starts.iter().map(new).collect();
         let service = Arc::clone(service);

@@ -1,4 +1,7 @@
-//! How late tasks are at a fixed rate, while as many are registered: to the consumer's eye, and to the callback.
+//! This scenario measures lateness at a fixed rate for the report, as the consumer and as the callback see
+//! it.
+//!
+//! As many tasks are registered meanwhile.
 
 use std::{
     sync::{Arc, PoisonError},
@@ -15,21 +18,22 @@ use tokio::sync::oneshot;
 
 use super::{Bench, batches::Batches};
 use crate::{
+    check::Check,
     generator::{self, Load, Outcome, histogram},
     observer::{self, Arrival, Arrivals, Observer, Registered, Verdict},
-    report::{Check, Report},
+    report::Report,
     servers::Server,
     tasks::Kind,
 };
 
-/// Tasks are registered so long before they are due: they pass through the wheel.
+/// How long before they are due tasks are registered, so that they pass through the wheel.
 const LEAD: Duration = Duration::from_secs(6);
 /// Tasks of a registration.
 const BATCH: u64 = 25;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Callbacks that run at once: none waits for another.
+/// Callbacks that run at once, so many that none waits for another.
 const CONCURRENCY: usize = 512;
-/// At the beginning nothing is warm: what is due in it is checked and not measured.
+/// The service is not warm at the beginning: tasks due in this time are checked and not measured.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 pub(super) async fn round(bench: &Bench, _: u32, report: &mut Report) -> anyhow::Result<()> {
@@ -123,7 +127,7 @@ async fn register(
 
 type Working = tokio::task::JoinHandle<Result<(), worker::Error>>;
 
-/// Runs a worker of the SDK until `stop` is dropped; its callback notes the time and is done.
+/// Runs a worker of the SDK until `stop` is dropped; its callback notes the time and returns.
 fn work(
     bench: &Bench,
     server: &Server,
@@ -151,12 +155,12 @@ fn work(
         .concurrency(CONCURRENCY)
         .build()?;
     Ok(tokio::spawn(async move {
-        // Dropping the sender is what stops it.
+        // Dropping the sender stops it.
         worker.run_until(async { drop(stop.await) }).await
     }))
 }
 
-/// Reports how late the tasks were that were due when everything was warm.
+/// Reports the lateness of tasks that were due when everything was warm.
 fn add(
     report: &mut Report,
     case: String,

@@ -1,6 +1,8 @@
-//! Whole lives with the service, over its public API: registered by hundreds, found by a service that starts behind their due
-//! time, published; and, when they are tracked, polled and settled by workers over HTTP. What it takes is the time of
-//! registration and that from the first arrival to the last end: taking over wheels is not in it.
+//! This scenario measures whole lives of tasks for the report, with the service and over its public API.
+//!
+//! Tasks are registered by hundreds, found by a service that starts behind their due time, and published.
+//! Tracked ones are also polled and settled by workers over HTTP. The measured time is that of the
+//! registration and that from the first arrival to the last end; taking over wheels is not part of it.
 
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use tickwheel::model::time::Millis;
 
 use super::{Bench, WARM_UP, batches::Batches};
 use crate::{
+    check::Check,
     embedded::{
         check::{self, verdict},
         crew::{self, Shift},
@@ -17,7 +20,7 @@ use crate::{
     },
     generator::Load,
     observer::{self, Observer, Registered},
-    report::{Check, Report},
+    report::Report,
     servers::Server,
     tasks::Kind,
 };
@@ -27,10 +30,11 @@ pub(super) const TRACKED: &str = "lives: callback targets";
 
 const BATCH: u64 = 100;
 const BATCHES_IN_FLIGHT: usize = 8;
-/// From the beginning of registration to the due time: this, and what so many tasks take to register at least.
+/// Time from the beginning of registration to the due time: this, and at least the time that so many tasks
+/// take to register.
 const LEAD: Duration = Duration::from_secs(8);
 const REGISTERED_PER_SECOND: u64 = 15_000;
-/// Due times lie within this.
+/// All due times are within this.
 const SPREAD_MS: u64 = 1000;
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,4 +1,5 @@
-//! The scenarios, which of them are compared, and the order in which they take turns.
+//! The scenarios measure the service on Cassandra and Kafka for the report, and take turns where they are
+//! compared.
 
 mod batches;
 mod catch_up;
@@ -22,7 +23,7 @@ use clap::ValueEnum;
 
 use crate::{raw::Raw, report::Report, servers::Servers};
 
-/// What a run was asked for, and what it works with.
+/// The options of a run, and the tools of its scenarios.
 pub(crate) struct Bench {
     pub(crate) servers: Servers,
     pub(crate) raw: Arc<Raw>,
@@ -32,12 +33,13 @@ pub(crate) struct Bench {
     pub(crate) seconds: u64,
     /// Tasks a second of the lateness measurements.
     pub(crate) rates: Vec<u64>,
-    /// Requests in flight that came through fastest, by case: found in the round that does not count.
+    /// The number of requests in flight with the highest rate, by case; found in the round that does not
+    /// count.
     pub(crate) best: Mutex<Vec<(&'static str, usize)>>,
 }
 
 impl Bench {
-    /// Returns the number in flight that was found for a case.
+    /// Returns the best number in flight of a case.
     pub(crate) fn best(&self, case: &'static str) -> Option<usize> {
         let best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         best.iter()
@@ -50,13 +52,13 @@ impl Bench {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum Scenario {
-    /// The driver inserts rows: what registration cannot be faster than.
+    /// The driver inserts rows, which bounds the rate of registration.
     RawInsert,
     /// Registration: in process, over REST one by one, over REST in batches of 100.
     Register,
-    /// The driver pages through a backlog: what firing cannot read faster than.
+    /// The driver pages through a backlog, which bounds the rate at which firing can read.
     RawScan,
-    /// The Kafka client produces the records of a backlog: what firing cannot publish faster than.
+    /// The Kafka client produces the records of a backlog, which bounds the rate at which firing can publish.
     RawPublish,
     /// A backlog comes due: at once with the service running, and found by a service that starts behind it.
     Fire,
@@ -64,7 +66,7 @@ pub(crate) enum Scenario {
     RawLife,
     /// Whole lives: registered by hundreds, found behind their time, published; claimed and settled by polls.
     Life,
-    /// An hour is missed: how fast it comes out, and how late new tasks are meanwhile.
+    /// An hour is missed: how fast its tasks come out, and how late new tasks are meanwhile.
     CatchUp,
     /// From due time to consumer, and to callback, at fixed rates.
     Lateness,
@@ -72,7 +74,7 @@ pub(crate) enum Scenario {
     SickTopic,
 }
 
-/// Scenarios that are compared take turns: what disturbs the machine disturbs them all.
+/// Compared scenarios take turns, so that a disturbance of the machine affects all of them.
 const GROUPS: [&[Scenario]; 5] = [
     &[Scenario::RawInsert, Scenario::Register],
     &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
@@ -115,7 +117,7 @@ pub(crate) async fn run(
             .copied()
             .filter(|scenario| chosen.contains(scenario))
             .collect();
-        // Each rate of lateness is a distribution of its own: it needs no repetition.
+        // Each rate of lateness is a distribution of its own and needs no repetition.
         let rounds = match group.as_slice() {
             [Scenario::Lateness | Scenario::SickTopic] => 0,
             _ => rounds,

@@ -1,4 +1,6 @@
-//! The driver inserts the rows that registration inserts, one prepared statement each, at the best number in flight.
+//! This scenario inserts the rows of registration by the driver alone, to bound the rate of the service.
+//!
+//! Each row is one prepared statement, at the best number in flight.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -9,8 +11,9 @@ use tickwheel::model::{ids::TaskId, time::Millis};
 
 use super::{Bench, WARM_UP};
 use crate::{
+    check::Check,
     generator::{self, Load},
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const CASE: &str = "raw inserts";
@@ -21,7 +24,7 @@ pub(super) const IN_FLIGHT: [usize; 4] = [32, 64, 128, 256];
 /// Due times of a round: so many that hardly two tasks of a batch share a partition.
 const SPREAD_MS: i64 = 600_000;
 
-/// The due times of a round, far behind the run: nothing of it fires.
+/// The due times of a round, far behind the run, so that none of its tasks fires.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     from: Millis,
@@ -33,12 +36,12 @@ impl Window {
         Self { from }
     }
 
-    /// Returns a due time, by chance.
+    /// Returns a random due time.
     pub(super) fn draw(self, random: u64) -> Millis {
         Millis(self.from.0 + i64::try_from(random % SPREAD_MS.unsigned_abs()).unwrap_or(0))
     }
 
-    /// Looks for what was acknowledged.
+    /// Checks that the acknowledged rows are stored.
     pub(super) async fn check(
         self,
         bench: &Bench,

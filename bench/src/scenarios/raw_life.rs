@@ -1,5 +1,7 @@
-//! Whole lives with the driver alone. Of a record: inserted, read with its slot, deleted with it. Of a tracked task: inserted,
-//! claimed and settled by a conditional write each; its partitions are many, so that no two of them meet.
+//! This scenario leads whole lives of tasks by the driver alone, to bound the rate of the service.
+//!
+//! A record is inserted, read with its slot, and deleted with it. A tracked task is inserted, claimed and
+//! settled by a conditional write each; the partitions are so many that no two tasks meet.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +9,9 @@ use tickwheel::model::{ids::TaskId, time::Millis};
 
 use super::{Bench, WARM_UP, raw_insert};
 use crate::{
+    check::Check,
     generator::{self, Load},
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const RECORDS: &str = "raw lives: inserted, read, deleted";
@@ -16,9 +19,9 @@ pub(super) const TRACKED: &str = "raw lives: inserted, claimed, settled";
 
 /// Conditional writes in flight that are tried.
 const IN_FLIGHT: [usize; 3] = [32, 64, 128];
-/// A conditional write costs some ten plain ones: so many times fewer are made.
+/// How many times fewer conditional writes are made: each costs about ten plain ones.
 const FEWER: u64 = 5;
-/// Starts of tracked tasks lie within this.
+/// All starts of tracked tasks are within this.
 const SPREAD_MS: u64 = 600_000;
 
 pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
@@ -67,7 +70,7 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
     Ok(())
 }
 
-/// Every claim and settle must be applied, so what has come to the end is not lost.
+/// Runs tracked lives. Every claim and settle must be applied, so a task that reaches the end is not lost.
 async fn tracked(bench: &Bench, in_flight: usize) -> anyhow::Result<(f64, Check)> {
     let time = &bench.servers.time;
     let from = time.now().after(Duration::from_secs(7200));

@@ -1,4 +1,7 @@
-//! The Kafka client produces the records that a backlog becomes: same size, same headers, acks=all, idempotent.
+//! This scenario produces the records of a backlog by the Kafka client alone, to bound the rate of the
+//! service.
+//!
+//! The records have the same size and headers as the service's; acks=all, idempotent.
 
 use std::{
     collections::HashMap,
@@ -15,10 +18,11 @@ use rdkafka::{
     producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer},
 };
 use tickwheel::{
-    model::task::Target,
+    flow::dispatch::record::record,
+    model::dispatch::Dispatch,
     queue::{
         Partition, Record,
-        message::{self, TaskMessage, TimeTexts},
+        message::{self, TimeTexts},
     },
 };
 
@@ -80,23 +84,9 @@ fn records(bench: &Bench, kind: Kind, name: &str) -> anyhow::Result<(Registered,
     for _ in 0..bench.tasks {
         let id = bench.raw.draw(due);
         let spec = tasks::spec(tasks::target(kind, name), due);
-        let record = match (&spec.target, spec.content()) {
-            (Target::Callback { name }, _) => TaskMessage {
-                id,
-                generation: 0,
-                expected_attempt: 0,
-                start: due,
-                published: due,
-                spec: spec.clone(),
-            }
-            .outgoing()
-            .context("the content is apart")?
-            .to_record(name, &mut times),
-            (Target::Kafka { .. }, Some(content)) => {
-                message::user_record(id, due, &spec, content, &mut times).context("a record")?
-            }
-            (Target::Kafka { .. }, None) => bail!("the content is apart"),
-        };
+        let content = spec.content().context("the content is apart")?;
+        let dispatch = Dispatch::first(id, due);
+        let record = record(&dispatch, &spec, content, due, &mut times);
         registered.insert(id, due);
         records.push(record);
     }
@@ -113,7 +103,7 @@ fn produce(kafka: &str, records: &[Record]) -> anyhow::Result<()> {
         .set("linger.ms", "1")
         .set("partitioner", "murmur2_random");
     let producer = ThreadedProducer::from_config_and_context(&config, Failures::default())?;
-    // An idempotent producer asks for its number at the first record; that one belongs to no task.
+    // An idempotent producer requests its number at the first record, so that record belongs to no task.
     if let Some(record) = records.first() {
         let first: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(&record.topic).payload(b"warm");
         producer.send(first).map_err(|(error, _)| error)?;

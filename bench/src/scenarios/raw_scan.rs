@@ -1,4 +1,6 @@
-//! The driver pages through the slots of a backlog, one reader a wheel, and does nothing with the rows.
+//! This scenario pages through the slots of a backlog by the driver alone, to bound the rate of the service.
+//!
+//! There is one reader a wheel, and the rows are not used.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,8 +9,9 @@ use tickwheel::model::time::Millis;
 
 use super::{Bench, WARM_UP};
 use crate::{
+    check::Check,
     generator::{self, Load},
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const CASE: &str = "raw scan";

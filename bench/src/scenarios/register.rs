@@ -1,5 +1,7 @@
-//! Registration of tasks that are due in two hours: in process, over REST one by one, and over REST in batches: each task of a
-//! batch due at its own time within ten minutes, and all of a batch at the same.
+//! The register scenario measures registrations for the report of tasks that are due in two hours.
+//!
+//! They are registered in process, over REST one by one, and over REST in batches. In one kind of batch each
+//! task has its own due time within ten minutes, in the other all have the same.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,8 +16,9 @@ use super::{
     rest::Rest,
 };
 use crate::{
+    check::Check,
     generator::{self, Load},
-    report::{Check, Report},
+    report::Report,
     tasks::{self, Kind},
 };
 
@@ -28,7 +31,7 @@ const NAME: &str = "send_email";
 const BATCH: u64 = 100;
 const BATCHES_IN_FLIGHT: [usize; 3] = [2, 4, 8];
 
-/// What a request does: registers so many, and says what was acknowledged.
+/// A request, which registers so many tasks and reports the acknowledged ones.
 type Sent = std::pin::Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
 pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> anyhow::Result<()> {
@@ -40,7 +43,7 @@ pub(super) async fn round(bench: &Bench, round: u32, report: &mut Report) -> any
             let time = service.time();
             let task = NewTask {
                 start: window.draw(time.random()),
-                spec: tasks::spec(tasks::target(Kind::Callback, NAME), time.now()),
+                draft: tasks::spec(tasks::target(Kind::Callback, NAME), time.now()).into(),
             };
             for registered in service.register(vec![task]).await {
                 note(&acknowledged, [registered?.id]);
@@ -95,7 +98,7 @@ fn note(acknowledged: &Acknowledged, ids: impl IntoIterator<Item = TaskId>) {
         .extend(ids);
 }
 
-/// Measures one way of registering; in the round that does not count, finds its best number in flight.
+/// Measures one way of registering. In the round that does not count, it finds the best number in flight.
 async fn case(
     bench: &Bench,
     round: u32,

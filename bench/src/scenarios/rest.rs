@@ -1,4 +1,5 @@
-//! Registers over REST at the least cost to the client, which shares the cores with what it measures.
+//! The REST client registers tasks for scenarios at the least cost to itself, since it shares the cores with
+//! the service.
 
 use std::{
     net::SocketAddr,
@@ -6,10 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, ensure};
-use tickwheel::{
-    model::{ids::TaskId, time::Millis},
-    queue::message::rfc3339,
-};
 use uuid::Uuid;
 
 use crate::{
@@ -19,14 +16,20 @@ use crate::{
     tasks::{self, Kind},
 };
 
-/// What a task has of its own: its start, its payload, their names.
+use tickwheel::model::{
+    ids::TaskId,
+    time::{Millis, rfc3339},
+};
+
+/// The fields of each task alone: its start, its payload, their names.
 const OWN_BYTES: usize = payload::BYTES + 64;
 
-/// Connections to a server, as many as there were requests under way at once, and what all tasks have in common.
+/// Connections to a server, as many as there were requests under way at once, and the common fields of all
+/// tasks.
 pub(super) struct Rest {
     address: SocketAddr,
     idle: Mutex<Vec<Connection>>,
-    /// A task's fields, but for its start and its payload.
+    /// A task's fields, without its start and its payload.
     fields: String,
 }
 

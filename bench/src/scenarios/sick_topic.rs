@@ -1,9 +1,9 @@
-//! The cost of a sick topic for the others: 500 tasks a second to a topic that is well, without and with 50 a second to one
-//! that is not.
+//! This scenario measures for the report how a sick topic delays the records of a healthy one.
 //!
-//! The brokers are librdkafka's own (a mock cluster in this process), because one real broker has no sick topics: below
-//! `min.insync.replicas` needs a second one that is dead. The sick topic's partitions have no leader, which a producer sees in
-//! the same way: each record is tried again until its time is over.
+//! A healthy topic gets 500 tasks a second, without and with 50 a second to a sick one. The brokers are
+//! librdkafka's own (a mock cluster in this process), because one real broker has no sick topics: being below
+//! `min.insync.replicas` needs a second, dead broker. The partitions of the sick topic have no leader. A
+//! producer sees that in the same way: each record is tried again until its time is over.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use crate::{
     tasks::Kind,
 };
 
-/// Tasks a second to the topic that is well.
+/// Tasks a second to the healthy topic.
 const WELL_RATE: u64 = 500;
-/// Tasks a second to the topic that is not.
+/// Tasks a second to the sick topic.
 const SICK_RATE: u64 = 50;
-/// Tasks are registered so long before they are due: they pass through the wheel.
+/// How long before they are due tasks are registered, so that they pass through the wheel.
 const LEAD: Duration = Duration::from_secs(6);
 /// Tasks of a registration.
 const BATCH: u64 = 25;
 const PATIENCE: Duration = Duration::from_secs(20);
-/// At the beginning nothing is warm, and nobody knows that the topic is sick.
+/// At the beginning nothing is warm, and the service does not know yet that the topic is sick.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 pub(super) async fn round(bench: &Bench, _: u32, report: &mut Report) -> anyhow::Result<()> {

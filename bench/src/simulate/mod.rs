@@ -1,7 +1,9 @@
-//! What a cluster of scanners would reach when neither store nor broker is the limit: a model, no measurement.
+//! The simulation computes for developers the rate of a cluster of scanners when neither store nor broker is
+//! the limit.
 //!
-//! What it assumes is written in `model.rs`. What things take is asked for; the defaults come from `RESULTS.md`, from one
-//! machine whose two cores the servers shared, so a node of the model is rather too slow.
+//! It is a model and not a measurement. Its assumptions are in `model.rs`. The costs are options; their
+//! defaults come from `RESULTS.md`, from one machine whose two cores the servers shared, so a node of the
+//! model is rather too slow.
 
 mod model;
 
@@ -12,10 +14,11 @@ use clap::Args;
 use self::model::Costs;
 use crate::{
     chart::{Chart, Curve, Scale},
+    finish::finish,
     report::Report,
 };
 
-/// What the cluster is like.
+/// The properties of the cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Numbers of scanner nodes.
@@ -27,8 +30,8 @@ pub(crate) struct Options {
     /// Cores of a node.
     #[arg(long, default_value_t = 2)]
     cores: usize,
-    /// Work of a node for a task, in microseconds. Two cores over 82,682 callback targets a second, caught up: an upper bound,
-    /// the servers' work is in it.
+    /// Work of a node for a task, in microseconds. Two cores over 82,682 callback targets a second, caught
+    /// up: an upper bound, because the work of the servers is part of it.
     #[arg(long, default_value_t = 24.2)]
     task_us: f64,
     /// Until the store has answered with a page of 1000 rows, in milliseconds. Sixteen readers at 569,982 rows a second.
@@ -97,5 +100,5 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<std::process::ExitCode> {
     if let Some(folder) = &options.charts {
         report.write_charts(folder)?;
     }
-    crate::finish(&report, options.json.as_deref(), Ok(()))
+    finish(&report, options.json.as_deref(), Ok(()))
 }

@@ -1,15 +1,17 @@
-//! The model of a cluster that works off a backlog: events in order of time, nothing random.
+//! The model computes for the simulation how a cluster works off a backlog: events in order of time, without
+//! chance.
 //!
 //! # Assumptions
-//! - The store and the broker answer after the same time however much is asked of them: they are not the limit.
-//! - A node has some cores; what it has to compute waits in one queue for the next free one. Nothing else needs them.
-//! - A wheel belongs to the node that the service's own rule chooses for it, for the whole run; its backlog is as long as
-//!   that of every other.
-//! - A wheel is read page by page, one page at a time: the answer of the store, then the processor. It is read so far ahead
-//!   as the service's bound allows. What is read has its looks written, then is published, then acknowledged; pages overlap
-//!   in that.
-//! - After every so many acknowledged entries the clock is swapped, and the reader waits for it: the service does not wait
-//!   as long, so the model is rather too slow.
+//! - The store and the broker always answer after the same time, under any load: they are not the limit.
+//! - A node has some cores; its computations wait in one queue for the next free core. There is no other
+//!   work.
+//! - A wheel belongs to the node that the service's own rule chooses for it, for the whole run. All wheels
+//!   have backlogs of the same length.
+//! - A wheel is read page by page, one page at a time: the answer of the store, then the processor. It is
+//!   read as far ahead as the service's bound allows. For each page the looks are written, then it is
+//!   published, then acknowledged; pages overlap in that.
+//! - After every so many acknowledged entries the clock is swapped, and the reader waits for it. The service
+//!   does not wait as long, so the model is rather too slow.
 
 use std::{
     cmp::Reverse,
@@ -25,7 +27,7 @@ use uuid::Uuid;
 /// Microseconds.
 type Time = u64;
 
-/// What things take.
+/// The costs of the steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Costs {
     /// Work of a node for a task: reading, its look, publishing.
@@ -39,7 +41,7 @@ pub(super) struct Costs {
     pub(super) cores: usize,
 }
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Outcome {
     pub(super) per_second: f64,
@@ -49,7 +51,7 @@ pub(super) struct Outcome {
     pub(super) wheels_max: usize,
 }
 
-/// What happens next to a page of a wheel.
+/// The next step of a page of a wheel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Answered,
@@ -121,7 +123,7 @@ pub(super) fn run(costs: Costs, wheels: u16, nodes: usize, tasks: u64) -> Outcom
 }
 
 impl World {
-    /// Returns when the last event was.
+    /// Returns the time of the last event.
     fn work_off(&mut self) -> Time {
         for wheel in 0..self.wheels.len() {
             self.read(0, wheel);
@@ -139,7 +141,7 @@ impl World {
         self.events.push(Reverse((time, self.number, wheel, step)));
     }
 
-    /// Asks for the next page, if the wheel may.
+    /// Asks for the next page, if the wheel may read.
     fn read(&mut self, now: Time, index: usize) {
         let page_us = self.costs.page_us;
         let Some(wheel) = self.wheels.get_mut(index) else {
@@ -159,7 +161,7 @@ impl World {
         self.at(now + page_us, index, Step::Answered);
     }
 
-    /// Lets the node of a wheel compute a page on the core that is free first; returns when it is done.
+    /// Lets the node of a wheel compute a page on the core that is free first. Returns when it is done.
     fn compute(&mut self, now: Time, index: usize) -> Time {
         let node = self.wheels.get(index).map_or(0, |wheel| wheel.node);
         let page = self

@@ -1,11 +1,13 @@
-//! The embedded store: whether its directory can be used, how fast its disk is, and whether the node that has it is well.
+//! This look tells an operator whether the directory of the embedded store can be used and is healthy.
+//!
+//! It checks the speed of the disk, and whether the node that uses the directory is well.
 
 use std::{
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::{Finding, bad, good};
+use super::finding::{Finding, bad, good};
 use crate::{
     cli::Failure,
     client::Client,
@@ -18,16 +20,17 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Above this usual time of a sync the disk is what limits the service: each acknowledgement waits for one.
+/// If a sync usually takes longer than this, the disk limits the service: each acknowledgement waits for one.
 const SYNC_P50_MAX: Duration = Duration::from_millis(20);
 
-/// How far behind the last write the clock may be: files are stamped by it, to some milliseconds.
+/// How far the clock may be behind the last write: files are stamped by the clock, exact to some
+/// milliseconds.
 const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(2);
 
-/// How long the node that has the directory may take to say how it is.
+/// How long the node that uses the directory may take to report its state.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Looks at all of it.
+/// Looks at the whole store.
 pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "data directory";
     let (directory, shown) = (&settings.data_dir, settings.data_dir.display());
@@ -64,7 +67,7 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
     Ok(findings)
 }
 
-/// Looks for damage in the journals; a torn end is mended by the next start.
+/// Looks for damage in the journals; the next start repairs a torn end.
 fn journals(directory: &Path) -> Vec<Finding> {
     const ABOUT: &str = "journals";
     let found = match embedded::damages(directory) {
@@ -83,7 +86,7 @@ fn journals(directory: &Path) -> Vec<Finding> {
     found.iter().map(told).collect()
 }
 
-/// Mends the journals.
+/// Repairs the journals.
 pub(super) fn repair(settings: &Settings) -> Vec<Finding> {
     const ABOUT: &str = "repair";
     let repaired = match embedded::repair(&settings.data_dir) {
@@ -107,7 +110,8 @@ pub(super) fn repair(settings: &Settings) -> Vec<Finding> {
     repaired.iter().map(told).collect()
 }
 
-/// Compares the clock with when the directory was last written: behind that, tasks wait for the difference besides.
+/// Compares the clock with the last write to the directory. If it is behind that, tasks are late by the
+/// difference.
 fn clock(directory: &Path, now: Millis) -> Finding {
     const ABOUT: &str = "clock";
     let files = |directory: PathBuf| std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -131,7 +135,7 @@ fn clock(directory: &Path, now: Millis) -> Finding {
     }
 }
 
-/// The directory, or the one that it would be made in.
+/// Returns the directory, or the existing one in which it would be made.
 fn existing(directory: &Path) -> PathBuf {
     let mut candidates = directory.ancestors();
     let found = candidates.find(|path| path.exists());
@@ -142,7 +146,7 @@ fn existing(directory: &Path) -> PathBuf {
     }
 }
 
-/// Asks the node that has the directory how it is.
+/// Asks the node that uses the directory for its state.
 async fn node(settings: &Settings) -> Result<Finding, Failure> {
     const ABOUT: &str = "node";
     let url = format!("http://{}", settings.listen);

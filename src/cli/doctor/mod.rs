@@ -1,6 +1,8 @@
-//! `tickwheel doctor`: looks at everything a node rests on; each finding says what to do.
+//! The command `tickwheel doctor` checks for operators all that a node depends on; each finding says what to
+//! do.
 
 mod directory;
+mod finding;
 mod shared;
 mod workers;
 
@@ -8,6 +10,7 @@ use std::io::Write as _;
 
 use clap::Args;
 
+use self::finding::{Finding, bad, good};
 use super::{Exit, Failure, Format, PrintArgs, node};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
@@ -15,7 +18,8 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Open files that a busy node needs: a connection each for workers and clients, and those of the drivers.
+/// Open files that a busy node needs: one for each connection of workers and clients, and those of the
+/// drivers.
 const OPEN_FILES_MIN: u64 = 8192;
 
 /// `tickwheel doctor`.
@@ -25,31 +29,10 @@ pub(super) struct Command {
     settings: SettingsArgs,
     #[command(flatten)]
     print: PrintArgs,
-    /// Mend a damaged data directory: what is damaged is set aside as a file in it, everything whole is kept. The service
-    /// must not run.
+    /// Repair a damaged data directory: damaged parts are set aside as files in it, intact parts are kept.
+    /// The service must not run.
     #[arg(long)]
     repair: bool,
-}
-
-/// What was found out about one thing.
-struct Finding {
-    about: &'static str,
-    /// What is fine, or what is wrong and what to do.
-    result: Result<String, String>,
-}
-
-fn good(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding {
-        about,
-        result: Ok(text.into()),
-    }
-}
-
-fn bad(about: &'static str, text: impl Into<String>) -> Finding {
-    Finding {
-        about,
-        result: Err(text.into()),
-    }
 }
 
 /// Runs the command.
@@ -115,7 +98,7 @@ fn open_files() -> Finding {
     let line = limits
         .lines()
         .find(|line| line.starts_with("Max open files"));
-    // `serve` raises its own to the hard limit, which is the second.
+    // `serve` raises its own limit to the hard limit, which is the second.
     let hard = line
         .and_then(|line| line.split_whitespace().nth(4))
         .unwrap_or_default();

@@ -1,8 +1,9 @@
-//! A store that nodes share: its schema, its nodes, its wheels.
+//! This look tells an operator whether a store that nodes share is healthy: its schema, its nodes, its
+//! wheels.
 
 use std::time::Duration;
 
-use super::{Finding, bad, good};
+use super::finding::{Finding, bad, good};
 use crate::{
     app,
     cli::{Failure, node},
@@ -12,10 +13,11 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// A node writes its wall clock every second; older than this, or in the future, is a clock that is off or a dead node.
+/// Largest age of a node's wall clock, which it writes every second. An older one, or one in the future,
+/// means a wrong clock or a dead node.
 const WALL_AGE_MAX: Duration = Duration::from_millis(2500);
 
-/// Looks at all of it.
+/// Looks at the whole store.
 pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "store";
     let store = match cassandra::Store::connect(&node::cassandra(settings)?, time).await {

@@ -1,8 +1,8 @@
-//! This look tells an operator whether due tasks wait for workers that do not come, as the running node has it.
+//! This look tells an operator whether due tasks wait in vain for workers, according to the running node.
 
 use std::time::Duration;
 
-use super::{Finding, bad, good};
+use super::finding::{Finding, bad, good};
 use crate::{
     cli::Failure,
     client::{Client, StatsResponse},
@@ -15,10 +15,11 @@ const ABOUT: &str = "workers";
 /// How long the node may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// Callbacks that are named.
+/// How many callbacks are named.
 const NAMED_MAX: usize = 5;
 
-/// Asks the node that listens where the settings say; nothing when none answers, which is said elsewhere.
+/// Asks the node that listens where the settings say. Returns nothing when none answers, which another look
+/// reports.
 pub(super) async fn look(settings: &Settings) -> Result<Option<Finding>, Failure> {
     let url = format!("http://{}", settings.listen);
     let client = Client::connect(&url)?.call_limit(ANSWER_MAX);

@@ -1,17 +1,17 @@
-//! Messages of one callback that this node has received and nobody has claimed yet.
+//! The buffer keeps for the hub the messages of one callback that this node has received and that are not yet claimed.
 //!
-//! Pure. Nothing leaves it before its time; what is due leaves by priority (in turns, so that none starves), then by start
-//! time. How much there may be is the feed's business.
+//! It is pure. A message never leaves it before its time. Due messages leave by priority (in turns, so that none
+//! starves), then by start time. The feed bounds how many there may be.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     model::{
-        ids::TaskId,
+        dispatch::Dispatch,
         task::{Priority, Spec},
         time::Millis,
     },
-    queue::turns::Turns,
+    queue::weighted_round_robin::Turns,
 };
 
 /// Where a message came from: topic, partition, offset.
@@ -21,11 +21,7 @@ pub(super) type Origin = (String, i32, i64);
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) origin: Origin,
-    pub(super) id: TaskId,
-    pub(super) generation: u32,
-    pub(super) expected_attempt: u32,
-    /// When the task was due.
-    pub(super) start: Millis,
+    pub(super) dispatch: Dispatch,
     /// When the message was handed to the queue.
     pub(super) published: Millis,
     /// Not to be claimed before this.
@@ -62,7 +58,7 @@ impl Buffer {
         if item.not_before > now {
             self.held.insert((item.not_before, self.added), item);
         } else {
-            let key = (item.start, self.added);
+            let key = (item.dispatch.start, self.added);
             self.lane(item.spec.priority).insert(key, item);
         }
     }

@@ -1,8 +1,10 @@
-//! One callback's messages on their way into the hub: the task that owns its consumer.
+//! A feed brings the messages of one callback to the hub: it is the task that owns the consumer of the
+//! callback.
 //!
-//! It receives as many as polls that wait would take, and no more: what nobody asks for stays in the queue, where another
-//! node can have it. It ends when nobody has polled for [`limits::POLL_IDLE`], so that no partition strands on a node without
-//! pollers, or when the node stops. A message is handled when its claim is answered; what is not comes again to others.
+//! It receives as many messages as the waiting polls would take, and no more. All others stay in the queue,
+//! where another node can have them. It ends when no poll has come for [`limits::POLL_IDLE`], so that no
+//! partition strands on a node without pollers, or when the node stops. A message is handled when its claim
+//! is answered; a message without an answer comes again to others.
 
 use std::{sync::Arc, time::Duration};
 
@@ -75,7 +77,7 @@ impl Feed {
         tracing::debug!(callback = self.callback, "feed closed");
     }
 
-    /// Makes the consumer, for as long as it takes; none when it is not needed any more.
+    /// Makes the consumer, and retries until it has one; none when the consumer is not needed any more.
     async fn subscribe(&self) -> Option<Box<dyn Consumer>> {
         let topics = Priority::ALL.map(|priority| message::topic(&self.callback, priority));
         let group = message::group(&self.callback);
@@ -164,12 +166,9 @@ fn item(origin: (String, i32, i64), message: TaskMessage) -> Item {
     });
     Item {
         origin,
-        id: message.id,
-        generation: message.generation,
-        expected_attempt: message.expected_attempt,
-        start: message.start,
+        dispatch: message.dispatch,
         published: message.published,
-        not_before: message.start.max(Millis(0)),
+        not_before: message.dispatch.start.max(Millis(0)),
         bytes: ENVELOPE_BYTES + payload,
         spec: Arc::new(message.spec),
     }

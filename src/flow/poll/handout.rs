@@ -1,4 +1,4 @@
-//! Claimed tasks on their way to a worker: released at once when the way breaks off.
+//! A handout carries claimed tasks to a worker, and releases them at once when the way breaks off.
 
 use std::{mem, sync::Arc, time::Duration};
 
@@ -12,8 +12,8 @@ use crate::{
 /// Times a release is tried; then the task's look comes back to it.
 const RELEASES_MAX: usize = 5;
 
-/// Tasks that a poll has claimed. Dropped before [`Handout::accept`], it lets others run them at once: the connection of the
-/// worker was lost, and a task must not wait for its claim to run out because of that.
+/// Tasks that a poll has claimed. If it is dropped before [`Handout::accept`], others can run them at once:
+/// the connection of the worker was lost, and a task must not wait for its claim to run out.
 #[derive(Debug)]
 pub struct Handout {
     poller: Arc<Poller>,

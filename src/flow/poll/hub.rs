@@ -1,9 +1,10 @@
-//! Who waits for what, and what is there: the meeting place of polls and feeds.
+//! The hub brings waiting polls and the messages of feeds together.
 //!
-//! One lock, no waiting, no I/O. It promises: a message is in one place only (a buffer, or the batch of one poll); a batch
-//! that its poll does not take goes back; polls are served in the order of their arrival, and what is there is spread over
-//! those that wait. Between two calls either nobody waits for a callback, or nothing of it is ready, or the first that
-//! waits gathers for a moment, so that one callback in a flood does not crowd out others of the same poll.
+//! It has one lock, no waiting and no I/O. It promises: a message is in one place only (a buffer, or the
+//! batch of one poll); a batch that its poll does not take goes back; polls are served in the order of their
+//! arrival; and ready messages are spread over the waiting polls. Between two calls either no poll waits for
+//! a callback, or no message of it is ready, or the first poll in line gathers for a moment. This pause keeps
+//! one callback in a flood from crowding out others of the same poll.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -29,7 +30,7 @@ pub(super) struct Hub {
     time: TimeSource,
 }
 
-/// What a feed has to do next.
+/// The next steps of a feed.
 #[derive(Debug)]
 pub(super) struct Needs {
     /// Receive so many messages.
@@ -82,8 +83,8 @@ impl Hub {
         }
     }
 
-    /// Puts a poll in line, at its old place when it has one, and serves it with what is there; returns the callbacks
-    /// that need a feed, too.
+    /// Puts a poll in line, at its old place when it has one, and serves it with what is there. Also returns
+    /// the callbacks that need a feed.
     ///
     /// # Errors
     /// Too many wait, or the node is stopping.
@@ -109,7 +110,7 @@ impl Hub {
             gathers_until: None,
         };
         state.wait(place, poll);
-        // Nobody else waits for what is ready.
+        // No other poll waits for the ready messages.
         state.serve_from_all(place);
         state.report();
         let ticket = Ticket {
@@ -197,7 +198,7 @@ impl Hub {
         let buffered = feed.buffer.len();
         let before = std::mem::replace(&mut feed.counted, buffered);
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
-        // What is ready is for those that wait; what is held back is bounded.
+        // Ready messages are for waiting polls; held messages are bounded.
         let room = limits::POLL_TASKS_MAX.saturating_sub(buffered);
         let needs = Needs {
             room: room.min(feed.wanted.saturating_sub(feed.buffer.ready())),
@@ -223,7 +224,7 @@ impl Hub {
         state.report();
     }
 
-    /// Forgets a feed that has failed, and answers with nothing who waits for it: the next poll makes it anew.
+    /// Forgets a feed that has failed, and answers the polls that wait for it with nothing: the next poll makes it anew.
     pub(super) fn forget(&self, callback: &str) {
         let mut state = self.lock();
         if let Some(feed) = state.feeds.remove(callback) {
@@ -290,7 +291,7 @@ mod tests {
             let one = hub.join(None, &poll([format!("own-{number}")]));
             waiting.push(one.expect("there is room for another").0);
         }
-        // What is polled already needs no room.
+        // A callback that is polled already needs no room.
         let known = (0..100).map(|number| format!("made-up-0-{number}"));
         assert!(hub.join(None, &poll(known)).is_ok());
     }

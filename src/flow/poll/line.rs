@@ -1,4 +1,4 @@
-//! Who waits for what, and what is ready for them: the state of the [hub](super::hub), behind its lock.
+//! The lines hold the state of the [hub](super::hub), behind its lock: waiting polls, and the messages ready for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,11 +25,11 @@ pub(super) struct Poll {
     pub(super) callbacks: Vec<String>,
     pub(super) max: usize,
     pub(super) sender: oneshot::Sender<Vec<Item>>,
-    /// Until when one callback that would fill it waits for what the others have.
+    /// The end of the wait of a callback that would fill it alone, for messages of its other callbacks.
     pub(super) gathers_until: Option<Moment>,
 }
 
-/// What is known of a callback that is polled.
+/// The state of a callback that is polled.
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) buffer: Buffer,
@@ -44,7 +44,7 @@ pub(super) struct Feed {
     /// Wakes the feed when something of the above has changed.
     pub(super) signal: Arc<Notify>,
     pub(super) polled: Moment,
-    /// What it had buffered when that was counted last.
+    /// The size of its buffer when it was counted last.
     pub(super) counted: usize,
     /// Why nothing can be received at the moment.
     pub(super) problem: Option<String>,
@@ -62,7 +62,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Makes feeds of callbacks that have none; returns these. Who has waited already is not sent away.
+    /// Makes feeds of callbacks that have none; returns these. A poll that has waited already is not sent away.
     pub(super) fn admit(
         &mut self,
         callbacks: &[String],
@@ -85,7 +85,8 @@ impl State {
         }
         let unknown = |name: &&String| !self.feeds.contains_key(*name);
         let new: Vec<String> = callbacks.iter().filter(unknown).cloned().collect();
-        // One poll may bring as many as leave room for as many: who brings few finds room when who brings many does not.
+        // A poll may name as many new callbacks as leave room for as many again: one with few finds room when
+        // one with many does not.
         let free = feeds_max.saturating_sub(self.feeds.len());
         let share = if new.len() > 1 { free / 2 } else { free };
         if new.len() > share {
@@ -134,7 +135,7 @@ impl State {
         Some(poll)
     }
 
-    /// Serves a poll from all its callbacks with what is ready: first each its share, then whoever has more.
+    /// Serves a poll from all its callbacks with what is ready: first each its share, then those that have more.
     pub(super) fn serve_from_all(&mut self, place: Place) {
         let Some(Poll { callbacks, max, .. }) = self.polls.get(&place) else {
             return;
@@ -165,8 +166,8 @@ impl State {
         }
     }
 
-    /// Spreads what is ready over the polls that wait, the first first. Returns when to come back, if the first is left
-    /// a moment to see what its other callbacks have.
+    /// Spreads ready messages over the waiting polls, in order. Returns when to come back, if the first poll
+    /// is left a moment to see what its other callbacks have.
     pub(super) fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
         while let Some(feed) = self.feeds.get_mut(callback)
             && let Some(place) = feed.line.first().copied()
@@ -178,7 +179,7 @@ impl State {
             if share >= max
                 && let Some(poll) = poll.filter(|poll| poll.callbacks.len() > 1)
             {
-                // It would fill the poll alone, every time: a callback in a flood would crowd out the others.
+                // It would fill the poll alone every time: a callback in a flood would crowd out the others.
                 let until = now.after(limits::POLL_GATHER);
                 let until = *poll.gathers_until.get_or_insert(until);
                 if now < until {
@@ -225,7 +226,7 @@ impl State {
             }
         }
         for name in touched {
-            // Its feed is awake, and comes back when that is to be.
+            // Its feed is awake, and comes back when it is time.
             self.serve(&name, moment);
         }
     }
@@ -239,7 +240,7 @@ impl State {
         let places: Vec<Place> = chosen.map(|(place, _)| *place).collect();
         for place in places {
             if let Some(poll) = self.leave(place) {
-                // Who does not wait any more needs no answer.
+                // A poll that does not wait any more needs no answer.
                 drop(poll.sender.send(Vec::new()));
             }
         }

@@ -1,4 +1,4 @@
-//! The poll stage: hands due tasks, already claimed, to workers that ask for them.
+//! The poll stage hands due tasks, already claimed, to workers that ask for them.
 //!
 //! ```text
 //! queue --> feed (one per polled callback) --> hub (buffers, waiting polls) --> claim --> handout --> answer
@@ -6,11 +6,13 @@
 //!                                                '------ put back: store away ----'          '-- dropped: released
 //! ```
 //!
-//! A poll waits until a task of one of its callbacks is due, and is woken at once. Polls are served in the order of their
-//! arrival; what is there is spread over all that wait. Claims of polls that come together share conditional writes.
+//! A poll waits until a task of one of its callbacks is due, and is woken at once. Polls are served in the
+//! order of their arrival, and ready tasks are spread over all that wait. Claims of polls that come together
+//! share conditional writes.
 //!
-//! Crash points: claimed and not handed over: a dropped connection releases the task at once ([`Handout`]), a node that dies
-//! leaves it to the task's look. Handed over and lost behind our socket: the worker's missing heartbeat tells.
+//! Crash points: a task may be claimed and not handed over. A dropped connection then releases it at once
+//! ([`Handout`]), and a node that dies leaves it to the task's look. If a task was handed over and lost
+//! behind our socket, the worker's missing heartbeat reveals it.
 
 mod buffer;
 mod feed;
@@ -27,16 +29,15 @@ pub use self::handout::Handout;
 use self::{buffer::Item, feed::Feed, hub::Hub};
 use super::{
     api::{ClaimAnswer, ClaimRequest, Fault},
-    claim::Claimer,
     context::Context,
-    settle::Settler,
+    tasks::{claim::Claimer, settle::Settler},
 };
 use crate::{limits, queue::Subscriptions, time_source::Moment};
 
 /// Asks for tasks to run.
 #[derive(Debug, Clone)]
 pub struct PollRequest {
-    /// Who asks.
+    /// The worker that asks.
     pub worker: String,
     /// Of which callbacks.
     pub callbacks: Vec<String>,
@@ -46,7 +47,7 @@ pub struct PollRequest {
     pub wait: Duration,
 }
 
-/// Why a poll was not answered with tasks, nor with none.
+/// Why a poll was refused: it is answered neither with tasks nor with an empty list.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Refusal {
     /// The node does not consume the queue for workers.
@@ -60,13 +61,13 @@ pub enum Refusal {
     /// The node is stopping.
     #[error("this node is stopping: poll another one")]
     Stopping,
-    /// Nothing could be received or claimed, because a part of the service is away.
+    /// Messages could not be received or claimed, because a part of the service is away.
     #[error(transparent)]
     Fault(#[from] Fault),
 }
 
 /// The poll stage of a node.
-pub struct Poller {
+pub(super) struct Poller {
     ctx: Arc<Context>,
     subscriptions: Arc<dyn Subscriptions>,
     hub: Arc<Hub>,
@@ -83,16 +84,16 @@ impl fmt::Debug for Poller {
     }
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 struct Claimed {
     handout: Handout,
     fault: Option<Fault>,
 }
 
 impl Poller {
-    /// Polls through these. Nothing is consumed before the first poll.
+    /// Polls through these. The queue is not consumed before the first poll.
     #[must_use]
-    pub fn new(
+    pub(super) fn new(
         ctx: Arc<Context>,
         subscriptions: Arc<dyn Subscriptions>,
         claimer: Claimer,
@@ -113,17 +114,17 @@ impl Poller {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn poll(self: &Arc<Self>, request: PollRequest) -> Result<Handout, Refusal> {
+    pub(super) async fn poll(self: &Arc<Self>, request: PollRequest) -> Result<Handout, Refusal> {
         let time = &self.ctx.time;
         let begun = time.moment();
-        // Also a poll that does not want to wait is to find what lies ready in the queue.
+        // A poll that does not want to wait shall also find what lies ready in the queue.
         let until = begun.after(request.wait.max(limits::POLL_WAIT_MIN));
         let (mut place, mut fault) = (None, None);
         loop {
             let joined = self.hub.join(place, &request);
             let (mut ticket, made) = match joined {
                 Ok(joined) => joined,
-                // It has waited already, and is answered as those that wait still.
+                // It has waited already, and is answered like those that still wait.
                 Err(Refusal::Stopping) if place.is_some() => return Ok(self.nothing()),
                 Err(refusal) => return Err(refusal),
             };
@@ -149,17 +150,17 @@ impl Poller {
     }
 
     /// Answers the polls of a worker that wait with nothing; those whose tasks are being claimed are answered with them.
-    pub fn dismiss(&self, worker: &str) {
+    pub(super) fn dismiss(&self, worker: &str) {
         self.hub.dismiss(worker);
     }
 
     /// Answers every poll that waits with nothing, and lets the feeds close. Claims under way are answered still.
-    pub fn leave(&self) {
+    pub(super) fn leave(&self) {
         self.hub.stop();
     }
 
     /// Waits until claims, releases and feeds have ended.
-    pub async fn stopped(&self) {
+    pub(super) async fn stopped(&self) {
         self.hub.stop();
         self.tasks.close();
         self.tasks.wait().await;
@@ -205,7 +206,7 @@ impl Poller {
         }
     }
 
-    /// Claims a batch, to its end also when nobody waits any more: then the handout is dropped, and releases.
+    /// Claims a batch, to its end even if no poll waits for it any more: then the handout is dropped, and releases it.
     async fn claimed(
         self: &Arc<Self>,
         worker: String,
@@ -223,9 +224,9 @@ impl Poller {
 
     async fn claim(self: Arc<Self>, worker: &str, batch: Vec<Item>, begun: Moment) -> Claimed {
         let requests = batch.iter().map(|item| ClaimRequest {
-            id: item.id,
-            generation: item.generation,
-            expected_attempt: item.expected_attempt,
+            id: item.dispatch.id,
+            generation: item.dispatch.generation,
+            expected_attempt: item.dispatch.expected_attempt,
             spec: Some(Arc::clone(&item.spec)),
             published: Some(item.published),
             // It came with the message.
@@ -239,11 +240,11 @@ impl Poller {
             match answer {
                 ClaimAnswer::Claimed(mut task) => {
                     task.content = item.spec.content().cloned();
-                    tasks.push((*task, item.start));
+                    tasks.push((*task, item.dispatch.start));
                     done.push(item);
                 }
                 ClaimAnswer::Stale | ClaimAnswer::Held => done.push(item),
-                // Its own entry or look publishes it again by then; held, many of them would leave no room for others.
+                // Its own entry or look publishes it again by then. Many held messages would leave no room for others.
                 ClaimAnswer::Early { not_before }
                     if not_before.since(self.ctx.now()) > limits::EARLY_HELD_MAX =>
                 {
@@ -254,7 +255,7 @@ impl Poller {
                     again.push(item);
                 }
                 ClaimAnswer::Fault(found) => {
-                    // If it was claimed all the same, the next claim is answered `held`.
+                    // If it was claimed in spite of this, the next claim is answered `held`.
                     item.not_before = self.ctx.now().after(limits::POLL_PAUSE);
                     again.push(item);
                     fault = Some(found);

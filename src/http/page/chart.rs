@@ -1,8 +1,8 @@
-//! A picture of the last minutes, as SVG.
+//! The chart draws the last minutes as SVG for the status page.
 
 use std::fmt::Write as _;
 
-use crate::flow::pulse::Second;
+use crate::flow::query::recent::Second;
 
 const WIDTH: usize = 900;
 const HEIGHT: u64 = 120;

@@ -1,4 +1,6 @@
-//! `/`: what a person sees first. Made on the server, reloads itself, needs no script.
+//! The status page shows people at `/` how the service is doing; the server renders it.
+//!
+//! It reloads itself and needs no script.
 
 mod chart;
 
@@ -16,22 +18,27 @@ use axum::{
 use super::{Api, error::Error};
 use crate::{
     flow::{
-        pulse::Fired,
-        stats::{Horizon, Stats},
-        unclaimed::Waiting,
+        dispatch::unclaimed::Waiting,
+        query::{
+            recent::Fired,
+            stats::{Horizon, Stats},
+        },
     },
     limits::UNCLAIMED_WARN,
-    model::{ids::NodeId, time::Millis},
-    queue::message::rfc3339,
+    model::{
+        ids::NodeId,
+        time::{Millis, rfc3339},
+    },
 };
 
-/// Nothing but what this server sends, and nothing that runs.
+/// The page loads only what this server sends, and runs no script.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// Callbacks whose waiting tasks are shown.
 const WAITING_SHOWN: usize = 10;
 
-/// A task that has waited for so long with nobody to ask for it is shown as a problem: a poll begins within seconds of the last.
+/// A task that has waited for so long while no worker asks for it is shown as a problem: a poll begins within
+/// seconds of the last.
 const ALARMING: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Router<Api> {
@@ -60,7 +67,7 @@ struct Page {
     recent: Vec<Line>,
     wheels: Vec<WheelLine>,
     at: String,
-    /// Where the browser has found the page: what is typed in a terminal goes there as well.
+    /// The address by which the browser reached the page; commands in a terminal reach it there as well.
     server: String,
 }
 
@@ -69,7 +76,7 @@ struct WaitingLine {
     tasks: String,
     oldest: String,
     polled: String,
-    /// No worker asks for them.
+    /// No worker asks for these tasks.
     alarming: bool,
 }
 
@@ -82,7 +89,7 @@ struct Card {
 struct Bar {
     name: &'static str,
     tasks: String,
-    /// Of the longest.
+    /// The length in percent of the longest.
     percent: u64,
 }
 
@@ -108,7 +115,7 @@ struct WheelLine {
     version: i64,
 }
 
-/// Shows what the service does.
+/// Shows the state of the service.
 async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
     let problems = api.service.readiness().into_iter().filter_map(|check| {
         let problem = check.problem?;
@@ -132,7 +139,7 @@ async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
     }
 }
 
-/// The server as the browser names it, if that is a name or address and a port; else the default one.
+/// Returns the server as the browser names it, if that is a name or address and a port; else the default one.
 fn server(headers: &HeaderMap) -> String {
     const DEFAULT: &str = "localhost:7420";
     let host = headers
@@ -260,7 +267,7 @@ fn waiting_line(waiting: &Waiting, now: Millis) -> WaitingLine {
     }
 }
 
-/// A time span as people say it.
+/// Writes a time span for people.
 fn seconds(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..120 => format!("{seconds} s"),
@@ -296,7 +303,7 @@ fn clock(at: Millis) -> String {
     time.trim_end_matches('Z').to_owned()
 }
 
-/// Writes a number with its thousands apart.
+/// Writes a number with separators between its thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -312,7 +319,7 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::unclaimed::Unclaimed;
+    use crate::flow::dispatch::unclaimed::Unclaimed;
 
     #[test]
     fn numbers_are_read_in_groups_of_three() {

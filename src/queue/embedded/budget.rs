@@ -1,7 +1,8 @@
-//! The budget of a queue holds the resources that all partitions share: memory beyond a little of each, open files, and the disk.
+//! The budget of a queue counts the resources that all partitions share: memory beyond a small part of each,
+//! open files and the disk.
 //!
-//! Counters, no reservations: two partitions that ask at once may both be let in, so the bounds hold to within a record or a
-//! file for each thread that publishes.
+//! It only counts and reserves nothing. Two partitions that ask at once may both be let in, so a bound may be
+//! passed by one record or one file for each thread that publishes.
 
 use std::{
     io,
@@ -25,7 +26,7 @@ pub(super) struct Budget {
 #[derive(Debug)]
 struct Disk {
     path: PathBuf,
-    /// With less free, nothing more is written: what is left is kept for others.
+    /// With less free space than this nothing more is written: the rest is kept for others.
     reserve_bytes: u64,
 }
 
@@ -61,7 +62,7 @@ impl Budget {
         let Some(disk) = &self.disk else {
             return Ok(());
         };
-        // A disk that cannot say is tried.
+        // If the system cannot tell the free space, the write is tried.
         let Ok(found) = rustix::fs::statvfs(&disk.path) else {
             return Ok(());
         };
@@ -86,8 +87,9 @@ impl Budget {
             || self.bytes.load(Ordering::Relaxed) < self.bytes_max
     }
 
-    /// Tells whether a partition that holds `own` bytes may be filled from the disk: an eighth of all is free, or half of
-    /// what it may hold whatever others hold. So what is read at once is many records.
+    /// Tells whether a partition that holds `own` bytes may be filled from the disk. It may while an eighth
+    /// of the whole budget is free, or up to half of what it may hold whatever the others hold. One read then
+    /// brings many records.
     pub(super) fn has_room_to_fill(&self, own: usize) -> bool {
         own <= limits::EMBEDDED_TOPIC_BYTES_MIN / 2
             || self.bytes.load(Ordering::Relaxed) < self.bytes_max - self.bytes_max / 8

@@ -1,4 +1,4 @@
-//! The consuming side.
+//! The consumer of the embedded queue receives records for one member of a group.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::topic::{Member, Topic};
 use crate::{
-    queue::{Consumer, Delivery, Error, turns::Turns},
+    queue::{Consumer, Delivery, Error, weighted_round_robin::Turns},
     time_source::TimeSource,
 };
 
@@ -17,7 +17,7 @@ pub struct EmbeddedConsumer {
     time: TimeSource,
     group: String,
     member: Member,
-    /// Each with the partition that was served last.
+    /// Each topic with the partition that was served last.
     topics: Vec<(Arc<Topic>, usize)>,
     turns: Turns,
     wakes: Arc<Notify>,
@@ -46,7 +46,7 @@ impl EmbeddedConsumer {
         }
     }
 
-    /// Takes what is there, without waiting.
+    /// Takes the records that are there, without waiting.
     fn take(&mut self, max: usize) -> Vec<Delivery> {
         let (group, member) = (&self.group, self.member);
         loop {
@@ -62,7 +62,8 @@ impl EmbeddedConsumer {
                     taken.extend(topic.take(group, member, *count, last));
                 }
             }
-            // What was ready may all have been handled by others: then it is passed, and the next is looked at.
+            // Others may have handled all that was ready. It is passed over then, and the next records are
+            // looked at.
             if !taken.is_empty() || granted.iter().all(|count| *count == 0) {
                 return taken;
             }
@@ -82,7 +83,7 @@ impl EmbeddedConsumer {
 impl Consumer for EmbeddedConsumer {
     async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
         if max == 0 {
-            // No membership to keep alive in one process.
+            // In one process there is no membership to keep alive.
             self.time.sleep(wait).await;
             return Ok(Vec::new());
         }

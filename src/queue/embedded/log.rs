@@ -1,46 +1,13 @@
-//! One partition: a window of records in memory, and what lies behind it on disk.
+//! The log of a partition holds its records for all groups: a window of them in memory, the others on disk.
 //!
-//! Records leave the window when every group has handled them, in any order; the window is filled from the disk again when
-//! half of it is free. So a group sees what lies within the window only: one that stands still holds up the others of its
-//! topic, and a topic is meant to have one.
+//! A record leaves the window when every group has handled it, in any order. The window is filled from the
+//! disk again when half of it is free. A group sees only the records in the window, so a group that stands
+//! still holds up the others of its topic. A topic is meant to have one group.
 
 use std::{collections::VecDeque, path::PathBuf, sync::Arc};
 
-use bytes::Bytes;
-
-use super::{budget::Budget, overflow::Overflow};
-use crate::{model::time::Millis, queue::Headers};
-
-/// A record as it is kept.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// When it was published.
-    pub(super) at: Millis,
-    pub(super) key: Option<Bytes>,
-    pub(super) value: Bytes,
-    pub(super) headers: Headers,
-    /// About how much memory it takes.
-    pub(super) bytes: usize,
-}
-
-impl Kept {
-    pub(super) fn new(at: Millis, key: Option<Bytes>, value: Bytes, headers: Headers) -> Self {
-        /// What a record takes beside its contents: allocations, places in collections.
-        const OVERHEAD: usize = 128;
-        let lengths = headers
-            .iter()
-            .map(|(name, value)| name.len() + value.len() + 64);
-        let bytes =
-            OVERHEAD + key.as_ref().map_or(0, Bytes::len) + value.len() + lengths.sum::<usize>();
-        Self {
-            at,
-            key,
-            value,
-            headers,
-            bytes,
-        }
-    }
-}
+use super::{budget::Budget, kept::Kept, overflow::Overflow};
+use crate::model::time::Millis;
 
 /// How much of a partition is held in memory.
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +57,7 @@ impl Log {
         self.begin
     }
 
-    /// Tells whether it holds nothing, in memory and on disk.
+    /// Tells whether the partition holds no records, neither in memory nor on disk.
     pub(super) fn is_empty(&self) -> bool {
         self.window.is_empty() && self.overflow.len() == 0
     }
@@ -106,8 +73,9 @@ impl Log {
         self.window.get(place)?.kept.as_ref()
     }
 
-    /// Appends records of one instant, in order, whose time is moved up to that of what came before: on disk what does not
-    /// fit into the window. Returns how many were appended, and what the disk said to the next.
+    /// Appends records of one instant, in order; records that do not fit into the window go to the disk.
+    /// Their time is raised to that of the record before them if it is earlier. Returns how many were
+    /// appended, and the answer of the disk to the next one.
     pub(super) fn append(&mut self, records: Vec<Kept>) -> (usize, std::io::Result<()>) {
         let (count, last_at) = (records.len(), self.last_at);
         let mut records = records.into_iter().map(|mut kept| {
@@ -133,7 +101,7 @@ impl Log {
         (count - rest.len() + on_disk, answer)
     }
 
-    /// Lets go of a record that every group has handled.
+    /// Releases a record that every group has handled.
     pub(super) fn release(&mut self, offset: i64) {
         let place = usize::try_from(offset - self.begin).ok();
         let slot = place.and_then(|place| self.window.get_mut(place));
@@ -149,8 +117,8 @@ impl Log {
         }
     }
 
-    /// Fills the window from the disk when half of what it may hold is free; tells whether there is something new in it.
-    /// Not before: each record would become a file of its own, made and deleted.
+    /// Fills the window from the disk when half of what it may hold is free; tells whether it holds new
+    /// records. If it were filled earlier, each record would become a file of its own, made and deleted.
     pub(super) fn refill(&mut self) -> bool {
         let half_free = self.records <= self.room.records / 2 && self.bytes <= self.room.bytes / 2;
         if self.overflow.len() == 0 || !half_free || !self.budget.has_room_to_fill(self.bytes) {
@@ -168,13 +136,14 @@ impl Log {
         true
     }
 
-    /// Returns the offset of the first record published at `since` or later; none when there is none.
+    /// Returns the offset of the first record published at `since` or later, if there is one.
     pub(super) fn first_since(&self, since: Millis) -> Option<i64> {
         if self.last_at < since {
             return None;
         }
         let place = self.window.partition_point(|slot| slot.at < since);
-        // Behind the window it is on disk, somewhere; that nothing there was delivered is all one needs to know.
+        // A record behind the window is somewhere on disk. It is enough to know that no record there was
+        // delivered.
         let begin = self.begin + i64::try_from(place).ok()?;
         (begin < self.window_end() || self.overflow.len() > 0).then_some(begin)
     }
@@ -205,8 +174,10 @@ impl Drop for Log {
 mod tests {
     use std::collections::BTreeSet;
 
+    use bytes::Bytes;
+
     use super::*;
-    use crate::limits;
+    use crate::{limits, queue::Headers};
 
     const ROOM: Room = Room {
         records: 1000,
@@ -230,7 +201,7 @@ mod tests {
         filled(&mut first, 20);
         filled(&mut second, 20);
         assert_eq!((first.records, second.records), (8, 4));
-        // What is handled makes room for what lies on disk, to the end.
+        // Handled records make room for those on disk, up to the last one.
         for offset in 0..20 {
             assert!(second.get(offset).is_some(), "record {offset}");
             second.release(offset);
@@ -257,7 +228,7 @@ mod tests {
             busy.append(vec![small(n)]).1.unwrap();
             let seen = std::fs::read_dir(dir.path()).unwrap();
             files.extend(seen.map(|file| file.unwrap().path()));
-            // The consumer is as fast, and as far behind as the least of a partition reaches.
+            // The consumer is as fast, and lags by about as many records as the minimum of a partition holds.
             if let Ok(offset) = u32::try_from(n - 92) {
                 assert!(busy.get(offset.into()).is_some(), "record {offset}");
                 busy.release(offset.into());

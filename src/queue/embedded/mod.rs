@@ -1,18 +1,22 @@
-//! The queue of one machine, in its own process: for a service without Kafka.
+//! The embedded queue carries records inside one process for a service that runs without Kafka.
 //!
-//! It keeps the contract of [`crate::queue`] while the process lives, for Tickwheel's own topics only. Memory is bounded per
-//! topic and together: what consumers are behind with goes to an overflow file and comes back in order, so that callbacks
-//! without workers delay nobody and cost disk, not memory. So a publication never waits; it fails only when the disk is full up
-//! to a reserve: claims and settles of others need it, and the looks of what was not taken come back to it.
+//! It keeps the contract of [`crate::queue`] while the process lives, for Tickwheel's own topics only. Memory
+//! is bounded, for each topic and for all together. Records that consumers have not reached yet go to an
+//! overflow file and come back in order. So callbacks without workers delay no other and cost disk, not
+//! memory. A publication never waits. It fails only when the disk is full up to a reserve: claims and settles
+//! of others need that reserve. A task whose record was not taken is published again by its look.
 //!
-//! **Not durable, on purpose**: nothing is synced, and the files of an earlier life are deleted at start. Every tracked task
-//! that was published and not claimed has a look in the store, and it is from these that it is published again. A topic is
-//! meant to have one consumer group; with several, the one that is furthest behind holds up the others (`log.rs`).
+//! **Not durable, on purpose**: nothing is synced, and the files of an earlier life are deleted at start.
+//! Every tracked task that was published and not claimed has a look in the store, and it is published again
+//! from that look. A topic is meant to have one consumer group; with several, the one that is furthest behind
+//! holds up the others (`log.rs`).
 //!
-//! Files are written and read on the caller's thread: they are in the page cache, and only a backlog touches them.
+//! Files are written and read on the caller's thread: they are in the page cache, and only a backlog touches
+//! them.
 
 mod budget;
 mod consumer;
+mod kept;
 mod log;
 mod overflow;
 mod topic;
@@ -43,7 +47,8 @@ pub struct Settings {
     pub topic_records_max: usize,
     /// Bytes of one topic in memory.
     pub topic_bytes_max: usize,
-    /// Bytes of the disk that overflow files leave free: below, what does not fit into memory is not taken.
+    /// Bytes of the disk that overflow files leave free. With less, records that do not fit into memory are
+    /// refused.
     pub disk_reserve_bytes: u64,
 }
 
@@ -77,15 +82,15 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Topics {
     by_name: HashMap<String, Arc<Topic>>,
-    /// Topics made so far: names the files of the next.
+    /// Topics made so far. The number names the files of the next one.
     made: u64,
-    /// How many there may be before those are looked for that nobody uses.
+    /// The number of topics from which on unused ones are looked for.
     swept_at: usize,
 }
 
 impl Topics {
-    /// Forgets topics that are empty and that nobody holds: whoever publishes or consumes holds its topic, and takes hold of it
-    /// under the lock that this is called under.
+    /// Forgets topics that are empty and have no holder. Every publisher and consumer holds its topic, and
+    /// takes hold of it under the same lock as this call.
     fn sweep(&mut self) {
         if self.by_name.len() >= self.swept_at.max(limits::EMBEDDED_TOPICS_KEPT) {
             self.by_name
@@ -96,8 +101,8 @@ impl Topics {
 }
 
 impl EmbeddedQueue {
-    /// Opens an empty queue that overflows into a directory, which is made if it does not exist; overflow files in it are
-    /// deleted. One process at a time.
+    /// Opens an empty queue that overflows into a directory, which is made if it does not exist. Overflow
+    /// files in it are deleted. Only one process at a time may do so.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when the directory cannot be used.
@@ -165,7 +170,7 @@ impl EmbeddedQueue {
     }
 }
 
-/// Makes the directory and deletes what an earlier life has left in it; other files are left alone.
+/// Makes the directory and deletes the overflow files of an earlier life. Other files are left alone.
 fn clear(dir: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     for file in std::fs::read_dir(dir)? {
@@ -232,7 +237,7 @@ impl Publisher for EmbeddedQueue {
     }
 
     async fn close(&self, _limit: Duration) {
-        // Nothing is buffered on the way in, and nothing here outlives the process.
+        // Publishing buffers no records, and the queue does not outlive the process.
     }
 }
 

@@ -1,8 +1,10 @@
-//! What does not fit into memory: an append-only file of records, read back in order.
+//! The overflow keeps for a partition the records that do not fit into memory: a file that is appended to and
+//! read in order.
 //!
-//! It promises order, and bounded disk: it is written in segments, each deleted once it was read. It is not synced and not
-//! read again by another process: a record of a task is only a copy of what the store knows. A write that fails (a full
-//! disk) leaves the file as it was. Files stay open as long as the queue's [`Budget`] allows.
+//! It promises order and bounded disk: the file is written in segments, and each is deleted once it was read.
+//! It is not synced, and no other process reads it: a record of a task is only a copy of what the store
+//! knows. A write that fails (a full disk) leaves the file as it was. Files stay open as long as the queue's
+//! [`Budget`] allows.
 
 use std::{
     collections::VecDeque,
@@ -15,10 +17,10 @@ use std::{
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
-use super::{budget::Budget, log::Kept};
+use super::{budget::Budget, kept::Kept};
 use crate::{limits, model::time::Millis};
 
-/// How the files are called: what is left of them by another life of the process is deleted at start.
+/// The suffix of the files. At start, files with it that another life of the process left are deleted.
 pub(super) const SUFFIX: &str = ".overflow";
 
 /// Marks a record without key; longer than any key can be.
@@ -99,7 +101,8 @@ pub(super) struct Overflow {
 }
 
 impl Overflow {
-    /// Is empty; its files will be called `stem` and a number. Touches no disk.
+    /// Returns an overflow without records, whose files will be called `stem` and a number. It does not touch
+    /// the disk.
     pub(super) const fn new(stem: PathBuf, budget: Arc<Budget>) -> Self {
         Self {
             stem,
@@ -115,7 +118,8 @@ impl Overflow {
         self.records
     }
 
-    /// Appends records, in order, in as few writes as their size allows; returns how many, and what the disk said to the next.
+    /// Appends records, in order, in as few writes as their size allows. Returns how many were appended, and
+    /// the answer of the disk to the next one.
     pub(super) fn append(&mut self, records: &[Kept]) -> (usize, io::Result<()>) {
         let mut rest = records.iter().peekable();
         let before = self.records;
@@ -130,7 +134,7 @@ impl Overflow {
     /// Writes the next of the records: at least one, as many as go into one write.
     ///
     /// # Errors
-    /// The disk's; none of what was taken is appended then.
+    /// The disk's; none of the records that were taken is appended then.
     fn write<'a>(&mut self, records: &mut impl Iterator<Item = &'a Kept>) -> io::Result<()> {
         self.budget.has_disk(limits::OVERFLOW_WRITE_BYTES)?;
         let full = |segment: &Segment| segment.written >= limits::OVERFLOW_SEGMENT_BYTES;
@@ -149,7 +153,7 @@ impl Overflow {
             count += 1;
         }
         if let Some(segment) = self.segments.back_mut() {
-            // At its place, so that what a failed write has left is written over by the next.
+            // Written at its place, so that the next write replaces the remains of a failed one.
             segment.with(|segment, file| file.write_all_at(&bytes, segment.written))?;
             segment.written += bytes.len() as u64;
             self.records += count;
@@ -157,10 +161,12 @@ impl Overflow {
         Ok(())
     }
 
-    /// Takes the oldest records: up to about [`limits::OVERFLOW_READ_BYTES`] of them, at least one when there is one.
+    /// Takes the oldest records: up to about [`limits::OVERFLOW_READ_BYTES`] of them, at least one if there
+    /// is any.
     ///
     /// # Errors
-    /// The disk's. The segment that cannot be read is given up: the looks of its tasks come back to them.
+    /// The disk's. All records of the overflow are given up then: the looks of their tasks publish them
+    /// again.
     pub(super) fn take(&mut self) -> Result<Vec<Arc<Kept>>, Lost> {
         let Some(segment) = self.segments.front_mut() else {
             return Ok(Vec::new());
@@ -174,7 +180,7 @@ impl Overflow {
                 Ok(taken)
             }
             Err(error) => {
-                // How many were in it is not known, so the whole of it is given up.
+                // It is not known how many records the segment had, so all segments are given up.
                 let records = std::mem::take(&mut self.records);
                 self.segments.clear();
                 Err(Lost { records, error })
@@ -225,12 +231,12 @@ fn read(segment: &mut Segment, file: &File) -> io::Result<Vec<Arc<Kept>>> {
         if needed as u64 <= size || needed as u64 > left {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        // One record that is larger than what is read at once.
+        // This single record is larger than one read.
         size = needed as u64;
     }
 }
 
-/// Puts a record behind others.
+/// Appends the bytes of a record.
 fn encode(kept: &Kept, bytes: &mut BytesMut) {
     let begin = bytes.len();
     bytes.reserve(kept.bytes + 64);
@@ -257,7 +263,7 @@ fn put(bytes: &mut BytesMut, part: &[u8]) {
     bytes.put_slice(part);
 }
 
-/// A record is far below 4 GiB: [`limits::RECORD_BYTES_MAX`].
+/// Returns a length as `u32`: a record is far below 4 GiB ([`limits::RECORD_BYTES_MAX`]).
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
@@ -281,7 +287,7 @@ fn decode(mut bytes: Bytes) -> Option<Kept> {
     Some(Kept::new(at, key, value, headers))
 }
 
-/// Copied, so that a small record does not keep everything alive that was read with it.
+/// Returns a copy of a part, so that a small record does not keep alive everything that was read with it.
 fn part(bytes: &mut Bytes, length: u32) -> Option<Bytes> {
     let length = usize::try_from(length).ok()?;
     (bytes.remaining() >= length).then(|| Bytes::copy_from_slice(&bytes.split_to(length)))
@@ -303,7 +309,7 @@ mod tests {
         Kept::new(Millis(number as i64 - 5), key, value, headers)
     }
 
-    /// One of many: its files are closed after each use.
+    /// An overflow among many: its files are closed after each use.
     fn overflow(stem: &Path) -> Overflow {
         Overflow::new(stem.to_owned(), Arc::new(Budget::new(0, 0)))
     }

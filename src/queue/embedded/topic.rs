@@ -1,6 +1,6 @@
-//! One topic: its partitions, and which group has handled what.
+//! A topic keeps partitions for consumer groups, and notes how far each group has handled them.
 //!
-//! No waiting here: what a consumer is to be woken for is told to its [`Notify`].
+//! It never waits: a consumer is woken by its [`Notify`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 
 use super::{
     budget::Budget,
-    log::{Kept, Log, Room},
+    kept::Kept,
+    log::{Log, Room},
 };
 use crate::{
     limits,
@@ -27,9 +28,9 @@ pub(super) type Member = u64;
 #[derive(Debug)]
 struct Progress {
     owner: Option<Member>,
-    /// Nothing from here on was delivered.
+    /// The first offset that was not delivered yet.
     next: i64,
-    /// Delivered to the owner, and not handled.
+    /// Delivered to the owner and not handled yet.
     out: BTreeSet<i64>,
     /// Delivered to a member that has left, and not handled.
     again: BTreeSet<i64>,
@@ -58,7 +59,7 @@ pub(super) struct Topic {
 }
 
 impl Topic {
-    /// Is empty; its files would be called `stem` and the number of a partition.
+    /// Returns an empty topic whose files would be called `stem` and the number of a partition.
     pub(super) fn new(
         name: &str,
         partitions: i32,
@@ -86,12 +87,12 @@ impl Topic {
         &self.name
     }
 
-    /// Tells whether nothing in it is wanted by anybody.
+    /// Tells whether nobody wants any record in it.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().logs.iter().all(Log::is_empty)
     }
 
-    /// Appends records, in order, and wakes who waits for them.
+    /// Appends records, in order, and wakes the consumers that wait for them.
     pub(super) fn publish(
         &self,
         records: impl Iterator<Item = Record>,
@@ -134,7 +135,7 @@ impl Topic {
         group.assign();
     }
 
-    /// Takes a member out of its group: what it did not handle is delivered to the others.
+    /// Takes a member out of its group. Records that it did not handle are delivered to the others.
     pub(super) fn leave(&self, group: &str, member: Member) {
         if let Some(group) = self.lock().groups.get_mut(group) {
             group.members.remove(&member);
@@ -142,7 +143,7 @@ impl Topic {
         }
     }
 
-    /// Returns at most how many records there are for a member.
+    /// Returns an upper bound of the number of records for a member.
     pub(super) fn ready(&self, group: &str, member: Member) -> usize {
         let state = self.lock();
         let Some(group) = state.groups.get(group) else {
@@ -191,7 +192,7 @@ impl Topic {
         taken
     }
 
-    /// Notes what a member has handled. What belongs to another member by now is ignored.
+    /// Notes which records a member has handled. Records that belong to another member by now are ignored.
     pub(super) fn handled(
         &self,
         group: &str,
@@ -221,7 +222,8 @@ impl Topic {
         state.wake(|place, _| touched.contains(&place));
     }
 
-    /// Tells whether nothing was handled of what was published to a wheel's partition since an instant, and there is some.
+    /// Tells whether a group has handled none of the records that were published to a wheel's partition since
+    /// an instant. If there are no such records, the answer is no.
     pub(super) fn still_queued(&self, group: &str, wheel: WheelNumber, since: Millis) -> bool {
         let state = self.lock();
         let place = usize::try_from(wheel.partition(state.count())).unwrap_or(0);
@@ -244,7 +246,7 @@ impl State {
         i32::try_from(self.logs.len()).unwrap_or(i32::MAX)
     }
 
-    /// Returns the place of the partition that a record belongs into.
+    /// Returns the index of the partition that a record belongs to.
     fn place_of(&mut self, record: &Record) -> Result<usize, PublishError> {
         let bytes = record.bytes();
         if bytes > limits::RECORD_BYTES_MAX {
@@ -259,7 +261,7 @@ impl State {
             .ok_or_else(|| PublishError::NoSuchTopic(record.topic.clone()))
     }
 
-    /// Appends records to a partition; returns how many, and the answer to the others.
+    /// Appends records to a partition. Returns how many were appended, and the answer to the others.
     fn append(&mut self, place: usize, records: Vec<Kept>) -> (usize, Result<(), PublishError>) {
         let Some(log) = self.logs.get_mut(place) else {
             let reason = format!("partition {place} does not exist");
@@ -274,7 +276,7 @@ impl State {
         (appended, answer.map_err(refused))
     }
 
-    /// Lets go of a record when no group needs it any more.
+    /// Releases a record when no group needs it any more.
     fn release(&mut self, place: usize, offset: i64) {
         let mut groups = self.groups.values();
         let done = groups.all(|group| {
@@ -295,7 +297,7 @@ impl State {
 }
 
 impl Group {
-    /// Gives each partition to one member; what the one before did not handle is delivered again.
+    /// Gives each partition to one member. Records that the member before did not handle are delivered again.
     fn assign(&mut self) {
         let members: Vec<Member> = self.members.keys().copied().collect();
         for (place, progress) in self.partitions.iter_mut().enumerate() {

@@ -1,12 +1,15 @@
-//! Records of sick topics that were still open when their batch was answered are remembered here until their fate is known.
+//! The memory of abandoned records tells the publisher the fate of records that were still open when their
+//! batch was answered, because their topic is sick.
 //!
-//! Their tasks are tried again, every fifth of a second at first. A record that is open must not be sent beside itself, and
-//! one that was acknowledged meanwhile must not be sent again. Without this each would go out several times when its topic is
-//! well again. What is remembered is lost with the process: then a record may go out twice, which is allowed.
+//! Their tasks are tried again, every fifth of a second at first. A record that is open must not be sent a
+//! second time, and neither must one that was acknowledged meanwhile. Otherwise each would go out several
+//! times when its topic is well again. The memory is lost with the process. A record may go out twice then,
+//! which is allowed.
 //!
-//! A task with a row is tried again by its looks as well, long after: a message that was acknowledged and then lost has to go out
-//! anew then. So its acknowledgement counts for less than the shortest time between a message and its look; that of a record,
-//! which is tried again for no other reason, as long as it is remembered.
+//! A task with a row is tried again by its looks as well, long after. A message that was acknowledged and
+//! then lost has to go out anew then. So its acknowledgement counts for less time than the shortest one
+//! between a message and its look. A record is tried again for no other reason, so its acknowledgement counts
+//! as long as it is remembered.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,9 +24,10 @@ use crate::{
 
 #[derive(Debug, Default)]
 struct State {
-    /// When each was acknowledged; none while it is open. As many are open as producers hold.
+    /// When each record was acknowledged; none while it is open. At most as many are open as the producers
+    /// hold.
     records: HashMap<String, Option<Moment>>,
-    /// Those that were acknowledged, the oldest first.
+    /// Records that were acknowledged, the oldest first.
     acknowledged: VecDeque<String>,
 }
 
@@ -56,7 +60,7 @@ impl Abandoned {
         self.lock().records.insert(identity.to_owned(), None);
     }
 
-    /// Learns what became of one: a record that was not acknowledged is forgotten.
+    /// Learns the outcome of a record. One that was not acknowledged is forgotten.
     pub(super) fn settle(&self, identity: String, acknowledged: bool) {
         let mut state = self.lock();
         if !acknowledged {
@@ -80,7 +84,8 @@ impl Abandoned {
         }
     }
 
-    /// Tells of a record that is about to be sent: `false` while it is open, `true` once after it was acknowledged within `kept`.
+    /// Tells about a record that is about to be sent: `false` while it is open, and `true` once, after it was
+    /// acknowledged within `kept`. Otherwise none.
     pub(super) fn ask(&self, identity: &str, kept: Duration) -> Option<bool> {
         let mut state = self.lock();
         let Some(at) = *state.records.get(identity)? else {

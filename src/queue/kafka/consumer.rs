@@ -1,8 +1,8 @@
-//! The consuming side: one member of one group.
+//! The Kafka consumer receives records for a worker as one member of one group.
 //!
-//! Deliveries are handled in any order; what is committed is the low-water mark of each partition, soon after. While the
-//! worker's pool is full, records are taken in hand up to a bound before the partitions are paused, because pausing throws
-//! away what librdkafka fetched ahead.
+//! Deliveries are handled in any order. The low-water mark of each partition is committed soon after. While
+//! the worker's pool is full, records are taken in hand up to a bound before the partitions are paused,
+//! because pausing throws away the records that librdkafka fetched ahead.
 //!
 //! Faults of the cluster are never errors here: the session waits, or it is replaced.
 
@@ -22,10 +22,10 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Wait before a new client is made, so that one that fails at once is not made without end.
+/// Wait before a new client is made, so that one that fails at once is not replaced in a tight loop.
 const REPLACEMENT_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long leaving the group may hold a shutdown up.
+/// How long leaving the group may delay a shutdown.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A member of a consumer group.
@@ -37,7 +37,7 @@ pub struct KafkaConsumer {
     share: Share,
     /// None after [`Consumer::close`] and, until the next call, after a session that failed.
     session: Option<Session>,
-    /// What the last session left, while there is none.
+    /// The history that the last session left, while there is none.
     history: History,
     closed: bool,
 }
@@ -62,7 +62,7 @@ pub struct KafkaSubscriptions {
 }
 
 impl KafkaSubscriptions {
-    /// Connects to nothing yet.
+    /// Returns a maker that has not connected yet.
     #[must_use]
     pub fn new(settings: Settings, time: TimeSource) -> Self {
         Self {
@@ -166,7 +166,7 @@ impl Consumer for KafkaConsumer {
             Err(error @ Error::Unavailable { .. }) => error,
             other => return other,
         };
-        // The new member begins at the committed offsets: what is in hand comes again.
+        // The new member begins at the committed offsets, so the records in hand come again.
         tracing::warn!(group = self.group, %error, "kafka consumer is replaced");
         self.history = self
             .session

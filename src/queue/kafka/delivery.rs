@@ -1,8 +1,10 @@
-//! Delivery reports become answers: one counter and one wake-up per batch.
+//! The batch turns delivery reports into answers for its publisher, with one counter and one wake-up per
+//! batch.
 //!
-//! librdkafka reports each record on its polling thread. Waking a task for each would cost more than sending it, so a
-//! batch counts down and wakes its publisher once. A batch may be answered while records of it are still open, because their
-//! topic is sick; what becomes of these is remembered (`abandoned.rs`), so that a repetition does not send them again.
+//! librdkafka reports each record on its polling thread. To wake a task for each would cost more than sending
+//! it, so a batch counts down and wakes its publisher once. A batch may be answered while records of it are
+//! still open, because their topic is sick. Their outcome is remembered (`abandoned.rs`), so that a
+//! repetition does not send them again.
 
 use std::{
     collections::HashMap,
@@ -28,17 +30,17 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// Why a record was not acknowledged, before it is decided what the caller is told.
+/// The reason why a record was not acknowledged, before the answer to the caller is decided.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The caller is told this.
+    /// The caller gets this answer.
     Final(PublishError),
     /// The broker refused all the records that travelled together; this one may not be to blame.
     Alone(String),
 }
 
 impl Failure {
-    /// Returns what the caller is told in the end.
+    /// Returns the final answer to the caller.
     pub(super) fn told(self) -> PublishError {
         match self {
             Self::Final(error) => error,
@@ -59,7 +61,7 @@ pub(super) struct Batch {
 #[derive(Debug)]
 struct State {
     answers: Vec<Option<Answer>>,
-    /// Where each record waits, once it was sent.
+    /// The lane in which each record waits, once it was sent.
     lanes: Vec<Option<(Arc<Lane>, By, Moment)>>,
     open: usize,
     acknowledged: usize,
@@ -69,7 +71,7 @@ struct State {
 }
 
 impl Batch {
-    /// Returns a batch of `count` open records, and what resolves when none is open any more.
+    /// Returns a batch of `count` open records, and a future that resolves when none is open any more.
     pub(super) fn new(
         count: usize,
         abandoned: &Arc<Abandoned>,
@@ -94,7 +96,7 @@ impl Batch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes where a record waits for its answer from now on.
+    /// Notes the lane in which a record waits for its answer from now on.
     pub(super) fn sent(&self, index: usize, lane: &Arc<Lane>, by: By, at: Moment) {
         if let Some(slot) = self.lock().lanes.get_mut(index) {
             *slot = Some((Arc::clone(lane), by, at));
@@ -119,7 +121,7 @@ impl Batch {
         if state.open == 0
             && let Some(done) = state.done.take()
         {
-            // Nobody waits when the publisher gave up before.
+            // If the publisher gave up before, the message has no receiver.
             done.send(()).unwrap_or_default();
         }
     }
@@ -129,7 +131,7 @@ impl Batch {
         self.lock().acknowledged > 0
     }
 
-    /// Tells whether nothing could be sent, and something would be sent again at once.
+    /// Tells whether no record could be sent, and one would be sent again at once.
     pub(super) fn was_turned_away(&self) -> bool {
         let state = self.lock();
         let unconfirmed = |answer: &Option<Answer>| {
@@ -143,8 +145,8 @@ impl Batch {
             && state.answers.iter().any(unconfirmed)
     }
 
-    /// Tells whether every open record waits where it should be waited for no longer: in a sick lane, and for `probe` at
-    /// least if it left by the spare producer.
+    /// Tells whether all open records wait only for sick lanes, so that they should be waited for no longer.
+    /// A record that left by the spare producer counts only after it has waited for `probe`.
     pub(super) fn waits_for_sick_alone(&self, now: Moment, probe: Duration) -> bool {
         let state = self.lock();
         let open = state.answers.iter().zip(&state.lanes);
@@ -158,7 +160,8 @@ impl Batch {
             .all(|(_, lane)| sick(lane))
     }
 
-    /// Takes the answers; what is still open is unconfirmed, and is remembered under its identity if it has one.
+    /// Takes the answers. A record that is still open is unconfirmed, and is remembered under its identity if
+    /// it has one.
     pub(super) fn take(&self, identity: impl Fn(usize) -> Option<String>) -> Vec<Answer> {
         let mut state = self.lock();
         let mut answers = Vec::with_capacity(state.answers.len());
@@ -180,7 +183,8 @@ impl Batch {
     }
 }
 
-/// A record on its way: what librdkafka carries with each. However it ends, its lane and its batch learn of it.
+/// The ticket of a record on its way, which librdkafka carries with the record. However the record ends, its
+/// lane and its batch learn of it.
 #[derive(Debug)]
 pub(super) struct Ticket {
     pub(super) batch: Arc<Batch>,
@@ -208,7 +212,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What librdkafka carries with each record.
+/// The value that librdkafka carries with each record.
 pub(super) type Place = Box<Ticket>;
 
 /// Receives the reports of one producer.
@@ -216,7 +220,7 @@ pub(super) type Place = Box<Ticket>;
 pub(super) struct Reports {
     pub(super) link: Link,
     pub(super) time: TimeSource,
-    /// When a record was acknowledged last, by whichever producer.
+    /// When a record was acknowledged last, by either producer.
     pub(super) acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -254,7 +258,7 @@ impl ProducerContext for Reports {
     }
 }
 
-/// Decides what an error says of the partition it came from.
+/// Decides what an error says about the partition it came from.
 pub(super) fn outcome(error: &KafkaError) -> Outcome {
     use RDKafkaErrorCode as Code;
     match error.rdkafka_error_code() {

@@ -1,6 +1,8 @@
-//! What librdkafka tells a consumer while it is polled, and how its records and offsets become ours.
+//! The callbacks bring events of librdkafka to a consumer. This file also converts its records and offsets to
+//! ours.
 //!
-//! The callbacks run inside a poll, on the thread that polls, so they only change what is in hand and begin commits.
+//! The callbacks run inside a poll, on the thread that polls. So they only change the records in hand and
+//! begin commits.
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +30,11 @@ use super::{
 };
 use crate::queue::Delivery;
 
-/// What librdkafka calls back while it is polled.
+/// The callbacks of librdkafka during a poll.
 pub(super) struct Events {
     pub(super) link: Link,
     pub(super) in_hand: Arc<Mutex<InHand>>,
-    /// The group has told which partitions are ours, be it none.
+    /// The group has told which partitions are ours, even if there are none.
     pub(super) joined: AtomicBool,
 }
 
@@ -127,7 +129,8 @@ pub(super) fn to_delivery(message: &BorrowedMessage<'_>) -> Delivery {
         offset: message.offset(),
         key: message.key().map(copy),
         value: message.payload().map_or_else(Bytes::new, copy),
-        // The binding panics at a header name that is not UTF-8. A stranger's record must not stop the partition.
+        // The binding panics at a header name that is not UTF-8. A foreign record must not stop the
+        // partition.
         headers: catch_unwind(AssertUnwindSafe(headers)).unwrap_or_default(),
     }
 }

@@ -1,7 +1,8 @@
-//! What a consumer holds: records received ahead, how far each partition is handled, and what to commit.
+//! The in-hand state keeps for a consumer the records received ahead, how far each partition is handled, and
+//! the marks to commit.
 //!
-//! Nothing here talks to Kafka, so that the rules can be tested alone. It promises that no mark passes a delivery that was
-//! not handled, and that nothing of a partition that was taken away is kept.
+//! It never talks to Kafka, so the rules can be tested alone. It promises that no mark passes a delivery that
+//! was not handled, and that no record is kept of a partition that was taken away.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,7 +30,7 @@ pub(super) struct InHand {
     bytes: usize,
     /// The partitions are paused.
     pub(super) paused: bool,
-    /// Since when nothing is asked for while as much is here as may be.
+    /// Since when the pool asks for no records while as many are here as the bounds allow.
     full_since: Option<Moment>,
 }
 
@@ -60,10 +61,12 @@ impl InHand {
         self.records.len()
     }
 
-    /// Tells, when so many were asked for and so many handed out, whether the partitions are to be paused now, or resumed.
+    /// Tells, for a call that asked for `asked` records and got `taken`, whether the partitions are to be
+    /// paused or resumed now.
     ///
-    /// They are paused when nobody has asked for what is here for a while: a pool that is full for the moment of a claim asks
-    /// again at once, and after a pause the next record comes up to a second later.
+    /// They are paused when nobody has asked for the records here for a while. A pool that is full only for
+    /// the moment of a claim asks again at once, and after a pause the next record comes up to a second
+    /// later.
     pub(super) fn turn(&mut self, asked: usize, taken: usize, now: Moment) -> Option<bool> {
         let full = asked == 0 && self.is_full();
         self.full_since = full.then(|| self.full_since.unwrap_or(now));
@@ -74,7 +77,7 @@ impl InHand {
         (now.since(since) >= limits::FULL_BEFORE_PAUSE).then_some(true)
     }
 
-    /// Returns until when nothing is to be taken in: a pool is full that may ask again at once.
+    /// Returns until when no records are to be taken in: the pool is full, but may ask again at once.
     pub(super) fn shut_until(&self) -> Option<Moment> {
         let since = self.full_since.filter(|_| !self.paused)?;
         Some(since.after(limits::FULL_BEFORE_PAUSE))
@@ -84,14 +87,14 @@ impl InHand {
         self.records.len() >= limits::IN_HAND_RECORDS_MAX || self.bytes >= limits::IN_HAND_BYTES_MAX
     }
 
-    /// Returns the offset that is expected next, for the partitions of which something was received.
+    /// Returns the offset that is expected next, for the partitions that have received a record.
     pub(super) fn positions(&self) -> BTreeMap<Place, i64> {
         let next =
             |(place, assigned): (&Place, &Assigned)| (place.clone(), assigned.low_water.end());
         self.partitions.iter().map(next).collect()
     }
 
-    /// Notes deliveries that were handled. Those of a partition that was taken away are passed over.
+    /// Notes deliveries that were handled. Deliveries of a partition that was taken away are passed over.
     pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
         for (topic, partition, offset) in deliveries {
             if let Some(assigned) = self.partitions.get_mut(&(topic.clone(), *partition)) {
@@ -247,7 +250,7 @@ mod tests {
         assert_eq!(in_hand.turn(0, 0, now), None);
         assert_eq!(in_hand.turn(0, 0, after(long - 1)), None);
         assert_eq!(in_hand.shut_until(), Some(after(long)));
-        // It asks again in time, and is full again: that is another moment.
+        // It asks again in time and is full again, which counts as another moment.
         assert_eq!(in_hand.turn(1, 1, after(long - 1)), None);
         assert_eq!(in_hand.shut_until(), None);
         assert_eq!(in_hand.turn(0, 0, after(long)), None);
@@ -255,7 +258,7 @@ mod tests {
         assert_eq!(in_hand.turn(0, 0, after(2 * long)), Some(true));
         in_hand.paused = true;
         assert_eq!(in_hand.shut_until(), None);
-        // What is here goes first.
+        // The records that are here go first.
         assert_eq!(in_hand.turn(0, 0, after(3 * long)), None);
         assert_eq!(in_hand.turn(9, 9, after(3 * long)), None);
         assert_eq!(in_hand.turn(9, 0, after(3 * long)), Some(false));

@@ -1,19 +1,21 @@
-//! Lanes keep a sick topic from delaying healthy ones: how each partition of each topic answers, and by which producer its
-//! next record leaves.
+//! Lanes keep a sick topic from delaying healthy ones for the publisher: they note how each partition
+//! answers, and choose the producer of its next record.
 //!
-//! A partition is sick when it has open records and has acknowledged none for [`limits::TOPIC_PATIENCE`], or when a record timed
-//! out there. A busy partition whose records take long is not: it acknowledges all the time. Records of a sick partition leave
-//! by the spare producer, [`limits::SICK_LANE_RECORDS_MAX`] at a time: enough to notice when it is well again, few enough
-//! that hardly one goes out twice. A quick acknowledgement there heals it.
+//! A partition is sick when it has open records and has acknowledged none for [`limits::TOPIC_PATIENCE`], or
+//! when a record timed out there. A busy partition whose records take long is not sick: it acknowledges all
+//! the time. Records of a sick partition leave by the spare producer, [`limits::SICK_LANE_RECORDS_MAX`] at a
+//! time. These are enough to notice when it is well again, and so few that hardly one goes out twice. A quick
+//! acknowledgement there heals it.
 //!
-//! A record without a key may go to any partition: it goes to one that is well, if there is one. So that a sick one is found well
-//! again where no other record goes, one such record is risked on it ever more seldom.
+//! A record without a key may go to any partition, so it goes to one that is well, if there is one. To find a
+//! sick partition well again where no other record goes, one such record is risked on it ever more seldom.
 //!
-//! The spare producer also tells two faults apart that look the same from outside. If it gets through while the main one has
-//! had no answer for [`limits::PRODUCER_STALL`], the main one is stuck and has to be replaced. If neither gets through, the
-//! topic is at fault (no leader, fewer replicas than `min.insync.replicas`) and a new producer would help nobody.
+//! The spare producer also tells two faults apart that look the same from outside. If it gets through while
+//! the main one has had no answer for [`limits::PRODUCER_STALL`], the main one is stuck and has to be
+//! replaced. If neither gets through, the topic is at fault (no leader, fewer replicas than
+//! `min.insync.replicas`) and a new producer would not help.
 //!
-//! Pure but for its locks: instants are arguments.
+//! It is pure except for its locks: instants are arguments.
 
 use std::{
     collections::HashMap,
@@ -26,9 +28,9 @@ use crate::{limits, time_source::Moment};
 /// The producer by which a record leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
-    /// The one of healthy partitions.
+    /// The producer of healthy partitions.
     Main,
-    /// The one of sick ones.
+    /// The producer of sick partitions.
     Spare,
 }
 
@@ -37,27 +39,27 @@ pub(super) enum By {
 pub(super) enum Entry {
     /// It may leave, and counts as open.
     Open(By),
-    /// As many as may be open are.
+    /// The allowed number of records is open already.
     Full,
 }
 
 /// How a record came back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The partition has it.
+    /// The partition has stored it.
     Acknowledged,
-    /// The broker or the client answered, and would not have it.
+    /// The broker or the client answered, and refused it.
     Answered,
     /// There was no answer in time.
     TimedOut,
-    /// Its producer was given up: that says nothing of the partition.
+    /// Its producer was given up, which says nothing about the partition.
     GivenUp,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Side {
     open: usize,
-    /// Since when nothing was answered; counts while something is open.
+    /// Since when there was no answer; counts only while a record is open.
     silent_since: Moment,
 }
 
@@ -84,7 +86,8 @@ struct State {
     sick: bool,
     /// When the spare producer got through last.
     proved: Option<Moment>,
-    /// When a record that could have gone elsewhere was risked here last, and how often since it is sick.
+    /// When a record that could have gone elsewhere was risked here last, and how often since the partition
+    /// is sick.
     risked: Option<(Moment, u32)>,
 }
 
@@ -119,7 +122,7 @@ impl Lane {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a record in, or not; tells too whether the main producer is known to be stuck.
+    /// Lets a record in or refuses it; also tells whether the main producer is known to be stuck.
     pub(super) fn enter(&self, now: Moment) -> (Entry, bool) {
         let mut state = self.lock();
         state.notice(now, self.patience);
@@ -169,7 +172,8 @@ impl Lane {
             (Outcome::TimedOut, _) => state.sick = true,
             (Outcome::Acknowledged, By::Spare) => {
                 state.proved = Some(now);
-                // What the main producer still holds would be overtaken, and would stall again if it is that one's fault.
+                // Records that the main producer still holds would be overtaken, and would stall again if
+                // that producer is at fault.
                 if state.main.open == 0 && now.since(since) <= self.patience {
                     state.sick = false;
                 }
@@ -220,7 +224,7 @@ impl Lanes {
         }
     }
 
-    /// Returns the lane of a partition; -1 is whichever the client chooses.
+    /// Returns the lane of a partition; -1 stands for the partition that the client chooses.
     pub(super) fn of(&self, topic: &str, partition: i32, now: Moment) -> Arc<Lane> {
         let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lane) = by_topic
@@ -242,8 +246,8 @@ impl Lanes {
         lane
     }
 
-    /// Chooses the partition of a record without a key: each in turn for a moment, so that records travel together, and none
-    /// that is sick while another is well.
+    /// Chooses the partition of a record without a key. Each partition has its turn for a moment, so that
+    /// records travel together. A sick one is left out while another is well.
     pub(super) fn choose(&self, topic: &str, count: i32, now: Moment) -> i32 {
         let first = self.turn(topic, count, now);
         let in_turn = (0..count).map(|more| (first + more).rem_euclid(count));
@@ -280,7 +284,7 @@ mod tests {
     #[test]
     fn a_partition_that_is_busy_is_not_sick() {
         let (lane, now) = begin();
-        // Twice as many come as are acknowledged: in the end a record takes two seconds.
+        // Twice as many records come as are acknowledged, so in the end a record takes two seconds.
         for step in 0..100 {
             let at = now.after(ms(step * 20));
             assert_eq!(lane.enter(at).0, Entry::Open(By::Main));
@@ -303,7 +307,7 @@ mod tests {
             assert_eq!(lane.enter(later).0, Entry::Open(By::Spare));
         }
         assert_eq!(lane.enter(later).0, Entry::Full);
-        // The outage ends: what was open for long says nothing, what comes next does.
+        // The outage ends. Records that were open for long say nothing; the next ones do.
         let end = later.after(ms(5000));
         lane.leave(By::Main, now, end, Outcome::Acknowledged);
         for _ in 0..limits::SICK_LANE_RECORDS_MAX {
@@ -374,7 +378,7 @@ mod tests {
         let risked = chosen(later..later + 16 * every);
         let risked = risked.iter().filter(|partition| **partition == 1).count();
         assert_eq!(risked, 4, "after 1, 3, 7 and 15 pauses");
-        // All are silent: the one whose turn it is.
+        // All are silent, so the one whose turn it is gets it.
         for partition in [0, 2] {
             lanes.of("t", partition, begun).enter(at(0));
         }

@@ -1,7 +1,7 @@
-//! What librdkafka says about its connections, told once per change.
+//! The link logs the connections of a client for operators, one line for each change.
 //!
-//! librdkafka reports every failed attempt to connect; during an outage that is several a second. Someone who reads the
-//! log needs two lines: when it went away and when it came back.
+//! librdkafka reports every failed attempt to connect; during an outage that is several a second. A reader of
+//! the log needs two lines: when the connection went away and when it came back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use rdkafka::{
 /// The state of one client's connections.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Who is connected, for the log.
+    /// The name of the client, for the log.
     name: String,
     down: AtomicBool,
     spent: AtomicBool,
@@ -36,7 +36,7 @@ impl Link {
         }
     }
 
-    /// Notes that it did not.
+    /// Notes that no broker answered.
     pub(super) fn failed(&self, reason: &str) {
         if self.down.swap(true, Ordering::Relaxed) {
             tracing::debug!(client = self.name, reason, "kafka is still not answering");
@@ -50,7 +50,7 @@ impl Link {
         self.spent.load(Ordering::Relaxed)
     }
 
-    /// Has the client replaced.
+    /// Marks the client as one that has to be replaced.
     pub(super) fn spend(&self, reason: &str) {
         if self.spent.swap(true, Ordering::Relaxed) {
             return;

@@ -1,4 +1,5 @@
-//! Asks the brokers which topics there are. Blocks; its callers use threads that may.
+//! The metadata look-up tells callers which topics the brokers have. It blocks, so callers use threads that
+//! may.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +22,13 @@ pub(super) enum Answer {
     },
     /// It does not exist.
     Missing,
-    /// It exists or not, but not for us.
+    /// We may not use the topic, whether it exists or not.
     Refused(String),
     /// No answer, or none yet.
     Silent(String),
 }
 
-/// Asks for topics, one by one: it takes about a millisecond each. Many are looked for in the list of all.
+/// Asks for topics, one by one: each takes about a millisecond. Many are looked up in the list of all topics.
 pub(super) fn look_up<C: ClientContext>(
     client: &Client<C>,
     topics: &[String],
@@ -40,7 +41,8 @@ pub(super) fn look_up<C: ClientContext>(
     topics.iter().map(ask).collect()
 }
 
-/// A topic that this client may not see reads as missing here: whoever creates it is told then.
+/// Asks for the list of all topics. A topic that this client may not see reads as missing here; creating it
+/// gives the real reason.
 fn look_up_all<C: ClientContext>(
     client: &Client<C>,
     topics: &[String],

@@ -1,12 +1,12 @@
-//! Kafka, through librdkafka.
+//! The Kafka adapter publishes and consumes records for the service and its workers through librdkafka.
 //!
-//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick; a consumer is one member
-//! of one group that commits what was handled, never what was only received. All survive any outage of the brokers:
-//! librdkafka reconnects by itself, and what it calls fatal replaces the client. Durability, retention and access rights are
-//! the cluster's.
+//! A publisher is an idempotent producer with `acks=all`, and a second one for topics that are sick. A
+//! consumer is one member of one group that commits records that were handled, never records that were only
+//! received. All survive any outage of the brokers: librdkafka reconnects by itself, and after an error that
+//! it calls fatal the client is replaced. Durability, retention and access rights are the cluster's.
 //!
-//! Nothing here waits on the network in an async task: librdkafka's blocking questions run on blocking threads, each with
-//! a time limit.
+//! No async task waits on the network here: librdkafka's blocking questions run on blocking threads, each
+//! with a time limit.
 
 mod abandoned;
 mod consumer;
@@ -44,22 +44,23 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// A topic that is asked for only to find out whether the brokers answer; whether it exists does not matter.
+/// A topic that is asked for only to find out whether the brokers answer. It does not matter whether it
+/// exists.
 const QUESTION_TOPIC: &str = "tickwheel.ping";
 
-/// How members of a group agree on who reads which partition.
+/// The way in which members of a group agree on who reads which partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupProtocol {
-    /// The classic protocol with the range assignor: every broker speaks it, and a partition pauses 20 to 120 ms when a
-    /// member joins or leaves. The next one is faster only where the broker's heartbeats were set to 200 ms; with its
-    /// default of 5 s a joining member costs up to 5 s.
+    /// The classic protocol with the range assignor. Every broker speaks it, and a partition pauses 20 to 120
+    /// ms when a member joins or leaves. The next one is faster only where the broker's heartbeats were set
+    /// to 200 ms; with its default of 5 s a joining member costs up to 5 s.
     #[default]
     Classic,
-    /// The broker assigns (KIP-848, Kafka 4).
+    /// The broker assigns partitions (KIP-848, Kafka 4).
     Consumer,
 }
 
-/// How to reach and use the cluster.
+/// The way to reach and use the cluster.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Settings {
     /// `host:port`, several separated by commas.
@@ -74,7 +75,8 @@ pub struct Settings {
     pub linger: Duration,
     /// How long a record waits for its acknowledgement.
     pub publish_timeout: Duration,
-    /// How long a call bears with a topic that does not answer before the records of other topics are more important.
+    /// How long a call waits for a topic that does not answer before the records of other topics are more
+    /// important.
     pub patience: Duration,
     /// The protocol of consumer groups.
     pub group_protocol: GroupProtocol,
@@ -99,7 +101,7 @@ impl Settings {
         }
     }
 
-    /// What every client has in common.
+    /// Returns the settings that all clients share.
     fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config
@@ -112,14 +114,14 @@ impl Settings {
             .set("topic.metadata.refresh.interval.ms", "10000")
             .set("socket.keepalive.enable", "true")
             .set("socket.timeout.ms", "10000")
-            // A connection that came into a full backlog is never answered: the default waits 30 s for it.
+            // A connection made into a full backlog is never answered, and the default waits 30 s for it.
             .set("socket.connection.setup.timeout.ms", "5000");
         config
     }
 
     /// Lets the user's own properties win, at the end.
     fn overridden(&self, mut config: ClientConfig) -> ClientConfig {
-        // The binding would hide what `debug` asks for; our own log level decides what is shown.
+        // The binding would hide what `debug` asks for; our own log level decides which lines are shown.
         config.set_log_level(if self.properties.contains_key("debug") {
             RDKafkaLogLevel::Debug
         } else {
@@ -147,7 +149,7 @@ impl Settings {
                 "queue.buffering.max.kbytes",
                 (limits::PRODUCER_BYTES_MAX / 1024).to_string(),
             )
-            // The hash that Java clients use: a user's keyed record goes where the user's own producers send it.
+            // Java clients use this hash: a user's keyed record goes where the user's own producers send it.
             .set("partitioner", "murmur2_random")
             // A topic that vanished is reported after this, not after 30 s.
             .set("topic.metadata.propagation.max.ms", "1000");
@@ -158,11 +160,12 @@ impl Settings {
         let mut config = self.client();
         config
             .set("group.id", group)
-            // `KafkaConsumer` commits, one commit at a time. librdkafka's own timer sends one after the other also while
-            // none is answered; when the coordinator has moved then, they can keep a member from ever joining again.
+            // `KafkaConsumer` commits, one commit at a time. librdkafka's own timer sends one after the other
+            // even while none is answered. If the coordinator has moved meanwhile, they can keep a member
+            // from ever joining again.
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
-            // A new group must see what was published before it subscribed.
+            // A new group must see the records that were published before it subscribed.
             .set("auto.offset.reset", "earliest")
             // Frees a stuck worker's partitions; one that is merely full keeps polling.
             .set("max.poll.interval.ms", "60000")
@@ -183,7 +186,7 @@ impl Settings {
                 .set("partition.assignment.strategy", "range")
                 .set("session.timeout.ms", "10000")
                 .set("heartbeat.interval.ms", "1000"),
-            // Session and heartbeat are the broker's settings in this protocol.
+            // In this protocol the broker sets session and heartbeat times.
             GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
         };
         self.overridden(config)
@@ -204,7 +207,7 @@ impl Settings {
 }
 
 impl fmt::Debug for Settings {
-    /// Names the further properties without their values: some are secrets.
+    /// Prints the names of the further properties without their values, since some are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings")
             .field("brokers", &self.brokers)
@@ -224,7 +227,7 @@ fn millis(duration: Duration) -> String {
     duration.as_millis().to_string()
 }
 
-/// A client that cannot even be made: its settings are wrong.
+/// Returns the error for a client that cannot even be made because its settings are wrong.
 fn unsuitable(error: &KafkaError) -> Error {
     Error::Unsuitable {
         reason: format!("kafka client settings are not accepted: {error}"),
@@ -238,7 +241,7 @@ fn unavailable(operation: &'static str, reason: impl fmt::Display) -> Error {
     }
 }
 
-/// How long a blocking question, or several one after the other, may take together.
+/// The time that a blocking question, or several in a row, may take together.
 #[derive(Debug, Clone)]
 struct Limit {
     time: TimeSource,
@@ -258,7 +261,7 @@ impl Limit {
     }
 }
 
-/// Runs a question that blocks on a thread for such things.
+/// Runs a blocking question on a thread that may block.
 async fn blocking<T: Send + 'static>(
     question: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
@@ -267,13 +270,13 @@ async fn blocking<T: Send + 'static>(
         .map_err(|error| format!("the question was given up: {error}"))
 }
 
-/// Runs something that may block for long, in the worst case for ever, on a thread that holds up nobody, not even the
-/// end of the process.
+/// Runs work that may block for long, in the worst case for ever, on a thread of its own. It delays no other
+/// work, not even the end of the process.
 fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     let (done, wait) = oneshot::channel();
     let thread = std::thread::Builder::new().name("kafka".to_owned());
     let spawned = thread.spawn(move || {
-        // Nobody waits for it when the outcome does not matter.
+        // The caller may not wait for it when the outcome does not matter.
         drop(done.send(work()));
     });
     if let Err(error) = spawned {
@@ -282,7 +285,7 @@ fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> on
     wait
 }
 
-/// Drops a client where waiting for its threads holds nobody up; resolves when it is gone.
+/// Drops a client on a thread where its own threads may be waited for. Resolves when the client is gone.
 fn discard<T: Send + 'static>(client: T) -> oneshot::Receiver<()> {
     on_thread(move || drop(client))
 }

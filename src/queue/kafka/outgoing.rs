@@ -1,4 +1,4 @@
-//! Records become what librdkafka sends, and their answers what is counted.
+//! The conversion turns records into those of librdkafka for the publisher, and counts its answers.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::queue::{Partition, PublishError, Record};
 pub(super) enum Choice {
     /// This one.
     Of(i32),
-    /// Whichever is well.
+    /// Any partition that is well.
     Any,
-    /// An operator has set how librdkafka chooses.
+    /// The operator has set how librdkafka chooses.
     Operators,
 }
 
@@ -48,8 +48,8 @@ pub(super) fn choose(
     }
 }
 
-/// The hash by which Kafka's Java clients choose the partition of a key: MurmurHash2 with their seed. A record goes where the
-/// user's own producers send it.
+/// The hash by which Kafka's Java clients choose the partition of a key: MurmurHash2 with their seed. A
+/// record goes where the user's own producers send it.
 fn murmur2(key: &[u8]) -> u32 {
     const FACTOR: u32 = 0x5bd1_e995;
     let (words, rest) = key.as_chunks::<4>();
@@ -92,7 +92,7 @@ pub(super) fn to_kafka(
     }
 }
 
-/// What the producer did not even buffer was alone at fault.
+/// Returns the failure of a record that the producer did not even buffer: only that record was at fault.
 pub(super) fn not_accepted(error: &KafkaError) -> Failure {
     match failure(error) {
         Failure::Alone(reason) => Failure::Final(PublishError::Refused(reason)),

@@ -1,7 +1,9 @@
-//! Prefetch is what consumers receive ahead of their work: a node's consumers share one bound of it.
+//! The prefetch bound limits how much the consumers of a node receive ahead of their work. All of them share
+//! one bound.
 //!
-//! A share is fixed when a consumer is made, because librdkafka takes it as a setting. Each takes a sixteenth of what is left,
-//! and never less than one fetch, so the first few have what they want and a thousand stay within twice the bound.
+//! A share is fixed when a consumer is made, because librdkafka takes it as a setting. Each consumer takes a
+//! sixteenth of what is left, and never less than one fetch. So the first few get what they want, and a
+//! thousand stay within twice the bound.
 
 use std::sync::{
     Arc,
@@ -10,14 +12,14 @@ use std::sync::{
 
 use crate::limits::{CONSUMER_BYTES_MAX, CONSUMER_BYTES_MIN, CONSUMERS_BYTES_MAX};
 
-/// The part of what is left that a consumer takes.
+/// The part of the remaining bytes that a consumer takes.
 const SHARE: usize = 16;
 
 /// The bytes that are left.
 #[derive(Debug, Clone)]
 pub(super) struct Prefetch(Arc<AtomicUsize>);
 
-/// The bytes that one consumer may fetch ahead; given back when it is dropped.
+/// The bytes that one consumer may fetch ahead. They are given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Share {
     bytes: usize,
@@ -49,7 +51,7 @@ impl Prefetch {
 }
 
 impl Share {
-    /// Returns how many bytes it is.
+    /// Returns the size of the share in bytes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

@@ -1,8 +1,9 @@
-//! The producers of a publisher: the main one, and while a topic is sick, a spare one for such topics.
+//! The producers send records for a publisher: a main one, and a spare one for topics that are sick, while
+//! there are any.
 //!
-//! A producer that librdkafka has given up, or that is known to be stuck, is replaced at its next use. The spare one is also
-//! replaced when it has had no answer for a while: it may be what is stuck, and it holds a handful of records only. It is
-//! given back when no topic has been sick for a minute.
+//! A producer that librdkafka has given up, or that is known to be stuck, is replaced at its next use. The
+//! spare one is also replaced when it has had no answer for a while: it may be the one that is stuck, and it
+//! holds only a few records. It is given back when no topic has been sick for a minute.
 
 use std::{
     sync::{
@@ -76,14 +77,14 @@ impl Producers {
             .map_err(|error| unsuitable(&error))
     }
 
-    /// Has further producers made by other settings.
+    /// Makes later producers with other settings.
     #[cfg(test)]
     pub(super) fn with_settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
         self
     }
 
-    /// Returns a producer, made anew if it has to be.
+    /// Returns a producer. It is made anew if necessary.
     pub(super) fn get(&self, by: By) -> Result<Arc<Client>, Error> {
         match by {
             By::Main => self.main(),
@@ -148,7 +149,8 @@ impl Producers {
         }
     }
 
-    /// Replaces the main producer at once: what is open there is given up, and its partitions can be well again.
+    /// Replaces the main producer at once. Its open records are given up, and its partitions can become well
+    /// again.
     pub(super) fn replace_main(&self, reason: &str) {
         {
             let read = self.main.read().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +169,7 @@ impl Producers {
     }
 
     /// Returns when a record was acknowledged last.
-    pub(super) fn acknowledged_at(&self) -> Option<Moment> {
+    fn acknowledged_at(&self) -> Option<Moment> {
         *self
             .acknowledged
             .lock()
@@ -180,7 +182,7 @@ impl Producers {
             .is_none_or(|at| now.since(at) > limits::QUEUE_SILENT)
     }
 
-    /// Waits for what is buffered. Blocks.
+    /// Waits until the buffered records are sent. Blocks.
     pub(super) fn flush(&self, limit: Duration) -> Result<(), String> {
         let spare = self.lock_spare().as_ref().map(|spare| Arc::clone(&spare.0));
         let main = self.main().map_err(|error| error.to_string())?;

@@ -1,11 +1,12 @@
-//! How far consumer groups have come, asked without joining them.
+//! The progress check tells the service how far consumer groups have come, without joining them.
 //!
-//! What was published at an instant lies at or behind the first record that is as old (less the skew of clocks). If the
-//! group has committed no further than there, it is certainly still waiting, because consumers commit only what they
-//! handled. A group that never committed begins with the oldest record, so everything waits for it.
+//! A record published at an instant lies at or behind the first record that is as old (less the skew of
+//! clocks). If the group has committed no further than there, the record is certainly still waiting, because
+//! consumers commit only what they have handled. A group that never committed begins with the oldest record,
+//! so everything waits for it.
 //!
-//! Many probes differ only in their instant; for one partition and group the answer turns from no to yes at some instant,
-//! and that one is found by halving. Any error, and running out of time, is a no.
+//! Many probes differ only in their instant. For one partition and group the answer turns from no to yes at
+//! some instant, which is found by halving. An error, or the end of the time, is a no.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +32,7 @@ use crate::{
 /// A topic and one of its partitions.
 type Place = (String, i32);
 
-/// Sees how far groups have come.
+/// The check of how far groups have come.
 #[derive(Debug)]
 pub(super) struct Progress(Arc<Observers>);
 
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Observer {
     }
 }
 
-/// From which of the instants asked about on everything still waits.
+/// The search for the instant from which on everything still waits, among the instants asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Search {
     /// Ascending.
@@ -79,8 +80,8 @@ impl Search {
         }
     }
 
-    /// Returns the instant to ask about next; none when all are decided. The earliest is asked about first: mostly
-    /// either everything waits or nothing does.
+    /// Returns the instant to ask about next; none when all are decided. The earliest is asked about first,
+    /// because in most cases either everything waits or nothing does.
     fn next(&self) -> Option<Millis> {
         self.instants
             .get(self.middle())
@@ -105,7 +106,7 @@ impl Search {
         }
     }
 
-    /// Tells whether what was published at an instant is known to wait.
+    /// Tells whether a record published at an instant is known to wait.
     fn waits(&self, since: Millis) -> bool {
         self.instants
             .get(self.high)
@@ -170,7 +171,7 @@ impl Progress {
             .map(|(place, instants)| (place, Search::new(instants)))
             .collect();
         let (asker, name) = (Arc::clone(&self.0), group.to_owned());
-        // Making a client starts threads, so that is not done on an async one either.
+        // Making a client starts threads, so an async thread does not do that either.
         let asked = blocking(move || {
             let client = asker.observer(&name);
             client.map(|client| search(&client, searches, &limit))
@@ -191,9 +192,9 @@ impl Progress {
 }
 
 impl Observers {
-    /// Returns the client that asks for a group. One that is not there yet takes the place of one that has not been used for a
-    /// while; when all are in use there is none, and the answer is a no: a client made and thrown away for each group at each
-    /// look costs more than the copies that this saves. Blocks.
+    /// Returns the client that asks for a group. A new one takes the place of one that has not been used for
+    /// a while. When all are in use there is none, and the answer is a no: a client made and thrown away for
+    /// each group at each look costs more than the copies that it would save. Blocks.
     fn observer(&self, group: &str) -> Option<Arc<BaseConsumer<Link>>> {
         let now = self.time.moment();
         let mut observers = self

@@ -1,12 +1,12 @@
-//! The publishing side.
+//! The Kafka publisher sends records for the service, and no sick topic delays another.
 //!
-//! A batch is answered when its records are, with two exceptions, so that one sick topic delays no other: it does not wait
-//! for records of partitions that are sick (`lanes.rs`), nor longer than a moment for a topic that nobody knows yet
-//! (`topics.rs`). A record that it does not wait for is unconfirmed; it may be published all the same, and a repetition of
-//! it while it is open, or after it was acknowledged, sends nothing (`abandoned.rs`).
+//! A batch is answered when its records are, with two exceptions. It does not wait for records of partitions
+//! that are sick (`lanes.rs`), and it waits only a moment for a topic that is not known yet (`topics.rs`). A
+//! record that it does not wait for is unconfirmed. It may be published all the same, and a repetition of it
+//! while it is open, or after it was acknowledged, sends nothing (`abandoned.rs`).
 //!
-//! While nothing at all is acknowledged, some batches wait as long as a record may, because there is nobody to be delayed; the
-//! others come back after a second, so that what is due for a topic that is well finds a place.
+//! While nothing at all is acknowledged, some batches wait as long as a record may, because they delay
+//! nobody. The others come back after a second, so that records due for a topic that is well find a place.
 
 use std::{
     collections::BTreeMap,
@@ -42,10 +42,10 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// How much longer than librdkafka's own limit an answer is waited for: its timeouts are a scan once a second.
+/// Time to wait for an answer beyond librdkafka's own limit, since its timeouts are a scan once a second.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How often a batch that waits looks whether it waits for sick topics alone.
+/// How often a waiting batch checks whether it waits for sick topics alone.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// Publishes to Kafka.
@@ -77,12 +77,13 @@ struct Call<'a> {
     records: &'a [Record],
     batch: Arc<Batch>,
     begun: Moment,
-    /// When every record has had its time.
+    /// The end of the time that every record has.
     until: Moment,
 }
 
 impl KafkaPublisher {
-    /// Begins to connect. It does not wait for the cluster: use [`Publisher::ping`] to find out whether it answers.
+    /// Begins to connect, without waiting for the cluster. Use [`Publisher::ping`] to find out whether it
+    /// answers.
     ///
     /// # Errors
     /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
@@ -107,8 +108,8 @@ impl KafkaPublisher {
         self.producers.replacements()
     }
 
-    /// Finds out how many partitions topics have, creating our own where they are missing. What is not known by `until` is not
-    /// in the answer.
+    /// Finds out how many partitions topics have, and creates our own where they are missing. Topics that are
+    /// not known by `until` are not in the answer.
     async fn partitions(
         &self,
         wanted: &BTreeMap<String, bool>,
@@ -151,7 +152,7 @@ impl KafkaPublisher {
             }
             Ok(Choice::Operators) => None,
             Err(error) => {
-                // Perhaps it has more partitions by now.
+                // The topic may have more partitions by now.
                 self.topics.doubt(&record.topic);
                 settle(error);
                 return false;
@@ -161,8 +162,9 @@ impl KafkaPublisher {
         false
     }
 
-    /// Tells, once in [`limits::PRODUCER_STALL`], that a producer that is stuck may be replaced. Its records stay open until its
-    /// client has ended, and each record that comes meanwhile finds its lane as stuck as before.
+    /// Tells, once in [`limits::PRODUCER_STALL`], that a stuck producer may be replaced. Its records stay
+    /// open until its client has ended, and each record that comes meanwhile finds its lane as stuck as
+    /// before.
     fn may_replace(&self, now: Moment) -> bool {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let may = replaced.is_none_or(|at| now.since(at) >= limits::PRODUCER_STALL);
@@ -222,7 +224,7 @@ impl KafkaPublisher {
         }
     }
 
-    /// Puts a record into the producer's buffer; while that is full, waits.
+    /// Puts a record into the producer's buffer. Waits while that is full.
     async fn offer(
         &self,
         client: &Client,
@@ -249,7 +251,7 @@ impl KafkaPublisher {
         }
     }
 
-    /// Sends the records at `indexes` and waits for their answers, as long as they are worth it.
+    /// Sends the records at `indexes` and waits for their answers, as long as the wait is worth it.
     async fn send_all(&self, records: &[Record], indexes: &[usize], until: Moment) -> Vec<Answer> {
         let chosen: Vec<Record>;
         let records = if indexes.len() == records.len() {
@@ -294,7 +296,8 @@ impl KafkaPublisher {
         })
     }
 
-    /// Waits for the answers of a batch, and not for those of sick topics, unless nothing is acknowledged anywhere.
+    /// Waits for the answers of a batch, but not for those of sick topics, unless nothing is acknowledged
+    /// anywhere.
     async fn wait(&self, call: &Call<'_>, wait: oneshot::Receiver<()>) {
         let mut wait = pin!(wait);
         let mut patient = None;
@@ -325,8 +328,8 @@ impl KafkaPublisher {
         }
     }
 
-    /// Holds a batch of which nothing could be sent: it would come again at once, which is for nothing while nothing is
-    /// acknowledged anywhere.
+    /// Holds a batch of which no record could be sent. It would come again at once, which is useless while
+    /// nothing is acknowledged anywhere.
     async fn hold_turned_away(&self, call: &Call<'_>) {
         let until = call.begun.after(limits::QUEUE_SILENT);
         while call.batch.was_turned_away() {
@@ -338,8 +341,8 @@ impl KafkaPublisher {
         }
     }
 
-    /// Decides what the caller is told; records that were refused in company are sent once more, alone. They may then
-    /// lie behind later ones of their batch: the only case in which its order is not kept.
+    /// Decides the answers to the caller. Records that were refused in company are sent once more, alone.
+    /// They may then lie behind later ones of their batch: the only case in which its order is not kept.
     async fn publish_all(&self, records: &[Record]) -> Vec<Result<(), PublishError>> {
         let until = self.time.moment().after(self.settings.publish_timeout);
         let all: Vec<usize> = (0..records.len()).collect();
@@ -374,7 +377,7 @@ impl Publisher for KafkaPublisher {
             if let Err(PublishError::NoSuchTopic(_)) = answer
                 && record.create_topic
             {
-                // It was there when it was asked for, or the number of partitions has changed.
+                // The topic existed when it was asked for, or the number of its partitions has changed.
                 self.topics.forget(&record.topic);
                 again.push(index);
             }
@@ -453,8 +456,8 @@ mod tests {
         }
     }
 
-    /// The main producer cannot reach the brokers and the spare one can: what a producer looks like that has lost a
-    /// partition's leader for good (librdkafka#5430).
+    /// The main producer cannot reach the brokers and the spare one can. A producer that has lost a
+    /// partition's leader for good looks like this (librdkafka#5430).
     #[tokio::test(flavor = "multi_thread")]
     async fn a_producer_that_is_stuck_while_another_gets_through_is_replaced() {
         let cluster = MockCluster::new(1).unwrap();

@@ -1,11 +1,11 @@
-//! One client of a consumer, from its subscription until it is closed or replaced.
+//! The session runs one client for a consumer, from its subscription until it is closed or replaced.
 //!
-//! It receives, commits, and watches itself: librdkafka reconnects and rejoins, but after faults of the cluster it can
-//! stay without a coordinator, or without the leader of a partition, for good and in silence. [`Session::step`] then
-//! returns an error, and the consumer goes on with a new session.
+//! It receives, commits and watches itself. librdkafka reconnects and rejoins, but after faults of the
+//! cluster it can stay without a coordinator, or without the leader of a partition, for good and in silence.
+//! [`Session::step`] then returns an error, and the consumer goes on with a new session.
 //!
-//! One commit is on its way at a time, made on a thread of its own: the binding does not report the outcome of
-//! asynchronous commits, and an outcome that is unknown may have to be made again.
+//! One commit is on its way at a time, made on a thread of its own: the binding does not report the outcome
+//! of asynchronous commits, and an outcome that is unknown may have to be made again.
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +40,7 @@ use crate::{
 /// Comparisons without an answer, about ten seconds apart, before the client is replaced.
 const UNANSWERED_MAX: u32 = 3;
 
-/// Most doublings of the patience with a client: in a long outage a new one is made every hour.
+/// The most doublings of the patience with a client. In a long outage a new one is made every hour.
 const DOUBLINGS_MAX: u32 = 7;
 
 type Client = StreamConsumer<Events>;
@@ -53,21 +53,21 @@ pub(super) struct Session {
     in_hand: Arc<Mutex<InHand>>,
     history: History,
     checks_joins: bool,
-    /// When it was last known to be a member.
+    /// When it was last known to be a member of the group.
     member_at: Moment,
     commit: Option<Commit>,
     committed_at: Moment,
     question: Option<oneshot::Receiver<KafkaResult<Found>>>,
     compared_at: Moment,
     unanswered: u32,
-    /// Everything fetched was taken at some time since the last comparison.
+    /// Everything fetched was taken at least once since the last comparison.
     drained: bool,
 }
 
-/// What a session leaves to the next one.
+/// The history that a session leaves to the next one.
 #[derive(Default)]
 pub(super) struct History {
-    /// How many clients were replaced in a row: each gets twice the patience of the one before.
+    /// How many clients were replaced in a row. Each gets twice the patience of the one before.
     replaced: u32,
     stalls: Stalls,
 }
@@ -79,7 +79,7 @@ struct Commit {
 }
 
 impl Session {
-    /// Subscribes; up to `ahead_bytes` are received before they are asked for.
+    /// Subscribes. Up to `ahead_bytes` are received before they are asked for.
     pub(super) fn begin(
         settings: &Settings,
         time: &TimeSource,
@@ -108,7 +108,7 @@ impl Session {
             time: time.clone(),
             in_hand,
             history,
-            // Whether a member without partitions is told so in the other protocol is not certain.
+            // It is not certain that the other protocol tells a member that it has no partitions.
             checks_joins: settings.group_protocol == GroupProtocol::Classic,
             member_at: now,
             commit: None,
@@ -124,7 +124,7 @@ impl Session {
         lock(&self.in_hand)
     }
 
-    /// Hands records out: those in hand, and those that have arrived.
+    /// Hands out the records in hand and those that have arrived.
     pub(super) fn take(&mut self, max: usize) -> Result<Vec<Delivery>, Error> {
         let mut stream = self.client.stream();
         while lock(&self.in_hand).count() < max {
@@ -152,11 +152,11 @@ impl Session {
         Ok(taken)
     }
 
-    /// Waits until a record is in hand, but not longer than `limit`. Dropping it loses nothing: there is no await between
-    /// a record's arrival and its place in hand.
+    /// Waits until a record is in hand, but not longer than `limit`. Dropping the future loses nothing: there
+    /// is no await between a record's arrival and its place in hand.
     ///
-    /// While the pool is full and the partitions are not paused yet, nothing is taken in. What the group asks of its member
-    /// waits with the records then, for [`limits::FULL_BEFORE_PAUSE`] at most.
+    /// While the pool is full and the partitions are not paused yet, no records are taken in. Requests of the
+    /// group to its member wait with them, for [`limits::FULL_BEFORE_PAUSE`] at most.
     pub(super) async fn wait(&self, limit: Duration) -> Result<(), Error> {
         let (busy, shut_until) = {
             let in_hand = self.in_hand();
@@ -203,7 +203,7 @@ impl Session {
         }
     }
 
-    /// Pauses or resumes all partitions. New ones are paused as they are assigned.
+    /// Pauses or resumes all partitions. New ones are paused when they are assigned.
     fn set_paused(&self, paused: bool) {
         self.in_hand().paused = paused;
         let changed = self.client.assignment().and_then(|all| {
@@ -218,13 +218,13 @@ impl Session {
         }
     }
 
-    /// Notes what was handled and begins a commit, if none is on its way.
+    /// Notes handled deliveries and begins a commit, if none is on its way.
     pub(super) fn handled(&mut self, deliveries: &[(String, i32, i64)]) {
         self.in_hand().handled(deliveries);
         self.commit();
     }
 
-    /// Ends and begins a commit and a comparison where it is time.
+    /// Ends and begins a commit and a comparison when they are due.
     ///
     /// # Errors
     /// The client is to be replaced.
@@ -300,7 +300,8 @@ impl Session {
         Ok(())
     }
 
-    /// Notes a comparison without an answer. Several in a row are an outage, or a client that finds no way back from one.
+    /// Notes a comparison without an answer. Several in a row mean an outage, or a client that finds no way
+    /// back from one.
     fn unanswered(&mut self, reason: &str) -> Result<(), Error> {
         tracing::debug!(group = self.group, reason, "cannot compare with the ends");
         self.unanswered += 1;
@@ -325,10 +326,10 @@ impl Session {
         }
     }
 
-    /// Commits what was handled and leaves the group, within about `limit`.
+    /// Commits the handled deliveries and leaves the group, within about `limit`.
     pub(super) async fn close(mut self, limit: Duration) {
         let until = self.time.moment().after(limit);
-        // The outcome matters: what is handled and not committed comes again.
+        // The outcome matters: deliveries that are handled and not committed come again.
         while self.commit.is_some() || self.in_hand().has_marks() {
             self.committed_at = self.time.moment().before(limits::COMMIT_INTERVAL);
             self.commit();

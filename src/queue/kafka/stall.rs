@@ -1,10 +1,11 @@
-//! Notices partitions that librdkafka has stopped fetching.
+//! The stall detector finds for a consumer the partitions that librdkafka has stopped fetching.
 //!
-//! After a moment in which a partition has no leader, librdkafka can lose it for good without any error (librdkafka#5430,
-//! seen with 2.12.1; #5593 is another way there). The records lie at the broker and nobody gets them. So every few
-//! seconds a consumer is compared with the ends of its partitions: one that is behind twice at the same offset, although
-//! everything that was fetched has been taken in between, is stuck, and a new client gets it going. That is tried once
-//! for an offset: where the log ends in something that is no record, it would never help.
+//! After a moment in which a partition has no leader, librdkafka can lose it for good without any error
+//! (librdkafka#5430, seen with 2.12.1; #5593 is another way there). The records lie at the broker and no
+//! consumer gets them. So every few seconds a consumer is compared with the ends of its partitions. A
+//! partition that is behind twice at the same offset is stuck if everything that was fetched has been taken
+//! in between. A new client gets it going. One client is tried for an offset: where the log ends in something
+//! that is no record, it would never help.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +18,20 @@ use rdkafka::{
 
 use super::{Limit, QUESTION_TOPIC, in_hand::Place};
 
-/// Of each partition, the offset that is expected next and the end.
+/// The offset that is expected next and the end, for each partition.
 pub(super) type Found = BTreeMap<Place, (i64, i64)>;
 
-/// What is remembered between two comparisons.
+/// The memory between two comparisons.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
-    /// Partitions that were behind at the last comparison, and where.
+    /// Partitions that were behind at the last comparison, and their offsets.
     behind: BTreeMap<Place, i64>,
-    /// Where a new client was tried.
+    /// The offsets at which a new client was tried.
     tried: BTreeMap<Place, i64>,
 }
 
 impl Stalls {
-    /// Takes a comparison in. Returns a partition that is stuck.
+    /// Notes a comparison. Returns a partition that is stuck.
     ///
     /// `drained` tells whether everything fetched was taken since the last comparison; otherwise the consumer is merely
     /// slow.
@@ -51,7 +52,8 @@ impl Stalls {
     }
 }
 
-/// Asks for the ends of the assigned partitions, and where nothing was received yet, for where reading begins. Blocks.
+/// Asks for the ends of the assigned partitions. Where nothing was received yet, also asks where reading
+/// begins. Blocks.
 pub(super) fn ask<C: ConsumerContext + 'static>(
     client: &StreamConsumer<C>,
     positions: &BTreeMap<Place, i64>,
@@ -59,11 +61,11 @@ pub(super) fn ask<C: ConsumerContext + 'static>(
 ) -> KafkaResult<Found> {
     let assigned = client.assignment()?;
     if assigned.count() == 0 {
-        // Whether the brokers answer at all is worth knowing too.
+        // It is worth knowing, too, whether the brokers answer at all.
         client.fetch_metadata(Some(QUESTION_TOPIC), limit.left())?;
         return Ok(Found::new());
     }
-    // In such a question the two stand for the timestamps "latest" and "earliest".
+    // In such a question these two offsets stand for the timestamps "latest" and "earliest".
     let ends = client.offsets_for_times(all(&assigned, Offset::End)?, limit.left())?;
     let begins = client.offsets_for_times(all(&assigned, Offset::Beginning)?, limit.left());
     let begins = begins.map(|list| list.to_topic_map()).unwrap_or_default();

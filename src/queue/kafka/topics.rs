@@ -1,9 +1,9 @@
-//! Topics: how many partitions they have, and creating our own.
+//! The topic directory tells publishers how many partitions topics have, and creates our own topics.
 //!
-//! A topic is asked for before the first record is sent to it, so that a missing one is told apart at once. Questions and
-//! creations are made by one task each, behind the backs of those who publish: a batch waits for them a moment, its records of
-//! known topics not at all. What is known is trusted for a minute and asked for anew beside its use; that a topic is missing
-//! is trusted for a second. One client asks and creates for all.
+//! A topic is asked for before the first record is sent to it, so that a missing one is noticed at once. One
+//! task asks and one creates, in the background: a batch waits for them a moment, and its records of known
+//! topics do not wait at all. A known topic is trusted for a minute and asked for anew while it is used; a
+//! missing one is trusted to be missing for a second. One client asks and creates for all.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -30,7 +30,7 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// How long the number of a topic's partitions is trusted.
+/// How long a known number of partitions is trusted.
 const TRUSTED: Duration = Duration::from_secs(60);
 
 /// How long a new topic may take to have its leaders.
@@ -44,7 +44,7 @@ const CREATION_PAUSE: Duration = Duration::from_millis(20);
 pub(super) enum Known {
     /// It has so many partitions.
     Partitions(i32),
-    /// A record to it is answered with this.
+    /// A record to the topic gets this answer.
     Not(PublishError),
     /// It is being asked for or created, since this moment.
     Asked(Moment),
@@ -58,7 +58,7 @@ struct Fact {
 
 #[derive(Debug, Clone, Copy)]
 struct Wish {
-    /// It is one of ours: create it when it does not exist.
+    /// It is one of ours and is created when it does not exist.
     create: bool,
     since: Moment,
 }
@@ -66,9 +66,9 @@ struct Wish {
 #[derive(Debug, Default)]
 struct State {
     facts: HashMap<String, Fact>,
-    /// To be asked for.
+    /// Topics to be asked for.
     wanted: BTreeMap<String, Wish>,
-    /// To be created.
+    /// Topics to be created.
     missing: BTreeMap<String, Wish>,
     asking: bool,
     creating: bool,
@@ -82,7 +82,7 @@ struct Shared {
     settings: Settings,
     time: TimeSource,
     state: Mutex<State>,
-    /// Something has become known.
+    /// Signals that a fact has become known.
     learned: Notify,
     /// Made at the first question, on a thread that may block.
     admin: OnceLock<Result<Arc<AdminClient<Link>>, String>>,
@@ -105,7 +105,8 @@ impl Topics {
         }))
     }
 
-    /// Returns what is known of a topic, and has it asked for where that is nothing or old. Needs a tokio runtime.
+    /// Returns what is known of a topic, and has it asked for if that is nothing or old. Needs a tokio
+    /// runtime.
     pub(super) fn known(&self, topic: &str, create: bool) -> Known {
         let now = self.0.time.moment();
         let (known, begin) = {
@@ -126,7 +127,7 @@ impl Topics {
                     answer: Err(error),
                     at,
                 }) if now.since(*at) <= limits::TOPIC_MISSING
-                    // Who asked before may not have wanted it created.
+                    // The caller that asked before may not have wanted it created.
                     && !(create && matches!(error, PublishError::NoSuchTopic(_))) =>
                 {
                     return Known::Not(error.clone());
@@ -158,7 +159,7 @@ impl Topics {
             if left.is_zero() || !topics.iter().any(asked) {
                 return;
             }
-            // The next question may begin without a word from the last: look again now and then.
+            // The next question may begin without a signal from the last, so look again now and then.
             let step = left.min(Duration::from_millis(50));
             self.0.time.within(step, learned).await;
         }
@@ -169,7 +170,7 @@ impl Topics {
         self.0.lock().facts.remove(topic);
     }
 
-    /// Has a topic asked for again soon, beside its use: what is known of it may be old.
+    /// Has a topic asked for again soon, while it is used, because the known answer may be old.
     pub(super) fn doubt(&self, topic: &str) {
         let now = self.0.time.moment();
         if let Some(fact) = self.0.lock().facts.get_mut(topic)
@@ -296,7 +297,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the one client that asks and creates. Blocks at first.
+    /// Returns the one client that asks and creates. The first call blocks.
     fn admin(&self) -> Result<Arc<AdminClient<Link>>, String> {
         let make = || {
             let link = Link::new("admin");
@@ -313,7 +314,7 @@ impl Shared {
         self.lock().facts.insert(topic.to_owned(), fact);
     }
 
-    /// Notes answers; tells whether topics are missing now that somebody has to begin to create.
+    /// Notes answers. Tells whether topics are missing now and a task has to begin to create them.
     fn learn(&self, answers: BTreeMap<String, Answer>) -> bool {
         let at = self.time.moment();
         let mut state = self.lock();
@@ -332,7 +333,7 @@ impl Shared {
                 },
                 Answer::Refused(reason) => Err(PublishError::Refused(reason)),
                 Answer::Silent(reason) => {
-                    // What was known before is good enough.
+                    // The answer that was known before is good enough.
                     if state
                         .facts
                         .get(&topic)
@@ -368,7 +369,7 @@ impl Shared {
                 Ok(topic) => tracing::info!(topic, "created topic"),
                 Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
                 Err((topic, code)) if is_refusal(code) => {
-                    // The others of the request must not pay for it.
+                    // The other topics of the request must not pay for it.
                     let reason = refused(&topic, &code.to_string()).to_string();
                     self.learn_one(&topic, Err(PublishError::Refused(reason.clone())));
                     if topics.len() == 1 {
@@ -393,7 +394,8 @@ impl Drop for Shared {
 }
 
 impl State {
-    /// Has a topic asked for; returns since when it is, or is being created. None when too many are.
+    /// Has a topic asked for. Returns since when it is being asked for or created; none when there are too
+    /// many.
     fn want(&mut self, topic: &str, wish: Wish) -> Option<Moment> {
         if let Some(missing) = self.missing.get(topic) {
             return Some(missing.since);
@@ -409,14 +411,14 @@ impl State {
         Some(wish.since)
     }
 
-    /// Returns what to ask for next; nothing ends the task that asks.
+    /// Returns the topics to ask for next. If there are none, the task that asks ends.
     fn next_question(&mut self) -> Vec<String> {
         let topics: Vec<String> = self.wanted.keys().cloned().collect();
         self.asking = !topics.is_empty();
         topics
     }
 
-    /// Returns what to create next; nothing ends the task that creates.
+    /// Returns the topics to create next. If there are none, the task that creates ends.
     fn next_creation(&mut self) -> Vec<String> {
         let missing = self.missing.keys().take(limits::TOPICS_CREATED_MAX);
         let topics: Vec<String> = missing.cloned().collect();
@@ -424,7 +426,8 @@ impl State {
         topics
     }
 
-    /// Keeps memory bounded: first that topics are missing is forgotten, then everything.
+    /// Keeps memory bounded: facts that a topic is missing, and old facts, are forgotten first, then
+    /// everything.
     fn forget_old(&mut self, now: Moment) {
         if self.facts.len() <= limits::TOPICS_KNOWN_MAX {
             return;

@@ -1,4 +1,4 @@
-//! The broker's state without locks, waiting or faults: topics, groups, and who may read which partition.
+//! The broker keeps topics, groups and assignments for the memory queue, without locks, waiting or faults.
 //!
 //! Every collection is ordered, so that the same calls give the same answers in every run.
 
@@ -25,7 +25,7 @@ pub struct Published {
     pub offset: i64,
     /// When it was published, by the queue's clock.
     pub at: Millis,
-    /// What was published.
+    /// The record.
     pub record: Record,
 }
 
@@ -118,7 +118,7 @@ impl Broker {
         self.retention = kept;
     }
 
-    /// Drops what is older than the retention.
+    /// Drops records that are older than the retention.
     pub(super) fn expire(&mut self, now: Millis) {
         let Some(kept) = self.retention else { return };
         let from = now.before(kept);
@@ -192,7 +192,7 @@ impl Broker {
         Ok(())
     }
 
-    /// Returns what was published, in order; only while everything is kept.
+    /// Returns all published records, in order; only while everything is kept.
     pub(super) fn journal(&self) -> &[Arc<Published>] {
         &self.journal
     }
@@ -206,7 +206,7 @@ impl Broker {
         self.last_member
     }
 
-    /// Takes a member out of its group: what it did not handle is delivered to the others.
+    /// Takes a member out of its group. Records that it did not handle are delivered to the others.
     pub(super) fn leave(&mut self, group: &str, member: Member) {
         if let Some(group) = self.groups.get_mut(group) {
             group.members.remove(&member);
@@ -214,8 +214,8 @@ impl Broker {
         }
     }
 
-    /// Moves every partition on to the next member; what was not committed, and the last `lost` records that were, are read
-    /// again.
+    /// Moves every partition on to the next member. Records that were not committed are read again, and so
+    /// are the last `lost` that were.
     pub(super) fn rebalance(&mut self, lost: i64) {
         for group in self.groups.values_mut() {
             group.turns += 1;
@@ -273,7 +273,8 @@ impl Broker {
         taken
     }
 
-    /// Notes what a member has handled. What belongs to another member by now is ignored, as after a rebalance.
+    /// Notes which records a member has handled. Records that belong to another member by now are ignored, as
+    /// after a rebalance.
     pub(super) fn handled(&mut self, group: &str, member: Member, done: &[(String, i32, i64)]) {
         let Some(found) = self.groups.get_mut(group) else {
             return;
@@ -289,7 +290,7 @@ impl Broker {
         }
     }
 
-    /// Drops what every group that reads a topic has handled.
+    /// Drops records that every group that reads their topic has handled.
     fn forget(&mut self, done: &[(String, i32, i64)]) {
         for (name, partition, _) in done {
             let key = (name.clone(), *partition);
@@ -317,7 +318,7 @@ impl Broker {
         }
     }
 
-    /// Tells whether what was published to a wheel's partition at an instant waits for a group.
+    /// Tells whether the records published to a wheel's partition at an instant wait for a group.
     pub(super) fn still_queued(&self, probe: &Probe) -> bool {
         let Some(topic) = self.topics.get(&probe.topic) else {
             return false;

@@ -1,8 +1,8 @@
-//! The consuming side.
+//! The consumer of the memory queue receives records for one member of a group.
 
 use std::time::Duration;
 
-use super::{MemoryPublisher, MemoryQueue, broker::Member, wake::Watcher};
+use super::{MemoryQueue, broker::Member, process::Process, wake::Watcher};
 use crate::queue::{Consumer, Delivery, Error};
 use async_trait::async_trait;
 
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 #[derive(Debug)]
 pub struct MemoryConsumer {
     queue: MemoryQueue,
-    process: MemoryPublisher,
+    process: Process,
     group: String,
     member: Member,
     /// The partition served last: the next call begins behind it.
@@ -19,12 +19,7 @@ pub struct MemoryConsumer {
 }
 
 impl MemoryConsumer {
-    pub(super) fn new(
-        queue: MemoryQueue,
-        process: MemoryPublisher,
-        group: &str,
-        member: Member,
-    ) -> Self {
+    pub(super) fn new(queue: MemoryQueue, process: Process, group: &str, member: Member) -> Self {
         let changes = queue.shared.changes.watcher();
         Self {
             queue,
@@ -36,7 +31,7 @@ impl MemoryConsumer {
         }
     }
 
-    /// Takes what is there, without waiting.
+    /// Takes the records that are there, without waiting.
     fn take(&mut self, max: usize) -> Vec<Delivery> {
         self.changes.mark_unchanged();
         let mut state = self.queue.state();

@@ -8,10 +8,10 @@ use std::{
 use super::MemoryQueue;
 use crate::queue::Record;
 
-/// What happens to one record.
+/// The fate of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing: it is published and acknowledged.
+    /// No fault: it is published and acknowledged.
     None,
     /// It is published twice and acknowledged.
     Duplicate,
@@ -48,18 +48,18 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Plans the outcome of `count` more records, behind what is planned already.
+    /// Plans the outcome of `count` more records, behind those that are planned already.
     pub fn plan(&self, count: usize, fault: Fault) {
         let mut state = self.queue.state();
         state.plan.next.extend(std::iter::repeat_n(fault, count));
     }
 
-    /// Forgets what is planned and not used.
+    /// Forgets the planned outcomes that were not used.
     pub fn clear(&self) {
         self.queue.state().plan.next.clear();
     }
 
-    /// Makes a topic unknown to publishers, or known again; what it holds stays.
+    /// Makes a topic unknown to publishers, or known again. The records in it stay.
     pub fn missing(&self, topic: &str, missing: bool) {
         let mut state = self.queue.state();
         if missing {
@@ -69,8 +69,8 @@ impl Faults {
         }
     }
 
-    /// Makes a topic silent: what is published to it is not acknowledged, as below `min.insync.replicas`; or makes it answer
-    /// again, which publishes the last few records that it was given.
+    /// Makes a topic silent: records published to it are not acknowledged, as below `min.insync.replicas`. Or
+    /// makes it answer again, which publishes the last few records that it was given.
     pub fn silent(&self, topic: &str, silent: bool) {
         let mut state = self.queue.state();
         if silent {
@@ -78,7 +78,7 @@ impl Faults {
         } else if let Some(ended) = state.plan.silent.remove(topic) {
             let now = self.queue.shared.time.now();
             for record in &ended.open {
-                // A topic that does not exist has nothing to answer with.
+                // A topic that does not exist cannot answer.
                 drop(state.broker.append(record, now));
             }
         }
@@ -86,25 +86,27 @@ impl Faults {
         self.queue.wake();
     }
 
-    /// Has every record dropped that is older, as a broker does; what consumers have not received by then is lost to them.
+    /// Drops every record that is older than `kept`, as a broker does. Records that consumers have not
+    /// received by then are lost to them.
     pub fn retention(&self, kept: Option<Duration>) {
         self.queue.state().broker.set_retention(kept);
     }
 
-    /// Forgets how far a group has come, as a broker does that keeps offsets for a week: it begins with the oldest record.
+    /// Forgets how far a group has come, as a broker does that keeps offsets for a week. The group begins
+    /// with the oldest record then.
     pub fn forget_offsets(&self, group: &str) {
         self.queue.state().broker.forget_offsets(group);
         self.queue.wake();
     }
 
-    /// Begins or ends an outage: nothing is answered, nothing is delivered, nobody leaves a group.
+    /// Begins or ends an outage: nothing is answered or delivered, and no member leaves a group.
     pub fn outage(&self, on: bool) {
         self.queue.state().plan.outage = on;
         self.queue.wake();
     }
 
-    /// Gives every partition to another member of its group, if there is one; what was not handled is delivered again, and so
-    /// are the last `lost` records that were: their commit was lost.
+    /// Gives every partition to another member of its group, if there is one. Records that were not handled
+    /// are delivered again, and so are the last `lost` that were: their commit was lost.
     pub fn rebalance(&self, lost: i64) {
         self.queue.state().broker.rebalance(lost);
         self.queue.wake();

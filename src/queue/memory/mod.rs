@@ -1,13 +1,15 @@
-//! A queue in this process's memory: for tests, for the simulation and, with [`Keep::UntilHandled`], for a single process
-//! that needs no broker.
+//! The memory queue carries records inside one process for tests, for the simulation and, with
+//! [`Keep::UntilHandled`], for a single process that needs no broker.
 //!
-//! It keeps the contract of [`crate::queue`] as long as the process lives, and is deterministic: ordered collections, no
-//! clock and no randomness but its [`TimeSource`]'s. Faults are injected by [`Faults`]. A simulated process uses its own
-//! [`MemoryPublisher`], which can be killed at any operation. It leaves durability to real brokers.
+//! It keeps the contract of [`crate::queue`] as long as the process lives. It is deterministic: collections
+//! are ordered, and the only clock and randomness are those of its [`TimeSource`]. Faults are injected by
+//! [`Faults`]. A simulated process uses its own [`MemoryPublisher`], which can be killed at any operation.
+//! Durability is left to real brokers.
 
 mod broker;
 mod consumer;
 mod faults;
+mod process;
 mod publisher;
 mod wake;
 
@@ -18,16 +20,17 @@ pub use self::{
     broker::Published,
     consumer::MemoryConsumer,
     faults::{Fault, Faults},
-    publisher::{Hook, MemoryPublisher},
+    process::Hook,
+    publisher::MemoryPublisher,
 };
 use crate::time_source::TimeSource;
 
 /// How long records are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// For ever, so that a test can read what was published.
+    /// For ever, so that a test can read the published records.
     Everything,
-    /// Until every group that reads the topic has handled them; a topic that is full makes its publishers wait.
+    /// Until every group that reads the topic has handled them. A full topic makes its publishers wait.
     UntilHandled,
 }
 
@@ -69,7 +72,7 @@ impl MemoryQueue {
         }
     }
 
-    /// Creates a topic, with its own number of partitions if given; nothing when it exists.
+    /// Creates a topic, with its own number of partitions if given. Does nothing when it exists.
     pub fn create_topic(&self, topic: &str, partitions: Option<i32>) {
         self.state().broker.create(topic, partitions);
         self.wake();

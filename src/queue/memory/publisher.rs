@@ -1,18 +1,13 @@
-//! The publishing side, and the simulated process behind it.
+//! The memory publisher sends records for a simulated process, which can be killed.
 
-use std::{
-    fmt,
-    future::pending,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::{Fault, MemoryConsumer, MemoryQueue, State};
+use super::{
+    Fault, MemoryConsumer, MemoryQueue, State,
+    process::{Hook, Process},
+};
 use crate::{
     limits,
     model::time::Millis,
@@ -20,88 +15,46 @@ use crate::{
     time_source::Moment,
 };
 
-/// Called before and after each operation with its name and whether it is over; `true` kills the process there.
-pub type Hook = Arc<dyn Fn(&'static str, bool) -> bool + Send + Sync>;
-
 /// A process's access to a [`MemoryQueue`]. Clones are the same process.
 #[derive(Debug, Clone)]
 pub struct MemoryPublisher {
     queue: MemoryQueue,
-    process: Arc<Process>,
-}
-
-#[derive(Default)]
-struct Process {
-    killed: AtomicBool,
-    hook: Mutex<Option<Hook>>,
-    members: Mutex<Vec<(String, u64)>>,
-}
-
-impl fmt::Debug for Process {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Process")
-            .field("killed", &self.killed)
-            .finish_non_exhaustive()
-    }
+    process: Process,
 }
 
 impl MemoryPublisher {
     pub(super) fn new(queue: MemoryQueue) -> Self {
         Self {
+            process: Process::new(queue.clone()),
             queue,
-            process: Arc::default(),
         }
     }
 
     /// Returns a new member of a group that lives and dies with this process.
     #[must_use]
     pub fn consumer(&self, group: &str, topics: &[String]) -> MemoryConsumer {
-        let member = self.queue.state().broker.join(group, topics);
-        lock(&self.process.members).push((group.to_owned(), member));
-        self.queue.wake();
-        MemoryConsumer::new(self.queue.clone(), self.clone(), group, member)
+        let member = self.process.join(group, topics);
+        MemoryConsumer::new(self.queue.clone(), self.process.clone(), group, member)
     }
 
     /// Kills the process: no call on it completes from now on, and its consumers leave their groups.
     pub fn kill(&self) {
-        if self.process.killed.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        let members = std::mem::take(&mut *lock(&self.process.members));
-        let mut state = self.queue.state();
-        for (group, member) in members {
-            state.broker.leave(&group, member);
-        }
-        drop(state);
-        self.queue.wake();
+        self.process.kill();
     }
 
     /// Tells whether the process was killed.
     #[must_use]
     pub fn is_killed(&self) -> bool {
-        self.process.killed.load(Ordering::SeqCst)
+        self.process.is_killed()
     }
 
     /// Sets the hook that sees every operation: `publish`, `ensure_topics`, `still_queued`, `ping`, `close`, and of its
     /// consumers `receive` and `leave`.
     pub fn set_hook(&self, hook: Hook) {
-        *lock(&self.process.hook) = Some(hook);
+        self.process.set_hook(hook);
     }
 
-    /// Passes one side of an operation, or stays here for ever when the process is dead.
-    pub(super) async fn pass(&self, operation: &'static str, over: bool) {
-        if !self.is_killed() {
-            let hook = lock(&self.process.hook).clone();
-            if hook.is_some_and(|hook| hook(operation, over)) {
-                self.kill();
-            }
-        }
-        if self.is_killed() {
-            pending::<()>().await;
-        }
-    }
-
-    /// Waits until there is neither an outage nor a full topic; false when that takes too long.
+    /// Waits until there is neither an outage nor a full topic. Returns false when that takes too long.
     async fn writable(&self, topic: &str, until: Moment) -> bool {
         let queue = &self.queue;
         let mut changes = queue.shared.changes.watcher();
@@ -125,7 +78,7 @@ impl MemoryPublisher {
 #[async_trait]
 impl Publisher for MemoryPublisher {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
-        self.pass("publish", false).await;
+        self.process.pass("publish", false).await;
         let time = &self.queue.shared.time;
         let until = time.moment().after(limits::PUBLISH_TIMEOUT);
         let mut answers = Vec::with_capacity(records.len());
@@ -145,27 +98,27 @@ impl Publisher for MemoryPublisher {
         }
         self.queue.wake();
         if unheard {
-            // The first batches find out.
+            // The first batches find out that the topic is silent.
             time.sleep(limits::TOPIC_PATIENCE).await;
             self.queue.state().notice_silence(&records);
         }
-        self.pass("publish", true).await;
+        self.process.pass("publish", true).await;
         answers
     }
 
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
-        self.pass("ensure_topics", false).await;
+        self.process.pass("ensure_topics", false).await;
         let result = self.answer("create topics").map(|()| {
             for topic in topics {
                 self.queue.create_topic(topic, None);
             }
         });
-        self.pass("ensure_topics", true).await;
+        self.process.pass("ensure_topics", true).await;
         result
     }
 
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
-        self.pass("still_queued", false).await;
+        self.process.pass("still_queued", false).await;
         let answers = {
             let mut state = self.queue.state();
             let now = self.queue.shared.time.now();
@@ -173,21 +126,21 @@ impl Publisher for MemoryPublisher {
             let ask = |probe| !state.plan.outage && state.broker.still_queued(probe);
             probes.iter().map(ask).collect()
         };
-        self.pass("still_queued", true).await;
+        self.process.pass("still_queued", true).await;
         answers
     }
 
     async fn ping(&self) -> Result<(), Error> {
-        self.pass("ping", false).await;
+        self.process.pass("ping", false).await;
         let result = self.answer("ask for its state");
-        self.pass("ping", true).await;
+        self.process.pass("ping", true).await;
         result
     }
 
     async fn close(&self, _limit: Duration) {
-        // Nothing is buffered: a publication is applied before it is answered.
-        self.pass("close", false).await;
-        self.pass("close", true).await;
+        // A publication is applied before it is answered, so nothing is buffered.
+        self.process.pass("close", false).await;
+        self.process.pass("close", true).await;
     }
 }
 
@@ -280,8 +233,4 @@ impl State {
 
 fn unconfirmed(reason: &str) -> PublishError {
     PublishError::Unconfirmed(reason.to_owned())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,7 @@
-//! Wakes those who wait for a change, in the order in which they began to wait.
+//! The wake list wakes tasks for a change, in the order in which they began to wait.
 //!
-//! A `watch` channel spreads its waiters over shards at random, so that the same run would not go the same way twice.
+//! A `watch` channel spreads its waiters over shards at random, so the same run would not go the same way
+//! twice.
 
 use std::sync::{
     Arc,
@@ -9,14 +10,14 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-/// What can change.
+/// The state that can change.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     count: AtomicU64,
     waiting: Notify,
 }
 
-/// One who waits for changes.
+/// A task that waits for changes.
 #[derive(Debug)]
 pub(super) struct Watcher {
     changes: Arc<Changes>,
@@ -30,7 +31,7 @@ impl Changes {
         self.waiting.notify_waiters();
     }
 
-    /// Returns one who knows everything up to now.
+    /// Returns a watcher that knows everything up to now.
     pub(super) fn watcher(self: &Arc<Self>) -> Watcher {
         Watcher {
             changes: Arc::clone(self),
@@ -48,7 +49,7 @@ impl Watcher {
     /// Waits until something has changed that it has not taken notice of. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         loop {
-            // A notification that comes between the look and the wait is received: it counts from here.
+            // A notification that comes between the look and the wait is not lost: it counts from here.
             let notified = self.changes.waiting.notified();
             let count = self.changes.count.load(Ordering::SeqCst);
             if count != self.seen {

@@ -1,4 +1,5 @@
-//! Contents that are too large to travel in entries, and what was set aside.
+//! The body table keeps contents that are too large for entries, and rows that were set aside, for the wheel
+//! store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,7 +24,7 @@ use crate::{
     store::{Error, Parked, row::to_i32},
 };
 
-/// What was set aside is listed by the day.
+/// Rows that were set aside are listed by the day.
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
 impl Store {

@@ -1,4 +1,4 @@
-//! The clock rows.
+//! The clock store reads and swaps the clock rows of the wheels for their owners.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -25,7 +25,7 @@ use crate::{
 /// A wall time that no row has, so that a comparison with it holds for every row.
 const NEVER: i64 = i64::MIN;
 
-/// What a read is called where it fails.
+/// The name of a read where it fails.
 const OPERATION: &str = "read a clock";
 
 #[async_trait]
@@ -54,7 +54,7 @@ impl ClockStore for Store {
     }
 }
 
-/// Reads clocks: those that are asked for at the same time, in one request.
+/// Reads clocks. Those that are asked for at the same time share one request.
 pub(super) struct Clocks {
     gather: Arc<Gather<Reader>>,
 }
@@ -71,9 +71,10 @@ impl Clocks {
         }
     }
 
-    /// Reads a clock; the read is sent after the call.
+    /// Reads a clock. The read is sent after the call has begun.
     async fn read(&self, wheel: WheelNumber) -> Result<ClockRow, Error> {
-        // A read of several partitions goes to any server: nobody is served by one that has nothing to do with it.
+        // A read of several partitions goes to any server, so clocks share a read only if every server has
+        // all of them.
         let Reader { link, one, .. } = &self.gather.carrier;
         let home = link.replicas(one, &(column(wheel),));
         let Some(home) = home.filter(|home| link.are_all(home)) else {
@@ -82,7 +83,7 @@ impl Clocks {
         let load = Load {
             rows: 1,
             bytes: 0,
-            // The bound is of writes: many wheels are no more than a page.
+            // The bound is for writes. Reads of many wheels are no more than a page.
             partitions: 0,
         };
         let read = self.gather.ask(home, wheel, load).await;

@@ -1,10 +1,13 @@
-//! Conditional writes of tasks that share a partition.
+//! The claim group writes conditional changes of tasks that share a partition in one batch for the task
+//! store.
 //!
-//! The cost of a conditional write is the round of its partition, not its rows: a handful of slot-mates in one batch
-//! costs what one of them costs alone. A batch is all or nothing, so one lost race refuses all of it; the answer names
-//! what is there, who lost is taken out and the rest is sent once more. What is refused again goes one by one.
+//! A conditional write costs the round of its partition, not its rows: a handful of slot-mates in one batch
+//! costs as much as one of them alone. A batch is all or nothing, so one lost race refuses all of it. The
+//! answer names the rows that are there. The losers are taken out, and the rest is sent once more. Items that
+//! are refused again go one by one.
 //!
-//! Nothing is ever sent again that may have been applied: a batch whose outcome is unknown ends it for all its rows.
+//! An item that may have been applied is never sent again: a batch whose outcome is unknown is the end for
+//! all its rows.
 
 use std::collections::HashMap;
 
@@ -35,7 +38,7 @@ use crate::{
 
 const OPERATION: &str = "swap tasks";
 
-/// Times that what is left of a group is sent as a batch before it goes one by one.
+/// How often the rest of a group is sent as a batch before its items go one by one.
 const BATCHES_MAX: usize = 2;
 
 type Answer = Result<Swapped<Expect>, Error>;
@@ -116,7 +119,8 @@ impl Item {
         self.values.detail.len() + 192
     }
 
-    /// Returns what a refusal means for this item; nothing when its own condition held and others refused it.
+    /// Returns the meaning of a refusal for this item; none when its own condition held and others refused
+    /// it.
     fn judge(&self, found: Option<&Seen>) -> Option<Answer> {
         let Some(seen) = found else {
             return (self.expect != Expect::Absent)
@@ -136,7 +140,7 @@ impl Item {
     }
 }
 
-/// What a refusal tells of a row.
+/// The facts that a refusal tells about a row.
 #[derive(Debug)]
 struct Seen {
     columns: ExpectColumns,
@@ -156,8 +160,8 @@ impl Seen {
     }
 }
 
-/// Divides items into partitions, and those into what one batch takes. In the order of their keys, which spares the server
-/// to put them in order each time that it builds the group: about a tenth of its work for it.
+/// Divides items into partitions, and those into batches. They are in the order of their keys, so the server
+/// need not sort them each time that it builds the group: about a tenth of its work for it.
 pub(super) fn groups(mut items: Vec<Item>) -> Vec<Vec<Vec<Item>>> {
     items.sort_by_key(|item| (item.partition(), item.values.id));
     let mut partitions: Vec<Vec<Vec<Item>>> = Vec::new();
@@ -185,7 +189,7 @@ pub(super) fn groups(mut items: Vec<Item>) -> Vec<Vec<Vec<Item>>> {
 }
 
 impl Store {
-    /// Sends the groups of one partition, one behind the other: two at once would only contend.
+    /// Sends the groups of one partition, one after the other: two at once would only contend.
     pub(super) async fn swap_partition(&self, groups: Vec<Vec<Item>>) -> Vec<(usize, Answer)> {
         let mut answers = Vec::new();
         let deadline = self.link.deadline();
@@ -233,7 +237,7 @@ impl Store {
             Reply::Applied => Ok(Swapped::Applied),
             Reply::Unknown => Ok(Swapped::Unknown),
             Reply::Refused(found) => {
-                // A refusal without columns is one by an absent row.
+                // A refusal without columns comes from an absent row.
                 let seen = found.first().map(Seen::of);
                 let seen = seen.filter(|seen| seen.columns != ExpectColumns::default());
                 let held = || Ok(Swapped::Conflict(item.expect));

@@ -1,7 +1,9 @@
-//! The driver's session, with our bounds around every request and our meaning of its errors.
+//! The link sends requests for the Cassandra store through the driver's session, bounds each and gives
+//! meaning to its errors.
 //!
-//! An error of a plain write or a read means "try again"; what matters is the conditional writes, where "was certainly
-//! not applied" and "may have been applied" must never be mixed up. Whatever is not listed as the former is the latter.
+//! An error of a plain write or a read means "try again". Conditional writes matter more: "was certainly not
+//! applied" and "may have been applied" must never be mixed up. An error that is not listed as the former is
+//! the latter.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,13 +36,14 @@ use crate::{
     time_source::TimeSource,
 };
 
-/// Longest time to find the cluster; a server that is down refuses at once, one that hangs must not hold the caller.
+/// Longest time to find the cluster. A server that is down refuses at once; one that hangs must not hold the
+/// caller.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Longest time for a change of the schema, which all servers must agree on.
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A dead connection is noticed after the sum of these; requests on it have timed out by then.
+/// A dead connection is noticed after the sum of these two times. Requests on it have timed out by then.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -48,7 +51,7 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(super) enum Reply {
     Applied,
-    /// Certainly not applied: the rows that stood against it, or that the server chose to name.
+    /// Certainly not applied: the rows that prevented it, or those that the server chose to name.
     Refused(Vec<Found>),
     Unknown,
 }
@@ -56,7 +59,7 @@ pub(super) enum Reply {
 /// The servers that have a partition, by their ids, sorted; empty when there is only one server.
 pub(super) type Replicas = Vec<Uuid>;
 
-/// A row that a conditional write found, by column name: which columns are there depends on server and statement.
+/// A row that a conditional write found, by column name. Its columns depend on server and statement.
 #[derive(Debug)]
 pub(super) struct Found(Vec<(String, Option<CqlValue>)>);
 
@@ -72,7 +75,7 @@ impl Found {
 pub(super) enum Purpose {
     /// Firing: clocks, and the slots that are opened.
     Urgent,
-    /// The rows of tasks, and whatever there is little of.
+    /// Reading the rows of tasks, and everything that is rare.
     Rows,
     /// Finding a task by its id.
     Search,
@@ -160,7 +163,7 @@ impl Link {
         })
     }
 
-    /// Returns when something that starts now and consists of several requests has to stop sending more of them.
+    /// Returns when an operation of several requests that starts now has to stop sending more of them.
     pub(super) fn deadline(&self) -> crate::time_source::Moment {
         self.time.moment().after(2 * self.request_timeout)
     }
@@ -211,7 +214,7 @@ impl Link {
         done.map(drop).map_err(|error| fault(operation, &error))
     }
 
-    /// Returns the servers on which a partition of a statement's table lies; none when that is not known.
+    /// Returns the servers on which a partition of a statement's table lies; none when they are not known.
     pub(super) fn replicas(
         &self,
         statement: &PreparedStatement,
@@ -229,7 +232,7 @@ impl Link {
         (!replicas.is_empty()).then_some(replicas)
     }
 
-    /// Tells whether these are all servers that there are.
+    /// Tells whether these are all servers of the cluster.
     pub(super) fn are_all(&self, replicas: &Replicas) -> bool {
         let state = self.session.get_cluster_state();
         replicas.is_empty() || replicas.len() == state.get_nodes_info().len()
@@ -315,7 +318,7 @@ impl Link {
         reply(operation, done)
     }
 
-    /// Waits for a place among the requests of a kind; nothing has been sent when it fails.
+    /// Waits for a place among the requests of a kind. If it fails, no request has been sent.
     async fn turn<'a>(
         &self,
         lane: &'a Semaphore,
@@ -331,7 +334,8 @@ impl Link {
     }
 }
 
-/// Has the driver repeat nothing: a conditional write that it repeats may be applied twice, with another's in between.
+/// Forbids the driver all repetitions: a conditional write that it repeats may be applied twice, with
+/// another's in between.
 fn retry_policy() -> Arc<dyn RetryPolicy> {
     Arc::new(FallthroughRetryPolicy)
 }
@@ -351,7 +355,7 @@ fn reply(
     }
 }
 
-/// Decodes the rows of the answer; nothing when they are not what a conditional write answers.
+/// Decodes the rows of the answer; none when they are not the answer of a conditional write.
 fn decode_reply(result: QueryResult) -> Option<Reply> {
     let rows = result.into_rows_result().ok()?;
     let names: Vec<String> = rows
@@ -371,10 +375,10 @@ fn decode_reply(result: QueryResult) -> Option<Reply> {
     }
 }
 
-/// Tells whether a conditional write that failed so had no chance to be applied, now or later.
+/// Tells whether a conditional write that failed with this error had no chance to be applied, now or later.
 ///
-/// A timeout, a broken connection, an overloaded or a failing server say nothing; `Unavailable` may come from the last
-/// round of a write that had already been decided.
+/// A timeout, a broken connection, an overloaded or a failing server say nothing. `Unavailable` may come from
+/// the last round of a write that had already been decided.
 fn was_certainly_not_applied(error: &ExecutionError) -> bool {
     match error {
         ExecutionError::BadQuery(_)
@@ -398,7 +402,7 @@ fn was_certainly_not_applied(error: &ExecutionError) -> bool {
     }
 }
 
-/// Says what an error of the driver means to the caller: most pass, some need a person.
+/// Returns the meaning of an error of the driver for the caller: most pass, some need a person.
 fn fault(operation: &'static str, error: &ExecutionError) -> Error {
     let refused = matches!(
         error,
@@ -442,7 +446,8 @@ mod tests {
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, reason))
     }
 
-    /// Each of these may come from a write that was decided, or will be: taken for a refusal, a task would run twice.
+    /// Each of these may come from a write that was decided, or will be. If one were taken for a refusal, a
+    /// task would run twice.
     #[test]
     fn doubt_about_a_conditional_write_is_never_a_refusal() {
         let (consistency, required) = (Consistency::Serial, 2);

@@ -1,14 +1,18 @@
-//! The store on Cassandra 4.1 or later, or Scylla, through the `scylla` driver.
+//! The Cassandra store keeps the contract of [`crate::store`] for a cluster of nodes, on Cassandra 4.1 or later
+//! or Scylla, through the `scylla` driver.
 //!
 //! # What it rests on
-//! - Consistency is QUORUM, and SERIAL for the rounds of conditional writes, everywhere and explicitly: the driver's
-//!   defaults are the LOCAL ones, and mixing the two loses linearizability.
-//! - A table is written either conditionally or plainly, never both (`schemas/cassandra/tables.cql` says which).
-//! - The driver repeats nothing by itself: its default policy sends a conditional write again that may already have
-//!   been applied. Plain writes are repeated by the caller, with the same timestamp; conditional ones are not.
-//! - Plain writes carry their own timestamps, so that a late repetition never wins over what came after it.
-//! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn. What goes with others'
-//!   waits for them before that, for [`crate::limits::GATHERED_WAIT_MAX`] at most.
+//! - Consistency is QUORUM, and SERIAL for the rounds of conditional writes, everywhere and explicitly. The
+//!   driver's defaults are the LOCAL ones, and mixing the two loses linearizability.
+//! - A table is written either conditionally or plainly, never both (`schemas/cassandra/tables.cql` says
+//!   which).
+//! - The driver repeats nothing by itself: its default policy sends a conditional write again that may
+//!   already have been applied. Plain writes are repeated by the caller, with the same timestamp; conditional
+//!   ones are not.
+//! - Plain writes carry their own timestamps, so that a late repetition never wins over a later write.
+//! - Every request ends within [`Settings::request_timeout`], and waits no longer than that for its turn. A
+//!   row that shares a request with others' rows waits for them before that, for
+//!   [`crate::limits::GATHERED_WAIT_MAX`] at most.
 //!
 //! # What is where
 //! | file | holds |
@@ -18,19 +22,24 @@
 //! | `pack` | plain writes, grouped by partition and by servers |
 //! | `gather` | requests of several callers in one |
 //! | `wheel`, `clock`, `task`, `node` | one trait of the seam each |
+//! | `record`, `index` | records, and rows of the index |
 //! | `body` | contents and what was set aside, for `wheel` |
 //! | `group` | conditional writes of tasks that share a partition |
+//! | `columns` | the partition of a task's rows |
 //! | `ttl` | how long rows live |
 //! | `setup` | creating the keyspace, and reading what it was made with |
 //! | `smoke` | proving that the server does what is needed |
 
 mod body;
 mod clock;
+mod columns;
 mod gather;
 mod group;
+mod index;
 mod link;
 mod node;
 mod pack;
+mod record;
 mod setup;
 mod smoke;
 mod statements;
@@ -52,16 +61,17 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// How to reach a keyspace.
+/// The way to reach a keyspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Servers to ask first, as `host:port`.
     pub contact_points: Vec<String>,
     /// Name of the keyspace: letters, digits and underscores, in lower case.
     pub keyspace: String,
-    /// Copies of every row, when the keyspace is created. Later it is the operator's to change.
+    /// Copies of every row, when the keyspace is created. Later the operator may change it.
     pub replication_factor: u8,
-    /// Where the node runs, to prefer servers nearby. It does not change who must agree: a quorum of all copies.
+    /// The place where the node runs, to prefer servers nearby. It does not change who must agree: a quorum
+    /// of all copies.
     pub local_datacenter: Option<String>,
     /// When a request is given up.
     pub request_timeout: Duration,
@@ -71,7 +81,7 @@ impl Settings {
     /// Longest time that a request is worth waiting for; the server gives up at the same time.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
     /// Copies that survive the loss of one server with quorums.
-    pub const REPLICATION_FACTOR: u8 = 3;
+    const REPLICATION_FACTOR: u8 = 3;
 
     /// Returns settings with the defaults for everything that has one.
     #[must_use]
@@ -85,7 +95,7 @@ impl Settings {
         }
     }
 
-    /// Checks what goes into statements as text.
+    /// Checks the settings that go into statements as text.
     fn check(&self) -> Result<(), Error> {
         let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
         let name = &self.keyspace;
@@ -135,11 +145,11 @@ impl Store {
     /// Connects to a keyspace that [`init`] has made.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when no server answers: try again later. [`Error::Unsuitable`] when the keyspace is not
-    /// there, not finished, or of another version: the reason says what to do.
+    /// [`Error::Unavailable`] when no server answers: try again later. [`Error::Unsuitable`] when the
+    /// keyspace is not there, not finished, or of another version; the reason says what to do.
     pub async fn connect(settings: &Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
         settings.check()?;
-        // Boxed: many requests one after the other make a future that no caller wants on its stack.
+        // Boxed, because many requests in a row make a future that is too large for a caller's stack.
         Box::pin(Self::connect_checked(settings, time)).await
     }
 
@@ -187,11 +197,11 @@ impl Store {
 
     /// Returns the partition of a task's row and heartbeats.
     fn home(&self, id: TaskId) -> (i16, i64) {
-        (wheel_column(id), id.home_slot(&self.shape).0)
+        columns::home(id, &self.shape)
     }
 }
 
-/// An operation under way. One that its caller gives up is recorded too.
+/// An operation under way. It is recorded even when its caller gives up.
 struct Timed<'a> {
     operation: &'static str,
     time: &'a TimeSource,
@@ -204,9 +214,4 @@ impl Drop for Timed<'_> {
         metrics::histogram!("tickwheel_store_operation_duration_seconds", "op" => self.operation)
             .record(took.as_secs_f64());
     }
-}
-
-/// Returns the wheel of a task as stored: it has 12 bits, so it fits.
-fn wheel_column(id: TaskId) -> i16 {
-    id.wheel().get().cast_signed()
 }

@@ -1,4 +1,4 @@
-//! The list of nodes.
+//! The node store keeps the list of nodes for the cluster.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -53,7 +53,7 @@ impl NodeStore for Store {
                 LIST_ROWS_MAX,
             )
             .await?;
-        // The list is a hint: a row that is not whole is as good as none.
+        // The list is a hint, so a row that is not whole counts as none.
         let whole = |(node, name, address, wall, ready): Row| {
             Some(NodeRow {
                 node: NodeId(node),

@@ -1,9 +1,10 @@
-//! Plain writes, sent in as few requests as is safe.
+//! The packer sends plain writes for the wheel and task stores in as few requests as is safe.
 //!
-//! Rows of one partition go together: one mutation, one round trip, one log record. So do rows of a few partitions that lie
-//! on the same servers: whichever of them gets the batch has all of it itself, and a request costs a server more than a row.
-//! A batch over partitions of different servers would make one carry the others' work, so those go apart. What does not fill
-//! a request goes with what others write to the same servers meanwhile (`gather`).
+//! Rows of one partition go together: one mutation, one round trip, one log record. So do rows of a few
+//! partitions that lie on the same servers: each of these servers has all of the batch itself, and a request
+//! costs a server more than a row. A batch over partitions of different servers would make one carry the
+//! others' work, so those go apart. Rows that do not fill a request go with rows that others write to the
+//! same servers meanwhile (`gather`).
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -32,9 +33,9 @@ use crate::{
 
 /// A row to write.
 pub(super) trait PlainRow: SerializeRow + Send + Sync + 'static {
-    /// Where it goes.
+    /// Returns the partition that it goes to.
     fn partition(&self) -> (i16, i64);
-    /// About how many bytes it takes.
+    /// Returns about how many bytes it takes.
     fn bytes(&self) -> usize;
 }
 
@@ -61,7 +62,7 @@ impl<R: PlainRow> Writer<R> {
         }
     }
 
-    /// Writes rows; the answers are in their order.
+    /// Writes rows. The answers are in their order.
     pub(super) async fn write(&self, rows: Vec<R>) -> Vec<Result<(), Error>> {
         if let [row] = rows.as_slice() {
             let (home, load) = (self.home(row.partition()), load_of(row));
@@ -153,7 +154,8 @@ impl<R: PlainRow> Carrier for Sender<R> {
         if items.len() == 1 || !matches!(done, Err(Error::Unsuitable { .. })) {
             return vec![done; items.len()];
         }
-        // A server that refuses one row refuses all that came with it: nobody pays for another's.
+        // A server that refuses one row refuses all rows that came with it. They are sent apart, so that no
+        // caller pays for another's.
         let apart = items.iter().map(|rows| async {
             let rows: Vec<&R> = rows.iter().collect();
             self.send(&rows).await
@@ -162,20 +164,21 @@ impl<R: PlainRow> Carrier for Sender<R> {
     }
 }
 
-/// What is sent together.
+/// Rows that are sent together.
 struct Pack {
     rows: Vec<usize>,
     load: Load,
-    /// The servers that all of it lies on, if others may join it.
+    /// The servers that have all of its rows, if others may join it.
     home: Option<Replicas>,
 }
 
-/// Divides rows into what is sent together, by their indices. `home` tells on which servers a partition lies, if it is known.
+/// Divides rows, by their indices, into packs. `home` tells on which servers a partition lies, if that is
+/// known.
 fn packs<R: PlainRow>(rows: &[R], home: impl Fn((i16, i64)) -> Option<Replicas>) -> Vec<Pack> {
     let mut done = Vec::new();
     let mut open: HashMap<Replicas, Pack> = HashMap::new();
     for (partition, pack) in packs_of_partitions(rows) {
-        // One that is full, or nearly, gains nothing by company.
+        // A pack that is full, or nearly, gains nothing by company.
         let home = (pack.rows.len() <= BATCH_ROWS_MAX / 2).then(|| home(partition));
         let Some(home) = home.flatten() else {
             done.push(pack);

@@ -1,8 +1,12 @@
-//! Creating the keyspace, and proving that the server does what the protocol rests on.
+//! The setup creates the keyspace for the operator, and proves that the server does what the protocol rests
+//! on.
 //!
-//! [`init`] can be run again at any time: it adds what is missing and changes nothing. It marks the keyspace ready
-//! last, so that one that was interrupted is noticed at connect. It is meant to be run by one person at a time: servers
-//! without transactional schema changes may quarrel over a table that is created twice at once.
+//! [`init`] can be run again at any time: it adds what is missing and keeps every row. It marks the keyspace
+//! ready last, so that an interrupted run is noticed at connect. One person at a time should run it: servers
+//! without transactional schema changes may fail over a table that is created twice at once.
+//!
+//! A keyspace of an earlier schema version gets the tables that it lacks, and is declared to be of the present version
+//! last. Nodes of the earlier version that are connected then go on; they are refused when they start again.
 
 use std::fmt;
 
@@ -20,27 +24,32 @@ use crate::{
 const KEYSPACE: &str = include_str!("../../../schemas/cassandra/keyspace.cql");
 const TABLES: &str = include_str!("../../../schemas/cassandra/tables.cql");
 
-/// Version of the tables. A program uses no other than its own.
-const SCHEMA_VERSION: i32 = 1;
+/// Version of the tables. A program uses no other than its own. Version 2 has the tables `record` and `index_row`.
+const SCHEMA_VERSION: i32 = 2;
 
-/// Which quorum every node uses. A keyspace made for another one must not be used with this one: mixed, they lose
-/// linearizability.
+/// The first version. Every version since only adds tables, so that [`init`] can raise a keyspace.
+const SCHEMA_VERSION_FIRST: i32 = 1;
+
+/// The quorum that every node uses. A keyspace made for another one must not be used with this one: a mix of
+/// both loses linearizability.
 const CONSISTENCY: &str = "quorum";
 
-/// What [`init`] found.
+/// The state in which [`init`] found the keyspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initialized {
-    /// Nothing, or an unfinished keyspace: it is ready now.
+    /// Absent or unfinished: it is ready now.
     Created,
     /// A keyspace with these settings, ready.
     AlreadyThere,
+    /// A keyspace of an earlier schema version, ready: it has the present version now.
+    Migrated,
 }
 
 /// Makes a keyspace ready for [`Store::connect`].
 ///
 /// # Errors
-/// [`Error::Unsuitable`] when the keyspace has other settings, or when the server's conditional writes do not do what
-/// is needed; [`Error::Unavailable`] when it does not answer: run it again.
+/// [`Error::Unsuitable`] when the keyspace has other settings, or when the server's conditional writes do not
+/// do what is needed. [`Error::Unavailable`] when it does not answer: run it again.
 pub async fn init(
     settings: &Settings,
     shape: Shape,
@@ -69,21 +78,12 @@ async fn init_checked(
     }
     let store = Store::assemble(link, settings, shape, time).await?;
     smoke::test(&store).await?;
-    if found.ready {
+    if found.ready && found.schema_version == SCHEMA_VERSION {
         return Ok(Initialized::AlreadyThere);
     }
-    let text = format!(
-        "UPDATE {}.meta SET ready = true WHERE name = 'settings' IF EXISTS",
-        settings.keyspace
-    );
-    let ready = store.link.prepare(text).await?;
-    match store.link.swap("finish the keyspace", &ready, ()).await? {
-        Reply::Applied => Ok(Initialized::Created),
-        Reply::Refused(_) | Reply::Unknown => Err(super::link::unavailable(
-            "finish the keyspace",
-            "its last step may not have been done: run `tickwheel init` again",
-        )),
-    }
+    found.declare_ready(&store.link, &settings.keyspace).await?;
+    let raised = found.ready.then_some(Initialized::Migrated);
+    Ok(raised.unwrap_or(Initialized::Created))
 }
 
 /// Counts the cluster's servers, as the one that answers knows them.
@@ -122,7 +122,7 @@ fn statements(text: &str) -> impl Iterator<Item = String> {
     statements.into_iter()
 }
 
-/// What kind of server answers.
+/// The kind of server that answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Server {
     /// Its major version.
@@ -161,7 +161,7 @@ impl Server {
         })
     }
 
-    /// Fills in what depends on settings and server.
+    /// Fills in the parts that depend on settings and server.
     fn fill_in(self, statement: &str, settings: &Settings) -> String {
         let replication = format!(
             "{{'class': 'NetworkTopologyStrategy', 'replication_factor': {}}}",
@@ -174,7 +174,8 @@ impl Server {
             .replace("{compaction}", self.compaction())
     }
 
-    /// Scylla's tablets cannot do conditional writes in every version that has them.
+    /// Returns the options of the keyspace. Scylla's tablets cannot do conditional writes in every version
+    /// that has them.
     const fn keyspace_options(self) -> &'static str {
         match self {
             Self::Cassandra(_) => "",
@@ -182,8 +183,8 @@ impl Server {
         }
     }
 
-    /// Rows of a slot are written over years and die together: what was written in one hour does not, so nothing that
-    /// sorts by time of writing fits.
+    /// Returns the compaction. Rows of a slot are written over years and die together. Rows written in one
+    /// hour do not, so a strategy that sorts by time of writing does not fit.
     const fn compaction(self) -> &'static str {
         match self {
             Self::Cassandra(5..) => "{'class': 'UnifiedCompactionStrategy'}",
@@ -198,7 +199,7 @@ fn major(version: &str) -> u32 {
     digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
-/// What the whole keyspace was made with.
+/// The settings that the whole keyspace was made with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Meta {
     schema_version: i32,
@@ -222,7 +223,11 @@ impl Meta {
     }
 
     fn same_settings(&self, wanted: &Self, keyspace: &str) -> Result<(), Error> {
+        if !(SCHEMA_VERSION_FIRST..=SCHEMA_VERSION).contains(&self.schema_version) {
+            return Err(self.foreign(keyspace));
+        }
         let settings = |meta: &Self| Self {
+            schema_version: SCHEMA_VERSION,
             ready: false,
             ..meta.clone()
         };
@@ -237,14 +242,29 @@ impl Meta {
         })
     }
 
+    /// Returns the error of a keyspace that another program made.
+    fn foreign(&self, keyspace: &str) -> Error {
+        Error::Unsuitable {
+            reason: format!(
+                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and \
+                 consistency {CONSISTENCY}: use the program that made it, or another keyspace"
+            ),
+        }
+    }
+
     /// Returns the shape, if this program can use the keyspace.
     pub(super) fn usable(&self, keyspace: &str) -> Result<Shape, Error> {
         let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
-        if self.schema_version != SCHEMA_VERSION || self.consistency != CONSISTENCY {
+        let is_earlier = (SCHEMA_VERSION_FIRST..SCHEMA_VERSION).contains(&self.schema_version);
+        if self.consistency == CONSISTENCY && is_earlier {
             return unsuitable(format!(
-                "keyspace {keyspace} has {self}, but this program needs schema version {SCHEMA_VERSION} and \
-                 consistency {CONSISTENCY}: use the program that made it, or another keyspace"
+                "keyspace {keyspace} has schema version {}, and this program needs version {SCHEMA_VERSION}: run \
+                 `tickwheel init` of this program; it adds what is missing and keeps all tasks",
+                self.schema_version
             ));
+        }
+        if self.schema_version != SCHEMA_VERSION || self.consistency != CONSISTENCY {
+            return Err(self.foreign(keyspace));
         }
         if !self.ready {
             return unsuitable(format!(
@@ -257,6 +277,24 @@ impl Meta {
                 &format!("keyspace {keyspace} has {self}"),
             )
         })
+    }
+
+    /// Declares the keyspace to be ready and of the present version, unless it was changed since it was read.
+    async fn declare_ready(&self, link: &Link, keyspace: &str) -> Result<(), Error> {
+        let operation = "finish the keyspace";
+        let text = format!(
+            "UPDATE {keyspace}.meta SET ready = true, schema_version = ? WHERE name = 'settings' \
+             IF schema_version = ?"
+        );
+        let statement = link.prepare(text).await?;
+        let values = (SCHEMA_VERSION, self.schema_version);
+        match link.swap(operation, &statement, values).await? {
+            Reply::Applied => Ok(()),
+            Reply::Refused(_) | Reply::Unknown => Err(super::link::unavailable(
+                operation,
+                "its last step may not have been done: run `tickwheel init` again",
+            )),
+        }
     }
 
     fn shape(&self) -> Option<Shape> {
@@ -315,7 +353,8 @@ pub(super) async fn read_meta(link: &Link, keyspace: &str) -> Result<Meta, Error
     })
 }
 
-/// Writes the settings unless some are there: which ones are there is read afterwards, whatever the outcome.
+/// Writes the settings unless some are there. The caller reads afterwards which ones are there, whatever the
+/// outcome.
 async fn write_meta(link: &Link, keyspace: &str, meta: &Meta) -> Result<(), Error> {
     let text = format!(
         "INSERT INTO {keyspace}.meta (name, schema_version, wheels, tick_ms, slots, consistency, ready) \
@@ -381,7 +420,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_has_one_keyspace_and_eight_tables_and_nothing_is_left_to_fill_in() {
+    fn the_schema_has_one_keyspace_and_ten_tables_and_nothing_is_left_to_fill_in() {
         let settings = Settings::new(vec!["a:1".into()], "timers");
         for server in [
             Server::Cassandra(4),
@@ -392,7 +431,7 @@ mod tests {
                 .chain(statements(TABLES))
                 .map(|statement| server.fill_in(&statement, &settings))
                 .collect();
-            assert_eq!(all.len(), 9);
+            assert_eq!(all.len(), 11);
             for statement in all {
                 assert!(statement.starts_with("CREATE "), "{statement}");
                 assert!(statement.contains(" timers"), "{statement}");
@@ -400,6 +439,42 @@ mod tests {
                 assert!(!statement.contains("{compaction}"), "{statement}");
             }
         }
+    }
+
+    fn meta(schema_version: i32, ready: bool) -> Meta {
+        let tick = TickLength::new(std::time::Duration::from_secs(1)).unwrap();
+        Meta {
+            schema_version,
+            ready,
+            ..Meta::new(Shape::new(4, tick, 8).unwrap())
+        }
+    }
+
+    #[test]
+    fn an_earlier_version_is_sent_to_init_and_a_later_one_is_left_alone() {
+        let says = |meta: Meta| meta.usable("timers").unwrap_err().to_string();
+        for ready in [true, false] {
+            let earlier = says(meta(1, ready));
+            assert!(
+                earlier.contains("run `tickwheel init` of this program"),
+                "{earlier}"
+            );
+            let later = says(meta(3, ready));
+            assert!(later.contains("use the program that made it"), "{later}");
+        }
+        assert!(says(meta(2, false)).contains("run `tickwheel init` again"));
+        assert!(meta(2, true).usable("timers").is_ok());
+
+        let wanted = meta(2, false);
+        for (version, can_be_raised) in [(0, false), (1, true), (2, true), (3, false)] {
+            let checked = meta(version, true).same_settings(&wanted, "timers");
+            assert_eq!(checked.is_ok(), can_be_raised, "{version}");
+        }
+        let other = Meta {
+            slots: 9,
+            ..meta(1, true)
+        };
+        assert!(other.same_settings(&wanted, "timers").is_err());
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! A proof, on the server at hand, that conditional writes and claim groups do what the protocol rests on.
+//! The smoke test proves for `init`, on the server at hand, that conditional writes and claim groups do what
+//! the protocol rests on.
 //!
-//! They differ between servers and versions more than anything else: not supported beside tablets, not linearizable in
-//! some settings, answering a refusal with other columns. Better to refuse a server at `init` than to lose a claim race
-//! on it. The rows are those of invented tasks and vanish after a minute.
+//! They differ between servers and versions more than anything else: not supported beside tablets, not
+//! linearizable in some settings, other columns in the answer to a refusal. It is better to refuse a server
+//! at `init` than to lose a claim race on it. The rows are those of invented tasks and vanish after a minute.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +12,14 @@ use crate::{
     model::{
         backoff::Backoff,
         ids::TaskId,
+        record::{self, Change, Kind, Mark, Name, Record},
         state::{Detail, Expect, State, TaskRow, Transition},
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::Millis,
         wheel::WheelNumber,
     },
-    store::{Error, Freshness, Swapped, TaskStore},
+    store::{Error, Freshness, RecordStore, Swapped, TaskStore},
 };
 
 const TTL: Duration = Duration::from_secs(60);
@@ -68,10 +71,67 @@ pub(super) async fn test(store: &Store) -> Result<(), Error> {
 
     let stored = store.tasks(&[a, b], Freshness::Serial).await?;
     let wanted: Vec<Option<TaskRow>> = first.into_iter().map(Some).collect();
-    if stored == wanted {
-        return Ok(());
+    if stored != wanted {
+        return Err(refusal("reading the rows back", &wanted, &stored));
     }
-    Err(refusal("reading the rows back", &wanted, &stored))
+    records(store).await
+}
+
+/// Tries what a conditional write of a record can meet.
+async fn records(store: &Store) -> Result<(), Error> {
+    let key = store.time.random_uuid().to_string();
+    let unnamed = |refused: record::Refused| Error::Unsuitable {
+        reason: refused.to_string(),
+    };
+    let name = Name::new(Kind::IdempotencyKey, &key).map_err(unnamed)?;
+    let change = |replaced: Option<&Record>, value: &'static str| {
+        let mark = Mark {
+            nonce: store.time.random_uuid(),
+            stamp: store.time.stamp(),
+        };
+        let expires = Some(store.time.now().after(TTL));
+        Change::put(name.clone(), replaced, value.into(), expires, mark).map_err(unnamed)
+    };
+    let first = change(None, "first")?;
+    let first_there = || Some(first.record().clone());
+    let second = change(Some(first.record()), "second")?;
+    for (what, change, wanted) in [
+        ("a new record", &first, Swapped::Applied),
+        (
+            "the same record again, which is its own",
+            &first,
+            Swapped::Applied,
+        ),
+        (
+            "a record that is taken",
+            &change(None, "other")?,
+            Swapped::Conflict(first_there()),
+        ),
+        (
+            "a record over the one that is there",
+            &second,
+            Swapped::Applied,
+        ),
+        (
+            "a record over one that has gone",
+            &change(first_there().as_ref(), "other")?,
+            Swapped::Conflict(Some(second.record().clone())),
+        ),
+    ] {
+        match store.swap_record(change).await? {
+            Swapped::Unknown => return Err(unknown()),
+            got if got == wanted => {}
+            got => return Err(refusal(what, &wanted, &got)),
+        }
+    }
+    Ok(())
+}
+
+fn unknown() -> Error {
+    super::link::unavailable(
+        "try conditional writes",
+        "an outcome is unknown: run `tickwheel init` again",
+    )
 }
 
 async fn expect(
@@ -85,10 +145,7 @@ async fn expect(
         answers.push(answer?);
     }
     if answers.contains(&Swapped::Unknown) {
-        return Err(super::link::unavailable(
-            "try conditional writes",
-            "an outcome is unknown: run `tickwheel init` again",
-        ));
+        return Err(unknown());
     }
     if answers == wanted {
         return Ok(());
@@ -105,7 +162,7 @@ fn refusal(what: &str, wanted: &impl std::fmt::Debug, got: &impl std::fmt::Debug
     }
 }
 
-/// An id of a time when no task was due.
+/// Returns an id of a time when no task was due.
 fn invented(store: &Store) -> TaskId {
     TaskId::new(
         Millis::EPOCH,

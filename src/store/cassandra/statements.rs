@@ -1,7 +1,7 @@
-//! Every statement that the running service sends, prepared once.
+//! The statement table prepares once, for the running service, every statement that it sends.
 //!
-//! Values are bound by position: the order of the columns here is the order of the fields of the row types beside the
-//! calls.
+//! Values are bound by position. The order of the columns here is the order of the fields of the row types
+//! beside the calls.
 
 use scylla::statement::{Consistency, prepared::PreparedStatement};
 
@@ -32,6 +32,12 @@ pub(super) struct Statements {
     pub(super) put_node: PreparedStatement,
     pub(super) remove_node: PreparedStatement,
     pub(super) nodes: PreparedStatement,
+    pub(super) record: PreparedStatement,
+    pub(super) record_serial: PreparedStatement,
+    pub(super) swap_record: PreparedStatement,
+    pub(super) put_index: PreparedStatement,
+    pub(super) remove_index: PreparedStatement,
+    pub(super) index_range: PreparedStatement,
 }
 
 const ENTRY: &str = "due_ms, id, generation, code, WRITETIME(kind), kind, flags, reason, spills, start_ms, at_ms, \
@@ -43,19 +49,28 @@ const CLOCK: &str = "SELECT wheel, version, opened, fired_due_ms, fired_id, eras
 const TASKS: &str = "SELECT id, state, generation, attempt, cancel_requested, tries, next_ms, last_ms, nonce, detail \
                      FROM {}.task WHERE wheel = ? AND slot = ? AND id IN ?";
 
-/// Names every column but the wall in its condition: a refusal returns the columns named. The wall is named by a
-/// comparison that always holds.
+/// Names every column but the wall in its condition, because a refusal returns the named columns. A
+/// comparison that always holds names the wall.
 const SWAP_CLOCK: &str = "UPDATE {}.clock SET version = ?, opened = ?, fired_due_ms = ?, fired_id = ?, erased = ?, \
                           owner = ?, lease_until_ms = ?, wall_ms = ? WHERE wheel = ? \
                           IF version = ? AND opened = ? AND fired_due_ms = ? AND fired_id = ? AND erased = ? \
                           AND owner = ? AND lease_until_ms = ? AND wall_ms != ?";
 
-/// One statement for both expectations: an absent row is one whose columns are all null. The nonce is named so that a
-/// refusal returns it: a refusal by our own write is success.
+/// One statement for both expectations: an absent row is one whose columns are all null. The nonce is named
+/// so that a refusal returns it: a refusal by our own write is a success.
 const SWAP_TASK: &str = "UPDATE {}.task USING TTL ? SET state = ?, generation = ?, attempt = ?, \
                          cancel_requested = ?, tries = ?, next_ms = ?, last_ms = ?, nonce = ?, detail = ? \
                          WHERE wheel = ? AND slot = ? AND id = ? \
                          IF state = ? AND generation = ? AND attempt = ? AND cancel_requested = ? AND nonce != ?";
+
+const RECORD: &str =
+    "SELECT version, nonce, state, value, expires_ms FROM {}.record WHERE kind = ? AND key = ?";
+
+/// Compares the version and the nonce. The other columns are named by comparisons that always hold, so that a refusal returns
+/// the whole record.
+const SWAP_RECORD: &str = "UPDATE {}.record USING TTL ? SET version = ?, nonce = ?, state = ?, value = ?, \
+                           expires_ms = ? WHERE kind = ? AND key = ? IF version = ? AND nonce = ? \
+                           AND state != ? AND value != ? AND expires_ms != ?";
 
 impl Statements {
     pub(super) async fn prepare(link: &Link, keyspace: &str) -> Result<Self, Error> {
@@ -123,6 +138,18 @@ impl Statements {
                 .await?,
             nodes: of("SELECT node, name, address, wall_ms, ready FROM {}.node WHERE ring = 0")
                 .await?,
+            record: of(RECORD).await?,
+            record_serial: serial(RECORD).await?,
+            swap_record: of(SWAP_RECORD).await?,
+            put_index: of("INSERT INTO {}.index_row (kind, part, sort, value) \
+                           VALUES (?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?")
+            .await?,
+            remove_index: of("DELETE FROM {}.index_row USING TIMESTAMP ? \
+                              WHERE kind = ? AND part = ? AND sort = ?")
+            .await?,
+            index_range: of("SELECT sort, value, WRITETIME(value) FROM {}.index_row \
+                             WHERE kind = ? AND part = ? AND sort > ? LIMIT ?")
+            .await?,
         })
     }
 }

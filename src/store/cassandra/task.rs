@@ -1,4 +1,4 @@
-//! The rows of tasks, and the heartbeats of their attempts.
+//! The task store keeps the rows of tasks, and the heartbeats of their attempts, for the service.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -87,11 +87,11 @@ impl TaskStore for Store {
 /// Keys of one partition.
 type Slice<K> = ((i16, i64), Vec<K>);
 
-/// Rows as they are found, by id.
+/// The rows that were found, by id.
 type Rows = Vec<(Uuid, Result<TaskRow, Error>)>;
 
 impl Store {
-    /// Reads rows, slot by slot; what fails to be read costs those that it would have brought.
+    /// Reads rows, slot by slot. A read that fails costs the rows that it would have brought.
     async fn read_tasks(
         &self,
         ids: &[TaskId],
@@ -100,7 +100,8 @@ impl Store {
         let slices = self.slices(ids.iter().map(|id| (*id, id.uuid())));
         let reads = slices.into_iter().map(|slice| async move {
             match self.read_slice(&slice, freshness).await {
-                // Its servers answered with what the driver cannot decode: that is one row's fault, and hardly ever happens.
+                // Its servers answered with a value that the driver cannot decode. One row is at fault, and
+                // it hardly ever happens.
                 Err(error) if slice.1.len() > 1 && error.is_of_a_row() => {
                     self.read_alone(slice, freshness).await
                 }
@@ -159,7 +160,8 @@ impl Store {
             let partition = self.home(transition.row.id);
             Item::new(index, transition, partition, now)
         });
-        // What nobody answers for was not reached, which cannot be: every item is in exactly one group.
+        // An item without an answer was not reached. This is impossible, because every item is in exactly one
+        // group.
         let mut answers = vec![Ok(Swapped::Unknown); transitions.len()];
         let mut answered = stream::iter(groups(items.collect()))
             .map(|groups| self.swap_partition(groups))
@@ -209,7 +211,7 @@ impl Store {
         Ok(attempts.iter().map(heartbeat).collect())
     }
 
-    /// Groups keys by the partition of their task, in handfuls that one read takes.
+    /// Groups keys by the partition of their task, into slices that one read takes.
     fn slices<K: Clone>(&self, keys: impl Iterator<Item = (TaskId, K)>) -> Vec<Slice<K>> {
         let mut by_partition: BTreeMap<(i16, i64), Vec<K>> = BTreeMap::new();
         for (id, key) in keys {
@@ -241,7 +243,7 @@ impl Store {
             id: id.uuid(),
             attempt: to_i32(*attempt),
             at_ms: at.0,
-            // Empty is none: a null would be a tombstone, and leaving it out would keep an older note.
+            // Empty means none: a null would be a tombstone, and leaving it out would keep an older note.
             progress: progress.clone().unwrap_or_default(),
             written: at.0.saturating_mul(1000),
             ttl,

@@ -1,24 +1,25 @@
-//! How long rows live, in what CQL can express.
+//! The time to live limits for the store how long rows live, in the terms of CQL.
 //!
-//! A row that lives too long costs bytes; one that vanishes too early costs a task its history, or lets it run again.
-//! So a time to live is rounded up, and one that CQL cannot express becomes none.
+//! A row that lives too long costs bytes. One that vanishes too early costs a task its history, or lets it
+//! run again. So a time to live is rounded up, and one that CQL cannot express becomes none.
 
 use std::time::Duration;
 
 use crate::model::time::Millis;
 
-/// What the statements take for "lives for ever".
+/// The value by which the statements mean "lives for ever".
 pub(super) const NO_TTL: i32 = 0;
 
 /// The longest TTL that CQL takes: twenty years.
 const TTL_SECONDS_MAX: u64 = 20 * 365 * 24 * 3600;
 
-/// The last instant that every supported version can store as the end of a TTL (2038-01-19T03:14:06Z). A write that
-/// would expire later is refused by Cassandra before 5, and by 5 in its compatibility mode. From then on nothing would
-/// expire: raise it when only servers without that limit are supported.
+/// The last instant that every supported version can store as the end of a TTL (2038-01-19T03:14:06Z). A
+/// write that would expire later is refused by Cassandra before 5, and by 5 in its compatibility mode. From
+/// then on nothing would expire. Raise it when only servers without that limit are supported.
 const EXPIRY_MAX: Millis = Millis(2_147_483_646_000);
 
-/// Returns a TTL in whole seconds, rounded up; what would outlive what the server can store lives for ever instead.
+/// Returns a TTL in whole seconds, rounded up. A row that would outlive the last storable instant lives for
+/// ever instead.
 pub(super) fn ttl_seconds(ttl: Duration, now: Millis) -> i32 {
     let seconds = ttl
         .as_secs()

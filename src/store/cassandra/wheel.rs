@@ -1,4 +1,4 @@
-//! The slots of the wheels.
+//! The wheel store keeps the slots of the wheels for the service.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::{
     Store,
+    columns::wheel_column,
     link::Purpose,
     pack::PlainRow,
     ttl::{NO_TTL, ttl_seconds},
-    wheel_column,
 };
 use crate::{
     limits::{LIST_ROWS_MAX, STORE_READS_IN_FLIGHT_MAX, STORE_WRITES_IN_FLIGHT_MAX},
@@ -108,7 +108,8 @@ impl Store {
         let rows_max = rows_max.max(1);
         let partition = (wheel.get().cast_signed(), slot.0);
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-        // Everything up to the lower bound belongs to another revolution, even where the key to read behind lies there.
+        // Everything up to the lower bound belongs to another revolution, even when the key to read behind
+        // lies there.
         let behind = behind.filter(|key| key.due > span.after);
         let stored: Vec<EntryRow> = if let Some(key) = behind {
             let from = (key.due.0, key.id.uuid(), to_i32(key.generation), key.code.0);
@@ -245,8 +246,8 @@ impl EntryRow {
     }
 }
 
-/// An entry as it is written: the columns of `put_entry`, in order. What a kind does not use is left unset, never
-/// null: a null is a tombstone.
+/// An entry as it is written: the columns of `put_entry`, in order. A column that its kind does not use is
+/// left unset, never null: a null is a tombstone.
 #[derive(SerializeRow)]
 #[scylla(flavor = "enforce_order", skip_name_checks)]
 pub(super) struct EntryValues {
@@ -278,7 +279,7 @@ impl PlainRow for EntryValues {
     }
 }
 
-/// Encodes entries; neighbours that share a spec share its bytes.
+/// Encodes entries. Neighbours that share a spec share its bytes.
 fn entry_rows(entries: &[Entry], shape: &Shape) -> Vec<EntryValues> {
     let mut last: Option<(&Arc<Spec>, Bytes)> = None;
     let mut rows = Vec::with_capacity(entries.len());

@@ -1,70 +1,37 @@
-//! What was erased: hidden at once, and dropped from the disk table by table.
+//! The eraser hides erased ticks from the readers of a wheel at once, and drops their rows from the disk
+//! table by table.
 //!
-//! Rows of the wheel lie in order of time, so as time goes on whole tables fall behind the `erased` hands of all wheels, and
-//! are dropped as they are. No row is deleted by itself: at 27,000 tasks a second the deletions of entries and looks were a
-//! third of what was written, and every merge carried their marks along.
+//! Rows of the wheel lie in order of time. As time goes on, whole tables fall behind the `erased` hands of
+//! all wheels and are dropped as they are. No row is deleted by itself: at 27,000 tasks a second the
+//! deletions of entries and looks were a third of all writes, and every merge carried their marks along.
 //!
-//! What a caller erases is hidden by a mark in memory until its wheel's clock says so durably; a process that ends in between
-//! erases again. Only what the clocks say is dropped. A table that reaches beyond that stays until time has passed it, so
-//! with tasks far ahead a table or two of each level hold what nobody sees any more.
-
-use std::collections::HashMap;
+//! A mark in memory hides the ticks that a caller erases, until the clock of their wheel says so durably. A
+//! process that ends in between erases again. Only ticks that the clocks have passed are dropped. A table
+//! that reaches beyond them stays until time has passed it. So with tasks far ahead a table or two of each
+//! level hold rows that no reader sees any more.
 
 use fjall::{AbstractTree as _, Error as Cause};
 
 use super::{
-    database::{Open, Space, fault},
-    key, read,
+    disk::database::{Open, Space},
+    faults::fault,
+    key,
+    marks::{Hidden, Mark},
+    reading::clock,
 };
 use crate::{
-    model::{
-        time::Millis,
-        wheel::{Span, WheelNumber},
-    },
+    model::{time::Millis, wheel::WheelNumber},
     store::{Erasure, Error},
 };
 
-/// A tick that was erased, and whose clock may not say so yet.
-#[derive(Debug, Clone, Copy)]
-struct Mark {
-    span: Span,
-    newest_written: i64,
-}
-
-/// The ticks of each wheel that were erased ahead of its clock.
-#[derive(Debug, Default)]
-pub(super) struct Marks {
-    of: HashMap<WheelNumber, Vec<Mark>>,
-}
-
-/// What readers of a wheel do not see.
-#[derive(Debug)]
-pub(super) struct Hidden {
-    floor: Millis,
-    marks: Vec<Mark>,
-}
-
-impl Hidden {
-    /// Everything of the wheel that is due up to here has been erased.
-    pub(super) const fn floor(&self) -> Millis {
-        self.floor
-    }
-
-    /// Tells whether a row is hidden.
-    pub(super) fn hides(&self, due: Millis, written: i64) -> bool {
-        let covers = |mark: &Mark| written <= mark.newest_written && mark.span.contains(due);
-        due <= self.floor || self.marks.iter().any(covers)
-    }
-}
-
-/// Returns the latest due time up to which a wheel has been erased. One without clock never was.
+/// Returns the latest due time up to which a wheel has been erased. A wheel without clock never was.
 fn floor(open: &Open, wheel: WheelNumber) -> Result<Millis, Error> {
-    let clock = read::clock_if_any(open, wheel)?;
+    let clock = clock::read_if_any(open, wheel)?;
     let end = |erased| open.shape().tick().end_of(erased);
     Ok(clock.map_or(Millis(i64::MIN), |clock| end(clock.erased)))
 }
 
-/// Returns what readers of a wheel do not see.
+/// Returns the rows that readers of a wheel do not see.
 pub(super) fn hidden(open: &Open, wheel: WheelNumber) -> Result<Hidden, Error> {
     let floor = floor(open, wheel)?;
     let marks = open.marks().of.get(&wheel).cloned().unwrap_or_default();
@@ -90,10 +57,10 @@ pub(super) fn hide(open: &Open, wheel: WheelNumber, ticks: &[Erasure]) -> Result
 
 /// Drops the tables that lie behind the `erased` hands of all wheels.
 ///
-/// Not while the database merges: whoever drops waits for that, and whoever is to merge then for him. So it is no work for the
-/// writer, and to be called again.
+/// It does nothing while the database merges: dropping waits for a merge, and the next merge waits for the
+/// dropping. So it is no work for the writer, and it has to be called again.
 pub(super) fn drop_tables(open: &Open) -> Result<(), Error> {
-    // A row may have to be written for what is dropped, which must not wait for room: see `Open::let_go`.
+    // Dropping may have to write a row, which must not wait for room: see `Open::let_go`.
     if open.is_merging() || !open.has_room() {
         return Ok(());
     }
@@ -114,13 +81,16 @@ pub(super) fn drop_tables(open: &Open) -> Result<(), Error> {
     Ok(())
 }
 
-/// Drops the tables of a keyspace that lie below a key, and returns how many. Nothing is written where there is none.
+/// Drops the tables of a keyspace that lie below a key, and returns how many. Writes nothing where there is
+/// none.
 ///
-/// What the clocks say is synced before: a table may hold the mark of an entry that was cancelled, and a loss of power must
-/// not bring back a time at which the entry, in a table that stays, was still to fire.
+/// The clocks are synced before. A table may hold the mark of an entry that was cancelled, and the entry
+/// itself may lie in a table that stays. A loss of power must not bring back a time at which that entry was
+/// still to fire.
 ///
-/// A journal is removed once its keyspaces have tables as new as what it holds. When the newest of all is dropped, as on a
-/// service that does nothing for long, no table says so any more: then a row that means nothing is written, whose table will.
+/// A journal is removed once its keyspaces have tables as new as its contents. On a service that does nothing
+/// for long, the newest of all may be dropped. No table shows then that the journal may go. So a row without
+/// meaning is written, and its table will show it.
 fn drop_below(open: &Open, space: Space, upper: &[u8]) -> Result<usize, Cause> {
     let tree = &open.space(space).tree;
     let newest = tree.get_highest_persisted_seqno();
@@ -154,10 +124,10 @@ mod tests {
             time::Tick,
         },
         store::embedded::{
-            database::{create, open},
-            group::Group,
+            disk::database::{create, open},
             tests::shape,
             value,
+            writing::group::Group,
         },
     };
 
@@ -186,7 +156,7 @@ mod tests {
         group.commit(false).unwrap();
     }
 
-    /// A row of each keyspace and wheel in each of some ticks, in tables of their own.
+    /// Puts a row of each keyspace and wheel in each of some ticks, in tables of their own.
     fn put_ticks(open: &Open, ticks: impl Iterator<Item = i64>) {
         for tick in ticks {
             for space in [Space::Due, Space::Look] {
@@ -236,10 +206,10 @@ mod tests {
         put_ticks(&open, first + 1..first + 4);
         drop_tables(&open).unwrap();
         assert_eq!([rows(&open, Space::Due), rows(&open, Space::Look)], [6, 6]);
-        // One wheel hangs behind: its rows stay, and those that lie in one table with them.
+        // One wheel lags behind: its rows stay, and those that lie in one table with them.
         put_clocks(&open, [first + 3, first + 1]);
         drop_tables(&open).unwrap();
-        // What lies in the stretch that the hand stands in stays for the next time.
+        // Rows of the stretch that the hand stands in stay for the next time.
         assert!((4..=6).contains(&rows(&open, Space::Due)));
         put_clocks(&open, [first + 9, first + 9]);
         drop_all(&open);
@@ -261,7 +231,7 @@ mod tests {
         assert_eq!(look.tree.table_count(), 0);
         look.rotate_memtable_and_wait().unwrap();
         assert!(look.tree.get_highest_persisted_seqno() > newest);
-        // That table goes as time goes on, and none is left that has to say so.
+        // Later that table is dropped too, and none is left that has to show it.
         put_clocks(&open, [first + 99, first + 99]);
         drop_all(&open);
         assert_eq!(look.tree.table_count(), 0);
@@ -279,7 +249,8 @@ mod tests {
         drop_all(&life);
         drop(life);
         let life = again();
-        // Journals that are kept for the clocks may bring rows back. Nobody sees them, and they go as time goes on.
+        // Journals that are kept for the clocks may bring rows back. No reader sees them, and they are
+        // dropped in time.
         for wheel in life.shape().all_wheels() {
             let seen = hidden(&life, wheel).unwrap();
             assert!(seen.hides(Millis((first + 4) * 1000), i64::MAX));
@@ -322,7 +293,7 @@ mod tests {
         assert_eq!(open.marks().of[&wheel].len(), 1);
         let seen = hidden(&open, wheel).unwrap();
         assert!(seen.hides(due(first + 2), 6) && seen.hides(due(first + 3), 5));
-        // A wheel beyond the shape has nothing that could be erased.
+        // A wheel beyond the shape has no rows to erase.
         let beyond = hidden(&open, WheelNumber::from_low_bits(9)).unwrap();
         assert_eq!(beyond.floor(), Millis(i64::MIN));
     }

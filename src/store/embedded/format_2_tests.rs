@@ -1,10 +1,11 @@
-//! A directory that a program of format 2 wrote, byte for byte as the golden file of that format has its rows.
+//! These tests open for the store a directory that a program of format 2 wrote, byte for byte as its golden
+//! file has the rows.
 
 use std::{fs, path::Path, sync::Arc};
 
 use super::{
     Mode, Settings, Store,
-    database::{Space, open},
+    disk::database::{Space, open},
     key,
     tests::shape,
     value,
@@ -22,9 +23,13 @@ use crate::{
 
 const GOLDEN: &str = include_str!("../../../tests/golden/embedded_2.txt");
 
-/// Returns what the golden file has under a name.
 pub(super) fn bytes(name: &str) -> Vec<u8> {
-    let lines = GOLDEN.lines().skip_while(|line| *line != name).skip(1);
+    golden_bytes(GOLDEN, name)
+}
+
+/// Returns the bytes that a golden file has under a name.
+pub(super) fn golden_bytes(golden: &str, name: &str) -> Vec<u8> {
+    let lines = golden.lines().skip_while(|line| *line != name).skip(1);
     let text: String = lines
         .take_while(|line| line.starts_with(' '))
         .map(str::trim)
@@ -50,7 +55,7 @@ pub(super) fn entry(name: &str) -> Entry {
     value::parse_entry(key, written, &bytes(&format!("value: {name}"))).unwrap()
 }
 
-/// Makes a directory as format 2 has it; returns its tasks' id and row.
+/// Makes a directory of format 2; returns its tasks' id and row.
 fn written_before(directory: &Path, shape: &Shape) -> (TaskId, TaskRow) {
     drop(opened(directory, shape));
     let id = entry("due, first").key.id;
@@ -70,7 +75,7 @@ fn written_before(directory: &Path, shape: &Shape) -> (TaskId, TaskRow) {
     drop(database);
     let format = directory.join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace("format=3", "format=2")).unwrap();
+    fs::write(&format, text.replace("format=4", "format=2")).unwrap();
     (id, value::parse_task(id, &row).unwrap())
 }
 
@@ -94,6 +99,6 @@ async fn what_lies_in_a_directory_of_format_2_goes_on_beside_what_is_new() {
             assert_eq!(found, [look.clone(), cancelled.clone()]);
         }
         let text = fs::read_to_string(directory.path().join("FORMAT")).unwrap();
-        assert!(text.contains("format=3"), "{text}");
+        assert!(text.contains("format=4"), "{text}");
     }
 }

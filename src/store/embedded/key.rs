@@ -1,12 +1,13 @@
-//! Keys of what is kept: bytes that are ordered as what they stand for.
+//! The keys place rows for the database: their bytes sort in the order of what they stand for.
 //!
-//! Every number is big-endian with its sign bit flipped, so that comparing bytes compares numbers. A row of the wheel ends
-//! in its write time, newest first: writing needs no read, reading takes the first of a key and passes over the rest.
+//! Every number is big-endian with its sign bit flipped, so that comparing bytes compares numbers. A row of
+//! the wheel ends in its write time, newest first. So writing needs no read, and reading takes the first of a
+//! key and passes over the rest.
 //!
-//! Rows of all wheels lie together by stretches of 256 ms, all but the last byte of their due time, and by wheels within one:
-//! what is written about the same time for about the same time lies together, so merges are small and what is past
-//! lies in tables of its own (`erased.rs`). With the wheel first, each table that was written out reached
-//! over all there is, and a merge of 100 MiB rewrote 250 more.
+//! Rows of all wheels lie together by stretches of 256 ms, all but the last byte of their due time, and by
+//! wheels within a stretch. Rows written about the same time for about the same time lie together, so merges
+//! are small and past rows lie in tables of their own (`erased.rs`). With the wheel first, each table that
+//! was written out reached over all rows, and a merge of 100 MiB rewrote 250 more.
 
 use fjall::Slice;
 
@@ -17,19 +18,19 @@ use crate::model::{
     wheel::WheelNumber,
 };
 
-/// Bytes of a stretch: a due time without its last byte.
+/// Bytes of a stretch, which is a due time without its last byte.
 const STRETCH_BYTES: usize = 7;
 
-/// Behind every row of a wheel: there are no wheels of such a number.
-pub const END: [u8; STRETCH_BYTES + 2] = [0xff; STRETCH_BYTES + 2];
+/// A key behind every row of a wheel, because no wheel has such a number.
+pub(super) const END: [u8; STRETCH_BYTES + 2] = [0xff; STRETCH_BYTES + 2];
 
 /// Bytes of a row's key without its write time.
-pub const PLACE_BYTES: usize = 2 + 8 + 16 + 4 + 4;
+pub(super) const PLACE_BYTES: usize = 2 + 8 + 16 + 4 + 4;
 
 /// Bytes of a row's key.
 pub const VERSION_BYTES: usize = PLACE_BYTES + 8;
 
-/// Where a row lies: its wheel, and its key.
+/// The place of a row: its wheel and its key.
 pub type Place = [u8; PLACE_BYTES];
 
 /// First bytes of the keys of the keyspaces `row` and `clock`; never reused.
@@ -40,13 +41,13 @@ pub mod family {
     pub const TASK: u8 = 2;
     /// Heartbeats.
     pub const HEARTBEAT: u8 = 3;
-    /// What was set aside.
+    /// Rows that were set aside.
     pub const PARKED: u8 = 4;
 }
 
-/// Number as bytes that sort as the number does.
+/// Returns a number as bytes that sort as the number does.
 #[must_use]
-pub const fn sortable(number: i64) -> [u8; 8] {
+const fn sortable(number: i64) -> [u8; 8] {
     (number ^ i64::MIN).to_be_bytes()
 }
 
@@ -66,13 +67,13 @@ fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     bytes
 }
 
-/// A due time's stretch, and where in it it lies.
+/// Returns the stretch of a due time, and its place in the stretch.
 const fn split(due: Millis) -> ([u8; STRETCH_BYTES], u8) {
     let [a, b, c, d, e, f, g, rest] = sortable(due.0);
     ([a, b, c, d, e, f, g], rest)
 }
 
-/// The key of a row without its write time.
+/// Returns the key of a row without its write time.
 #[must_use]
 pub fn place(key: &Key) -> Place {
     let (stretch, rest) = split(key.due);
@@ -86,57 +87,57 @@ pub fn place(key: &Key) -> Place {
     ])
 }
 
-/// The key of one version of a row.
+/// Returns the key of one version of a row.
 #[must_use]
 pub fn version(key: &Key, written: i64) -> Slice {
     let bytes: [u8; VERSION_BYTES] = joined(&[&place(key), &sortable(!written)]);
     Slice::from(bytes)
 }
 
-/// Behind every version of a row.
+/// Returns a key behind every version of a row.
 #[must_use]
 pub fn behind(place: &Place) -> Vec<u8> {
     [place.as_slice(), &[0xff; 9]].concat()
 }
 
-/// Before everything of a wheel that is due at `due` or later.
+/// Returns a key before everything of a wheel that is due at `due` or later.
 #[must_use]
-pub fn from_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+pub(super) fn from_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
     let (stretch, rest) = split(due);
     [stretch.as_slice(), &wheel.get().to_be_bytes(), &[rest]].concat()
 }
 
-/// Before everything of a wheel that is due after `due`.
+/// Returns a key before everything of a wheel that is due after `due`.
 #[must_use]
-pub fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
+pub(super) fn after_due(wheel: WheelNumber, due: Millis) -> Vec<u8> {
     match due.0.checked_add(1) {
         Some(next) => from_due(wheel, Millis(next)),
         None => END.to_vec(),
     }
 }
 
-/// Before everything of any wheel that is due in the stretch of `due` or later.
+/// Returns a key before everything of any wheel that is due in the stretch of `due` or later.
 #[must_use]
-pub fn before_stretch(due: Millis) -> Vec<u8> {
+pub(super) fn before_stretch(due: Millis) -> Vec<u8> {
     split(due).0.to_vec()
 }
 
-/// A key in a stretch that belongs to no wheel.
+/// Returns a key in a stretch that belongs to no wheel.
 #[must_use]
-pub fn of_nobody(stretch: &[u8]) -> Slice {
+pub(super) fn of_nobody(stretch: &[u8]) -> Slice {
     Slice::from([stretch, [0xff; 2].as_slice()].concat())
 }
 
-/// The number of the wheel that a row belongs to.
+/// Returns the number of the wheel that a row belongs to.
 #[must_use]
-pub fn wheel_of(row: &[u8]) -> Option<u16> {
+pub(super) fn wheel_of(row: &[u8]) -> Option<u16> {
     let wheel = row.get(STRETCH_BYTES..)?.first_chunk()?;
     Some(u16::from_be_bytes(*wheel))
 }
 
-/// Before the first row of a wheel that lies behind a row of another.
+/// Returns a key before the first row of a wheel that lies behind a row of another.
 #[must_use]
-pub fn next_of_wheel(row: &[u8], wheel: WheelNumber) -> Option<Vec<u8>> {
+pub(super) fn next_of_wheel(row: &[u8], wheel: WheelNumber) -> Option<Vec<u8>> {
     let (stretch, _) = row.split_first_chunk::<STRETCH_BYTES>()?;
     let mut bytes = [0; 8];
     bytes[1..].copy_from_slice(stretch);
@@ -147,7 +148,7 @@ pub fn next_of_wheel(row: &[u8], wheel: WheelNumber) -> Option<Vec<u8>> {
     Some([stretch.as_slice(), &wheel.get().to_be_bytes()].concat())
 }
 
-/// What the keys of a task's rows at one due time begin with.
+/// Returns the first bytes of the keys of a task's rows at one due time.
 #[must_use]
 pub fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
     let wheel = from_due(id.wheel(), due);
@@ -156,7 +157,7 @@ pub fn of_task(id: TaskId, due: Millis) -> Vec<u8> {
 
 /// Tells whether two rows, or tasks, lie in the same stretch and wheel.
 #[must_use]
-pub fn are_near(one: &[u8], other: &[u8]) -> bool {
+pub(super) fn are_near(one: &[u8], other: &[u8]) -> bool {
     let head = |key: &[u8]| key.first_chunk::<{ STRETCH_BYTES + 2 }>().copied();
     head(one) == head(other)
 }
@@ -181,21 +182,21 @@ pub fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
     Some((key, !unsortable(*written)))
 }
 
-/// The key of a wheel's clock.
+/// Returns the key of a wheel's clock.
 #[must_use]
 pub fn clock(wheel: WheelNumber) -> Slice {
     let [high, low] = wheel.get().to_be_bytes();
     Slice::from([family::CLOCK, high, low])
 }
 
-/// The key of a task's row.
+/// Returns the key of a task's row.
 #[must_use]
 pub fn task(id: TaskId) -> Slice {
     let bytes: [u8; 17] = joined(&[&[family::TASK], id.uuid().as_bytes()]);
     Slice::from(bytes)
 }
 
-/// The task of a row's key.
+/// Returns the task of a row's key.
 #[must_use]
 pub fn task_of(key: &[u8]) -> Option<TaskId> {
     let (family, id) = key.split_first()?;
@@ -203,7 +204,7 @@ pub fn task_of(key: &[u8]) -> Option<TaskId> {
     (*family == family::TASK).then(|| TaskId::bound(id))
 }
 
-/// The key of an attempt's sign of life.
+/// Returns the key of an attempt's sign of life.
 #[must_use]
 pub fn heartbeat(id: TaskId, attempt: u32) -> Slice {
     let bytes: [u8; 21] = joined(&[
@@ -214,26 +215,26 @@ pub fn heartbeat(id: TaskId, attempt: u32) -> Slice {
     Slice::from(bytes)
 }
 
-/// The key of a content that is kept apart.
+/// Returns the key of a content that is kept apart.
 #[must_use]
 pub fn body(id: TaskId) -> Slice {
     Slice::from(id.uuid().as_bytes())
 }
 
-/// Before what was set aside at `at` or later.
+/// Returns a key before the rows that were set aside at `at` or later.
 #[must_use]
-pub fn parked_from(at: Millis) -> Vec<u8> {
+pub(super) fn parked_from(at: Millis) -> Vec<u8> {
     [[family::PARKED].as_slice(), &sortable(at.0)].concat()
 }
 
-/// The key of something set aside.
+/// Returns the key of a row that was set aside.
 #[must_use]
 pub fn parked(at: Millis, key: &Key) -> Slice {
     let bytes: [u8; 9 + VERSION_BYTES] = joined(&[&parked_from(at), &place(key), &sortable(!0)]);
     Slice::from(bytes)
 }
 
-/// Takes the key of something set aside apart: when, and where it was.
+/// Splits the key of a row that was set aside: when, and where it was.
 #[must_use]
 pub fn parse_parked(bytes: &[u8]) -> Option<(Millis, Key)> {
     let (at, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;

@@ -1,4 +1,5 @@
-//! A named place within the database's merges, in debug builds only: it looks at every row that is merged and keeps it.
+//! The merge watch gives tests a named place within the database's merges, in debug builds only: it sees
+//! every merged row and keeps it.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::failpoint;
 /// See `failpoint`.
 const PLACE: &str = "merging";
 
-/// Looks at what a merge writes.
+/// Sees the rows that a merge writes.
 struct Watch;
 
 impl Factory for Watch {
@@ -31,7 +32,8 @@ impl CompactionFilter for Watch {
     }
 }
 
-/// Has merges pass the place, if the process is to die there; else the database is what it is in a release build.
+/// Makes merges pass the place if the process is to die there. Otherwise the database is the same as in a
+/// release build.
 pub(super) fn watched(
     builder: fjall::DatabaseBuilder<fjall::Database>,
 ) -> fjall::DatabaseBuilder<fjall::Database> {

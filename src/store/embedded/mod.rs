@@ -1,67 +1,70 @@
-//! The store for one machine: the contract of [`crate::store`] on fjall, an LSM tree in this process.
+//! The embedded store keeps the contract of [`crate::store`] for one machine, on fjall, an LSM tree in this
+//! process.
 //!
 //! # Promises
-//! - **Acknowledged means synced**: entries, contents, tasks and what is set aside are on the disk before the answer. A
-//!   `kill -9` at any moment loses nothing that was acknowledged, nor does a loss of power.
-//! - **One writer** takes what all callers ask for in groups, decides conditions one after the other, and commits a group by
-//!   one write and one sync: that is where the throughput comes from. Reads never wait for it.
-//! - **One process** has the directory; another is refused, and so is a later format or another wheel shape, in a sentence.
-//! - **A full disk** stops new tasks ([`Error::Full`]) while the reserve lasts, so that those already there fire; whatever
-//!   fails, the database is opened anew until it works again, without a restart.
+//! - **Acknowledged means synced**: entries, contents, tasks and rows set aside are on the disk before the
+//!   answer. A `kill -9` at any moment loses nothing that was acknowledged, nor does a loss of power.
+//! - **One writer** takes the requests of all callers in groups, decides conditions one after the other, and
+//!   commits a group by one write and one sync: the throughput comes from this. Reads, except serial ones,
+//!   never wait for it.
+//! - **One process** has the directory. Another is refused, and so is a later format or another wheel shape,
+//!   in a sentence.
+//! - **A full disk** stops new tasks ([`Error::Full`]) while the reserve lasts, so that those already there
+//!   fire. After any failure the database is opened anew until it works again, without a restart.
 //!
-//! # What is not synced by itself, and why that is safe
-//! Swaps of clocks and heartbeats. All writes go to one journal in order, and every sync covers all before it.
-//! A crash of the process loses none of them (the system has them); a loss of power may turn the newest back. Then
-//! `opened` is older: slots are closed again, and every entry in them was durable before it was acknowledged. `fired` is
-//! older: entries are handed over again, which they may be at any time. `erased` is older: erasing is repeated, of ticks that
-//! may be gone already: before any go, the clocks that have passed them are synced. A heartbeat is older: its worker was told
-//! that it has its timeout from then on, so each claimed attempt counts as alive when the store is opened.
-//! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all before it.
+//! # Writes that are not synced, and why that is safe
+//! These are heartbeats and swaps of clocks. All writes go to one journal in order, and every sync covers all
+//! before it. A crash of the process loses none of them (the system has them). A loss of power may turn the
+//! newest back:
+//! - An older `opened`: slots are closed again, and every entry in them was durable before it was
+//!   acknowledged.
+//! - An older `fired`: entries are handed over again, which they may be at any time.
+//! - An older `erased`: ticks are erased again that may be gone already. Before any go, the clocks that have
+//!   passed them are synced.
+//! - An older heartbeat: its worker was told that it has its timeout from then on, so each claimed attempt
+//!   counts as alive when the store is opened.
+//!
+//! A write that anybody acts on beyond this process (a claim, a settle, a registration) is synced, with all
+//! before it.
 //!
 //! # Plain writes need no read
-//! The write time is part of a row's key, newest first, so a write never looks at what it replaces; readers take the first
-//! of each key. A row that is overwritten keeps its old bytes until its tick is erased. Nothing is read, nor written, to erase:
-//! a tick is hidden by its wheel's clock, and gone when all clocks have passed the table that it lies in (`erased.rs`).
+//! The write time is part of a row's key, newest first, so a write never looks at the row that it replaces.
+//! Readers take the first of each key. A row that is overwritten keeps its old bytes until its tick is
+//! erased. Erasing reads and writes no row: a tick is hidden by its wheel's clock, and gone when all clocks
+//! have passed the table that it lies in (`erased.rs`).
 //!
 //! # The format
-//! What lies on the disk is public ([`key`], [`value`], [`journal`]): golden files hold it, and tests read it damaged.
+//! The bytes on the disk are public ([`key`], [`value`], [`record_bytes`], [`journal`]): golden files hold them,
+//! and tests read them damaged.
 //!
 //! # Left to others
-//! `queue/` in the same directory; what to do at a start about messages that were lost with the process
-//! ([`Underway`](super::Underway) lists what a recovery needs).
+//! `queue/` in the same directory; the recovery at a start of messages that were lost with the process
+//! ([`Underway`](super::Underway) lists what it needs).
 
-mod act;
-mod background;
-mod brake;
-mod database;
-mod directory;
-mod ended;
+mod disk;
 mod erased;
-mod firsts;
+mod faults;
 #[cfg(test)]
 mod format_2_tests;
-mod group;
+#[cfg(test)]
+mod format_3_tests;
 pub mod journal;
 pub mod key;
+mod marks;
 #[cfg(debug_assertions)]
 mod merging;
-mod pen;
-mod read;
-mod release;
-mod removal;
+mod reading;
+pub mod record_bytes;
+mod records;
 mod shared;
-mod space;
+mod stalls;
 mod sweep;
 #[cfg(test)]
 mod sync_tests;
 mod tasks;
-mod underway;
-mod upkeep;
 pub mod value;
-mod walk;
 mod wheel;
-mod writeback;
-mod writer;
+mod writing;
 
 use std::{
     fmt, io,
@@ -69,17 +72,18 @@ use std::{
     sync::Arc,
 };
 
-use self::{
-    act::Act,
-    database::{Open, Space, fault},
-    directory::Directory,
-    group::Group,
-    pen::Pen,
-    shared::Shared,
-};
-pub use self::{
+pub use self::disk::{
     directory::{Format, Found, damages, inspect, repair},
     space::{Probed, probe},
+};
+use self::{
+    disk::{
+        database::{Open, Space},
+        directory::Directory,
+    },
+    faults::fault,
+    shared::Shared,
+    writing::{command::Act, group::Group, handle::Pen},
 };
 use super::Error;
 use crate::{
@@ -97,27 +101,28 @@ pub const RESERVE_BYTES_DEFAULT: u64 = EMBEDDED_RESERVE_BYTES;
 /// Tells the free bytes of a path's file system.
 pub type FreeBytes = Arc<dyn Fn(&Path) -> io::Result<u64> + Send + Sync>;
 
-/// Who writes.
+/// The thread that writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// A thread of its own, which waits for the disk.
     Threaded,
-    /// The caller, who does not wait for the disk: same decisions, no thread, no real time. For tests in virtual time.
+    /// The caller, who does not wait for the disk: same decisions, no thread, no real time. For tests in
+    /// virtual time.
     Inline,
 }
 
-/// What the store needs to know.
+/// The settings of the store.
 #[derive(Clone)]
 pub struct Settings {
     /// The data directory; created if need be.
     pub directory: PathBuf,
     /// The shape of the wheels, for ever.
     pub shape: Shape,
-    /// Who writes.
+    /// The thread that writes.
     pub mode: Mode,
     /// With less free space new tasks are refused.
     pub reserve_bytes: u64,
-    /// How free space is found out.
+    /// The function that tells the free space.
     pub free_bytes: FreeBytes,
 }
 
@@ -130,7 +135,7 @@ impl Settings {
             shape,
             mode: Mode::Threaded,
             reserve_bytes: RESERVE_BYTES_DEFAULT,
-            free_bytes: Arc::new(space::free_bytes),
+            free_bytes: Arc::new(disk::space::free_bytes),
         }
     }
 }
@@ -146,7 +151,7 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// The store. Dropping it waits for what is being written, closes the database and gives the directory free.
+/// The store. Dropping it waits for writes under way, closes the database and gives the directory free.
 pub struct Store {
     // Dropped first: it may be writing.
     pen: Pen,
@@ -165,9 +170,9 @@ impl Store {
     /// Opens the store of a directory, or creates it. Blocks for as long as the disk does.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] when the directory cannot be used: locked, of another format or shape, not writable;
-    /// [`Error::Corrupt`] when what lies there cannot be read; [`Error::Full`] when the disk has no room even to open it.
-    /// The reason says what to do.
+    /// [`Error::Unsuitable`] when the directory cannot be used: locked, of another format or shape, not
+    /// writable. [`Error::Corrupt`] when its contents cannot be read. [`Error::Full`] when the disk has no
+    /// room even to open it. The reason says what to do.
     pub fn open(settings: Settings, time: &TimeSource) -> Result<Arc<Self>, Error> {
         let Settings {
             directory,
@@ -183,9 +188,9 @@ impl Store {
             directory.check_clock(time.now())?;
         }
         if !path.is_dir() {
-            database::create(&path, &shape)?;
+            disk::database::create(&path, &shape)?;
         }
-        let open = database::open(&path, &shape)?;
+        let open = disk::database::open(&path, &shape)?;
         if let Some(format) = format {
             directory.raise(format, &shape)?;
         } else {
@@ -206,15 +211,15 @@ impl Store {
         Ok(Arc::new(Self { pen, shared }))
     }
 
-    /// Does what a second of an open store brings: looks at the free space and at the database, removes some of what has
-    /// expired, drops what was erased. The threaded store does it by itself.
+    /// Does the work of each second: looks at the free space and at the database, removes some expired rows,
+    /// drops erased ticks. The threaded store does it by itself.
     pub fn upkeep(&self) {
         self.shared.look_at_space();
         self.pen.offer(Act::Upkeep);
         self.shared.drop_erased();
     }
 
-    /// Runs a read that may wait for the disk where it holds nobody up.
+    /// Runs a read that may wait for the disk on a thread where it delays no other task.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Open) -> Result<T, Error> + Send + 'static,
@@ -223,7 +228,7 @@ impl Store {
         if self.pen.is_inline() {
             return read(&open);
         }
-        // The directory stays ours until the read is over, whoever drops the store meanwhile.
+        // The directory stays ours until the read is over, even if the store is dropped meanwhile.
         let shared = Arc::clone(&self.shared);
         let reading = move || {
             let result = read(&open);
@@ -240,7 +245,7 @@ impl Store {
     }
 }
 
-/// A database that has clocks was set up: without its format nobody knows for what.
+/// Refuses a database without format that has clocks. It was set up, but its format and shape are unknown.
 fn refuse_if_used(open: &Open, path: &Path) -> Result<(), Error> {
     let first = key::clock(WheelNumber::from_low_bits(0));
     let found = open
@@ -257,7 +262,7 @@ fn refuse_if_used(open: &Open, path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives every wheel that has none a clock that begins now.
+/// Gives every wheel without a clock one that begins now.
 fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error> {
     let first = value::clock(&ClockRow::first(shape, time.now()));
     let mut group = Group::new(open, time.now());
@@ -277,16 +282,16 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
 mod tests {
     use std::{path::Path, time::Duration};
 
-    use super::database::{Open, create, open};
+    use super::disk::database::{Open, create, open};
     use crate::model::{time::TickLength, wheel::Shape};
 
-    /// Wheels of ticks of a second.
+    /// Returns a shape with ticks of a second.
     pub(super) fn shape(wheels: u16) -> Shape {
         let second = TickLength::new(Duration::from_secs(1)).unwrap();
         Shape::new(wheels, second, 8).unwrap()
     }
 
-    /// A database with nothing in it.
+    /// Returns a database without rows.
     pub(super) fn created(path: &Path) -> Open {
         create(path, &shape(2)).unwrap();
         open(path, &shape(2)).unwrap()

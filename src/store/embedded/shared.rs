@@ -1,4 +1,4 @@
-//! What the store's callers, its writer and its upkeep share.
+//! The shared state connects the store's callers, its writer and its upkeep.
 
 use std::{
     collections::BTreeMap,
@@ -7,28 +7,34 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
 };
 
-use super::{FreeBytes, brake::Brake, database::Open, directory::Directory, erased};
+use super::{
+    FreeBytes,
+    disk::{database::Open, directory::Directory},
+    erased,
+    stalls::write_stall::Brake,
+};
 use crate::{
     model::{ids::NodeId, time::Millis, wheel::Shape},
     store::{Error, NodeRow},
     time_source::TimeSource,
 };
 
-/// Above the reserve by this part of it new work is taken again: else it would flicker.
+/// The part of the reserve that must be free above it before new work is taken again, so that the state does
+/// not flicker.
 const ROOM_AGAIN: u64 = 10;
 
-/// With less the database is not opened anew: what is in its buffers would not fit.
+/// With less the database is not opened anew, because the contents of its buffers would not fit.
 const REOPEN_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
 /// See the module.
 pub(super) struct Shared {
-    /// Where the database lies.
+    /// The path of the database.
     pub(super) path: PathBuf,
     pub(super) shape: Shape,
     pub(super) time: TimeSource,
     /// When this process opened the store.
     pub(super) opened_at: Millis,
-    /// New tasks wait for it.
+    /// The brake that new tasks wait for.
     pub(super) brake: Brake,
     reserve_bytes: u64,
     free_bytes: FreeBytes,
@@ -63,7 +69,7 @@ impl Shared {
         }
     }
 
-    /// Returns the database to read from. Give it back soon: the writer may be waiting to open it anew.
+    /// Returns the database to read from. Drop it soon: the writer may be waiting to open it anew.
     pub(super) fn open(&self) -> Result<Arc<Open>, Error> {
         let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
         open.clone().ok_or_else(|| Error::Unavailable {
@@ -90,9 +96,9 @@ impl Shared {
             .map_or(Ok(()), |reason| Err(Error::Full { reason }))
     }
 
-    /// Says so when there is no room to open the database anew.
+    /// Returns the reason when there is no room to open the database anew.
     pub(super) fn has_no_room_at_all(&self) -> Option<String> {
-        // Who cannot tell has to try.
+        // If the free space is unknown, opening is tried.
         let free = (self.free_bytes)(&self.path).ok()?;
         (free < REOPEN_BYTES_MIN).then(|| {
             format!(
@@ -102,15 +108,15 @@ impl Shared {
         })
     }
 
-    /// Drops what was erased from the disk; what does not work out is tried again.
+    /// Drops erased ticks from the disk. A failure is tried again later.
     pub(super) fn drop_erased(&self) {
         if let Some(Err(error)) = self.look_after(erased::drop_tables) {
             tracing::warn!(%error, "could not drop what was erased");
         }
     }
 
-    /// Does something with the database for a thread that looks after it. Where a thread of the database has panicked within a
-    /// lock, the caller must not end with it: `None` then.
+    /// Runs upkeep work on the database. If a thread of the database has panicked within a lock, the caller
+    /// must not end with it: `None` then.
     pub(super) fn look_after(
         &self,
         act: impl FnOnce(&Open) -> Result<(), Error>,
@@ -119,7 +125,7 @@ impl Shared {
         catch_unwind(AssertUnwindSafe(act)).ok()
     }
 
-    /// Looks how much space there is.
+    /// Checks how much space there is.
     pub(super) fn look_at_space(&self) {
         let free = match (self.free_bytes)(&self.path) {
             Ok(free) => free,

@@ -1,28 +1,33 @@
-//! Removes what is not needed any more, with cursors and slowly: it reads as absent since long, only its bytes are in the way.
+//! The sweep removes expired rows for the store, slowly and with cursors: they have long read as absent, and
+//! only their bytes are in the way.
 //!
-//! Rows, heartbeats and contents that have expired. A pass over them takes hours whatever there is, so the bytes of what has
-//! expired are a small part of what is kept for days. What is past on the wheel is not for here: [`super::erased`].
+//! These are rows of tasks, heartbeats, contents, records and rows of the index. Rows of the last two that were
+//! removed are kept for a while against writes that arrive late, and go here as well. A pass takes hours, so the
+//! bytes of expired rows are a small part of those kept for days. The past of the wheel is removed elsewhere:
+//! [`super::erased`].
 
 use fjall::Slice;
 
 use super::{
-    database::{Open, Space, fault},
-    group::Group,
+    disk::database::{Open, Space},
+    faults::fault,
     key::family,
     value,
+    writing::group::Group,
 };
 use crate::{model::time::Millis, store::Error};
 
 /// Steps in which everything is read once: with one a second, two hours.
 const STEPS_PER_PASS: usize = 7200;
 
-/// Rows of a step, at least and at most: nothing on an idle service, and some ten milliseconds of the writer.
+/// Rows of a step, at least and at most: negligible work on an idle service, and some ten milliseconds of the
+/// writer.
 const STEP_ROWS: (usize, usize) = (50, 5000);
 
 /// Bytes after which a step ends: contents are read whole.
 const STEP_BYTES_MAX: usize = 1024 * 1024;
 
-/// Where a sweep is: at which key of what.
+/// The position of a sweep: a key in a keyspace.
 #[derive(Debug)]
 pub(super) struct Sweep {
     space: Space,
@@ -31,14 +36,19 @@ pub(super) struct Sweep {
 
 impl Default for Sweep {
     fn default() -> Self {
-        Self {
-            space: Space::Row,
-            from: Vec::new(),
-        }
+        Self::of(Space::Row)
     }
 }
 
 impl Sweep {
+    /// Begins a keyspace.
+    const fn of(space: Space) -> Self {
+        Self {
+            space,
+            from: Vec::new(),
+        }
+    }
+
     /// Adds some deletions.
     pub(super) fn step(
         &mut self,
@@ -54,17 +64,16 @@ impl Sweep {
                 space: Space::Clock,
                 from: vec![family::HEARTBEAT],
             },
-            (None, Space::Clock) => Self {
-                space: Space::Body,
-                from: Vec::new(),
-            },
-            (None, _) => Self::default(),
+            (None, Space::Clock) => Self::of(Space::Body),
+            (None, Space::Body) => Self::of(Space::Record),
+            (None, Space::Record) => Self::of(Space::Index),
+            (None, Space::Index | Space::Due | Space::Look) => Self::default(),
         };
         Ok(())
     }
 }
 
-/// Adds the deletion of what has expired among the next rows. Returns where to go on, or none at the end.
+/// Adds the deletion of expired rows among the next ones. Returns where to go on, or none at the end.
 fn expired(
     open: &Open,
     group: &mut Group<'_>,
@@ -102,11 +111,11 @@ fn behind(key: &Slice) -> Vec<u8> {
 mod tests {
     use tempfile::TempDir;
 
-    use super::{
-        super::{database, key, tests::shape},
-        *,
+    use super::*;
+    use crate::{
+        model::{ids::TaskId, wheel::WheelNumber},
+        store::embedded::{disk::database, key, tests::shape},
     };
-    use crate::model::{ids::TaskId, wheel::WheelNumber};
 
     fn count(open: &Open, space: Space) -> usize {
         open.space(space).range(Vec::new()..vec![0xff; 64]).count()
@@ -124,20 +133,29 @@ mod tests {
             let id = TaskId::new(now, WheelNumber::from_low_bits(1), number);
             group.insert(Space::Row, key::task(id), row.clone());
             group.insert(Space::Clock, key::heartbeat(id, 1), row.clone());
-            group.insert(Space::Body, key::body(id), row);
+            group.insert(Space::Body, key::body(id), row.clone());
+            group.insert(Space::Record, key::body(id), row.clone());
+            group.insert(Space::Index, key::body(id), row);
         }
-        // No clock expires, whatever its bytes look like.
+        // A clock never expires, whatever its bytes look like.
         let clock = key::clock(WheelNumber::from_low_bits(1));
         group.insert(Space::Clock, clock, value::newest(Millis(1), 1, b""));
         group.commit(false).unwrap();
         let mut sweep = Sweep::default();
-        // Three steps go through each of the three.
-        for _ in 0..9 {
+        // Three steps go through each of the five.
+        for _ in 0..15 {
             let mut group = Group::new(&open, now);
             sweep.step(&open, &mut group, now).unwrap();
             group.commit(false).unwrap();
         }
-        let left = [Space::Row, Space::Clock, Space::Body].map(|space| count(&open, space));
-        assert_eq!(left, [80, 81, 80]);
+        let swept = [
+            Space::Row,
+            Space::Clock,
+            Space::Body,
+            Space::Record,
+            Space::Index,
+        ];
+        let left = swept.map(|space| count(&open, space));
+        assert_eq!(left, [80, 81, 80, 80, 80]);
     }
 }

@@ -1,4 +1,5 @@
-//! Acknowledged writes were synced before, and serial reads were decided: counted where the database is asked for it.
+//! These tests check for the store that acknowledged writes were synced before and serial reads were decided;
+//! they count the calls at the database.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,26 +9,28 @@ use uuid::Uuid;
 
 use super::{
     Settings, Store,
-    database::{Space, open},
+    disk::database::{Space, open},
     erased,
     format_2_tests::{bytes, entry},
-    group::Group,
     key,
     tests::{created, shape},
     value,
+    writing::group::Group,
 };
 use crate::{
     model::{
         clock::ClockRow,
         ids::TaskId,
+        record::{Change, Kind, Mark, Name},
         state::{Expect, State, Transition},
         task::Content,
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
     store::{
-        ClockStore as _, Error, Freshness, Heartbeat, Parked, Swapped, TaskRow, TaskStore as _,
-        WheelStore as _,
+        ClockStore as _, Error, Freshness, Heartbeat, IndexStore as _, Parked, RecordStore as _,
+        Swapped, TaskRow, TaskStore as _, WheelStore as _,
+        index::{IndexPut, IndexRemoval, Partition, Place},
     },
     time_source::TimeSource,
 };
@@ -47,7 +50,7 @@ fn all_done(answers: &[Result<(), Error>]) -> bool {
     answers.iter().all(Result::is_ok)
 }
 
-/// Counts the syncs that a call has brought.
+/// Counts the syncs that a call has caused.
 async fn syncs<T>(store: &Store, call: impl Future<Output = T>) -> (T, u64) {
     let open = store.shared.open().unwrap();
     let before = open.syncs();
@@ -98,7 +101,24 @@ async fn each_acknowledgement_that_anybody_acts_on_has_its_own_sync() {
     let (put, count) = syncs(&store, store.park(&parked)).await;
     assert_eq!((put.is_ok(), count), (true, 1));
 
-    // What may be lost, as the module says.
+    let mark = Mark {
+        nonce: Uuid::from_u128(3),
+        stamp: 9,
+    };
+    let name = Name::new(Kind::IdempotencyKey, "k").unwrap();
+    let change = Change::put(name, None, Bytes::new(), None, mark).unwrap();
+    let (swapped, count) = syncs(&store, store.put_if(&change)).await;
+    assert_eq!((swapped.unwrap(), count), (Swapped::Applied, 1));
+
+    let place = Place::new(Partition::of_records(Kind::ApiKey), "k").unwrap();
+    let put = [IndexPut::new(place.clone(), "v", 7).unwrap()];
+    let (put, count) = syncs(&store, store.put_index(&put)).await;
+    assert_eq!((all_done(&put), count), (true, 1));
+    let removal = [IndexRemoval { place, written: 8 }];
+    let (removed, count) = syncs(&store, store.remove_index(&removal)).await;
+    assert_eq!((all_done(&removed), count), (true, 1));
+
+    // These writes may be lost, as the module says.
     let beat = Heartbeat {
         id,
         attempt: 1,
@@ -136,7 +156,7 @@ fn clocks_are_synced_before_anything_that_they_have_passed_is_dropped() {
             open.note_clock(key::clock(wheel), row);
             group.insert(Space::Clock, key::clock(wheel), value::clock(&row));
         }
-        // As the writer swaps them.
+        // The writer swaps them in this way.
         group.commit(false).unwrap();
     };
     let first = NOW.0 / 1000;
@@ -152,7 +172,7 @@ fn clocks_are_synced_before_anything_that_they_have_passed_is_dropped() {
     erased::drop_tables(&open).unwrap();
     assert_eq!(open.syncs(), 0, "nothing was dropped");
     put_clocks(2, first + 99);
-    // Not while the database merges.
+    // Tables are not dropped while the database merges.
     for _ in 0..1000 {
         erased::drop_tables(&open).unwrap();
         if keyspace.tree.table_count() == 0 {
@@ -184,7 +204,8 @@ fn what_was_recovered_after_a_failed_sync_is_in_tables_before_anything_is_writte
     }
 }
 
-/// While the writer cannot decide, what was asked before is unknown, and only a read for good says so.
+/// While the writer cannot decide, the outcome of earlier requests is unknown, and only a serial read reports
+/// that.
 #[tokio::test(start_paused = true)]
 async fn a_serial_read_waits_for_what_is_undecided_and_a_plain_one_does_not() {
     let directory = tempfile::tempdir().unwrap();

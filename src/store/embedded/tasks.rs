@@ -1,4 +1,4 @@
-//! Clocks, tasks, heartbeats and nodes.
+//! The task store keeps clocks, tasks, heartbeats and nodes for the service on one machine.
 
 use std::time::Duration;
 
@@ -7,11 +7,12 @@ use fjall::Slice;
 
 use super::{
     Store,
-    act::{Act, Newest, TaskSwap},
-    database::{Open, Space, fault},
-    ended,
-    group::corrupt,
-    key, read, value,
+    disk::database::{Open, Space},
+    faults::{corrupt, fault},
+    key,
+    reading::{clock, ended},
+    value,
+    writing::command::{Act, Newest, TaskSwap},
 };
 use crate::{
     model::{
@@ -26,17 +27,18 @@ use crate::{
     },
 };
 
-/// Reads of more rows than this are done where they hold nobody up: each may wait for a merge that is being finished.
+/// Reads of more rows than this run on a thread where they delay no task, since each may wait for a merge
+/// that is being finished.
 pub(super) const INLINE_READS_MAX: usize = 16;
 
-/// Rows of the node list vanish after this.
+/// Rows of the node list vanish after this time.
 const NODE_TTL: Duration = Duration::from_secs(30);
 
 #[async_trait]
 impl ClockStore for Store {
     async fn clock(&self, wheel: WheelNumber, freshness: Freshness) -> Result<ClockRow, Error> {
         self.settle(freshness).await?;
-        read::clock(&*self.shared.open()?, wheel)
+        clock::read(&*self.shared.open()?, wheel)
     }
 
     async fn swap_clock(
@@ -57,9 +59,10 @@ impl ClockStore for Store {
 }
 
 impl Store {
-    /// Waits until everything that was asked of the writer before has been decided, if a read must see it: what is unknown
-    /// to its caller may still lie in the queue, or in a journal that is read again when the database is opened anew.
-    async fn settle(&self, freshness: Freshness) -> Result<(), Error> {
+    /// Waits, if a read must see it, until everything that was asked of the writer before has been decided. A
+    /// write whose outcome is unknown to its caller may still lie in the queue, or in a journal that is read
+    /// again when the database is opened anew.
+    pub(super) async fn settle(&self, freshness: Freshness) -> Result<(), Error> {
         if freshness == Freshness::Quorum {
             return Ok(());
         }
@@ -73,7 +76,7 @@ impl Store {
     }
 }
 
-/// Reads a row; one that has expired is absent.
+/// Reads a row. One that has expired is absent.
 fn live_row(
     open: &Open,
     space: Space,
@@ -202,13 +205,14 @@ impl TaskStore for Store {
         attempts.iter().map(read).collect()
     }
 
-    /// They are not synced one by one: a loss of power takes those of the last seconds, which their workers were told of.
+    /// Heartbeats are not synced one by one. A loss of power takes those of the last seconds, about which
+    /// their workers were told.
     fn heartbeats_kept_since(&self) -> Option<Millis> {
         Some(self.shared.opened_at)
     }
 }
 
-/// One process has the directory, so the list need not outlive it.
+/// Only one process has the directory, so the list need not outlive it.
 #[async_trait]
 impl NodeStore for Store {
     async fn put_node(&self, node: &NodeRow) -> Result<(), Error> {

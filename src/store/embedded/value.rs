@@ -1,7 +1,7 @@
-//! Values of what is kept: small heads of fixed numbers in front of the bytes that [`crate::store::row`] and
-//! [`crate::schema`] make.
+//! The values hold rows for the database: small heads of fixed numbers in front of the bytes that
+//! [`crate::store::row`] and [`crate::schema`] make.
 //!
-//! What expires begins with the instant, so that the writer and the sweeper read nothing else of it.
+//! A value that expires begins with the instant, so the writer and the sweeper read nothing else of it.
 
 use bytes::Bytes;
 use fjall::Slice;
@@ -27,11 +27,11 @@ mod has {
     pub(super) const REASON: u8 = 1;
     pub(super) const AT: u8 = 2;
     pub(super) const MOVED: u8 = 4;
-    /// Its start is its due time, and it was never put further on: neither is told.
+    /// Its start is its due time, and it was never moved further on. Neither column is written then.
     pub(super) const PLAIN: u8 = 8;
 }
 
-/// The end of what never expires.
+/// The end of a value that never expires.
 pub const NEVER: Millis = Millis(i64::MAX);
 
 /// Reads numbers from the front of bytes.
@@ -65,7 +65,7 @@ impl Head<'_> {
     }
 }
 
-/// Returns what a row of the wheel holds.
+/// Returns the value of a row of the wheel.
 #[must_use]
 pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
     let columns = EntryColumns::with_spec(entry, spec);
@@ -99,7 +99,7 @@ pub fn entry(entry: &Entry, spec: Bytes) -> Slice {
 /// Reads a row of the wheel.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect.
 pub fn parse_entry(key: Key, written: i64, value: &[u8]) -> Result<Entry, Unreadable> {
     let unreadable = |reason: &str| Unreadable {
         reason: reason.to_owned(),
@@ -140,7 +140,7 @@ fn entry_columns(value: &[u8], due: Millis) -> Option<EntryColumns> {
     Some(columns)
 }
 
-/// Returns what is kept of a clock.
+/// Returns the value of a clock.
 #[must_use]
 pub fn clock(row: &ClockRow) -> Slice {
     let mut bytes = Vec::with_capacity(80);
@@ -162,7 +162,7 @@ pub fn clock(row: &ClockRow) -> Slice {
 /// Reads a clock.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect.
 pub fn parse_clock(value: &[u8]) -> Result<ClockRow, Undecodable> {
     let mut head = Head(value);
     ClockColumns {
@@ -178,19 +178,19 @@ pub fn parse_clock(value: &[u8]) -> Result<ClockRow, Undecodable> {
     .into_row()
 }
 
-/// Returns when something expires.
+/// Returns when a value expires.
 #[must_use]
 pub fn expires(value: &[u8]) -> Option<Millis> {
     Head(value).long().map(Millis)
 }
 
-/// Tells whether something is still there.
+/// Tells whether a value has not expired.
 #[must_use]
 pub fn is_live(value: &[u8], now: Millis) -> bool {
     expires(value).is_some_and(|at| at > now)
 }
 
-/// Returns what is kept of a task: what conditions look at first.
+/// Returns the value of a task. The columns that conditions look at come first.
 #[must_use]
 pub fn task(row: &TaskRow, expires: Millis) -> Slice {
     let columns = TaskColumns::short(row);
@@ -212,7 +212,7 @@ pub fn task(row: &TaskRow, expires: Millis) -> Slice {
 /// Reads a task.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect.
 pub fn parse_task(id: TaskId, value: &[u8]) -> Result<TaskRow, Undecodable> {
     let mut head = Head(value);
     let _expires = head.long();
@@ -230,10 +230,11 @@ pub fn parse_task(id: TaskId, value: &[u8]) -> Result<TaskRow, Undecodable> {
     columns.into_row(id.uuid())
 }
 
-/// Reads what conditions look at: who wrote the row, and what is expected of it.
+/// Reads the columns that conditions look at: the nonce of the last write, and those that a condition
+/// compares.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The defect.
 pub fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
     let mut head = Head(value);
     let _expires = head.long();
@@ -244,14 +245,14 @@ pub fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
         generation: head.int(),
         attempt: head.int(),
     };
-    // A row is there: it is not absent, whatever its columns say.
+    // The row is there, so it is not absent, whatever its columns say.
     match columns.into_expect()? {
         Expect::Absent => Err(Undecodable::Missing("state")),
         seen @ Expect::Row { .. } => Ok((nonce, seen)),
     }
 }
 
-/// Returns what is kept of something whose newest version wins: end, time of the write, content.
+/// Returns a value whose newest version wins: end, time of the write, content.
 #[must_use]
 pub fn newest(expires: Millis, written: i64, content: &[u8]) -> Slice {
     let (expires, written) = (expires.0.to_be_bytes(), written.to_be_bytes());
@@ -268,13 +269,13 @@ pub fn parse_written(value: &[u8]) -> Option<i64> {
 
 /// Reads the content behind the time of the write.
 #[must_use]
-pub fn parse_newest(value: &[u8]) -> Option<(i64, Bytes)> {
+pub(super) fn parse_newest(value: &[u8]) -> Option<(i64, Bytes)> {
     let mut head = Head(value);
     head.long()?;
     Some((head.long()?, head.rest()))
 }
 
-/// Returns what is kept of a sign of life.
+/// Returns the value of a sign of life.
 #[must_use]
 pub fn heartbeat(heartbeat: &Heartbeat, expires: Millis) -> Slice {
     let progress = heartbeat.progress.as_deref();
@@ -299,13 +300,13 @@ pub fn parse_heartbeat(id: TaskId, attempt: u32, value: &[u8]) -> Option<Heartbe
     })
 }
 
-/// Returns what is kept of a content.
+/// Returns the value of a content.
 #[must_use]
 pub fn body(content: &crate::model::task::Content, written: i64, expires: Millis) -> Slice {
     newest(expires, written, &schema::encode_content(content))
 }
 
-/// Returns what is kept of something set aside.
+/// Returns the value of a row that was set aside.
 #[must_use]
 pub fn parked(parked: &Parked) -> Slice {
     let reason = parked.reason.as_bytes();
@@ -313,7 +314,7 @@ pub fn parked(parked: &Parked) -> Slice {
     Slice::from([&length.to_be_bytes(), reason, &parked.raw].concat())
 }
 
-/// Reads something set aside.
+/// Reads a row that was set aside.
 #[must_use]
 pub fn parse_parked(at: Millis, key: Key, value: &[u8]) -> Option<Parked> {
     let mut head = Head(value);

@@ -1,4 +1,4 @@
-//! Entries, contents and what was set aside.
+//! The wheel store keeps entries, contents and rows that were set aside for the service on one machine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,11 +8,14 @@ use fjall::Slice;
 
 use super::{
     Store,
-    act::{Act, Newest, Write},
-    database::{Open, Space, fault},
-    erased, key, read,
+    disk::database::{Open, Space},
+    erased,
+    faults::fault,
+    key,
+    reading::range_read,
     tasks::INLINE_READS_MAX,
     value,
+    writing::command::{Act, Newest, Write},
 };
 use crate::{
     model::{
@@ -26,18 +29,18 @@ use crate::{
     store::{Erasure, Error, Page, Parked, RangePage, RangeScan, Scan, WheelStore},
 };
 
-/// Large reads at once: one while the writer is at work for another, and what they find is written in small groups between
-/// which others get a word in.
+/// Large reads at once: one runs while the writer works for another. Their rows are written in small groups,
+/// and other requests come in between.
 const READS_AT_ONCE: usize = 2;
 
-/// Entries are looked for at so many due times where their caller is; more than that, where they hold nobody up: each begins two
-/// ranges, which costs 10 us and more even where nothing lies.
+/// The number of due times up to which entries are searched on the caller's thread. More are searched where
+/// they delay no task: each begins two ranges, which costs 10 us and more even where no row lies.
 const FIND_INLINE_MAX: usize = 4;
 
-/// Length of the days by which what was set aside is listed.
+/// Length of the days by which rows that were set aside are listed.
 const DAY_MS: i64 = 86_400_000;
 
-/// Which keyspace a row of the wheel lies in.
+/// Returns the keyspace that a row of the wheel lies in.
 const fn space_of(key: &Key) -> Space {
     if key.code.0 == KeyCode::LOOK.0 {
         Space::Look
@@ -46,8 +49,8 @@ const fn space_of(key: &Key) -> Space {
     }
 }
 
-/// Tells whether an entry is a task that nobody has been promised yet; all others serve tasks that are there already: one
-/// that is put further on, too.
+/// Tells whether an entry is a new task, not yet acknowledged. All others serve tasks that are there already,
+/// including one that is moved further on.
 const fn is_new(entry: &Entry) -> bool {
     let first = matches!(entry.kind, Kind::Due { first: true, .. });
     first && entry.key.generation == 0 && entry.spills == 0
@@ -66,7 +69,7 @@ impl Store {
         &self,
         operation: &'static str,
         bytes: usize,
-        act: impl FnOnce(super::act::DoneAnswer) -> Act + Send,
+        act: impl FnOnce(super::writing::command::DoneAnswer) -> Act + Send,
     ) -> Result<(), Error> {
         let answer = self.pen.ask(bytes, act).await?;
         answer.unwrap_or_else(|| Err(no_answer(operation)))
@@ -92,7 +95,7 @@ impl Store {
             .iter()
             .map(|w| bytes_of(&w.key, w.value.as_ref()))
             .sum();
-        // Deletions are repeated by whoever finds that they have not come about.
+        // A caller repeats a deletion when it finds that it did not happen.
         let synced = writes.iter().any(|write| write.value.is_some());
         self.done(operation, bytes, |answer| Act::PutNewest {
             writes,
@@ -103,12 +106,12 @@ impl Store {
     }
 }
 
-/// What a write takes of the queue to the writer.
+/// Returns the bytes that a write takes in the queue to the writer.
 fn bytes_of(key: &Slice, value: Option<&Slice>) -> usize {
     key.len() + value.map_or(0, |value| value.len())
 }
 
-/// Reads a content; one that has expired is absent.
+/// Reads a content. One that has expired is absent.
 fn body(open: &Open, id: TaskId, now: Millis) -> Result<Option<Content>, Error> {
     let operation = "read bodies";
     let found = open
@@ -125,7 +128,7 @@ fn body(open: &Open, id: TaskId, now: Millis) -> Result<Option<Content>, Error> 
     live.map(decode).transpose()
 }
 
-/// Encodes entries; neighbours of one task share their spec.
+/// Encodes entries. Neighbours of one task share their spec.
 fn encoded(entries: &[Entry]) -> Vec<Write> {
     let mut last: Option<(&Arc<Spec>, Bytes)> = None;
     let mut writes = Vec::with_capacity(entries.len());
@@ -169,12 +172,12 @@ impl WheelStore for Store {
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
         let scan = *scan;
-        self.read(move |open| read::scan(open, &scan)).await
+        self.read(move |open| range_read::scan(open, &scan)).await
     }
 
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
-        // One ordered read: time in which nothing is due costs nothing, however long. Rows of other wheels are passed over.
-        // A bound is no entry's key: it belongs to no wheel.
+        // One ordered read: time in which nothing is due costs nothing, however long. Rows of other wheels
+        // are passed over. A bound is no entry's key, since it belongs to no wheel.
         let from = range.from();
         let is_bound = from == Key::behind(from.due);
         let after = if is_bound { from.due } else { range.span.after };
@@ -204,20 +207,21 @@ impl WheelStore for Store {
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
         if dues.len() <= FIND_INLINE_MAX {
-            return read::find(&*self.shared.open()?, id, dues);
+            return range_read::find(&*self.shared.open()?, id, dues);
         }
         let dues = dues.to_vec();
-        self.read(move |open| read::find(open, id, &dues)).await
+        self.read(move |open| range_read::find(open, id, &dues))
+            .await
     }
 
     async fn entries_at(&self, places: &[(TaskId, Millis)]) -> Vec<Result<Vec<Entry>, Error>> {
         let found = if places.len() <= INLINE_READS_MAX {
             self.shared
                 .open()
-                .map(|open| read::find_starts(&open, places))
+                .map(|open| range_read::find_starts(&open, places))
         } else {
             let owned = places.to_vec();
-            self.read(move |open| Ok(read::find_starts(open, &owned)))
+            self.read(move |open| Ok(range_read::find_starts(open, &owned)))
                 .await
         };
         found.unwrap_or_else(|error| vec![Err(error); places.len()])
@@ -241,7 +245,8 @@ impl WheelStore for Store {
         written: i64,
         ttl_seconds: Option<u32>,
     ) -> Vec<Result<(), Error>> {
-        // A content that lives for ever is that of a task to come; one with an end, of a task that has ended.
+        // A content that lives for ever belongs to a task to come; one with an end belongs to a task that has
+        // ended.
         if let (Err(full), None) = (self.shared.room(), ttl_seconds) {
             return vec![Err(full); bodies.len()];
         }
@@ -270,7 +275,7 @@ impl WheelStore for Store {
         }
         let now = self.shared.time.now();
         let ids = ids.to_vec();
-        // Each may be a MiB, and on the disk.
+        // Each content may be a MiB, and on the disk.
         self.read(move |open| ids.iter().map(|id| body(open, *id, now)).collect())
             .await
     }
@@ -350,7 +355,7 @@ mod tests {
         let id = TaskId::new(Millis(1_790_000_000_000), WheelNumber::from_low_bits(0), 7);
         let dues: Vec<Millis> = (0..40).map(|second| Millis(second * 1000)).collect();
         runtime.block_on(async {
-            // While the one thread for what takes long is taken, only what is read by the caller is answered.
+            // While the one thread for long reads is taken, only reads by the caller itself are answered.
             let (free, taken) = std::sync::mpsc::channel::<()>();
             let taking = tokio::task::spawn_blocking(move || taken.recv().ok());
             let few = store.find_entries(id, &dues[..2]).now_or_never();

@@ -1,4 +1,4 @@
-//! The memory store's side of the contract: every call is done at once, under one lock.
+//! The memory store answers the calls of the contract for tests: each is done at once, under one lock.
 
 use std::{sync::Arc, time::Duration};
 
@@ -126,7 +126,7 @@ impl TaskStore for MemoryStore {
         _freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error> {
         let (data, now) = (self.lock(), self.time.now());
-        // As a real store: a read that meets such a row fails as a whole.
+        // As in a real store, a read that meets such a row fails as a whole.
         ids.iter().map(|id| data.read_task(*id, now)).collect()
     }
 

@@ -1,10 +1,11 @@
-//! What the memory store holds, and what each operation does to it; no faults here.
+//! The data module keeps the rows of the memory store for tests and applies each operation, without faults.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
+use super::records::Records;
 use crate::{
     model::{
         clock::ClockRow,
@@ -20,7 +21,7 @@ use crate::{
     },
 };
 
-/// Rows of the node list vanish after this.
+/// Rows of the node list vanish after this time.
 const NODE_TTL: Duration = Duration::from_secs(30);
 
 pub(super) struct StoredRow {
@@ -37,7 +38,8 @@ pub(super) struct StoredBody {
 #[derive(Default)]
 pub(super) struct Data {
     pub(super) wheel: BTreeMap<(WheelNumber, Slot, Key), StoredRow>,
-    /// Range deletes stay: a write with an older time that arrives later must stay invisible, as in a real store.
+    /// Range deletes stay: as in a real store, a write with an older time that arrives later must stay
+    /// invisible.
     pub(super) tombstones: Vec<(WheelNumber, Slot, Span, i64)>,
     pub(super) bodies: BTreeMap<TaskId, StoredBody>,
     pub(super) clocks: BTreeMap<WheelNumber, ClockRow>,
@@ -50,6 +52,7 @@ pub(super) struct Data {
     pub(super) unreachable: BTreeSet<TaskId>,
     pub(super) nodes: BTreeMap<NodeId, NodeRow>,
     pub(super) parked: Vec<Parked>,
+    pub(super) records: Records,
     pub(super) page_rows_max: Option<usize>,
 }
 

@@ -1,10 +1,12 @@
-//! A store in memory, for tests: the contract of [`crate::store`], and every fault a real store shows, on demand.
+//! The memory store keeps the contract of [`crate::store`] for tests, and shows every fault of a real store
+//! on demand.
 //!
-//! One [`MemoryStore`] is the cluster's; each node under test gets a [`Faulty`] handle of its own, with its own [`Hook`].
-//! Deterministic: sorted maps, virtual time, no randomness of its own.
+//! One [`MemoryStore`] is the cluster's; each node under test gets a [`Faulty`] handle of its own, with its
+//! own [`Hook`]. It is deterministic: sorted maps, virtual time, no randomness of its own.
 
 mod calls;
 mod data;
+mod records;
 
 use std::{
     fmt,
@@ -78,7 +80,7 @@ impl MemoryStore {
         &self.shape
     }
 
-    /// Cuts pages to this many rows, so that a test of few rows meets page boundaries.
+    /// Cuts pages to this many rows, so that a test with few rows meets page boundaries.
     pub fn set_page_rows_max(&self, rows: usize) {
         self.lock().page_rows_max = Some(rows);
     }
@@ -110,7 +112,7 @@ impl MemoryStore {
         self.lock().spoiled.insert(id);
     }
 
-    /// Lets the servers that have the row of a task be away, or come back.
+    /// Makes the servers that have the row of a task unreachable, or reachable again.
     pub fn cut_off_row(&self, id: TaskId, away: bool) {
         let mut data = self.lock();
         if away {
@@ -152,7 +154,7 @@ impl MemoryStore {
         self.lock().clocks.get(&wheel).copied()
     }
 
-    /// Returns everything that was set aside.
+    /// Returns all rows that were set aside.
     #[must_use]
     pub fn all_parked(&self) -> Vec<Parked> {
         self.lock().parked.clone()
@@ -170,7 +172,7 @@ impl MemoryStore {
         live.map(|(id, _)| *id).collect()
     }
 
-    /// Every change of a clock row that broke its rules; empty, or the protocol is broken.
+    /// Returns every change of a clock row that broke its rules. If it is not empty, the protocol is broken.
     #[must_use]
     pub fn clock_violations(&self) -> Vec<String> {
         self.lock().clock_violations.clone()

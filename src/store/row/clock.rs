@@ -1,4 +1,4 @@
-//! Clock rows as columns.
+//! Clock rows become columns, and columns clock rows, for every store.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::model::{
     time::{Millis, Tick},
 };
 
-/// What is stored of a clock.
+/// The stored columns of a clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClockColumns {
     /// Optimistic locking.
@@ -22,7 +22,7 @@ pub struct ClockColumns {
     pub fired_id: Option<Uuid>,
     /// The third hand.
     pub erased: Option<i64>,
-    /// The owner; nil is nobody.
+    /// The owner; nil if there is none.
     pub owner: Option<Uuid>,
     /// End of the lease.
     pub lease_until_ms: Option<i64>,

@@ -1,4 +1,4 @@
-//! Entries as columns.
+//! Entries become columns, and columns entries, for every store.
 
 use std::sync::Arc;
 
@@ -43,10 +43,10 @@ pub const fn is_first(kind: i8, flags: i8) -> bool {
     kind == kind::DUE && flags & flag::FIRST != 0
 }
 
-/// What is stored of an entry beside its key and its write time.
+/// The stored columns of an entry beside its key and its write time.
 ///
-/// Writing fills what the kind of the entry uses and leaves the rest out; reading looks at nothing else, so that a
-/// column that an overwritten entry left behind means nothing.
+/// Writing fills the columns that the kind of the entry uses and leaves the others out. Reading looks only at
+/// those, so a column that an overwritten entry left behind means nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EntryColumns {
     /// Due, look or done.
@@ -55,13 +55,13 @@ pub struct EntryColumns {
     pub flags: Option<i8>,
     /// Done: why.
     pub reason: Option<i8>,
-    /// How often it was put further on.
+    /// How often it was moved further on.
     pub spills: Option<i32>,
     /// The true start time.
     pub start_ms: Option<i64>,
     /// Look: when published; done: when marked.
     pub at_ms: Option<i64>,
-    /// Done and moved: whereto.
+    /// Done and moved: the new place.
     pub moved_ms: Option<i64>,
     /// The task.
     pub spec: Option<Bytes>,
@@ -76,7 +76,7 @@ impl EntryColumns {
 
     /// Returns the columns of an entry whose spec has been encoded already.
     #[must_use]
-    pub fn with_spec(entry: &Entry, spec: Bytes) -> Self {
+    pub(in crate::store) fn with_spec(entry: &Entry, spec: Bytes) -> Self {
         let common = Self {
             kind: Some(kind::DUE),
             flags: Some(0),
@@ -120,7 +120,7 @@ impl EntryColumns {
     /// Reads an entry back.
     ///
     /// # Errors
-    /// [`Unreadable`] with the first thing that is wrong, and the bytes of the spec.
+    /// [`Unreadable`] with the first defect, and the bytes of the spec.
     pub fn into_entry(self, key: Key, written: i64) -> Result<Entry, Unreadable> {
         let raw = self.spec.clone().unwrap_or_default();
         self.decode(key, written).map_err(|cause| Unreadable {

@@ -1,11 +1,13 @@
-//! What stores keep of entries, tasks and clocks: the domain as columns of plain numbers and bytes, and back.
+//! The row conversion turns entries, tasks, clocks and records into columns of plain numbers and bytes, and back, for
+//! every store.
 //!
-//! Every store converts through here, so that the persisted numbers are listed once and bytes from outside are
-//! checked once. Writing cannot fail. Reading can: another program, another version or a broken disk may have been
-//! there, so every column may be missing or wrong, and the answer names it.
+//! Every store converts through here, so that the persisted numbers are listed once and bytes from outside
+//! are checked once. Writing cannot fail. Reading can: another program, another version or a broken disk may
+//! have written there. So every column may be missing or wrong, and the error names it.
 
 mod clock;
 mod entry;
+mod record;
 mod task;
 
 use uuid::Uuid;
@@ -13,17 +15,18 @@ use uuid::Uuid;
 pub use self::{
     clock::ClockColumns,
     entry::{EntryColumns, is_first},
+    record::RecordColumns,
     task::{ExpectColumns, TaskColumns},
 };
 use crate::schema::Malformed;
 
-/// Why stored columns cannot be understood.
+/// The reason why stored columns cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Undecodable {
-    /// A column that must be there is not.
+    /// A required column is missing.
     #[error("column {0} is missing")]
     Missing(&'static str),
-    /// A column has a value that cannot be.
+    /// A column has an impossible value.
     #[error("column {column} cannot be {value}")]
     OutOfRange {
         /// The column.
@@ -47,7 +50,7 @@ pub enum Undecodable {
     Malformed {
         /// The column.
         column: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         cause: Malformed,
     },
 }
@@ -58,8 +61,13 @@ impl Undecodable {
         Self::OutOfRange { column, value }
     }
 
-    /// A number that is not known: one of the next few behind the last that is belongs to a later version, any other to nobody.
-    fn unknown(column: &'static str, value: impl Into<i64>, last: impl Into<i64>) -> Self {
+    /// Returns the error for a number that is not known. One of the next few behind the last known number
+    /// belongs to a later version; any other belongs to none.
+    pub(in crate::store) fn unknown(
+        column: &'static str,
+        value: impl Into<i64>,
+        last: impl Into<i64>,
+    ) -> Self {
         const NUMBERS_OF_A_VERSION: i64 = 16;
         let (value, last) = (value.into(), last.into());
         if (1..=NUMBERS_OF_A_VERSION).contains(&(value - last)) {
@@ -68,16 +76,17 @@ impl Undecodable {
         Self::OutOfRange { column, value }
     }
 
-    /// Tells whether a later version may understand it.
+    /// Tells whether a later version may understand the column.
     #[must_use]
-    pub const fn is_newer(&self) -> bool {
+    pub(super) const fn is_newer(&self) -> bool {
         matches!(self, Self::Newer { .. })
     }
 }
 
-/// Turns a count into what stores keep; one above `i32::MAX` is kept as that (the limits are far below).
+/// Turns a count into the number that stores keep. One above `i32::MAX` becomes `i32::MAX` (the limits are
+/// far below).
 #[must_use]
-pub fn to_i32(count: u32) -> i32 {
+pub(super) fn to_i32(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 

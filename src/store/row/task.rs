@@ -1,4 +1,4 @@
-//! Rows of tasks as columns.
+//! Task rows become columns, and columns task rows, for every store.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
     schema::{Malformed, spec_from_message, spec_to_message, spec_to_short_message, v1},
 };
 
-/// What is stored of a task beside its id.
+/// The stored columns of a task beside its id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskColumns {
     /// The state's number.
@@ -28,13 +28,13 @@ pub struct TaskColumns {
     pub attempt: Option<i32>,
     /// Whether a cancel was requested.
     pub cancel_requested: Option<bool>,
-    /// Claims that count.
+    /// Claims that count as tries.
     pub tries: Option<i32>,
     /// Not before.
     pub next_ms: Option<i64>,
     /// Latest entry.
     pub last_ms: Option<i64>,
-    /// Names the last write.
+    /// The name of the last write.
     pub nonce: Option<Uuid>,
     /// The rest, as a message.
     pub detail: Option<Bytes>,
@@ -47,7 +47,7 @@ impl TaskColumns {
         Self::with_detail(row, encode_detail(&row.detail, spec_to_message))
     }
 
-    /// Returns the columns of a row, its spec without what is usual in it.
+    /// Returns the columns of a row. Usual values in its spec are left out.
     #[must_use]
     pub fn short(row: &TaskRow) -> Self {
         Self::with_detail(row, encode_detail(&row.detail, spec_to_short_message))
@@ -82,7 +82,7 @@ impl TaskColumns {
     /// Reads a row back.
     ///
     /// # Errors
-    /// [`Undecodable`] with the first thing that is wrong.
+    /// [`Undecodable`] with the first defect.
     pub fn into_row(self, id: Uuid) -> Result<TaskRow, Undecodable> {
         Ok(TaskRow {
             id: TaskId::from_uuid(id).ok_or(Undecodable::NotATaskId(id))?,
@@ -99,7 +99,8 @@ impl TaskColumns {
     }
 }
 
-/// The columns that a conditional write of a task's row names: what it must find, or what it found instead.
+/// The columns that a conditional write of a task's row names: those that it must find, or those that it
+/// found instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpectColumns {
     /// The state's number; missing is an absent row.
@@ -132,11 +133,11 @@ impl ExpectColumns {
         }
     }
 
-    /// Reads what was found.
+    /// Reads the columns that were found.
     ///
     /// # Errors
-    /// [`Undecodable`] with the first thing that is wrong.
-    pub fn into_expect(self) -> Result<Expect, Undecodable> {
+    /// [`Undecodable`] with the first defect.
+    pub(in crate::store) fn into_expect(self) -> Result<Expect, Undecodable> {
         if self == Self::default() {
             return Ok(Expect::Absent);
         }

@@ -1,4 +1,4 @@
-//! Both ways, and what cannot be understood.
+//! These tests check for every store both ways of the conversion, and columns that cannot be understood.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,12 +11,13 @@ use crate::model::{
     entry::{DoneReason, Entry, Key, KeyCode},
     ids::{NodeId, TaskId},
     state::{Detail, Expect, State, TaskRow},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, Tick},
     wheel::WheelNumber,
 };
 
-/// A task that calls back.
+/// Returns the spec of a task with a callback.
 pub(crate) fn spec() -> Arc<Spec> {
     Arc::new(Spec {
         target: Target::Callback {

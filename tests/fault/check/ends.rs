@@ -1,4 +1,4 @@
-//! I1 and I9: what each task reads at the end.
+//! The checks of I1 and I9 compare the state of each task at the end with the answers that clients got.
 
 use super::history::{History, Task};
 
@@ -21,11 +21,12 @@ fn wrong_end(task: &Task) -> Option<String> {
         return (state != "cancelled")
             .then(|| format!("its cancel was acknowledged, and it is {state}"));
     }
-    // Of one that nobody was told of, and that never ran, nothing is known.
+    // The end of a task is not known when its client got no answer and it never ran.
     let counts = task.registered.is_some() || !task.runs.is_empty();
     match state {
         "succeeded" => None,
-        // Asked for, and nobody was told what became of it, or that its attempt was asked to stop.
+        // The cancel was asked for; the client got no answer to it, or the answer that the
+        // attempt was asked to stop.
         "cancelled" if !task.cancels.is_empty() => None,
         other if counts => Some(format!("it was acknowledged, and it is {other}")),
         _ => None,

@@ -1,17 +1,18 @@
-//! What happened, put together from the logs.
+//! `History` puts the logs of all processes together for the checks.
 
 use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-/// For so long after a fault has healed what it caused may still come to light: sessions end, groups rebalance, leases lapse.
+/// For this long after a fault has healed its effects may still appear: sessions end, groups
+/// rebalance, leases end.
 const AFTERMATH_MS: i64 = 15_000;
 
-/// Slots are read so far ahead of their time; what happens then can reach a task that is not due yet.
+/// Slots are read this far ahead of their time; a fault in that span can reach a task that is not due yet.
 pub(super) const AHEAD_MS: i64 = 2_000;
 
-/// A worker that goes on after a pause finds by its monotonic clock that its leases are over, and drops what ran, within this
-/// on two busy cores.
+/// A worker that goes on after a pause finds by its monotonic clock that its leases are over, and drops its
+/// runs within this time, on two busy cores.
 const GRACE_MS: i64 = 2_000;
 
 /// A task that a client asked for.
@@ -19,20 +20,20 @@ const GRACE_MS: i64 = 2_000;
 pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) start: i64,
-    /// When its registration was acknowledged; none when nobody was told.
+    /// When its registration was acknowledged; none when no client got the answer.
     pub(crate) registered: Option<i64>,
     pub(crate) cancels: Vec<Change>,
     pub(crate) moves: Vec<Change>,
-    /// In the order in which they began.
+    /// The runs in the order in which they began.
     pub(crate) runs: Vec<Run>,
-    /// What it reads at the end.
+    /// The answer to a read of the task at the end.
     pub(crate) last: Value,
 }
 
 /// A task that goes to a topic.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
-    /// What it is called; none when nobody was told.
+    /// Its id; none when no client got the answer.
     pub(crate) id: Option<String>,
     pub(crate) start: i64,
     /// Whether its topic is the one that a lost broker makes sick.
@@ -80,25 +81,25 @@ pub(crate) struct Fault {
 pub(crate) struct Count {
     pub(crate) at: i64,
     pub(crate) entries: u64,
-    /// Of tasks with more than two.
+    /// The tasks with more than two entries.
     pub(crate) many: Vec<(String, u64)>,
 }
 
-/// Everything.
+/// All that the logs tell.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) tasks: Vec<Task>,
     pub(crate) records: Vec<Record>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Vec<Count>,
-    /// From when on which load was there beside the usual one.
+    /// The loads beside the usual one, with the times from which they were there.
     pub(crate) loads: Vec<(i64, String)>,
-    /// Errors of clocks in milliseconds, from when on.
+    /// The errors of clocks in milliseconds, and the times from which they held.
     offsets: Vec<(i64, String, i64)>,
-    /// From when on there was load and nothing broken.
+    /// The start of the load without a fault.
     pub(crate) calm: Option<i64>,
     pub(crate) over: i64,
-    /// Calls whose outcome nobody was told.
+    /// Calls whose outcome no client got.
     pub(crate) unknown: usize,
 }
 
@@ -106,7 +107,7 @@ pub(crate) struct History {
 #[derive(Default)]
 struct Reading {
     history: History,
-    /// By the client's number: start and when the registration was acknowledged with which id.
+    /// Start and acknowledged registration with its id, by the client's number.
     asked: BTreeMap<u64, i64>,
     tasks: BTreeMap<String, Task>,
     /// By the client's number.
@@ -135,15 +136,15 @@ impl History {
         reading.finish()
     }
 
-    /// The faults that can have touched what happened between two moments.
+    /// The faults that can have touched events between two moments.
     pub(crate) fn faults_within(&self, from: i64, to: i64) -> impl Iterator<Item = &Fault> {
         let touches = move |fault: &&Fault| fault.from <= to && from <= fault.healed + AFTERMATH_MS;
         self.faults.iter().filter(touches)
     }
 
-    /// How far ahead any clock was at most in the half minute and a little before a moment.
+    /// How far ahead any clock was at most, at a moment and in the time of aftermath before it.
     pub(crate) fn ahead_ms(&self, at: i64) -> i64 {
-        // A task may have been taken up early and run a little later.
+        // A task may have been taken early and run a little later.
         let within = |from: i64, to: i64| from <= at && at - AFTERMATH_MS <= to;
         let ahead = self.offsets.iter().map(|(from, who, ms)| {
             let next = self
@@ -156,7 +157,7 @@ impl History {
         ahead.max().unwrap_or(0).max(0)
     }
 
-    /// When the row of a fault ends: where the next one begins.
+    /// The end of a fault's row, which is the beginning of the next one.
     pub(crate) fn until(&self, index: usize) -> i64 {
         self.faults
             .get(index + 1)
@@ -165,7 +166,7 @@ impl History {
 }
 
 impl Task {
-    /// The faults that can have touched it, until a moment.
+    /// The faults that can have touched the task, until a moment.
     pub(crate) fn faults<'a>(
         &self,
         history: &'a History,
@@ -174,13 +175,13 @@ impl Task {
         history.faults_within(self.first_seen() - AHEAD_MS, until)
     }
 
-    /// When it was due, or began: with a clock that is ahead that is before.
+    /// When the task was due, or when it began: with a clock that is ahead it begins before it is due.
     fn first_seen(&self) -> i64 {
         let begun = self.runs.iter().map(|run| run.begin).min();
         begun.unwrap_or(self.start).min(self.start)
     }
 
-    /// When it was last heard of.
+    /// When its last run ended, or its start if that is later.
     pub(crate) fn last_seen(&self) -> i64 {
         let ends = self
             .runs
@@ -193,7 +194,7 @@ impl Task {
         self.last["state"].as_str().unwrap_or("unknown")
     }
 
-    /// Whether a change was acknowledged with one of these outcomes; when.
+    /// Returns when a change was acknowledged with one of these outcomes, if it was.
     pub(crate) fn told(changes: &[Change], outcomes: &[&str]) -> Option<i64> {
         let mut told = changes.iter().filter_map(|change| change.told.as_ref());
         let found = told.find(|(_, outcome)| outcomes.contains(&outcome.as_str()));
@@ -226,14 +227,15 @@ impl Record {
 }
 
 impl Run {
-    /// When it ceased to be alive, as far as anybody could know.
+    /// When the run ended or was cut, as far as the logs show.
     pub(crate) fn alive_until(&self) -> i64 {
         let end = self.end.as_ref().map_or(i64::MAX, |end| end.0);
         let cut = self.cut.as_ref().map_or(i64::MAX, |cut| cut.0);
         end.min(cut)
     }
 
-    /// From when to when it went on behind the pause of its worker, less the moment in which that finds its lease over.
+    /// The span in which the run went on after the pause of its worker, without the time that the worker may
+    /// need to find that its lease is over.
     pub(crate) fn went_on(&self) -> Option<(i64, i64)> {
         let from = self.resumed? + GRACE_MS;
         let end = self.end.as_ref().map_or(i64::MAX, |end| end.0);
@@ -386,7 +388,7 @@ impl Reading {
             run.resumed = paused.and_then(|(at, _)| first(*at, &["resume"]));
             let start = self.asked[&run.n];
             let task = self.task(&id);
-            // Of a registration that nobody was told of, the run says which it was.
+            // The run identifies a registration whose client got no answer.
             if task.registered.is_none() {
                 task.start = start;
             }

@@ -1,27 +1,30 @@
-//! I7: how late tasks began, and how soon everything was well again.
+//! The checks of I7 measure how late tasks began, and how soon all tasks were in time again.
 
 use super::history::{AHEAD_MS, Fault, History, Task};
 
-/// Once everything is mended, whatever is overdue ends within this: a lease (5 s) and its grace (3 s), the looks of tasks whose
-/// claim or message was lost (5 s each, on a grid of 5 s, and once more for a retry), sessions of brokers and drivers (10 s), and
-/// the backlog, on two cores.
+/// All overdue tasks end within this time after the last repair. It covers a lease (5 s) and its grace (3 s),
+/// the looks of tasks whose claim or message was lost (5 s each, on a grid of 5 s, and once more for a
+/// retry), sessions of brokers and drivers (10 s), and the backlog, on two cores.
 const END_MAX_MS: i64 = 90_000;
 
-/// Half of all tasks begin within this without a fault, and all but one in a hundred within two ticks, on a machine of its own;
-/// with others on the same two cores a multiple. It is what the published contract says that counts: `bench/RESULTS.md`.
+/// Without a fault all but one in a hundred tasks begin within this time. On a machine of its own they begin
+/// within two ticks; with other load on the same two cores it is a multiple. The figures that count are those
+/// of the published contract: `bench/RESULTS.md`.
 const CALM_P99_MAX_MS: i64 = 5_000;
 
-/// A moved or cancelled task has no one start to be late for, and one that nobody was told of may have been registered when a
-/// node that was stopped went on.
+/// A moved or cancelled task has no single start to be late for. A registration without an answer may have
+/// been made late, when a stopped node went on.
 fn is_plain(task: &&Task) -> bool {
     task.registered.is_some() && task.moves.is_empty() && task.cancels.is_empty()
 }
 
-/// A moved task that no fault has touched begins within this: its message is handed over at its new start, and what a wheel or a
-/// look is for makes it no later than a claim timeout (5 s) and its step, on two busy cores.
+/// A moved task that no fault has touched begins within this time. Its message is handed over at its new
+/// start. If a wheel or a look has to do that, the task is later by a claim timeout (5 s) and its step at
+/// most, on two busy cores.
 const MOVED_MAX_MS: i64 = 20_000;
 
-/// The new start of a task that was moved once, with an answer; none for others, which have no one start to be late for.
+/// The new start of a task that was moved once, with an answer; none for others, which have no
+/// single start to be late for.
 fn moved_to(task: &Task) -> Option<i64> {
     let [change] = task.moves.as_slice() else {
         return None;
@@ -31,7 +34,7 @@ fn moved_to(task: &Task) -> Option<i64> {
     is_moved.then(|| change.start.max(*told))
 }
 
-/// I7 for tasks that were moved: they begin at their new start, soon after it when nothing is broken.
+/// I7 for moved tasks: they begin at their new start, or soon after it when nothing is broken.
 pub(super) fn moved_too_late(history: &History) -> Vec<String> {
     let mut found = Vec::new();
     for task in &history.tasks {
@@ -74,7 +77,7 @@ fn late_by(task: &Task, begin: i64) -> i64 {
             .max(task.registered.unwrap_or(task.start).min(begin))
 }
 
-/// The value that so many of a thousand do not exceed.
+/// The value that this many of a thousand do not exceed.
 pub(super) fn permille(sorted: &[i64], permille: usize) -> Option<i64> {
     sorted
         .get(sorted.len().saturating_sub(1) * permille / 1000)
@@ -87,11 +90,11 @@ pub(super) fn calm(history: &History) -> (i64, i64) {
         .faults
         .first()
         .map_or(history.over, |fault| fault.from);
-    // What is due in the last moments may be hit by the fault.
+    // The fault may hit tasks that are due in the last moments.
     (history.calm.unwrap_or(to), to - 2_000)
 }
 
-/// How long after everything was mended the last task that had fallen due before had succeeded.
+/// How long after the last repair the last task that was due before it succeeded.
 pub(super) fn recovered_ms(history: &History, fault: &Fault) -> i64 {
     let overdue = history.tasks.iter().filter(is_plain);
     let overdue =

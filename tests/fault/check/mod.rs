@@ -1,5 +1,6 @@
-//! The checker of a drill. It uses none of the service's code: it reads what clients were told, what workers did, what the
-//! driver broke, what every task reads in the end and what lay in the slots, and says which promise does not hold.
+//! The checker of a drill says which promise does not hold. It uses none of the service's code. It reads the
+//! answers that clients got, the runs of the workers, the faults of the driver, the last state of every task
+//! and the entries in the slots.
 //!
 //! | promise | here |
 //! |---|---|
@@ -33,7 +34,7 @@ use self::history::History;
 /// Findings of one kind that are shown in full.
 const SHOWN_MAX: usize = 5;
 
-/// A promise by its number, and who finds where it does not hold.
+/// A promise by its number, and the check that finds where it does not hold.
 type Check = fn(&History) -> Vec<String>;
 
 const CHECKS: [(&str, Check); 16] = [
@@ -75,7 +76,7 @@ fn read(root: &Path) -> History {
     History::of(names.iter().flat_map(|name| read_lines(root, name)))
 }
 
-/// Returns everything that does not hold, by promise.
+/// Returns all broken rules, by promise.
 pub(crate) fn broken(history: &History) -> Vec<(&'static str, Vec<String>)> {
     CHECKS
         .iter()

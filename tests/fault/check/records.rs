@@ -1,12 +1,12 @@
-//! I1 to I3 of tasks that go to a topic: nobody claims them, so all that can be asked is that the record is there, when it was
-//! produced, and how often.
+//! The checks of I1 to I3 for tasks that go to a topic look at the record alone, since these tasks are not
+//! claimed: is it there, when was it produced, and how often.
 
 use super::history::{History, Record};
 
-/// As for callbacks: a fault repeats a publication so often at most.
+/// A fault repeats a publication this often at most, as for callbacks.
 const AGAIN_PER_FAULT: usize = 2;
 
-/// I1. Each acknowledged one is there, with its id.
+/// I1. Each acknowledged record is there, with its id.
 pub(super) fn lost(history: &History) -> Vec<String> {
     let lost = history.records.iter().filter_map(|record| {
         let id = record.id.as_ref()?;
@@ -37,7 +37,8 @@ pub(super) fn early(history: &History) -> Vec<String> {
 pub(super) fn too_many(history: &History) -> Vec<String> {
     let many = history.records.iter().filter(|record| {
         let arrived = || record.arrived.iter().map(|(at, _)| *at);
-        // With a clock that is ahead it all happens long before the start, and so do the faults that explain it.
+        // With a clock that is ahead the records, and the faults that explain them, come long
+        // before the start.
         let first = arrived().min().unwrap_or(record.start).min(record.start);
         let last = arrived().max().unwrap_or(record.start);
         let faults = history
@@ -49,7 +50,8 @@ pub(super) fn too_many(history: &History) -> Vec<String> {
     many.map(text).collect()
 }
 
-/// From start to the first production, in order, of those that were acknowledged; what waits for a sick topic is its own affair.
+/// From start to the first production, in order, of acknowledged records; records for a sick
+/// topic are left out.
 pub(super) fn lateness(history: &History) -> Vec<i64> {
     let known = history
         .records

@@ -1,11 +1,11 @@
-//! I2 to I6: the runs of each task.
+//! The checks of I2 to I6 judge the runs of each task.
 
 use super::history::{History, Run, Task};
 
-/// A fault makes a task run again so often at most: once for its message, once for its claim.
+/// A fault makes a task run again this often at most: once for its message, once for its claim.
 const AGAIN_PER_FAULT: usize = 2;
 
-/// Without a fault so many tasks may run again: one in a thousand.
+/// Without a fault one task in this many may run again.
 const AGAIN_ONE_IN: usize = 1000;
 
 fn of_runs(history: &History, wrong: impl Fn(&Task, &Run) -> Option<String>) -> Vec<String> {
@@ -30,7 +30,8 @@ fn of_pairs(history: &History, wrong: impl Fn(&Run, &Run) -> Option<&'static str
     found.collect()
 }
 
-/// I2. Nothing begins before the start that was acknowledged last, less what a clock was set ahead.
+/// I2. A run never begins before the start that was acknowledged last, less the lead of a clock
+/// that was set ahead.
 pub(super) fn early(history: &History) -> Vec<String> {
     of_runs(history, |task, run| {
         let start = allowed(task, run);
@@ -40,7 +41,7 @@ pub(super) fn early(history: &History) -> Vec<String> {
     })
 }
 
-/// The earliest start that a run may have: a move that nobody was told of may have been made, or not.
+/// The earliest start that a run may have: a move without an answer may have been made, or not.
 fn allowed(task: &Task, run: &Run) -> i64 {
     let Some(moved) = task.moves.first() else {
         return task.start;
@@ -89,8 +90,8 @@ pub(super) fn after_the_end(history: &History) -> Vec<String> {
     })
 }
 
-/// I4. Two runs of a task are never alive at once: each ends, is killed or is stopped before the next begins. One that goes on
-/// behind the stop is over a moment later.
+/// I4. Two runs of a task are never alive at once: each ends, is killed or is stopped before the next begins.
+/// A run that goes on after the stop is over a moment later.
 pub(super) fn at_once(history: &History) -> Vec<String> {
     let mut found = of_pairs(history, |one, next| {
         (one.alive_until() > next.begin).then_some("two live runs")
@@ -109,10 +110,11 @@ pub(super) fn at_once(history: &History) -> Vec<String> {
     found
 }
 
-/// I4. What a run changes is refused once a later attempt has begun, wherever its worker was stopped meanwhile.
+/// I4. A change by a run is refused once a later attempt has begun, wherever its worker was
+/// stopped meanwhile.
 pub(super) fn unfenced(history: &History) -> Vec<String> {
     of_runs(history, |task, run| {
-        // Two that were never stopped are two live runs.
+        // Two runs that were never stopped are two live runs.
         run.resumed?;
         let (at, how) = run.end.as_ref()?;
         let later = task.runs.iter().filter(|other| other.attempt > run.attempt);
@@ -122,8 +124,8 @@ pub(super) fn unfenced(history: &History) -> Vec<String> {
     })
 }
 
-/// I5. Attempts go up in the order in which they begin. A number that is left out is a claim whose answer was lost: that
-/// takes a fault.
+/// I5. Attempts go up in the order in which they begin. A missing number is a claim whose answer was lost,
+/// which takes a fault.
 pub(super) fn attempts(history: &History) -> Vec<String> {
     let mut found = of_pairs(history, |one, next| {
         (one.attempt >= next.attempt).then_some("attempts do not go up")
@@ -141,13 +143,13 @@ pub(super) fn attempts(history: &History) -> Vec<String> {
     found
 }
 
-/// Attempts that no worker has seen, below the last that one has.
+/// Attempts that no worker has seen, below the last one that a worker has seen.
 pub(super) fn lost_claims(task: &Task) -> u64 {
     let last = task.runs.iter().map(|run| run.attempt).max().unwrap_or(0);
     last.saturating_sub(u64::try_from(task.runs.len()).unwrap_or(0))
 }
 
-/// I6. Nothing begins once a cancel was acknowledged.
+/// I6. No run begins after a cancel was acknowledged.
 pub(super) fn after_cancel(history: &History) -> Vec<String> {
     of_runs(history, |task, run| {
         let told = Task::told(&task.cancels, &["cancelled", "already_cancelled"])?;

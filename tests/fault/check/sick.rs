@@ -1,14 +1,16 @@
-//! I8: what a topic that takes nothing does to all others: the same load beside them, once for a healthy topic and once for it.
+//! The check of I8 compares the tasks beside a topic that takes nothing with those beside a
+//! healthy one, under equal load.
 
 use super::{
     history::{History, Record},
     lateness::{self, permille},
 };
 
-/// One task in a hundred may be later than beside a healthy topic by half of that, and by what a busy machine of two cores adds.
+/// One task in a hundred may be later than beside a healthy topic by half, plus this noise of a
+/// busy machine of two cores.
 const NOISE_MS: i64 = 500;
 
-/// One comparison: how late one in a hundred was, beside a healthy topic and beside the sick one.
+/// One comparison: how late one task in a hundred was, beside a healthy topic and beside the sick one.
 pub(super) struct Compared {
     pub(super) healthy_ms: i64,
     pub(super) sick_ms: i64,
@@ -31,7 +33,8 @@ pub(super) fn compared(history: &History) -> Vec<Compared> {
     found.collect()
 }
 
-/// How late everything was that was due between two moments, but for what goes to the sick topic.
+/// The lateness of all tasks and records that were due between two moments, without the records
+/// for the sick topic.
 fn late(history: &History, from: i64, to: i64) -> Vec<i64> {
     let mut late = lateness::lateness(history, from, to);
     let others = history.records.iter().filter(|record| {
@@ -42,7 +45,7 @@ fn late(history: &History, from: i64, to: i64) -> Vec<i64> {
     late
 }
 
-/// I8. The share of late tasks beside a sick topic is as beside a healthy one.
+/// I8. Tasks beside a sick topic are as late as tasks beside a healthy one.
 pub(super) fn delays_others(history: &History) -> Vec<String> {
     let worse = compared(history)
         .into_iter()

@@ -1,11 +1,11 @@
-//! I13: what lies in the slots.
+//! The check of I13 counts the entries in the slots for each task.
 
 use super::history::{Count, History};
 
 /// An entry that is due and a look, and one more for a retry that both its settle and its look have written.
 const ENTRIES_MAX: u64 = 3;
 
-/// Nothing multiplies: a task has few live entries, more only by faults, and in the end there is none.
+/// I13. A task has few live entries, more only because of faults, and at the end there is none.
 pub(super) fn too_many(history: &History) -> Vec<String> {
     let mut found = Vec::new();
     for count in &history.counts {

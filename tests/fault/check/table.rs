@@ -1,4 +1,4 @@
-//! The table: what each fault did to the tasks around it.
+//! The table shows what each fault did to the tasks around it.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
@@ -104,7 +104,7 @@ fn row(
     .expect("a text grows");
 }
 
-/// Why tasks ran again: what became of the run before.
+/// Why tasks ran again: the end of the run before.
 fn causes(history: &History) -> BTreeMap<&'static str, usize> {
     let mut causes = BTreeMap::new();
     for pair in history.tasks.iter().flat_map(|task| task.runs.windows(2)) {
@@ -119,7 +119,7 @@ fn cause(before: &Run) -> Option<&'static str> {
     let how = before.end.as_ref().map(|(_, how)| how.as_str());
     let cut = before.cut.as_ref().map(|(_, did)| did.as_str());
     match (how, cut) {
-        // It asked for it.
+        // The task asked for it.
         (Some("retry"), _) => None,
         (Some("fenced"), _) => Some("worker stopped, and fenced"),
         (_, Some("pause")) => Some("worker stopped"),

@@ -1,19 +1,21 @@
-//! The clock of one wheel of two slots, two nodes, a late registration, and a task that was there before.
+//! This model searches the clock of one wheel of two slots, with two nodes, a late registration
+//! and an early task.
 //!
-//! [`tickwheel::model::clock::next`] decides every swap, the real [`tickwheel::model::ledger::Ledger`] says how far a node has
-//! fired, the real shape says which slot and span a tick is. Around them is what the stages do, in the smallest steps that
-//! another could come between: read the row, swap it, learn or not learn what came of it, read a tick, publish, note the
-//! acknowledgement, erase. Swaps are applied, or their reply is lost, or they time out and are applied later or never. A
-//! registration guesses an open slot from any old hand, its write becomes visible at any later moment (also when its tick
-//! has been erased, and its slot is that of another tick by then), then it looks at the clock. A near task is also kept in
-//! memory. A task without a row is cancelled by a mark. Leases and clocks are as bad as can be: a node may take the wheel
-//! at any moment, and crash (or lose its lease, which is the same) at any moment, as often as it likes.
+//! [`tickwheel::model::clock::next`] decides every swap. The real [`tickwheel::model::ledger::Ledger`] says
+//! how far a node has fired, and the real shape gives slot and span of a tick. The model adds the stages, in
+//! the smallest steps that others could come between: read the row, swap it, learn the outcome or not, read a
+//! tick, publish, note the acknowledgement, erase. A swap is applied, or its reply is lost, or it times out
+//! and is applied later or never. A registration guesses an open slot from any old hand. Its write becomes
+//! visible at any later moment, also when its tick has been erased and its slot is that of another tick. Then
+//! it looks at the clock. A near task is also kept in memory. A mark cancels a task without a row. Leases and
+//! clocks are as bad as can be: a node may take the wheel at any moment, and crash (or lose its lease, which
+//! is the same) at any moment, as often as it likes.
 //!
-//! The rules: a task whose registration was acknowledged is published, or its entry lies visible ahead of `fired`; nothing is
-//! published from a tick that was not open; what was answered to be cancelled is not published. What cannot break them
-//! any more is not followed: a world in which everything is published, a node that has lost the wheel and would only find
-//! that out, a registrar that crashed before it answered. Worlds that differ in the names of the nodes are one, so the
-//! names in a trace may change places.
+//! The rules: an acknowledged task is published, or its entry lies visible ahead of `fired`. No task is
+//! published from a tick that was not open, and none after its cancel was answered. The search leaves out
+//! worlds that cannot break the rules any more: all is published, a node has lost the wheel and would only
+//! find that out, a registrar crashed before its answer. Worlds that differ only in the names of the nodes
+//! count as one, so the names in a trace may change places.
 
 mod registrar;
 mod scanner;
@@ -26,9 +28,9 @@ use super::search::{Model, Step, Steps, breaks, holds, whole};
 
 const LOST: &str = "an acknowledged task is lost";
 const TOO_EARLY: &str = "a task was published before its tick was open";
-const CANCELLED: &str = "a task was published that was answered to be cancelled";
+const CANCELLED: &str = "a task was published whose cancel was confirmed";
 
-/// What is left out or turned round.
+/// The part of the protocol that this variant leaves out or turns round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -52,7 +54,7 @@ enum Flaw {
     MarksBeforePublish,
     /// A cancellation does not look at the clock behind its mark.
     CancelWithoutCheck,
-    /// A task that was put further on is cancelled there, and only there.
+    /// A task that was put further on is cancelled only there.
     CancelsMoved,
     /// A cancellation that came too late leaves the task overwritten.
     CancelledIsNotKept,
@@ -62,9 +64,9 @@ enum Flaw {
 #[derive(Debug, Clone, Copy)]
 struct Clock {
     flaw: Flaw,
-    /// Ticks that end.
+    /// The number of ticks that end.
     ticks: i64,
-    /// Swaps of the row.
+    /// The number of swaps of the row.
     versions: i64,
     /// Nodes hand the wheel over and resign.
     hands_over: bool,
@@ -97,14 +99,15 @@ impl Clock {
         }
     }
 
-    /// Leaves out what has no consequence: a late swap of a version that has passed; a node that has lost the wheel, unless
-    /// what it has read would let it erase.
+    /// Leaves out worlds without consequences: a late swap of a version that has passed, and a node that has
+    /// lost the wheel, unless its reads would let it erase.
     fn simplify(&self, state: &mut State) {
         let version = state.clock.version;
         if state.late.is_some_and(|row| row.version != version + 1) {
             state.late = None;
         }
-        // What a node has read it may still publish: that matters only to what must not be.
+        // A node may still publish the entries that it has read, which matters only to tasks that
+        // must not be published.
         let harmless = !self.erases && self.cancels == 0;
         for node in &mut state.nodes {
             let lost =

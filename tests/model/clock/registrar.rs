@@ -1,4 +1,5 @@
-//! Who writes: a registration that may come late, the near path, a cancellation without a row.
+//! The registrar of the model writes tasks: a registration that may come late, the near path, a
+//! cancel without a row.
 
 use super::{
     Clock, Flaw,
@@ -44,7 +45,7 @@ impl Clock {
         }
     }
 
-    /// It knows any hand that there ever was, and writes behind it.
+    /// The registrar knows any hand of the past, and writes behind it.
     fn begin(&self, steps: &mut Steps<'_, State>) {
         if self.flaw == Flaw::NearWithoutRecord {
             steps.add("keep in memory", 0, |s| s.registrar = Registrar::Near(1));
@@ -68,7 +69,7 @@ impl Clock {
         };
         match there {
             Copy::None => write(Copy::InFlight),
-            // Beside a tombstone: older or newer than it.
+            // The write lies beside a tombstone that is newer or older than it.
             Copy::Erased => {
                 write(Copy::Shadowed);
                 write(Copy::InFlight);
@@ -101,7 +102,7 @@ impl Clock {
             }
             return;
         }
-        // Further on; the copy that came too late is marked, or that mark is lost.
+        // The registrar writes further on; the copy that came too late is marked, or that mark is lost.
         steps.add("again", number, |s| {
             s.registrar = Registrar::Idle;
             s.moved = true;
@@ -115,7 +116,7 @@ impl Clock {
         }
     }
 
-    /// The node fires it from its memory, or dies and leaves it to its record.
+    /// The node fires the task from its memory, or dies and leaves it to its record.
     fn near(&self, number: i64, steps: &mut Steps<'_, State>) {
         steps.add("memory is lost", 0, |s| {
             s.registrar = Registrar::Acknowledged(number);
@@ -147,7 +148,7 @@ impl Clock {
         }
     }
 
-    /// Certain only if the tick still is not open; otherwise the task is kept, further on.
+    /// The answer is certain only if the tick is still not open; otherwise the task is kept, further on.
     fn answer_cancel(&self, number: i64, steps: &mut Steps<'_, State>) {
         let open = tick_of(number) > steps.from.clock.opened;
         if open || self.flaw == Flaw::CancelWithoutCheck {

@@ -1,4 +1,4 @@
-//! Who fires: the two nodes, their swaps of the row, and the stages of a term.
+//! The two nodes of the model fire tasks: they swap the row and run the stages of a term.
 
 use tickwheel::model::{
     clock::{ClockRow, Move, Position, Situation, next},
@@ -25,7 +25,8 @@ impl Clock {
         }
     }
 
-    /// What a node may propose now: at every tick, as one that stays or one that leaves the wheel to the other.
+    /// Returns the swaps that a node may propose: at every tick, as one that stays or one that leaves the
+    /// wheel to the other.
     fn proposals(&self, node: usize, row: &ClockRow, term: Option<&Term>) -> Vec<ClockRow> {
         let mut rows: Vec<ClockRow> = Vec::new();
         let other = node_id(1 - node);
@@ -49,7 +50,7 @@ impl Clock {
                 };
                 assert!(row.may_become(&to, &rules().shape), "{row:?} {to:?}");
                 let to = lapsed(to);
-                // A renewal and nothing else changes nothing here: no lease holds anyway.
+                // A mere renewal changes nothing here, since no lease holds anyway.
                 let news = ClockRow {
                     version: row.version,
                     ..to
@@ -109,7 +110,7 @@ impl Clock {
         }
     }
 
-    /// What the clock stage does about an unknown outcome: a serial read, or none if that fails, too.
+    /// The clock stage settles an unknown outcome by a serial read, or not at all if that fails, too.
     fn settle(&self, node: usize, to: ClockRow, steps: &mut Steps<'_, State>) {
         let (row, me, who) = (steps.from.clock, node_id(node), node as i64);
         if self.flaw == Flaw::UnknownIsApplied {
@@ -162,7 +163,7 @@ impl Clock {
         steps.add("lease ends", who, |s| s.nodes[node].forget());
     }
 
-    /// Reads a tick: what lies in its slot and in its span, behind the position that the term began with.
+    /// Reads the entries of a tick's span in its slot, behind the position that the term began with.
     fn read(&self, node: usize, term: &Term, steps: &mut Steps<'_, State>) {
         let shape = rules().shape;
         let (slot, span) = (shape.slot_of(term.cursor), shape.span_of(term.cursor));
@@ -225,7 +226,7 @@ impl Clock {
     }
 }
 
-/// A range delete: what is in flight is older or newer than it.
+/// Applies a range delete, which a write in flight survives if it is newer.
 fn erased(copy: Copy, survives: bool) -> Copy {
     match copy {
         Copy::InFlight if survives => Copy::InFlight,

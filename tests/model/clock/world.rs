@@ -1,4 +1,4 @@
-//! What the model of the clock is made of: the row in the store, the copies of two tasks, two nodes, a registrar.
+//! The world of the clock model has the row in the store, the copies of two tasks, two nodes and a registrar.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use uuid::Uuid;
 /// Ticks that can matter while at most three end.
 pub(super) const TICKS: usize = 4;
 
-/// The task that is registered, cancelled, lost if anything is.
+/// The task that is registered and cancelled; if any task is lost, it is this one.
 pub(super) const LATE: usize = 0;
 
 /// A task that was registered long ago and lies in one of the ticks.
 pub(super) const EARLY: usize = 1;
 
-/// The wheel begins here: long after every lease of the model, which all ended at the epoch.
+/// The wheel begins long after every lease of the model, since all leases ended at the epoch.
 pub(super) const BEGIN: Tick = Tick(1000);
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -29,14 +29,14 @@ const SECOND: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Copy {
     None,
-    /// Sent; not yet to be seen by a read.
+    /// The write was sent; no read sees it yet.
     InFlight,
     Visible,
-    /// Seen as it was; a mark that overwrites it is on its way.
+    /// A read still sees the entry; a mark that overwrites it is on its way.
     MarkInFlight,
     /// Overwritten: it does not act any more.
     Marked,
-    /// Durable, and behind a tombstone that is newer.
+    /// The entry is durable, and behind a tombstone that is newer.
     Shadowed,
     /// A tombstone and nothing else.
     Erased,
@@ -51,17 +51,17 @@ impl Copy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Registrar {
-    /// About to write, or to write again.
+    /// The registrar is about to write, or to write again.
     Idle,
-    /// Has sent the entry for a tick; the hand as it was then.
+    /// The registrar has sent the entry for a tick; the second value is the hand as it was then.
     Writing(i64, Tick),
-    /// Knows that it is durable.
+    /// The registrar knows that the entry is durable.
     Durable(i64, Tick),
-    /// It lies in this tick and nowhere else.
+    /// The task is acknowledged, and lies in this tick only.
     Acknowledged(i64),
-    /// Acknowledged, and kept in memory to be fired from there; its durable record lies in this tick.
+    /// The task is acknowledged and fires from memory; its durable record lies in this tick.
     Near(i64),
-    /// Someone cancels: has sent the mark that overwrites the entry.
+    /// A client cancels, and has sent the mark that overwrites the entry.
     Cancelling(i64),
     /// The mark is durable.
     CancelDurable(i64),
@@ -74,17 +74,17 @@ pub(super) enum Registrar {
 pub(super) struct Term {
     pub(super) opened: Tick,
     pub(super) ledger: Ledger,
-    /// Next tick to read, and what of it is behind the position that the term began with.
+    /// The next tick to read, from the position that the term began with.
     pub(super) cursor: Tick,
     pub(super) behind: Position,
-    /// What it has read and not published: number, task, tick.
+    /// The entries that it has read and not published: number, task, tick.
     pub(super) held: Vec<(Number, u8, i64)>,
     pub(super) erased: Tick,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(super) struct Node {
-    /// The row that it owns the wheel by; none while it does not know.
+    /// The row by which it owns the wheel; none while it does not know.
     pub(super) owned: Option<ClockRow>,
     /// A swap to this row was sent and its outcome is unknown.
     pub(super) unknown: Option<ClockRow>,
@@ -96,14 +96,14 @@ pub(super) struct State {
     pub(super) clock: ClockRow,
     pub(super) copies: [[Copy; TICKS]; 2],
     pub(super) published: [bool; 2],
-    /// Something was published whose tick had not been opened.
+    /// An entry was published whose tick had not been opened.
     pub(super) too_early: bool,
     /// The early task has not been put anywhere yet.
     pub(super) unplaced: bool,
     pub(super) registrar: Registrar,
-    /// The late task lies further on than it was written first: it may be published from both places.
+    /// The late task lies further on than at first, so it may be published from both places.
     pub(super) moved: bool,
-    /// Cancellations that may still be asked for.
+    /// The number of cancels that may still come.
     pub(super) cancels: u8,
     pub(super) nodes: [Node; 2],
     /// A swap that timed out and may still be applied.
@@ -112,7 +112,7 @@ pub(super) struct State {
 
 pub(super) fn rules() -> Rules {
     Rules {
-        // Two slots: a tick shares its partition with the tick two later.
+        // With two slots a tick shares its partition with the tick two later.
         shape: Shape::new(1, TickLength::new(SECOND).unwrap(), 2).unwrap(),
         look_ahead: 0,
         lease: SECOND * 5,
@@ -130,12 +130,12 @@ pub(super) fn node_id(node: usize) -> NodeId {
     NodeId(Uuid::from_u128(node as u128 + 1))
 }
 
-/// The tick of the model's number: they count from 1.
+/// The tick of a number of the model, which counts from 1.
 pub(super) fn tick_of(number: i64) -> Tick {
     BEGIN.plus(number)
 }
 
-/// Where the entry of a task lies in a tick: in the middle, the early task before the late one.
+/// The place of a task's entry in a tick: in the middle, the early task before the late one.
 pub(super) fn position(task: usize, number: i64) -> Position {
     let due = Millis(tick().end_of(tick_of(number)).0 - 500 - task as i64 * 100);
     Position {
@@ -144,7 +144,7 @@ pub(super) fn position(task: usize, number: i64) -> Position {
     }
 }
 
-/// The row with a lease that has ended and a wall clock of long ago: whoever looks next may take it.
+/// The row with a lease that has ended and an old wall clock, so that the next node that looks may take it.
 pub(super) fn lapsed(row: ClockRow) -> ClockRow {
     ClockRow {
         lease_until: Millis::EPOCH,
@@ -153,7 +153,7 @@ pub(super) fn lapsed(row: ClockRow) -> ClockRow {
     }
 }
 
-/// The row in the world in which the two nodes have each other's names.
+/// The row in the world in which the two nodes have exchanged names.
 fn rename(row: &mut ClockRow) {
     row.owner = match row.owner {
         owner if owner == node_id(0) => node_id(1),
@@ -162,7 +162,7 @@ fn rename(row: &mut ClockRow) {
     };
 }
 
-/// Orders two nodes that are not in the same state, mostly.
+/// Orders two nodes in different states, in most cases.
 fn weight(node: &Node) -> (Option<i64>, Option<i64>, Option<Reading>) {
     let version = |row: &ClockRow| row.version * 8 + row.opened.0 - BEGIN.0;
     let reading = |term: &Term| {
@@ -225,7 +225,7 @@ impl Node {
 }
 
 impl State {
-    /// The nodes are alike: of two worlds that differ in their names one is enough.
+    /// The nodes are alike, so one of two worlds that differ in their names is enough.
     pub(super) fn rename(&mut self) {
         if weight(&self.nodes[0]) <= weight(&self.nodes[1]) {
             return;

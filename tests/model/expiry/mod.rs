@@ -1,11 +1,11 @@
-//! Rows that expire, against entries that still lie ahead: a task whose row is gone must not run again.
+//! This model searches for a task that runs again after its row has expired, because entries still lie ahead.
 //!
-//! The times are real: a task that starts in thirty days, reschedules to sooner and to later that race and lose and crash on
-//! the way, looks every few days, a row that lives as long as the life cycle says. What fires may fire late, and a message
-//! may wait, both for less than the seven days that the design allows ([`state::TERMINAL_TTL_MIN`]).
+//! The times are real. A task starts in thirty days; reschedules to sooner and to later race, lose and crash;
+//! looks come every few days; a row lives as long as the life cycle says. Entries may fire late and messages
+//! may wait, both for less than the seven days of the design ([`state::TERMINAL_TTL_MIN`]).
 //!
-//! The rules: nothing is claimed once the task has ended; nothing before the start that was acknowledged last; a task that has
-//! not ended has an entry ahead, or a message, or a worker.
+//! The rules: no claim comes after the end of the task, and none before the start that was acknowledged last.
+//! A task that has not ended has an entry ahead, or a message, or a worker.
 
 mod world;
 
@@ -13,9 +13,11 @@ use std::{sync::Arc, time::Duration};
 
 use tickwheel::model::{
     backoff::Backoff,
-    entry::{Decision, Entry, Known, decide},
+    decision::{Decision, Known, decide},
+    entry::Entry,
     state::{self, Detail, Event, Outcome, Refusal, State as Life, TaskRow, Transition},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::Millis,
 };
 use uuid::Uuid;
@@ -31,22 +33,22 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 const START: Millis = Millis(100 * 86_400_000);
 
-/// The claim timeout, and so about the step between looks: long, for few of them.
+/// The claim timeout, which also sets the step between looks; it is long, so that there are few looks.
 const STEP: Duration = Duration::from_secs(3 * 24 * 3600);
 
-/// Nothing new comes after: every row has expired and every entry has fired by then.
+/// The end of the search: every row has expired and every entry has fired by then.
 const HORIZON: Millis = Millis(START.0 + 50 * 86_400_000);
 
-/// Where reschedules go: long before the start, and long after it.
+/// The targets of reschedules: long before the start, and long after it.
 const STARTS: [Millis; 2] = [
     Millis(START.0 - 29 * 86_400_000),
     Millis(START.0 + 30 * 86_400_000),
 ];
 
-/// How long anything may lag: a day less than the least life of a terminal row.
+/// The longest lag: a day less than the least life of a terminal row.
 const LAG: Duration = Duration::from_secs(6 * 24 * 3600);
 
-/// What is left out or turned round.
+/// The part of the design that this variant leaves out or turns round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
@@ -56,7 +58,7 @@ enum Flaw {
     LookIgnoresGeneration,
     /// A claim takes its message for current, whatever its generation.
     ClaimIgnoresGeneration,
-    /// What fires, and what waits, may lag without bound: the exception that the guarantees state.
+    /// Entries and messages may lag without bound, which is the exception that the guarantees state.
     UnboundedLag,
     /// The row is moved before the new entry is put, and the old entries are withdrawn.
     RowBeforeEntry,
@@ -120,7 +122,7 @@ impl Expiry {
         }
     }
 
-    /// What the life cycle makes of an event now.
+    /// Applies an event to the row by the real life cycle, now.
     fn moved(&self, s: &State, event: Event) -> Result<Row, Refusal> {
         let base = s.row.map(|row| self.real(row));
         let Transition { row, ttl, .. } =
@@ -140,10 +142,11 @@ impl Expiry {
         })
     }
 
-    /// The next moment at which anything happens, unless something is so late by then that the design does not allow it.
+    /// Moves the time to the next event, unless an entry or message would then be later than the
+    /// design allows.
     fn passes(&self, steps: &mut Steps<'_, State>) {
         let s = steps.from;
-        // A request does not last for days.
+        // A request never takes days.
         if s.pending != [None; 2] {
             return;
         }
@@ -322,7 +325,7 @@ impl Expiry {
         if s.changes == 0 {
             return;
         }
-        // Without its row a task is found by an entry of its first generation.
+        // A task without a row is found by an entry of its first generation.
         if s.row.is_none() && !s.entries.iter().any(|entry| entry.generation == 0) {
             return;
         }

@@ -1,4 +1,5 @@
-//! What the model of expiry is made of: the row, the entries ahead, the messages, who reschedules.
+//! The world of the expiry model has the row, the entries ahead, the messages and the clients
+//! that reschedule.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ pub(super) struct Row {
     pub(super) next: Millis,
     pub(super) last: Millis,
     pub(super) start: Millis,
-    /// When it vanishes.
+    /// When the row vanishes.
     pub(super) gone: Option<Millis>,
 }
 
@@ -40,7 +41,7 @@ pub(super) struct Message {
     pub(super) since: Millis,
 }
 
-/// A reschedule whose entry is put and whose row is not moved yet.
+/// A reschedule whose entry is written and whose row has not moved yet.
 pub(super) type Pending = Option<(Option<Row>, Row)>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,7 +65,7 @@ impl State {
         }
     }
 
-    /// Of two messages alike the later one is kept.
+    /// Of two equal messages the later one is kept.
     pub(super) fn publish(&mut self, message: Message) {
         let same =
             |m: &Message| m.generation == message.generation && m.expected == message.expected;

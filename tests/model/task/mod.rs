@@ -1,15 +1,17 @@
-//! A tracked task, two workers, the looks of a scanner.
+//! This model searches a tracked task with two workers and the looks of a scanner.
 //!
-//! [`tickwheel::model::state::next`] makes every move of the row and [`tickwheel::model::entry::decide`] says what every entry
-//! means; around them is what the stages do, in the smallest steps that another could come between. The queue delivers a
-//! message until it is claimed or proven stale, so also twice. A look acts on what it has read, however old. A claim
-//! reads, decides and writes; its write may be applied without the worker learning of it, or later. Workers crash while they
-//! hold a message or run, or are stopped and go on when their lease has long ended. A node crashes between a look and its
-//! publication, and between the publication and `fired`. Someone cancels or reschedules at any moment.
+//! [`tickwheel::model::state::next`] makes every move of the row and [`tickwheel::model::decision::decide`]
+//! judges every entry; the model adds the stages, in the smallest steps that others could come between. The
+//! queue delivers a message until it is claimed or proven stale, so also twice. A look acts on its read,
+//! however old. A claim reads, decides and writes; its write may be applied without the worker learning of
+//! it, or later. Workers crash while they hold a message or run, or are stopped and go on long after the end
+//! of their lease. A node crashes between a look and its publication, and between the publication and
+//! `fired`. A client cancels or reschedules at any moment.
 //!
-//! A worker that runs keeps its lease alive; when it does not, its lease may have ended. That is all there is of time.
+//! A running worker keeps its lease alive; otherwise its lease may have ended. The model has no other time.
 //!
-//! The rules: one attempt runs at a time; only the live attempt is settled; a task that is not terminal has an entry ahead.
+//! The rules: one attempt runs at a time, and only the live attempt is settled. A task that is not terminal
+//! has an entry ahead.
 
 mod steps;
 mod world;
@@ -22,25 +24,26 @@ const STALE: &str = "the report of a dead attempt was accepted";
 const LOST: &str = "nothing will ever look at the task again";
 const NO_LOOK: &str = "a task that is not terminal has neither a look nor its first entry ahead";
 
-/// What is left out or turned round.
+/// The part of the design that this variant leaves out or turns round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flaw {
     None,
     /// The first look is written after the publication.
     LookAfterPublish,
-    /// A claim takes its message for current, whatever attempt that expects.
+    /// A claim takes its message for current, whatever attempt the message expects.
     ClaimIgnoresAttempt,
     /// A claim writes without a condition.
     ClaimIsUnconditional,
-    /// A report is accepted whatever attempt it is of.
+    /// A report is accepted from any attempt.
     SettleIgnoresAttempt,
-    /// A look of a task that nobody has claimed is dropped.
+    /// A look of a task that was not claimed is dropped.
     DropsUnclaimed,
     /// A look of a task that waits for its next attempt is dropped.
     DropsRetrying,
     /// A worker does not stop when its lease has ended.
     RunsOn,
-    /// The offset is committed before the claim: only a look brings a message back. Slower, not wrong.
+    /// The offset is committed before the claim, so only a look brings a message back. This is
+    /// slower, not wrong.
     CommitsBeforeClaim,
 }
 
@@ -72,7 +75,7 @@ impl Task {
         }
     }
 
-    /// The invariant that carries every task, beside the two that follow from it.
+    /// The main invariant of every task; the two others follow from it.
     fn has_entry_ahead(state: &State) -> bool {
         let generation = state.row.map_or(0, |row| row.generation);
         let first = |due: &Ticket| due.first && due.generation <= generation;
@@ -105,7 +108,7 @@ impl Model for Task {
 
     fn steps(&self, state: &State, next: &mut Vec<(Step, State)>) {
         if state.is_terminal() {
-            // It stays so, and whatever comes is refused: the table of the life cycle says that.
+            // A terminal task stays so and refuses all events, as the table of the life cycle shows.
             return;
         }
         let mut steps = Steps { from: state, next };
@@ -120,7 +123,7 @@ impl Model for Task {
                 s.write(write);
             });
         }
-        // Workers are alike, changers too: of two worlds that differ in their names one is enough.
+        // Workers are alike, and so are changers: one of two worlds that differ in their names is enough.
         for (_, state) in next {
             state.workers.sort_unstable();
             state.changers.sort_unstable();

@@ -1,7 +1,7 @@
-//! Every step of the model of a task: entries, looks, workers, and who changes it.
+//! The steps of the task model cover entries, looks, workers, and clients that change the task.
 
 use tickwheel::model::{
-    entry::Decision,
+    decision::Decision,
     state::{self, Event, Outcome, Refusal},
 };
 
@@ -79,7 +79,7 @@ impl Task {
         }
     }
 
-    /// Looks: read, then act on what was read.
+    /// A look reads the row, then acts on its read.
     pub(super) fn looks(&self, steps: &mut Steps<'_, State>) {
         let from = steps.from;
         let Some(read) = from.read else {
@@ -101,7 +101,8 @@ impl Task {
             });
             return;
         }
-        // A lease that is kept alive has not ended; otherwise the look comes when it has, or again until it has.
+        // A lease that is kept alive has not ended. Otherwise the look comes after the end of the lease, or
+        // again until then.
         if read.is_some_and(|row| from.is_live(&row)) && self.flaw != Flaw::RunsOn {
             let decision = looked(read, early(read), None);
             assert!(
@@ -145,7 +146,7 @@ impl Task {
         }
     }
 
-    /// A look moves the task to its end, or finds that it has moved on and looks again.
+    /// A look ends the task, or finds that the task has moved on and looks again.
     fn end(&self, event: Event, steps: &mut Steps<'_, State>) {
         let row = steps.from.row;
         let live = row.is_some_and(|row| steps.from.is_live(&row)) && self.flaw != Flaw::RunsOn;
@@ -203,11 +204,12 @@ impl Task {
         }
     }
 
-    /// Reads the row and decides on the claim. Who loses the race against another write decides again.
+    /// Reads the row and decides on the claim. A claim that loses the race against another write
+    /// decides again.
     fn decide_claim(&self, at: usize, ticket: Ticket, steps: &mut Steps<'_, State>) {
         let (row, who) = (steps.from.row, at as i64);
         if steps.from.attempt() >= self.attempts {
-            // The model ends here: what it would do with more attempts it has done with these.
+            // The model ends here, since more attempts would only repeat these steps.
             return;
         }
         let live = row.is_some_and(|row| steps.from.is_live(&row)) && self.flaw != Flaw::RunsOn;
@@ -239,7 +241,7 @@ impl Task {
                     s.consume(ticket);
                 });
             }
-            // Never early: it would wait. Its turn comes by itself when the row's time has come.
+            // The claim is never early: it would wait, and its turn comes when the time of the row has come.
             Err(Refusal::Early { .. } | Refusal::Running) => {}
         }
     }
@@ -325,7 +327,8 @@ impl Task {
         }
     }
 
-    /// Someone cancels, or puts the entry of a new start and then moves the row. Two may do that at once.
+    /// A client cancels, or writes the entry of a new start and then moves the row. Two clients
+    /// may do that at once.
     pub(super) fn change(&self, steps: &mut Steps<'_, State>) {
         let row = steps.from.row;
         for at in 0..2 {
@@ -352,7 +355,7 @@ impl Task {
                 s.changes -= 1;
             });
         }
-        // They are alike: the one that is idle begins.
+        // The changers are alike, so the first idle one begins.
         let idle = (0..2).find(|at| steps.from.changers[*at] == Changer::Idle);
         let start = due(row);
         if let (Ok(write), Some(at)) = (asked(row, Event::Reschedule { start }, start), idle) {

@@ -1,14 +1,16 @@
-//! What the model of a task is made of: its row, its entries, the queue, two workers, a scanner's look.
+//! The world of the task model has a row, its entries, the queue, two workers and a look of a scanner.
 
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::model::{
     backoff::{Backoff, Jitter},
-    entry::{Decision, Entry, Known, decide},
+    decision::{Decision, Known, decide},
+    entry::Entry,
     ids::TaskId,
     look_step::LookStep,
     state::{self, Detail, Event, Expect, Refusal, TaskRow, Transition},
-    task::{Body, Content, Priority, Spec, Target},
+    target::Target,
+    task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
     wheel::{Shape, WheelNumber},
 };
@@ -19,13 +21,13 @@ const START: Millis = Millis(1_000_000);
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Looks that are told apart; chains of one task meet in one row anyway.
+/// The number of looks that are told apart; chains of looks of one task meet in one row anyway.
 const LOOKS_MAX: u8 = 3;
 
-/// Messages that wait in the queue at once.
+/// The largest number of messages that wait in the queue at once.
 pub(super) const MESSAGES_MAX: usize = 2;
 
-/// The columns of a row that decide anything.
+/// The columns of a row that matter to decisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Row {
     pub(super) state: state::State,
@@ -36,7 +38,7 @@ pub(super) struct Row {
     pub(super) cancel_requested: bool,
 }
 
-/// What a message, or the due entry it came from, says.
+/// The content of a message, or of the due entry that it came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Ticket {
     pub(super) generation: u32,
@@ -45,7 +47,7 @@ pub(super) struct Ticket {
     pub(super) first: bool,
 }
 
-/// A conditional write: what must be there, and what replaces it.
+/// A conditional write: the expected row, and the row that replaces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Write {
     /// The row that was read.
@@ -56,23 +58,23 @@ pub(super) struct Write {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Worker {
     Idle,
-    /// Has got a message, which still is in the queue.
+    /// The worker has a message, which is still in the queue.
     Has(Ticket),
-    /// Has read the row and decided to claim.
+    /// The worker has read the row and decided to claim.
     Claims(Ticket, Write),
-    /// Runs an attempt whose lease it keeps alive.
+    /// The worker runs an attempt and keeps its lease alive.
     Runs(u32),
-    /// Was stopped while it ran, and does not know that its lease has ended.
+    /// The worker was stopped while it ran, and does not know that its lease has ended.
     Paused(u32),
-    /// Has recorded that its attempt is to be retried, and is about to put the entry.
+    /// The worker has recorded that its attempt is to be retried, and is about to put the entry.
     Retries(Ticket),
 }
 
-/// Someone reschedules.
+/// A client that reschedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Changer {
     Idle,
-    /// Has put the entry of this write.
+    /// The client has put the entry of this write.
     Put(Write),
 }
 
@@ -93,7 +95,7 @@ pub(super) struct State {
     pub(super) late: Option<Write>,
     pub(super) faults: u8,
     pub(super) changes: u8,
-    /// A report of another attempt than the live one was accepted.
+    /// A report was accepted from an attempt that is not the live one.
     pub(super) stale_report: bool,
 }
 
@@ -156,7 +158,7 @@ fn id() -> TaskId {
     TaskId::new(START, WheelNumber::new(0).unwrap(), 7).with_look_step(step)
 }
 
-/// Three tries, no wait between them.
+/// A spec with three tries and no wait between them.
 fn spec() -> Arc<Spec> {
     thread_local! {
         static SPEC: Arc<Spec> = Arc::new(Spec {
@@ -221,17 +223,17 @@ fn expect(row: Option<Row>) -> Expect {
     row.map_or(Expect::Absent, |row| whole(row).seen())
 }
 
-/// The time at which whatever the row waits for has come.
+/// The time at which the event that the row waits for is due.
 pub(super) fn due(row: Option<Row>) -> Millis {
     row.map_or(START, |row| row.next)
 }
 
-/// A moment too early.
+/// A time that is a moment too early.
 pub(super) fn early(row: Option<Row>) -> Millis {
     Millis(due(row).0 - 1)
 }
 
-/// What the real life cycle makes of an event.
+/// Returns the write that the real life cycle makes of an event.
 pub(super) fn asked(row: Option<Row>, event: Event, now: Millis) -> Result<Write, Refusal> {
     let base = row.map(whole);
     let made: Transition = state::next(id(), base.as_ref(), &spec(), event, now, Uuid::nil())?;
@@ -247,7 +249,7 @@ pub(super) fn asked(row: Option<Row>, event: Event, now: Millis) -> Result<Write
     })
 }
 
-/// What the real decision makes of a look.
+/// Returns the real decision about a look.
 pub(super) fn looked(row: Option<Row>, now: Millis, published: Option<Millis>) -> Decision {
     let look = Entry::look(id(), 0, now, published, START, spec(), 0);
     let whole = row.map(whole);
@@ -258,7 +260,7 @@ pub(super) fn looked(row: Option<Row>, now: Millis, published: Option<Millis>) -
     decide(&look, known, now, &shape())
 }
 
-/// What the real decision makes of a due entry.
+/// Returns the real decision about a due entry.
 pub(super) fn fired(ticket: Ticket) -> Decision {
     let Ticket {
         generation,

@@ -1,4 +1,5 @@
-//! I5: the number of an attempt, which is the fencing token, grows with every claim. (Chubby's sequencers.)
+//! I5: the number of an attempt, which is the fencing token for workers, grows with every claim.
+//! (Chubby's sequencers.)
 
 use super::{Ended, Findings};
 

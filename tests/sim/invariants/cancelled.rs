@@ -1,4 +1,5 @@
-//! I6: what a client was told is cancelled never begins again, and ends cancelled. (The linearisation point of a cancel.)
+//! I6: a task never begins again after a client got the answer that it is cancelled, and it ends cancelled.
+//! (The linearisation point of a cancel.)
 
 use tickwheel::model::state::State;
 

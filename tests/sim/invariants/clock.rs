@@ -1,5 +1,5 @@
-//! I8: a clock row's hands only move forward and in order, and one node writes each version. (The protocol's own proof rests
-//! on it; Temporal's queue level once moved back.)
+//! I8: the hands of a clock row only move forward and in order, and one node writes each version. (The
+//! protocol's own proof needs this; Temporal's queue level once moved back.)
 
 use std::collections::BTreeMap;
 

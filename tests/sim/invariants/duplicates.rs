@@ -1,5 +1,5 @@
-//! I3: without faults a task is run exactly as often as its handler makes necessary and a record goes out once; with faults
-//! there is a bound, and nothing is run again once its end was acknowledged.
+//! I3: without faults a task runs exactly as often as its handler makes necessary, and a record goes out
+//! once. With faults there is a bound, and no task runs again once its end was acknowledged.
 
 use tickwheel::{limits::CLOSING_MARGIN, model::state::Outcome};
 
@@ -11,10 +11,11 @@ const COPIES_PER_FAULT: usize = 2;
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     let calm = ended.plan.is_calm();
-    // By a clock that is ahead by more than the margin a slot may be closed in the instant in which a record is written into it.
+    // A clock that is ahead by more than the margin may close a slot in the instant in which a
+    // record is written into it.
     let apart = u128::from(ended.plan.skew_ms) * 2 > CLOSING_MARGIN.as_millis();
     let faults = ended.plan.faults.len() + ended.plan.nodes.len();
-    // One fault, but each of these makes the node publish once more.
+    // This is one fault, but each of these records makes the node publish once more.
     let unheard = ended.plan.faults.iter().map(|fault| match fault.what {
         Fault::AcknowledgementsLost { records } => records,
         _ => 0,
@@ -60,7 +61,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     }
 }
 
-/// How many more attempts a task may need that is redriven, however often it dies.
+/// The number of further attempts that a redriven task may need, however often it dies.
 fn lives(plan: &TaskPlan) -> usize {
     let runs = plan.calls.iter().filter(|call| call.what == Request::Run);
     runs.count() * usize::try_from(plan.max_attempts).unwrap_or(0)

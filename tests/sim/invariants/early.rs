@@ -1,15 +1,17 @@
-//! I2: nothing runs before its start, by the clock of the node that gave it out. (Google's cron service and every user of a
-//! timer: early is wrong, late is late.)
+//! I2: a task never runs before its start, by the clock of the node that gave it out. (Google's cron service
+//! and every user of a timer: an early run is wrong, a late run is only late.)
 //!
-//! An attempt that follows one which was given out in time is not judged: the start has been, and a node whose clock is
-//! behind may give out the next one. Which follows which say their numbers: the poll that is answered with the second may
-//! have begun before the first was given out.
+//! An attempt after one that was given out in time is not judged: the start has passed, and a node whose
+//! clock is behind may give out the next one. The numbers of the attempts give their order, since the poll
+//! that got the second may have begun before the first was given out.
 //!
-//! A record is held against the earliest start its task ever had: the service says of a record that is moved in the instant
-//! in which its slot closes that it may go out twice, at the old time and at the new one (`src/flow/change.rs`).
+//! A record is compared with the earliest start that its task ever had. A record that is moved in the instant
+//! in which its slot closes may go out twice, at the old time and at the new one, as the service says
+//! (`src/flow/tasks/reschedule.rs`).
 //!
-//! A clock that is slow is set back a little four times a second: what a node decided before may be answered behind that, so
-//! as much is allowed while there is such a clock in the plan. Real clocks that are slow do not go back.
+//! The plan sets a slow clock back a little four times a second. The answer to an earlier decision may show a
+//! time after such a step, so as much is allowed while the plan has such a clock. Real slow clocks do not go
+//! back.
 
 use super::{Ended, Findings};
 use crate::seeded::{
@@ -59,14 +61,14 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     }
 }
 
-/// The earliest start that may have been in force while a claim was made: the last one that a client was told before it, or
-/// one that was asked for since, or whose answer is not known.
+/// The earliest start that may have been in force during a claim: the last one that a client was told before
+/// it, or one that was asked for since, or one whose answer is not known.
 fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
     let mut start = registered.start;
     for call in &story.calls {
         let to = match call.request {
             Request::Reschedule(to) => to.cast_signed(),
-            // Now, by the clock of a node.
+            // To now, by the clock of a node.
             Request::Run => i64::MIN,
             Request::Cancel => continue,
         };

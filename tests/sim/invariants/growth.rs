@@ -1,5 +1,6 @@
-//! I13: entries do not multiply, and none is left when all has ended; nor is a content that nobody can need. (The chains of
-//! looks that a crash leaves behind must meet: amplification is how schedulers die of a fault that is long over.)
+//! I13: entries do not multiply; when all tasks have ended, no entry is left, and no content that cannot be
+//! needed. (Chains of looks that a crash leaves must meet: amplification lets schedulers fail from a fault
+//! that is long over.)
 
 use super::{Ended, Findings};
 

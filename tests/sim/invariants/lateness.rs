@@ -1,6 +1,6 @@
-//! I7: everything ends within a bound after the last fault, without anybody's help; and where nothing goes wrong, tasks
-//! begin at their time, tasks that were moved at the time they were moved to. (Jepsen on Chronos: a short fault of the
-//! network could stop it for good.)
+//! I7: every task ends within a bound after the last fault, without help. Without faults tasks begin at their
+//! time, and moved tasks at their new time. (Jepsen on Chronos: a short network fault could stop it for
+//! good.)
 
 use tickwheel::model::state::Outcome;
 
@@ -10,11 +10,12 @@ use crate::seeded::{
     plan::Request,
 };
 
-/// A next attempt begins when it was asked for, or backed off to, and not when a look finds it.
+/// A next attempt begins when the handler or the backoff asks for it, not when a look finds it.
 fn late_retries(story: &Story, findings: &mut Findings) {
     for report in story.reports.iter().filter(|report| report.taken) {
         let wait_ms = match &report.outcome {
-            // As the clients of this simulation register: 700 ms, half as much again each time, at most 5 s.
+            // The clients of this simulation register with a backoff of 700 ms, half as much
+            // again each time, at most 5 s.
             Outcome::Retry { .. } => (1..report.attempt)
                 .fold(700, |wait, _| wait * 3 / 2)
                 .min(5000),
@@ -25,7 +26,8 @@ fn late_retries(story: &Story, findings: &mut Findings) {
             .runs
             .iter()
             .find(|run| run.attempt == report.attempt + 1);
-        // It may have died of this report: then it runs again when somebody says so, which is judged elsewhere.
+        // The task may have died of this report. Then it runs again only by a call, which is
+        // judged elsewhere.
         let died = |call: &Called| call.request == Request::Run && call.answered > report.answered;
         if story.calls.iter().any(died) {
             continue;
@@ -41,14 +43,14 @@ fn late_retries(story: &Story, findings: &mut Findings) {
     }
 }
 
-/// How late a task may begin in a run without faults: a worker is free, so what is left is the way through the queue.
+/// The largest lateness in a run without faults: a worker is free, so only the way through the queue is left.
 const LATE_MAX_MS: i64 = 1500;
 
-/// The service's first owners find each other until then.
+/// Until this time the first owners of the wheels find each other.
 const SETTLED_MS: i64 = 12_000;
 
-/// When a task is due that was moved, by what its client was told; none when a call makes that unsure. A cancel that came
-/// too late changes nothing.
+/// The new start of a moved task, by the answers that its client got; none when a call makes it unsure. A
+/// cancel that came too late changes nothing.
 fn moved_to(story: &Story) -> Option<i64> {
     let mut due = None;
     for call in &story.calls {
@@ -63,7 +65,7 @@ fn moved_to(story: &Story) -> Option<i64> {
     due
 }
 
-/// What a client was told runs now does so.
+/// A task runs now when a client was told that it does.
 fn late_runs(story: &Story, findings: &mut Findings) {
     for call in story
         .calls

@@ -1,5 +1,5 @@
-//! I1: what was acknowledged and not cancelled comes to its end, and the end is one that something led to. (Jepsen's checker
-//! for Chronos: every run that was promised is matched with one that happened.)
+//! I1: an acknowledged task that was not cancelled comes to its end, and the end has a cause. (Jepsen's
+//! checker for Chronos: every promised run is matched with one that happened.)
 
 use tickwheel::model::state::{Outcome, State, TaskRow};
 
@@ -34,7 +34,7 @@ fn record(ended: &Ended<'_>, registered: &Registered, story: &Story) -> Option<S
     (!published && !withdrawn).then(|| "was never published".to_owned())
 }
 
-/// What is wrong with the end of a task.
+/// The error in the end of a task, if there is one.
 fn end(row: &TaskRow, story: &Story, plan: &TaskPlan) -> Option<String> {
     let reported = |wanted: fn(&Outcome) -> bool| {
         story

@@ -1,5 +1,6 @@
-//! What must hold in every run, one file an invariant. They judge by what clients were told and what handlers did, and by
-//! what is in the store and in the users' topic at the end; never by the service's own opinion of itself.
+//! The invariants judge every run, one file for each. They use the answers to clients, the runs of handlers,
+//! and the contents of the store and the users' topic at the end; never the service's own statements about
+//! itself.
 
 mod attempts;
 mod cancelled;
@@ -46,7 +47,7 @@ pub(crate) struct Violation {
 }
 
 impl Violation {
-    /// The number of the task that it is about, if it is about one.
+    /// The number of the task that the violation is about, if it is about one.
     pub(crate) fn task(&self) -> Option<usize> {
         let mut words = self.what.split_whitespace();
         words.find(|word| ["task", "record"].contains(word))?;
@@ -54,7 +55,7 @@ impl Violation {
     }
 }
 
-/// What is in the store, seen from outside and without a fault.
+/// The contents of the store, seen from outside and without a fault.
 pub(crate) struct Contents {
     pub(crate) entries: Vec<(Key, Option<Entry>)>,
     pub(crate) rows: BTreeMap<TaskId, TaskRow>,
@@ -74,14 +75,14 @@ pub(crate) struct Ended<'a> {
     pub(crate) records: BTreeMap<TaskId, Vec<i64>>,
     /// Every task had ended within the bound.
     pub(crate) finished: bool,
-    /// When that was.
+    /// The time when all tasks had ended, or the bound.
     pub(crate) ended_at: i64,
     pub(crate) now: i64,
     pub(crate) rules: Rules,
     pub(crate) gave_up: bool,
 }
 
-/// What a check notes.
+/// The findings of a check.
 pub(crate) struct Findings {
     invariant: &'static str,
     found: Vec<Violation>,
@@ -96,7 +97,7 @@ impl Findings {
     }
 }
 
-/// How far a hand may be behind the clock when there is nothing to do: some ticks, and a takeover that is under way.
+/// How far a hand may be behind the clock without work: some ticks, and a takeover that is under way.
 const fn behind_max_ms(tick_ms: i64) -> i64 {
     12_000 + 3 * tick_ms
 }
@@ -143,7 +144,7 @@ impl Contents {
     pub(crate) fn of(sim: &Sim) -> Self {
         let store = &sim.store;
         let wheels = sim.rules.shape.all_wheels();
-        // A row that has lived its life says what it said; one that is there says what it says now.
+        // An expired row counts as it was noted; a row in the store counts as it is now.
         let mut rows = sim.history().rows.clone();
         rows.extend(store.task_rows().into_iter().map(|row| (row.id, row)));
         Self {
@@ -165,8 +166,8 @@ impl Contents {
         history.rows.extend(ended.map(|row| (row.id, row.clone())));
     }
 
-    /// Entries that will act. One that came up behind the hands, from a write that nobody was told is durable, does not: it is
-    /// a leftover for the audit.
+    /// Entries that will act. An entry that came up behind the hands does not act if no node was told that it
+    /// is durable: it is a leftover for the audit.
     pub(crate) fn live(&self) -> impl Iterator<Item = &Entry> {
         let entries = self.entries.iter().filter_map(|(_, entry)| entry.as_ref());
         let fired = |entry: &Entry| {
@@ -247,10 +248,12 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
         let stories = history.stories.values();
         stories.filter_map(|story| story.registered.as_ref())
     };
-    // What a writer that died, by a slow clock, has written behind the hands, and nobody was told of: the sweep takes it. And
-    // what a cancel has left that came too late and whose caller did not wait for its end: no reader comes to it either, and
-    // whether the record is lost is for I1 to say.
-    let known: BTreeSet<TaskId> = registered().map(|task| task.id).collect();
+    // Three kinds of entries count as leftovers, since no reader comes to them. The sweep takes entries that a
+    // dead writer with a slow clock wrote behind the hands without an answer, and entries of a record that
+    // a store wrote late. A late cancel may also leave some if its caller did not wait for its end. I1 judges
+    // whether a record is lost.
+    let known = registered().filter(|task| task.tracked);
+    let known: BTreeSet<TaskId> = known.map(|task| task.id).collect();
     let has_ended = |id: &TaskId| {
         contents
             .rows
@@ -264,11 +267,11 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
         .collect();
     let live = contents.live().filter(|entry| !left.contains(&entry.key));
     open.extend(live.map(|entry| entry.key.id).filter(|id| {
-        // Its last look may come later; that is waited for elsewhere.
+        // The last look may come later, and other code waits for it.
         contents
             .rows
             .get(id)
-            // A record whose cancel came too late has an end in its row before it has gone out.
+            // A row of a record that was cancelled too late has an end before the record has gone out.
             .is_none_or(|row| !row.state.is_terminal() || !row.detail.spec.target.is_tracked())
     }));
     let lost = registered().filter(|task| {
@@ -279,9 +282,9 @@ pub(crate) fn open(contents: &Contents, history: &History) -> Vec<TaskId> {
     open
 }
 
-/// Notes a task that has more looks ahead than its chains may have: one, one that is being put, one that each fault may
-/// have left behind, and one of each generation: where ticks are long, all of them lie behind the same closed slots. Looks of the
-/// past have done what they do, and stay until `fired` may pass: as long as a queue is away.
+/// Notes a task with more looks ahead than its chains may have: one, one that is being put, one for each
+/// fault, and one for each generation, since with long ticks all of them lie behind the same closed slots.
+/// Past looks have done their work, and stay until `fired` may pass, which takes as long as a queue is away.
 pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &mut History) {
     let mut looks: BTreeMap<TaskId, usize> = BTreeMap::new();
     let ahead = |entry: &&Entry| entry.key.due > Sim::instant(now);
@@ -306,7 +309,7 @@ pub(crate) fn note_growth(contents: &Contents, plan: &Plan, now: i64, history: &
     history.broken.extend(many);
 }
 
-/// Notes entries that lie in what is erased: what is left there is removed late, and where nothing goes wrong nothing is left.
+/// Notes entries that lie in erased ticks. They are removed late, and without faults there are none.
 pub(crate) fn note_leftovers(contents: &Contents, history: &mut History) {
     let left = contents.behind_erased().map(|(wheel, key)| {
         let wheel = wheel.get();
@@ -315,9 +318,9 @@ pub(crate) fn note_leftovers(contents: &Contents, history: &mut History) {
     history.leftovers.extend(left);
 }
 
-/// Until when, in milliseconds of the run, everything must have ended: what the plan needs by itself, and behind the last
-/// fault what the service may take (lease, grace, one interval of looks that has grown
-/// with the wait).
+/// The time of the run, in milliseconds, by which all tasks must have ended: the time of the plan itself, and
+/// after the last fault the time that the service may take (lease, grace, one interval of looks that has
+/// grown with the wait).
 pub(crate) fn bound(plan: &Plan) -> i64 {
     let task = |task: &TaskPlan| {
         let attempts: u64 = task

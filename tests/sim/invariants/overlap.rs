@@ -1,10 +1,10 @@
-//! I4: two executions of one task never run at the same time. (Kleppmann's argument about leases and pauses: a lease alone
-//! does not keep this; a worker that stops before its lease ends, counted by its own clock, does.)
+//! I4: two executions of one task never run at the same time. (Kleppmann's argument about leases and pauses:
+//! a lease alone does not keep this; a worker that stops before its lease ends, by its own clock, does.)
 //!
-//! Leases are wall clock time of nodes. While two clocks are further apart than the margin that workers keep, one node may
-//! take an attempt for dead that another has just granted: the service says so (`src/flow/wall.rs`), so nothing is asked of a
-//! pair of executions if a fault moved a clock between the beginning of the first and the beginning of the second, or was
-//! in force then.
+//! Leases are wall clock time of nodes. While two clocks differ by more than the workers' margin, one node
+//! may take an attempt for dead that another has just granted, as the service says
+//! (`src/flow/cluster/clock_step.rs`). So a pair of executions is not judged if a fault moved a clock between
+//! the beginnings of the two, or was in force then.
 
 use super::{Ended, Findings};
 use crate::seeded::history::Run;

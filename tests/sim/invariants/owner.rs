@@ -1,5 +1,5 @@
-//! I9: the end that is stored is that of the attempt that reported it, and a report that was acknowledged is what is stored.
-//! What was registered is what a worker gets. (Fencing: a zombie must not overwrite a newer attempt.)
+//! I9: the stored end is that of the attempt that reported it, an acknowledged report is stored, and a worker
+//! gets the task as it was registered. (Fencing: a zombie must not overwrite a newer attempt.)
 
 use tickwheel::model::state::{Outcome, State};
 

@@ -1,11 +1,11 @@
-//! I10: when everything has ended, every wheel has fired all that is open and nothing is left behind: no entry in what was
-//! erased, no task without a look ahead. (FoundationDB: check the whole database at quiescence.)
+//! I10: when all tasks have ended, every wheel has fired all open ticks and left nothing behind: no entry in
+//! erased ticks, no task without a look ahead. (FoundationDB: check the whole database at quiescence.)
 //!
-//! An entry whose writer died before it could take it back lies in what is erased until that is swept. Without faults no writer
-//! dies, so there must be none at any time.
+//! An entry whose writer died before it could take it back lies in an erased tick until the sweep. Without
+//! faults no writer dies, so there must be no such entry at any time.
 //!
-//! A mark that came after the eraser's look at its tick is left to its TTL, which a store in memory does not have: only
-//! entries that act are judged.
+//! A mark that came after the eraser's look at its tick is left to its TTL, which a store in memory does not
+//! have. So only entries that act are judged.
 
 use super::{Ended, Findings, behind_max_ms};
 use crate::seeded::world::Sim;

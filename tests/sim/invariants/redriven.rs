@@ -1,6 +1,6 @@
-//! I14: a task of which a client was told that it runs now does so, in an attempt that is new, and no attempt of before counts
-//! behind that. (A dead task ends again only by a later attempt.) What happens in the instant of the call may lie before or
-//! behind it.
+//! I14: a task runs now, in a new attempt, once a client was told so, and earlier attempts do not count
+//! afterwards. (A dead task ends again only by a later attempt.) Events in the instant of the call may lie
+//! before or behind it.
 
 use tickwheel::model::state::{Outcome, State};
 
@@ -43,7 +43,8 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     }
 }
 
-/// Of each call that a client was told has made the task run: the last attempt that was given out before it was asked for.
+/// For each call that made the task run, as its client was told: the last attempt that was given
+/// out before the call.
 fn told_to_run(story: &Story) -> impl Iterator<Item = u32> {
     let told = |call: &&crate::seeded::history::Called| {
         call.request == Request::Run && matches!(call.told, Told::Rescheduled(_))

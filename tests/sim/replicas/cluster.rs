@@ -1,4 +1,5 @@
-//! The state of the store: what replicas hold, what is on its way to them, and what the runner has broken.
+//! `Cluster` is the state of the simulated store: the rows of the replicas, the writes on their
+//! way, and the faults.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -20,10 +21,11 @@ use super::{
     tables::{Tables, Write},
 };
 
-/// Gets the trace, a line an event. It is called while the store is locked: it must not call the store.
+/// Gets the trace, one line for each event. It is called while the store is locked, so it must
+/// not call the store.
 pub(crate) type Sink = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What is broken between one node and the replicas.
+/// The faults between one node and the replicas.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Link {
     /// The replicas that it cannot reach.
@@ -38,7 +40,7 @@ pub(super) struct Pending {
     pub(super) what: Arrival,
 }
 
-/// What arrives.
+/// An event that arrives.
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// A plain write at some replicas; a sure one has been counted as acknowledged.
@@ -61,19 +63,20 @@ pub(super) struct Cluster {
     pub(super) slow: BTreeMap<&'static str, Wait>,
     pub(super) down: Set,
     pub(super) links: Vec<Link>,
-    /// No fault of any kind is set: every call does what it should, on all replicas and at once.
+    /// No fault of any kind is set: every call works, on all replicas and at once.
     calm: bool,
     pub(super) next_writes: VecDeque<WriteFate>,
     pub(super) next_swaps: VecDeque<SwapFate>,
     pub(super) pending: BTreeMap<(Moment, u64), Pending>,
     sequence: u64,
-    /// What a replica that was down is to be told once it is back.
+    /// The writes that a replica missed while it was down and gets once it is back.
     pub(super) hints: [Vec<Arc<Write>>; REPLICAS],
     pub(super) last_ballot: i64,
     /// Conditional writes that some replicas have accepted and none knows as decided.
     pub(super) accepted: BTreeMap<Partition, (usize, Change)>,
     pub(super) violations: Vec<String>,
-    /// The scan that was last answered with an empty page: not twice in a row, or its reader would never end.
+    /// The scan that was last answered with an empty page. It gets no second one in a row, or its
+    /// reader would never end.
     pub(super) last_empty: Option<tickwheel::store::Scan>,
     pub(super) sink: Option<Sink>,
 }
@@ -110,7 +113,7 @@ impl Cluster {
         }
     }
 
-    /// To be called after every change of what is broken.
+    /// Must be called after every change of the faults.
     pub(super) fn consider_calm(&mut self) {
         self.calm = self.faults.are_none()
             && self.slow.is_empty()
@@ -138,7 +141,7 @@ impl Cluster {
         self.links.get(node).is_some_and(|link| link.killed)
     }
 
-    /// How long an answer takes that says no at once: never nothing, or a caller that asks again would stop time.
+    /// How long an immediate refusal takes: never zero, or a caller that asks again would stop time.
     pub(super) fn refusal(&mut self) -> Duration {
         let latency = self.dice.between(self.faults.latency);
         latency.max(Duration::from_millis(1))
@@ -195,7 +198,7 @@ impl Cluster {
         self.pending.insert((at, self.sequence), pending);
     }
 
-    /// Lets everything take effect whose time has come. Nobody can look at the store without this having been done.
+    /// Lets everything take effect whose time has come. Every access to the store does this first.
     pub(super) fn catch_up(&mut self) {
         if self.pending.is_empty() {
             return;
@@ -316,7 +319,8 @@ impl Cluster {
         }
     }
 
-    /// How long it takes a node to find out that there is no quorum: at once where servers refuse, else its patience.
+    /// How long a node takes to find that there is no quorum: as long as a refusal where servers refuse, else
+    /// its patience.
     pub(super) fn unavailability(&mut self, node: usize) -> Duration {
         let cut = self.links.get(node).map_or(Set::NONE, |link| link.cut);
         if cut.is_empty() {
@@ -327,7 +331,7 @@ impl Cluster {
     }
 }
 
-/// What became of a plain write when it was sent.
+/// The fate of a plain write when it was sent.
 pub(super) struct Sent {
     pub(super) wait: Duration,
     pub(super) answer: Result<(), &'static str>,
@@ -347,7 +351,7 @@ impl Sent {
     }
 }
 
-/// Whose event it is.
+/// The origin of an event.
 #[derive(Clone, Copy)]
 pub(super) enum Who {
     Node(usize),

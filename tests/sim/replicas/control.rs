@@ -1,4 +1,4 @@
-//! What the runner sets, at any moment: what is broken, how slow things are, and who has died.
+//! `Control` lets the runner break parts of the store at any moment, slow operations down, and kill nodes.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use super::{
     set::Set,
 };
 
-/// Whose writes hints are: a node's death does not lose them.
+/// The writer of hints, which no death of a node loses.
 const NOBODY: usize = usize::MAX;
 
-/// The runner's hand on a store. Cheap to clone.
+/// The runner's handle of a store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Control {
     replicas: Arc<Replicas>,
@@ -49,7 +49,8 @@ impl Control {
         });
     }
 
-    /// Stops these replicas, and starts the others; one that is back is told what it missed, most of it.
+    /// Stops these replicas and starts the others. A replica that is back gets most of the writes
+    /// that it missed.
     pub(crate) fn down(&self, replicas: Set) {
         self.change(|cluster| {
             cluster.note(Who::Control, format_args!("down {replicas}"));
@@ -70,7 +71,7 @@ impl Control {
         });
     }
 
-    /// A node dies: its calls never return from now on, and what it had under way may take effect or not.
+    /// A node dies: its calls never return from now on, and its pending writes may take effect or not.
     pub(crate) fn kill(&self, node: usize) {
         self.change(|cluster| {
             cluster.note(Who::Control, format_args!("kill n{node}"));
@@ -81,7 +82,7 @@ impl Control {
         });
     }
 
-    /// Ends every fault; who was killed stays dead, and what is under way stays under way.
+    /// Ends every fault; a killed node stays dead, and pending writes stay on their way.
     pub(crate) fn heal(&self) {
         self.change(|cluster| {
             cluster.note(Who::Control, format_args!("heal"));
@@ -101,17 +102,17 @@ impl Control {
         });
     }
 
-    /// Chooses what becomes of the next plain write that has no fate yet.
+    /// Chooses the fate of the next plain write that has none yet.
     pub(crate) fn next_write(&self, fate: WriteFate) {
         self.change(|cluster| cluster.next_writes.push_back(fate));
     }
 
-    /// Chooses what becomes of the next conditional write that has no fate yet.
+    /// Chooses the fate of the next conditional write that has none yet.
     pub(crate) fn next_swap(&self, fate: SwapFate) {
         self.change(|cluster| cluster.next_swaps.push_back(fate));
     }
 
-    /// Sends a line an event to `sink`, or to nobody. The sink must not call the store.
+    /// Sends a line for each event to `sink`, or to none. The sink must not call the store.
     pub(crate) fn trace(&self, sink: Option<Sink>) {
         self.replicas.lock().sink = sink;
     }
@@ -131,7 +132,7 @@ impl Control {
 }
 
 impl Cluster {
-    /// Tells replicas that are back what they missed; some of it is lost, some takes long.
+    /// Sends replicas that are back the writes that they missed; some are lost, some take long.
     fn hand_over_hints(&mut self, to: Set) {
         for replica in to.members() {
             for write in std::mem::take(&mut self.hints[replica]) {
@@ -149,7 +150,7 @@ impl Cluster {
         }
     }
 
-    /// What a dead node had under way is lost, by chance.
+    /// Loses pending writes of a dead node, by chance.
     fn forget_some_of(&mut self, node: usize) {
         let dice = &mut self.dice;
         self.pending

@@ -1,4 +1,4 @@
-//! The one source of chance of a simulated store: small, fast, from a seed.
+//! `Dice` is the one source of chance of a simulated store: small, fast, from a seed.
 
 use std::time::Duration;
 
@@ -29,12 +29,12 @@ impl Dice {
         self.below(2) == 0
     }
 
-    /// Something that happens so many times in a thousand; nothing is drawn for what cannot happen.
+    /// An event that happens so many times in a thousand; an impossible event draws no number.
     pub(super) fn hits(&mut self, per_mille: u16) -> bool {
         per_mille > 0 && self.below(1000) < u64::from(per_mille)
     }
 
-    /// A duration in whole microseconds; nothing is drawn where there is no choice.
+    /// A duration in whole microseconds; without a choice no number is drawn.
     pub(super) fn between(&mut self, wait: Wait) -> Duration {
         let width = wait.longest.saturating_sub(wait.shortest).as_micros();
         let width = u64::try_from(width).unwrap_or(u64::MAX - 1);
@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-/// How long something takes: any time between two.
+/// A duration between two bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Wait {
     pub(crate) shortest: Duration,

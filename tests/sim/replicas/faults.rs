@@ -1,4 +1,4 @@
-//! What can go wrong, how often, and what then becomes of a call.
+//! `Faults` sets the kinds of faults that calls meet, how often they meet them, and the fate of such a call.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{
 pub(crate) struct Faults {
     /// A round trip between a node and a replica.
     pub(crate) latency: Wait,
-    /// How long a caller waits in vain for an answer.
+    /// How long a caller waits for an answer that does not come.
     pub(crate) patience: Duration,
-    /// How much later something takes effect that its caller has given up, or that a replica had missed.
+    /// How much later a write takes effect that its caller has given up, or that a replica had missed.
     pub(crate) lateness: Wait,
     /// Reads that fail.
     pub(crate) reads_fail: u16,
-    /// Reads that see a difference between replicas and do not get to repair it.
+    /// Reads that see a difference between replicas and do not repair it.
     pub(crate) reads_unrepaired: u16,
     /// Pages that are cut short, at any row.
     pub(crate) pages_cut: u16,
@@ -73,7 +73,7 @@ impl Faults {
         }
     }
 
-    /// Whether a call does what it should, on all replicas and at once.
+    /// Whether every call works, on all replicas and at once.
     pub(super) fn are_none(&self) -> bool {
         *self
             == Self {
@@ -126,7 +126,7 @@ pub(super) fn one_of(dice: &mut Dice) -> usize {
     usize::try_from(dice.below(REPLICAS as u64)).unwrap_or(0)
 }
 
-/// What becomes of a plain write.
+/// The fate of a plain write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteFate {
     /// All replicas get it, and two of them acknowledge it.
@@ -146,7 +146,7 @@ pub(crate) enum WriteFate {
     },
 }
 
-/// What becomes of a conditional write. All but the first two leave its caller without an outcome.
+/// The fate of a conditional write. All but the first two leave its caller without an outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SwapFate {
     /// It is decided and its caller is told.
@@ -155,7 +155,8 @@ pub(crate) enum SwapFate {
     Fails,
     /// It is decided, and only these replicas learn it.
     Decided { learned: Set },
-    /// Some replicas have accepted it and none knows it as decided: the next round finishes it, or overtakes it.
+    /// Some replicas have accepted it and none knows it as decided. The next round finishes it,
+    /// or overtakes it.
     Accepted,
     /// It only arrives after this, and is decided then.
     Late { after: Duration },

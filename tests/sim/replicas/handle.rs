@@ -1,4 +1,4 @@
-//! One node's handle of the store: every call passes what is broken between this node and the replicas.
+//! `Handle` is one node's store: every call passes the faults between this node and the replicas.
 
 use std::{collections::BTreeMap, fmt, future::pending, iter, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
     tables::Write,
 };
 
-/// A node's handle. What a node writes with its own clock is stamped by the handle's time source.
+/// A node's handle. Its time source stamps the writes that a node makes with its own clock.
 pub(crate) struct Handle {
     pub(super) replicas: Arc<Replicas>,
     pub(super) node: usize,
@@ -35,9 +35,9 @@ impl fmt::Debug for Handle {
 enum Begun<T> {
     Never,
     Failed(Duration, &'static str),
-    /// It sees what is there when it begins.
+    /// The read sees the rows of its beginning.
     Early(Duration, T),
-    /// It sees what is there when it ends.
+    /// The read sees the rows of its end.
     Late(Duration),
 }
 
@@ -48,11 +48,11 @@ struct Group {
     fate: SwapFate,
 }
 
-/// What is known when a conditional write has been sent.
+/// The state of a conditional write that has been sent.
 struct Swapping {
     wait: Duration,
     answers: Vec<Result<Swapped<Expect>, Error>>,
-    /// What is decided when the wait is over.
+    /// The groups that are decided when the wait is over.
     late: Vec<Group>,
 }
 
@@ -79,7 +79,7 @@ impl Handle {
         operation: &'static str,
         writes: impl Iterator<Item = (usize, Write)>,
     ) -> Vec<Result<(), Error>> {
-        // The writes themselves are gone before the wait: a caller's iterator need not be sendable.
+        // The writes are dropped before the wait, so a caller's iterator need not be sendable.
         let Some((wait, answers)) = self.send(operation, writes) else {
             return pending().await;
         };
@@ -119,7 +119,7 @@ impl Handle {
         Some((wait, answers))
     }
 
-    /// Reads; what is read is told to the trace by its number of rows.
+    /// Reads; the trace gets the number of rows that were read.
     pub(super) async fn read<T>(
         &self,
         operation: &'static str,
@@ -252,7 +252,7 @@ impl Handle {
             late: Vec::new(),
         };
         for (partition, members) in groups(&cluster, transitions) {
-            // One behind the other; as soon as one is only decided later, so are those behind it.
+            // The groups follow each other; once one is only decided later, so are those behind it.
             let mut spent = Duration::ZERO;
             let mut behind = false;
             for members in members.chunks(GROUP_ROWS_MAX) {
@@ -260,7 +260,7 @@ impl Handle {
                 spent += wait;
                 behind |= late;
                 let group = Group {
-                    partition,
+                    partition: partition.clone(),
                     members: members.to_vec(),
                     fate,
                 };
@@ -289,7 +289,7 @@ impl Handle {
                 answers[*at] = Err(unavailable("swap_tasks", "it was not sent"));
             }
         } else {
-            let swapped = cluster.swap_tasks(self.node, group.partition, &picked, fate);
+            let swapped = cluster.swap_tasks(self.node, &group.partition, &picked, fate);
             for (at, swapped) in group.members.iter().zip(swapped) {
                 answers[*at] = Ok(swapped);
             }

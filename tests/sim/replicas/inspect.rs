@@ -1,4 +1,4 @@
-//! What a run has left behind: the newest of what any replica holds, without faults.
+//! This module shows the tests the newest rows that any replica holds at the end of a run, without faults.
 
 use tickwheel::{
     model::{
@@ -88,7 +88,7 @@ impl Replicas {
             .collect()
     }
 
-    /// Every change of a clock row that broke its rules; empty, or the protocol is broken.
+    /// Every change of a clock row that broke its rules; any entry here is an error of the protocol.
     pub(crate) fn clock_violations(&self) -> Vec<String> {
         self.lock().violations.clone()
     }

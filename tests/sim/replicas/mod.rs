@@ -1,15 +1,17 @@
-//! A store in memory that behaves like three replicas under quorum, in virtual time and from one seed.
+//! `Replicas` is a store in memory for tests that behaves like three replicas with quorum, in
+//! virtual time, from one seed.
 //!
-//! Every replica has its own rows, with write times, deletes of ranges and times to live; plain writes reach them one by
-//! one, late, or not at all; reads ask two and repair them; conditional writes are rounds of one register per partition,
-//! with every outcome that such a round has for its caller. What replicas hold alike is kept once, so that a call costs
-//! about what it costs in a plain map as long as nothing is broken.
+//! Every replica has its own rows, with write times, range deletes and times to live. Plain writes reach the
+//! replicas one by one, late, or not at all. Reads ask two replicas and repair them. Conditional writes are
+//! rounds of one register per partition, with every outcome that such a round has for its caller. Equal rows
+//! of the replicas are kept once, so that without faults a call costs about as much as in a plain map.
 //!
-//! It promises what [`tickwheel::store`] asks for, and of everything else the worst: a write whose caller was told of an
-//! error surfaces later, is seen and then not seen, or comes up under a range that was deleted meanwhile. One seed and one
-//! order of calls give one history. Ballots and messages of the rounds are not modelled, nor are clocks of the replicas.
+//! It keeps the promises of [`tickwheel::store`], and otherwise does the worst: a write whose caller got an
+//! error comes up later, is seen and then not seen, or appears under a range that was deleted meanwhile. One
+//! seed and one order of calls give one history. It does not model ballots and messages of the rounds, nor
+//! clocks of the replicas.
 //!
-//! [`Replicas::handle`] is a node's [`tickwheel::store::Store`], [`Replicas::control`] sets what is broken.
+//! [`Replicas::handle`] is a node's [`tickwheel::store::Store`], [`Replicas::control`] sets the faults.
 
 mod cluster;
 mod control;
@@ -18,6 +20,7 @@ mod faults;
 mod handle;
 mod inspect;
 mod read;
+mod records;
 mod round;
 mod row;
 mod set;
@@ -80,12 +83,12 @@ impl Replicas {
         })
     }
 
-    /// Returns the runner's hand on it.
+    /// Returns the runner's handle of it.
     pub(crate) fn control(self: &Arc<Self>) -> Control {
         Control::new(Arc::clone(self))
     }
 
-    /// Everything whose time has come has taken effect.
+    /// Locks the cluster after all events whose time has come have taken effect.
     fn lock(&self) -> MutexGuard<'_, Cluster> {
         let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
         cluster.catch_up();

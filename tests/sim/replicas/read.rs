@@ -1,4 +1,4 @@
-//! Reads: two replicas, the newest of what they hold, and what differed repaired.
+//! A read takes the newest rows of two replicas for its caller, and repairs differences between the two.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -23,7 +23,7 @@ use super::{
     tables::day_of,
 };
 
-/// What one read sees.
+/// The view of one read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct View {
     /// The replicas that answer.
@@ -33,10 +33,10 @@ pub(super) struct View {
 }
 
 impl Cluster {
-    /// Chooses who answers a read of a node.
+    /// Chooses the replicas that answer a read of a node.
     pub(super) fn view(&mut self, node: usize) -> View {
         let reach = self.reach(node);
-        // Without a quorum now it was answered a moment ago.
+        // Without a quorum now the read was answered a moment ago.
         let reach = if reach.is_quorum() { reach } else { Set::ALL };
         let of = if reach == Set::ALL {
             reach.without(Set::only(one_of(&mut self.dice)))
@@ -95,7 +95,7 @@ impl Cluster {
         self.cut(rows, rows_max)
     }
 
-    /// A page without rows that is not the last, now and then.
+    /// Returns a page without rows that is not the last, now and then.
     fn empty_page(&mut self, scan: &Scan) -> Option<Page> {
         let empty = self.dice.hits(self.faults.pages_empty) && self.last_empty != Some(*scan);
         if self.faults.pages_empty > 0 {
@@ -184,7 +184,7 @@ impl Cluster {
         view: View,
     ) -> Option<ClockRow> {
         if freshness == Freshness::Serial {
-            self.settle(Partition::Clock(wheel));
+            self.settle(&Partition::Clock(wheel));
         }
         let row = self.tables.clocks.get_mut(&wheel)?;
         decided(row, freshness, view)?.value
@@ -192,7 +192,7 @@ impl Cluster {
 
     pub(super) fn task(&mut self, id: TaskId, freshness: Freshness, view: View) -> Option<TaskRow> {
         if freshness == Freshness::Serial {
-            self.settle(self.home(id));
+            self.settle(&self.home(id));
         }
         let time = &self.time;
         let row = self.tables.tasks.get_mut(&id)?;
@@ -201,15 +201,15 @@ impl Cluster {
 }
 
 /// The version of a plain row that a read sees.
-fn seen<V: Value>(row: &mut Row<V>, view: View) -> Option<&super::row::Version<V>> {
+pub(super) fn seen<V: Value>(row: &mut Row<V>, view: View) -> Option<&super::row::Version<V>> {
     if view.repairs && row.differs_among(view.of) {
         row.repair(view.of);
     }
     row.held_by(view.of)
 }
 
-/// The version of a conditionally written row that a read sees: a serial one sees what was decided.
-fn decided<V: Value>(
+/// The version of a conditionally written row that a read sees; a serial read sees the decided one.
+pub(super) fn decided<V: Value>(
     row: &mut Row<V>,
     freshness: Freshness,
     view: View,

@@ -1,8 +1,9 @@
-//! Conditional writes: one register per partition, whose rounds come one behind the other.
+//! A conditional write is a round of one register per partition for its caller; the rounds follow each other.
 //!
-//! What Paxos decides is modelled, not its messages: a round first finishes or overtakes what an earlier one left
-//! accepted, then judges the conditions against what has been decided. The rows of the tables say who has learned what:
-//! the newest version is the decision, and a quorum read sees it only once a quorum holds it.
+//! The model has the decisions of Paxos, not its messages. A round first finishes or overtakes the change
+//! that an earlier one left accepted, then judges the conditions against the decided rows. The rows of the
+//! tables show which replica has learned them: the newest version is the decision, and a quorum read sees it
+//! only once a quorum holds it.
 
 use std::{collections::btree_map, sync::Arc, time::Duration};
 
@@ -10,6 +11,7 @@ use tickwheel::{
     model::{
         clock::ClockRow,
         ids::TaskId,
+        record,
         state::{Expect, TaskRow, Transition},
         wheel::{Slot, WheelNumber},
     },
@@ -24,11 +26,12 @@ use super::{
     tables::Write,
 };
 
-/// What one round is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// The subject of one round.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Partition {
     Clock(WheelNumber),
     Tasks(WheelNumber, Slot),
+    Record(record::Name),
 }
 
 /// A conditional write: all of it, or nothing.
@@ -40,12 +43,13 @@ pub(super) enum Change {
         to: ClockRow,
     },
     Tasks(Vec<Transition>),
+    Record(record::Change),
 }
 
-/// Who gets to know a decision, and when.
+/// The replicas that learn a decision, and when.
 #[derive(Debug, Clone, Copy)]
-struct Spread {
-    at_once: Set,
+pub(super) struct Spread {
+    pub(super) at_once: Set,
     later: Set,
     after: Duration,
     hinted: Set,
@@ -63,7 +67,7 @@ impl Spread {
 }
 
 impl Cluster {
-    /// Draws what becomes of a conditional write that is about to be sent.
+    /// Draws the fate of a conditional write that is about to be sent.
     pub(super) fn swap_fate(&mut self, node: usize) -> SwapFate {
         if self.is_calm() {
             return SwapFate::Answered;
@@ -96,7 +100,7 @@ impl Cluster {
         let Some(fate) = self.before_the_round(node, fate, || change.clone()) else {
             return Some(Swapped::Unknown);
         };
-        self.settle(Partition::Clock(wheel));
+        self.settle(&Partition::Clock(wheel));
         let there = self.decided_clock(wheel)?;
         if !matches_but_wall(&from, &there) {
             return Some(if fate == SwapFate::Answered {
@@ -123,7 +127,7 @@ impl Cluster {
     pub(super) fn swap_tasks(
         &mut self,
         node: usize,
-        partition: Partition,
+        partition: &Partition,
         transitions: &[&Transition],
         fate: SwapFate,
     ) -> Vec<Swapped<Expect>> {
@@ -135,7 +139,8 @@ impl Cluster {
         self.settle(partition);
         let mut answers: Vec<_> = transitions.iter().map(|one| self.judge(one)).collect();
         let refused = answers.iter().any(|answer| *answer != Swapped::Unknown);
-        // A write that one row refuses is refused as a whole; who is not told which does not send the others again.
+        // A write that one row refuses is refused as a whole; a caller that does not learn which one does not
+        // send the others again.
         if fate != SwapFate::Answered && refused && self.dice.coin() {
             return unknown();
         }
@@ -148,7 +153,7 @@ impl Cluster {
         let Some(spread) = self.spread(node, fate) else {
             let left = winners.iter().map(|index| transitions[*index].clone());
             let change = Change::Tasks(left.collect());
-            self.accepted.insert(partition, (node, change));
+            self.accepted.insert(partition.clone(), (node, change));
             return answers;
         };
         self.last_ballot += 1;
@@ -161,8 +166,8 @@ impl Cluster {
         answers
     }
 
-    /// Deals with what never gets as far as a round, or not yet; else the round's fate.
-    fn before_the_round(
+    /// Handles writes that never reach a round, or not yet; returns the fate of the round for the others.
+    pub(super) fn before_the_round(
         &mut self,
         node: usize,
         fate: SwapFate,
@@ -175,13 +180,13 @@ impl Cluster {
             }
             SwapFate::Lost | SwapFate::Fails => None,
             SwapFate::Answered | SwapFate::Decided { .. } | SwapFate::Accepted => {
-                // Its quorum may have gone since it was sent.
+                // The quorum may have gone since the write was sent.
                 self.reach(node).is_quorum().then_some(fate)
             }
         }
     }
 
-    /// What is there instead, when one condition is not met; unknown as long as nothing speaks against it.
+    /// Returns the present row when a condition is not met, and unknown as long as the row fulfils it.
     fn judge(&self, transition: &Transition) -> Swapped<Expect> {
         let row = self.decided_task(transition.row.id);
         if row.is_some_and(|row| row.nonce == transition.row.nonce) {
@@ -193,12 +198,12 @@ impl Cluster {
         }
     }
 
-    /// Finishes or overtakes what a round of the partition left accepted.
-    pub(super) fn settle(&mut self, partition: Partition) {
+    /// Finishes or overtakes the change that a round of the partition left accepted.
+    pub(super) fn settle(&mut self, partition: &Partition) {
         if self.accepted.is_empty() {
             return;
         }
-        let Some((node, change)) = self.accepted.remove(&partition) else {
+        let Some((node, change)) = self.accepted.remove(partition) else {
             return;
         };
         let finished = self.dice.coin() && self.holds(&change);
@@ -217,12 +222,13 @@ impl Cluster {
         let partition = match &change {
             Change::Clock { wheel, .. } => Some(Partition::Clock(*wheel)),
             Change::Tasks(all) => all.first().map(|first| self.home(first.row.id)),
+            Change::Record(change) => Some(Partition::Record(change.record().name.clone())),
         };
         let up = Set::ALL.without(self.down);
         let Some(partition) = partition.filter(|_| up.is_quorum()) else {
             return;
         };
-        self.settle(partition);
+        self.settle(&partition);
         let applied = self.holds(&change);
         self.note(
             Who::Node(node),
@@ -238,13 +244,13 @@ impl Cluster {
         Partition::Tasks(id.wheel(), id.home_slot(&self.tables.shape))
     }
 
-    /// What has been decided about a task.
+    /// The decided row of a task.
     pub(super) fn decided_task(&self, id: TaskId) -> Option<&TaskRow> {
         let row = self.tables.tasks.get(&id)?;
         row.newest().live(|| self.now())
     }
 
-    /// What has been decided about a wheel.
+    /// The decided clock of a wheel.
     pub(super) fn decided_clock(&self, wheel: WheelNumber) -> Option<ClockRow> {
         self.tables.clocks.get(&wheel)?.newest().value
     }
@@ -257,11 +263,12 @@ impl Cluster {
                 there.is_some_and(|there| matches_but_wall(from, &there))
             }
             Change::Tasks(all) => all.iter().all(|one| self.judge(one) == Swapped::Unknown),
+            Change::Record(change) => self.judge_record(change) == record::Judged::Holds,
         }
     }
 
-    /// Who learns a decision; none for one that is only accepted.
-    fn spread(&mut self, node: usize, fate: SwapFate) -> Option<Spread> {
+    /// The replicas that learn a decision; none for a change that is only accepted.
+    pub(super) fn spread(&mut self, node: usize, fate: SwapFate) -> Option<Spread> {
         match fate {
             SwapFate::Accepted => None,
             SwapFate::Decided { learned } => Some(Spread::only(learned.and(self.reach(node)))),
@@ -273,8 +280,8 @@ impl Cluster {
         }
     }
 
-    /// Two of those that are reached learn a decision at once, the third a little later; the others are told when they
-    /// are back. Or only the two ever do.
+    /// Two of the reached replicas learn a decision at once, the third a little later; the others learn it
+    /// when they are back. Or only the two ever learn it.
     fn spread_over(&mut self, reach: Set) -> Spread {
         let last = Set::only(one_of(&mut self.dice));
         let later = if reach == Set::ALL { last } else { Set::NONE };
@@ -298,7 +305,7 @@ impl Cluster {
         }
     }
 
-    /// Writes a change down whose conditions are met.
+    /// Writes a change whose conditions are met.
     fn decide(&mut self, node: usize, change: Change, spread: Spread) {
         self.last_ballot += 1;
         match change {
@@ -308,6 +315,7 @@ impl Cluster {
                     self.decide_task(node, one, spread);
                 }
             }
+            Change::Record(change) => self.decide_record(node, &change, spread),
         }
     }
 
@@ -342,7 +350,7 @@ impl Cluster {
         self.tell_others(node, Write::LearnTask(id, self.last_ballot), spread);
     }
 
-    fn tell_others(&mut self, node: usize, write: Write, spread: Spread) {
+    pub(super) fn tell_others(&mut self, node: usize, write: Write, spread: Spread) {
         if spread.later.is_empty() && spread.hinted.is_empty() {
             return;
         }

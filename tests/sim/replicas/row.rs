@@ -1,21 +1,26 @@
-//! One row on three replicas: last write wins on each, and where they differ who holds which version.
+//! `Row` is one row on three replicas for the store: last write wins on each, and it knows the
+//! holders of each version.
 //!
-//! Nearly always all three hold the same, so a row is one version and the set of its holders, and a list of the other
-//! versions that is empty. A conditionally written row is the same with ballots for write times; its newest version is
-//! what was decided, and may have no holder yet.
+//! Nearly always all three hold the same version, so a row is one version with the set of its holders, and a
+//! mostly empty list of other versions. A conditionally written row has ballots as write times; its newest
+//! version is the decision, and may have no holder yet.
 
 use std::{cmp::Ordering, sync::Arc};
 
+use bytes::Bytes;
 use tickwheel::{
-    model::{clock::ClockRow, entry::Entry, state::TaskRow, task::Content, time::Millis},
+    model::{
+        clock::ClockRow, entry::Entry, record::Record, state::TaskRow, task::Content, time::Millis,
+    },
     store::{Heartbeat, NodeRow, Parked, Unreadable, row::EntryColumns},
 };
 
 use super::set::Set;
 
-/// What a row may hold.
+/// A value of a row.
 pub(super) trait Value: Clone + PartialEq {
-    /// Returns what two different writes of the same time come to: cell by cell the greater, as Cassandra decides it.
+    /// Returns the result of two different writes of the same time: cell by cell the greater, as
+    /// Cassandra decides it.
     fn merged(&self, other: &Self) -> Self;
 }
 
@@ -50,7 +55,7 @@ impl<V: Value> Version<V> {
         self.value.as_ref().filter(|_| !ended)
     }
 
-    /// What a replica holds that has seen both.
+    /// The version of a replica that has seen both.
     fn settled(&self, other: &Self) -> Self {
         match self.written.cmp(&other.written) {
             Ordering::Less => other.clone(),
@@ -63,7 +68,7 @@ impl<V: Value> Version<V> {
                     // A deletion wins.
                     _ => None,
                 },
-                // None is least: what expires wins, the later the better.
+                // None is least: the version that expires wins, and of two the later one.
                 expires: self.expires.max(other.expires),
             },
         }
@@ -87,7 +92,7 @@ impl<V: Value> Row<V> {
         }
     }
 
-    /// The newest version, whoever holds it.
+    /// The newest version, on any replica or none.
     pub(super) const fn newest(&self) -> &Version<V> {
         &self.newest
     }
@@ -107,7 +112,7 @@ impl<V: Value> Row<V> {
         }
     }
 
-    /// A newer version than all takes the place of the newest; held by those.
+    /// Puts a version that is newer than all in front, held by those replicas.
     pub(super) fn succeed(&mut self, new: Version<V>, by: Set) {
         let past = std::mem::replace(&mut self.newest, new);
         let left = std::mem::replace(&mut self.holders, by).without(by);
@@ -148,7 +153,7 @@ impl<V: Value> Row<V> {
         }
     }
 
-    /// Puts the newest version that anyone holds in front; tells whether there is one.
+    /// Puts the newest version that any replica holds in front; returns whether there is one.
     fn promote(&mut self) -> bool {
         let best = (0..self.older.len()).max_by_key(|index| self.older[*index].0.written);
         let Some(best) = best else {
@@ -176,7 +181,8 @@ impl<V: Value> Row<V> {
             .older
             .iter()
             .filter(|(_, holders)| !holders.and(replicas).is_empty());
-        // Of two of the same time a deletion wins, else what lives longer: whoever reads decides as a replica does.
+        // Of two of the same time a deletion wins, else the one that lives longer: a reader
+        // decides as a replica does.
         held.map(|(version, _)| version)
             .chain(first.then_some(&self.newest))
             .max_by_key(|version| (version.written, version.value.is_none(), version.expires))
@@ -210,7 +216,7 @@ impl<V: Value> Row<V> {
         });
     }
 
-    /// Some replicas get to know the decision of this ballot; nothing when a newer one has taken its place.
+    /// Some replicas learn the decision of this ballot, unless a newer one has taken its place.
     pub(super) fn learn(&mut self, ballot: i64, by: Set) {
         if self.newest.written == ballot {
             self.teach(by);
@@ -296,7 +302,20 @@ impl Value for TaskRow {
     }
 }
 
-/// As above.
+impl Value for Bytes {
+    fn merged(&self, other: &Self) -> Self {
+        self.max(other).clone()
+    }
+}
+
+/// Two decisions never have one ballot.
+impl Value for Record {
+    fn merged(&self, _: &Self) -> Self {
+        self.clone()
+    }
+}
+
+/// Two decisions never have one ballot here either.
 impl Value for ClockRow {
     fn merged(&self, _: &Self) -> Self {
         *self

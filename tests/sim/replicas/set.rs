@@ -1,4 +1,4 @@
-//! Sets of the three replicas.
+//! `Set` is a set of the three replicas for the simulated store.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The traits of the store, on a node's handle.
+//! This module implements the traits of the store for a node's handle.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ use tickwheel::{
 
 use super::{cluster::Who, handle::Handle, row::Version, tables::Write};
 
-/// Rows of the node list vanish after this.
+/// Rows of the node list vanish after this time.
 const NODE_TTL: Duration = Duration::from_secs(30);
 
 #[async_trait]

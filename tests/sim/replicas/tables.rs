@@ -1,4 +1,5 @@
-//! What the three replicas hold, and what a plain write does to those that it reaches.
+//! `Tables` holds the rows of the three replicas for the store, and applies plain writes to the
+//! replicas that they reach.
 
 use std::{
     collections::{BTreeMap, btree_map},
@@ -6,18 +7,20 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use tickwheel::{
     model::{
         clock::ClockRow,
         entry::{Entry, Key},
         entry_life,
         ids::{NodeId, TaskId},
+        record,
         state::TaskRow,
         task::Content,
         time::{Millis, Tick},
         wheel::{Shape, Slot, WheelNumber},
     },
-    store::{Heartbeat, NodeRow, Parked},
+    store::{Heartbeat, NodeRow, Parked, index},
 };
 
 use super::{
@@ -25,13 +28,13 @@ use super::{
     set::{REPLICAS, Set},
 };
 
-/// What was set aside is listed by the day.
+/// Parked entries are listed by the day.
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
-/// Where an entry lies, in the order of the store.
+/// The place of an entry, in the order of the store.
 pub(super) type Place = (WheelNumber, Slot, Key);
 
-/// Where something set aside lies.
+/// The place of a parked entry.
 pub(super) type ParkedPlace = (i64, Millis, Key);
 
 /// A plain write of one partition, on its way.
@@ -48,9 +51,13 @@ pub(super) enum Write {
     LearnClock(WheelNumber, i64),
     /// A decided row of a task of this ballot becomes known.
     LearnTask(TaskId, i64),
+    /// Rows of one partition of the index.
+    Index(Vec<(index::Place, Version<Bytes>)>),
+    /// A decided record of this ballot becomes known.
+    LearnRecord(record::Name, i64),
 }
 
-/// For the trace: what and where, and when it was written.
+/// The text for the trace: kind, place and write time.
 impl fmt::Display for Write {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wheel = |wheel: &WheelNumber| wheel.get();
@@ -79,11 +86,20 @@ impl fmt::Display for Write {
             Self::Park(version) => write!(f, "@{}", version.written),
             Self::LearnClock(on, ballot) => write!(f, "w{} decision {ballot}", wheel(on)),
             Self::LearnTask(id, ballot) => write!(f, "{id} decision {ballot}"),
+            Self::Index(rows) => {
+                for (place, version) in rows {
+                    let there = version.value.is_some();
+                    write!(f, "[{:?} @{} {there}]", place.sort(), version.written)?;
+                }
+                Ok(())
+            }
+            Self::LearnRecord(name, ballot) => write!(f, "{name} decision {ballot}"),
         }
     }
 }
 
-/// The range deletes of each replica by tick. They stay: what was written before and arrives later is deleted too.
+/// The range deletes of each replica by tick. They stay, so that older writes that arrive later
+/// are deleted too.
 #[derive(Debug, Default)]
 pub(super) struct Erasures(BTreeMap<(WheelNumber, Tick), [i64; REPLICAS]>);
 
@@ -128,6 +144,8 @@ pub(super) struct Tables {
     pub(super) parked: BTreeMap<ParkedPlace, Row<Parked>>,
     pub(super) clocks: BTreeMap<WheelNumber, Row<ClockRow>>,
     pub(super) tasks: BTreeMap<TaskId, Row<TaskRow>>,
+    pub(super) records: BTreeMap<record::Name, Row<record::Record>>,
+    pub(super) index: BTreeMap<index::Place, Row<Bytes>>,
 }
 
 impl Tables {
@@ -146,6 +164,8 @@ impl Tables {
             parked: BTreeMap::new(),
             clocks: shape.all_wheels().map(clock).collect(),
             tasks: BTreeMap::new(),
+            records: BTreeMap::new(),
+            index: BTreeMap::new(),
         }
     }
 
@@ -186,6 +206,16 @@ impl Tables {
             }
             Write::LearnTask(id, ballot) => {
                 if let Some(row) = self.tasks.get_mut(id) {
+                    row.learn(*ballot, by);
+                }
+            }
+            Write::Index(rows) => {
+                for (place, version) in rows {
+                    receive(&mut self.index, place.clone(), version, by);
+                }
+            }
+            Write::LearnRecord(name, ballot) => {
+                if let Some(row) = self.records.get_mut(name) {
                     row.learn(*ballot, by);
                 }
             }

@@ -1,4 +1,4 @@
-//! What catching up does to tasks that can be in time, on servers that everything has to share.
+//! Catching up does little harm to tasks that can be in time, on servers that all work has to share.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::world::{World, callback, register};
 const SECOND: Duration = Duration::from_secs(1);
 const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// Reads that are under way: each takes as long, and they begin in order.
+/// Reads that are under way: each takes the same time, and they begin in order.
 #[derive(Clone)]
 struct Reads {
     length: Duration,
@@ -51,7 +51,7 @@ impl Reads {
     }
 }
 
-/// A queue that takes its time.
+/// A queue with slow publications.
 struct SlowQueue<Q, W> {
     queue: Q,
     time: TimeSource,
@@ -82,19 +82,19 @@ impl<Q: Publisher, W: Fn() -> Duration + Send + Sync> Publisher for SlowQueue<Q,
     }
 }
 
-/// When the queue had each task first, which the messages themselves do not tell: they are made before.
+/// When each task first came to the queue; the messages do not tell it, since they are made before.
 fn came(world: &World) -> HashMap<TaskId, Millis> {
     let topic = message::topic("work", Priority::Normal);
     let mut came = HashMap::new();
     for published in world.queue.records(&topic) {
         let message = TaskMessage::decode(published.record.value.clone()).unwrap();
-        came.entry(message.id).or_insert(published.at);
+        came.entry(message.dispatch.id).or_insert(published.at);
     }
     came
 }
 
-/// Lets nobody scan for a while; then a node whose reads take `read`, and whose queue takes what `wait` makes of the reads under
-/// way. Returns how late each of the new tasks was, one every 50 ms.
+/// Stops all scans for a while, then starts a node whose reads take `read` and whose queue takes the time
+/// that `wait` makes of the reads under way. Returns the lateness of each new task, one every 50 ms.
 async fn late_after(
     world: &World,
     missed: Duration,
@@ -148,11 +148,12 @@ async fn late_after(
 #[tokio::test(start_paused = true)]
 async fn it_leaves_in_time_what_can_be_in_time() {
     let world = World::new(16, 64);
-    // All wheels at once would make everything 320 ms late and more.
+    // All wheels at once would make all tasks 320 ms late and more.
     let wait = |under_way| 20 * MILLISECOND * under_way;
     let (missed, in_time) = (120 * SECOND, 60 * SECOND);
     let late = late_after(&world, missed, in_time, 20 * MILLISECOND, wait).await;
-    // From the second second on, and before the first wheel has caught up. Now and then several lose patience at once.
+    // These tasks begin with the second second, and end before the first wheel has caught up. Now and then
+    // several reads lose patience at once.
     let mut late = late[20..200].to_vec();
     late.sort_unstable();
     let (p95, most) = (late[late.len() * 95 / 100], late[late.len() - 1]);
@@ -164,7 +165,7 @@ async fn it_ends_though_everything_is_late_whatever_it_does() {
     let world = World::new(8, 64);
     let wait = |_| 400 * MILLISECOND;
     let (missed, in_time) = (40 * SECOND, 80 * SECOND);
-    // One read after the other would never come to an end.
+    // Single reads, one after the other, would never catch up.
     let late = late_after(&world, missed, in_time, 300 * MILLISECOND, wait).await;
     assert!(late.iter().all(|late| *late >= 400));
 }

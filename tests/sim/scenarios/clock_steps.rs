@@ -1,11 +1,12 @@
-//! The wall clock is set by an hour while everything runs: nothing is early, nothing is lost, what can be in time is.
+//! The wall clock is set by an hour in a running service: no task is early or lost, and tasks
+//! that can be in time are.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{NewTask, VisibleState},
-        service::{Service, View},
+        api::{NewTask, View, VisibleState},
+        service::Service,
     },
     model::{ids::TaskId, state::Outcome},
     queue::message::TASK_ID_HEADER,
@@ -32,7 +33,7 @@ async fn registered(world: &World, service: &Service, delays_ms: &[i64]) -> Vec<
     views.iter().map(|view| view.id).collect()
 }
 
-/// How late each task began by the clock as it was then; each has begun, once, and not early.
+/// How late each task began by the clock of that moment; each has begun, once, and not early.
 fn lateness_ms(world: &World, ids: &[TaskId]) -> Vec<i64> {
     let late = |id: &TaskId| {
         let runs = world.executions_of(*id);
@@ -53,7 +54,7 @@ async fn a_clock_set_back_in(world: World) {
     let before = registered(&world, &node.service(), &SPREAD).await;
     world.pass(20 * SECOND).await;
     set_clock(&world, &node, HOUR, true);
-    // Those that are registered by the new time are not held up by slots that were closed by the old one.
+    // Slots that the old time closed do not delay tasks that are registered by the new time.
     let now = [0, 900, 4_000, 30_000, 600_000];
     let after = registered(&world, &node.service(), &now).await;
     world.pass(SECOND * 700).await;
@@ -80,7 +81,7 @@ async fn a_clock_set_forward_in(world: World) {
     set_clock(&world, &node, HOUR, false);
     let after = registered(&world, &node.service(), &[0, 900, 4_000, 30_000]).await;
     world.pass(5 * SECOND).await;
-    // Within seconds, what the step made due.
+    // Tasks that the step made due begin within seconds.
     lateness_ms(&world, &before);
     world.pass(2 * HOUR).await;
     let late = lateness_ms(&world, &after);
@@ -153,7 +154,7 @@ async fn a_task_behind_slots_that_a_fast_clock_has_closed_is_found_by_every_node
     let world = World::new(4, 10_000);
     let (first, right) = (world.node(1), world.node(2));
     world.pass(10 * SECOND).await;
-    // It closes slots half a minute ahead, and dies.
+    // The node closes slots half a minute ahead, and dies.
     first.time.set_wall_error_ms(30_000);
     world.pass(5 * SECOND).await;
     first.crash();
@@ -165,8 +166,8 @@ async fn a_task_behind_slots_that_a_fast_clock_has_closed_is_found_by_every_node
     for round in 0..40 {
         let start = world.time.now().after(SECOND / 50);
         let mut task = callback(start);
-        // The grid of its looks is as fine as this.
-        task.spec.claim_timeout = 5 * SECOND;
+        // The grid of its looks is as fine as this timeout.
+        task.draft.claim_timeout = Some(5 * SECOND);
         let id = register(&right.service(), vec![task]).await[0].id;
         world.pass(SECOND / 2).await;
         for (who, node) in [("fast", &fast), ("right", &right)] {
@@ -179,7 +180,8 @@ async fn a_task_behind_slots_that_a_fast_clock_has_closed_is_found_by_every_node
     assert_eq!(unknown, []);
 }
 
-/// When each record went out by true time, in order, while one of three nodes is dead and another's clock is half a minute ahead.
+/// When each record went out by true time, in order, while one of three nodes is dead and another clock is
+/// half a minute ahead.
 async fn records_of_two_nodes_that_disagree() -> BTreeMap<TaskId, Vec<i64>> {
     let world = World::new(4, 10_000);
     world.queue.create_topic("users", None);
@@ -205,9 +207,10 @@ async fn records_of_two_nodes_that_disagree() -> BTreeMap<TaskId, Vec<i64>> {
     went_out
 }
 
-/// Found by faults on real servers. With two nodes alive there is no median that says whose clock is wrong: each finds the
-/// other's leases impossible and takes the wheel, and what went out since the last row was written goes out once more, early
-/// by the error of the clock. No promise covers more than this, so the checker of the faults must not ask for more.
+/// Found by faults on real servers. With two nodes alive no median shows whose clock is wrong. Each node
+/// finds the other's leases impossible and takes the wheel. Records since the last written row go out once
+/// more, early by the error of the clock. No promise covers more than this, so the checker of the faults must
+/// not ask for more.
 #[tokio::test(start_paused = true)]
 async fn two_nodes_that_disagree_about_the_time_lose_nothing_and_repeat_little() {
     let went_out = records_of_two_nodes_that_disagree().await;
@@ -216,7 +219,7 @@ async fn two_nodes_that_disagree_about_the_time_lose_nothing_and_repeat_little()
     for (id, times) in &went_out {
         let early_ms = id.first_start().0 - times[0];
         assert!(early_ms <= 30_000, "{id}: {early_ms} ms early");
-        // Two faults are under way, and each may cost two copies at most; it takes one, a step or two later.
+        // Two faults are under way, and each may cost two copies; in fact there is one, a step or two later.
         assert!(times.len() <= 2, "{id}: {times:?}");
         let apart_ms = times.last().unwrap() - times[0];
         assert!(apart_ms <= 2_000, "{id}: {apart_ms} ms apart");

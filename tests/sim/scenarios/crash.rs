@@ -1,4 +1,5 @@
-//! A node dies at its k-th operation, for every k: before the operation has an effect, and after.
+//! A node dies at its k-th operation, for every k, before the operation has an effect and after;
+//! no task is lost.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,8 +9,8 @@ use crate::world::{World, callback, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Registers through a node that dies at operation `at`, lets another take over, and checks that nothing that was
-/// acknowledged is lost. Returns how many operations the node did.
+/// Registers through a node that dies at operation `at`, lets another take over, and checks that no
+/// acknowledged task is lost. Returns how many operations the node did.
 async fn run(world: World, at: usize, fate: Fate) -> usize {
     world.queue.create_topic("users", None);
     let dying = world.node_with(
@@ -26,7 +27,7 @@ async fn run(world: World, at: usize, fate: Fate) -> usize {
             Arc::clone(&records),
             world.time.clone(),
         );
-        // A call on a node that dies never returns: it must not hold up the test.
+        // A call on a node that dies never returns, so the test does not wait for it.
         tokio::spawn(async move {
             for delay in [0, 400, 2500, 3500, 6000] {
                 let start = time.now().after(Duration::from_millis(delay));

@@ -1,4 +1,4 @@
-//! Store and queue misbehave at random, from a seed: everything acknowledged still comes to its end.
+//! Acknowledged tasks still come to their end when store and queue fail at random, from a seed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -193,8 +193,8 @@ async fn copies_with_slow_writes(tick: Duration) -> usize {
     world.queue.records("users").len()
 }
 
-/// The backup of a record lies a time behind its start and not a number of ticks: with short ones it was read before the record
-/// had gone out and its mark was written.
+/// The backup of a record lies a time behind its start, not a number of ticks: with short ticks it was read
+/// before the record had gone out and its mark was written.
 #[tokio::test(start_paused = true)]
 async fn a_record_from_memory_goes_out_once_however_long_a_tick_is() {
     for tick in [SECOND / 10, SECOND, 5 * SECOND] {

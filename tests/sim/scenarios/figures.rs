@@ -1,10 +1,10 @@
-//! Figures on a cluster: lower bounds, and they say so.
+//! The figures of a cluster are lower bounds for people, and say so.
 
 use std::time::Duration;
 
-use tickwheel::flow::{service::Service, stats::Stats};
-
 use crate::world::{World, callback, register, succeeds};
+
+use tickwheel::flow::{query::stats::Stats, service::Service};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -45,7 +45,7 @@ async fn waiting_tasks_are_found_by_their_looks_and_not_counted_once_another_nod
             ("work", start)
         );
     }
-    // Each claims what the other has looked at, too.
+    // Each worker also claims tasks that the other node has looked at.
     let worker = world.worker(other.service(), succeeds(SECOND));
     world.pass(20 * SECOND).await;
     for node in [&one, &other] {

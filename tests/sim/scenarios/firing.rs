@@ -1,4 +1,4 @@
-//! When tasks fire: near, far, late, after outages of hours, through wraps of the wheel.
+//! Tasks fire at their time: near ones, far ones, late ones, after outages of hours, over turns of the wheel.
 
 use std::{
     collections::BTreeSet,
@@ -11,9 +11,8 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{RescheduleOutcome, VisibleState},
+        api::{RescheduleOutcome, View, VisibleState},
         context::Settings,
-        service::View,
     },
     model::{
         entry::{Entry, Key, KeyCode, Kind},
@@ -95,7 +94,7 @@ async fn a_record_goes_out_unchanged_and_once_in(world: World) {
     world.pass(3 * SECOND).await;
     for delay in [200, 1700, 5000] {
         let mut task = record(Millis(world.time.now().0 + delay));
-        if let tickwheel::model::task::Body::Inline(content) = &mut task.spec.body {
+        if let tickwheel::model::task::Body::Inline(content) = &mut task.draft.body {
             content.payload = bytes::Bytes::from(vec![7; 5000]);
             content.record_key = Some(bytes::Bytes::from_static(b"k"));
             content.record_headers = vec![("h".to_owned(), bytes::Bytes::from_static(b"\xff"))];
@@ -198,7 +197,7 @@ async fn what_is_new_does_not_wait_for_a_wheel_that_catches_up() {
     world.pass(3 * SECOND).await;
     node.crash();
     world.pass(SECOND * 6 * 3600).await;
-    // So that it takes minutes to catch up.
+    // The slow store makes catching up take minutes.
     let slow = Arc::new(|_, _| Fate::Delay(SECOND / 200));
     let node = world.node_with(2, slow);
     let worker = world.worker(node.service(), succeeds(SECOND / 100));
@@ -247,7 +246,7 @@ async fn what_is_new_does_not_wait_for_a_wheel_that_catches_up() {
     let runs = world.executions_of(moved);
     let late = runs[0].began.0 - to.0;
     assert!((0..=100).contains(&late), "{late} ms late");
-    // The wheel comes to their entries in the end.
+    // The wheel comes to their entries at the end.
     world.pass(600 * SECOND).await;
     for task in tracked() {
         assert_eq!(world.executions_of(task.id).len(), 1);
@@ -281,8 +280,8 @@ async fn the_wheel_wraps_without_mixing_revolutions() {
     worker.abort();
 }
 
-/// The memory of a wheel is bounded, whatever is due: by then its reader holds its bound and a page more, and has passed over
-/// what is left once, to see what lies behind it.
+/// The memory of a wheel is bounded, however much is due. When the tasks are due its reader holds its bound
+/// and a page more, and has passed over the rest once, to see the entries behind it.
 #[tokio::test(start_paused = true)]
 async fn memory_is_bounded_whatever_is_due() {
     const PAGE: usize = 50;
@@ -315,13 +314,13 @@ async fn memory_is_bounded_whatever_is_due() {
         .pass(start.since(world.time.now()) - SECOND / 100)
         .await;
     let read_ahead = scans.load(Ordering::SeqCst) - before;
-    // A look at each tick that opens meanwhile, and the pages of the full one.
+    // One read for each tick that opens meanwhile, and the pages of the full tick.
     let ticks = 12;
     assert!(
         read_ahead <= ticks + TASKS / PAGE + 1,
         "{read_ahead} pages of {PAGE} were read before anything was due"
     );
-    // What is held has its look; what was passed over has none yet.
+    // Entries in memory have their look; entries that were passed over have none yet.
     let entries = world.store.entries();
     let is_look = |(_, entry): &&(Key, Option<Entry>)| {
         let kind = entry.as_ref().map(|entry| &entry.kind);
@@ -340,6 +339,7 @@ async fn memory_is_bounded_whatever_is_due() {
         .map(|published| {
             TaskMessage::decode(published.record.value.clone())
                 .unwrap()
+                .dispatch
                 .id
         })
         .collect();

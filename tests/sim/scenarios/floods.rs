@@ -1,4 +1,4 @@
-//! A flood of one callback, due at one moment, beside another callback at a low rate.
+//! A flood of one callback, due at one moment, hardly delays another callback at a low rate.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use tickwheel::{
     flow::{api::NewTask, context::Settings, node::Node},
     model::{
         ids::TaskId,
-        task::{Priority, Target},
+        target::Target,
+        task::Priority,
         time::{Millis, whole_millis},
     },
     queue::{
@@ -23,16 +24,17 @@ use tickwheel::{
 use crate::world::{World, callback, register};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Tasks of the flood, many times what the memory of the wheel holds.
+/// The tasks of the flood, many times as many as the memory of the wheel holds.
 const FLOOD: usize = 20_000;
 /// Entries that the wheel may hold, and rows of a page.
 const HELD: usize = 1000;
 const PAGE: usize = 50;
 
-/// How long a batch is under way.
+/// The time from the hand-over of a batch to its answer.
 const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(50);
 
-/// A publisher that hands over at once and answers late: what a node may have under way bounds how fast it publishes.
+/// A publisher that hands over at once and answers late, so that the bound on open batches limits
+/// the speed of a node.
 struct Late {
     inner: MemoryPublisher,
     time: TimeSource,
@@ -81,18 +83,19 @@ fn start(world: &mut World) -> Node {
 
 fn task(name: &str, start: Millis) -> NewTask {
     let mut task = callback(start);
-    task.spec.target = Target::Callback {
+    task.draft.target = Target::Callback {
         name: name.to_owned(),
     };
     task
 }
 
-/// How late each task of a callback was published first, in milliseconds, in the order of their starts.
+/// How late each task of a callback was first published, in milliseconds, in the order of their starts.
 fn lateness(world: &World, name: &str) -> Vec<i64> {
     let mut first = std::collections::BTreeMap::<TaskId, i64>::new();
     for published in world.queue.records(&topic(name, Priority::Normal)) {
         let id = TaskMessage::decode(published.record.value.clone())
             .expect("a task")
+            .dispatch
             .id;
         let late = published.at.0 - id.first_start().0;
         first.entry(id).or_insert(late);
@@ -125,17 +128,18 @@ async fn beside_a_flood(start_in: Duration) -> (Vec<i64>, Vec<i64>) {
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_one_callback_delays_no_other() {
     let (quiet, flood) = beside_a_flood(20 * SECOND).await;
-    // The flood does take its time.
+    // The flood does take long.
     let slowest = flood.iter().max();
     assert!(slowest >= Some(&500), "{slowest:?}");
-    // The flood may have all places for batches: others wait until one of these is acknowledged, and for nothing else of it.
+    // The flood may have all places for batches. Others wait until one of these is acknowledged, and for no
+    // more of the flood.
     let most = whole_millis(ACKNOWLEDGED_AFTER);
     assert!(quiet.iter().all(|late| *late <= most), "{quiet:?}");
     let in_time = quiet.iter().filter(|late| **late <= 1).count();
     assert!(in_time >= 170, "{in_time} of 200 were in time: {quiet:?}");
 }
 
-/// The scenario above finds it when all callbacks share one lane.
+/// The scenario above finds the delay when all callbacks share one lane.
 #[tokio::test(start_paused = true)]
 async fn with_one_lane_for_all_a_flood_delays_others() {
     flaw::switch(Some(Flaw::OneLane));

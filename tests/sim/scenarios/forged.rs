@@ -1,4 +1,4 @@
-//! Claims with messages that nobody has published.
+//! Claims with messages that were never published leave no row where the queue is the node's own.
 
 use std::{
     sync::{
@@ -10,11 +10,10 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{ClaimAnswer, ClaimRequest},
+        api::{ClaimAnswer, ClaimRequest, View},
         node::Node,
-        service::View,
     },
-    model::{ids::TaskId, task::Spec, time::Millis, wheel::WheelNumber},
+    model::{draft::Defaults, ids::TaskId, task::Spec, time::Millis, wheel::WheelNumber},
     store::{
         Freshness, TaskStore as _,
         faulty::{Call, Fate, Faulty},
@@ -57,7 +56,7 @@ async fn a_forged_message_leaves_no_row_where_the_queue_is_the_nodes_own_and_a_r
     world.pass(3 * SECOND).await;
     let now = world.time.now();
     let made_up = TaskId::new(now, WheelNumber::new(0).unwrap(), 77);
-    let spec = Arc::new(callback(now).spec);
+    let spec = Arc::new(callback(now).draft.complete(&Defaults::SERVICE));
     let forged = service.claim("w", vec![claim(made_up, &spec, now)]).await;
     assert!(matches!(forged[..], [ClaimAnswer::Stale]), "{forged:?}");
     let rows = disk.tasks(&[made_up], Freshness::Quorum).await.unwrap();

@@ -1,10 +1,16 @@
-//! What a wheel does while it is given to another node.
+//! A wheel publishes no record twice while its owner gives it to another node.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use tickwheel::{
     flaw::{self, Flaw},
-    model::ids::NodeId,
+    flow::api::NewTask,
+    model::{
+        ids::NodeId,
+        task::{Body, Content},
+        time::Millis,
+    },
     store::faulty::Fate,
 };
 
@@ -13,8 +19,15 @@ use crate::world::{World, record, register};
 const SECOND: Duration = Duration::from_secs(1);
 const RECORDS: u64 = 1200;
 
-/// How many records go out for 1,200 tasks, one each 25 ms, while a second node joins and the first one's clock rows take
-/// 300 ms to be written.
+fn owners(world: &World) -> BTreeSet<NodeId> {
+    let wheels = world.rules.shape.all_wheels();
+    wheels
+        .map(|wheel| world.store.clock_row(wheel).unwrap().owner)
+        .collect()
+}
+
+/// How many records go out for 1,200 tasks, one each 25 ms, while a second node joins and the first one's
+/// clock rows take 300 ms to be written.
 async fn published_while_a_node_joins() -> usize {
     let world = World::new(8, 64);
     world.queue.create_topic("users", None);
@@ -32,20 +45,59 @@ async fn published_while_a_node_joins() -> usize {
     world.pass(15 * SECOND).await;
     let _second = world.node(2);
     world.pass(60 * SECOND).await;
-    let wheels = world.rules.shape.all_wheels();
-    let owners: BTreeSet<NodeId> = wheels
-        .map(|wheel| world.store.clock_row(wheel).unwrap().owner)
-        .collect();
-    assert_eq!(owners.len(), 2);
+    assert_eq!(owners(&world).len(), 2);
     world.queue.records("users").len()
 }
 
-/// Found by faults on real servers: the row that gives a wheel away says what had gone out when it was sent, and what the owner
-/// handed over until the answer came went out once more.
+/// Found by faults on real servers: the row that gives a wheel away has the position of its sending. Records
+/// that the owner handed over between then and the answer went out once more.
 #[tokio::test(start_paused = true)]
 async fn a_wheel_that_is_given_away_hands_nothing_over_twice() {
     assert_eq!(published_while_a_node_joins().await, RECORDS as usize);
     flaw::switch(Some(Flaw::PublishesWhileGivenAway));
     assert!(published_while_a_node_joins().await > RECORDS as usize);
     flaw::switch(None);
+}
+
+/// A record whose content is kept apart, so that a read of its wheel is under way for a while.
+fn kept_apart(start: Millis) -> NewTask {
+    let mut task = record(start);
+    task.draft.body = Body::Inline(Content {
+        payload: Bytes::from(vec![7; 5 * 1024]),
+        ..Content::default()
+    });
+    task
+}
+
+/// A wheel under steady load is never idle by itself, but it still moves to a node that joins.
+#[tokio::test(start_paused = true)]
+async fn a_wheel_under_steady_load_moves_to_a_node_that_joins() {
+    const STEADY: u32 = 20_000;
+    let world = World::new(8, 64);
+    world.queue.create_topic("users", None);
+    let first = world.node_with(
+        1,
+        Arc::new(|_, call| match call.operation {
+            "bodies" => Fate::Delay(Duration::from_millis(40)),
+            _ => Fate::Go,
+        }),
+    );
+    world.pass(15 * SECOND).await;
+    let start = world.time.now().after(10 * SECOND);
+    let due = |number| kept_apart(start.after(Duration::from_millis(1) * number));
+    for some in (0..STEADY).collect::<Vec<_>>().chunks(500) {
+        register(
+            &first.service(),
+            some.iter().map(|number| due(*number)).collect(),
+        )
+        .await;
+    }
+    world.pass(12 * SECOND).await;
+    let _second = world.node(2);
+    world.pass(10 * SECOND).await;
+    let loaded_until = start.after(Duration::from_millis(1) * STEADY);
+    assert!(world.time.now() < loaded_until, "the load has not ended");
+    assert_eq!(owners(&world).len(), 2);
+    world.pass(60 * SECOND).await;
+    assert_eq!(world.queue.records("users").len(), STEADY as usize);
 }

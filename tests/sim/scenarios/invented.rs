@@ -1,4 +1,5 @@
-//! Floods of reads: so many at once, others wait a moment and are told to come back, and what is real is found all the same.
+//! A node bounds floods of reads: others wait a moment and are then told to come back, and real
+//! tasks are still found.
 
 use std::{
     sync::{
@@ -9,28 +10,29 @@ use std::{
 };
 
 use futures_util::future::join_all;
+
+use crate::world::{Simulated, World, callback, register};
+
 use tickwheel::{
     flow::{
-        api::Fault,
-        list::Filter,
-        service::{Service, View},
+        api::{Fault, View},
+        query::list::Filter,
+        service::Service,
     },
     limits,
     model::{ids::TaskId, time::Millis, wheel::WheelNumber},
     store::faulty::Fate,
 };
 
-use crate::world::{Simulated, World, callback, register};
-
 const SECOND: Duration = Duration::from_secs(1);
 
 /// How long a read takes.
 const TAKES: Duration = Duration::from_millis(200);
 
-/// The reads that were begun.
+/// The times when reads began.
 type Begun = Arc<Mutex<Vec<Millis>>>;
 
-/// A node whose reads of some kind take their time once they are slow.
+/// A node whose reads of some kind take long once they are slow.
 fn slow_node(world: &World, operation: &'static str) -> (Simulated, Begun, Arc<AtomicUsize>) {
     let (begun, slow) = (Begun::default(), Arc::new(AtomicUsize::new(0)));
     let (noted, is_slow, time) = (Arc::clone(&begun), Arc::clone(&slow), world.time.clone());
@@ -47,7 +49,7 @@ fn slow_node(world: &World, operation: &'static str) -> (Simulated, Begun, Arc<A
     (node, begun, slow)
 }
 
-/// The most that were under way together.
+/// The largest number of reads under way together.
 fn at_once(begun: &Begun) -> usize {
     let begun = begun.lock().unwrap();
     let together = begun.iter().map(|at| {
@@ -57,7 +59,7 @@ fn at_once(begun: &Begun) -> usize {
     together.max().unwrap_or(0)
 }
 
-/// Ids that nobody was given.
+/// Ids that no client ever got.
 fn invented(world: &World, count: u64) -> Vec<TaskId> {
     let start = world.time.now().after(3600 * SECOND);
     let wheel = WheelNumber::new(0).unwrap();
@@ -143,7 +145,7 @@ async fn lists_are_read_a_few_at_once() {
             .iter()
             .all(|answer| answer.is_ok() || is_to_come_back(answer))
     );
-    // And the clocks of the wheel itself.
+    // The reads of the wheel's own clocks come on top.
     let most = at_once(&begun);
     assert!(
         most <= limits::LISTS_IN_FLIGHT_MAX + 4,

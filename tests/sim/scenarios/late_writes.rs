@@ -1,4 +1,4 @@
-//! Writes that are late, repeated or outlived: what was decided meanwhile stays decided.
+//! Writes that are late, repeated or outlived do not change the decisions that came meanwhile.
 
 use std::{
     collections::BTreeSet,
@@ -10,13 +10,16 @@ use std::{
 };
 
 use bytes::Bytes;
+
+use crate::world::{World, callback, record, register};
+
 use tickwheel::{
     flow::{
         api::{NewTask, RescheduleOutcome},
-        hand::Hands,
-        place::Placer,
+        entries::{entry_writer::Placer, watermarks::Hands},
     },
     model::{
+        draft::Defaults,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
         task::Body,
@@ -29,12 +32,10 @@ use tickwheel::{
     },
 };
 
-use crate::world::{World, callback, record, register};
-
 const SECOND: Duration = Duration::from_secs(1);
 
-/// An entry whose write was answered with an error is written again. Another node has marked it as done in between: the
-/// repetition has the write time of the first, so it does not bring the entry back.
+/// An entry whose write was answered with an error is written again. Meanwhile another node has marked it as
+/// done. The repetition has the write time of the first write, so it does not bring the entry back.
 #[tokio::test(start_paused = true)]
 async fn a_repeated_write_does_not_undo_what_came_after_the_first() {
     let world = World::new(1, 64);
@@ -48,9 +49,9 @@ async fn a_repeated_write_does_not_undo_what_came_after_the_first() {
         _ => Fate::Go,
     });
     let context = Arc::new(world.context(2, &world.queue.handle(), hook));
-    let spec = Arc::new(callback(due).spec);
+    let spec = Arc::new(callback(due).draft.complete(&Defaults::SERVICE));
     let entry = Entry::look(id, 0, due, None, due, spec, context.time.stamp());
-    // The first write is on its way for a second, in which the mark is made.
+    // The first write is on its way for a second; the mark is made in this time.
     world.pass(SECOND).await;
     let mark = entry.marked_done(DoneReason::Cancelled, world.time.now(), world.time.stamp());
     for written in world.store.put_entries(&[mark]).await {
@@ -78,14 +79,15 @@ async fn a_repeated_write_does_not_undo_what_came_after_the_first() {
 /// A record whose content does not travel in its entry.
 fn large_record(start: Millis) -> NewTask {
     let mut task = record(start);
-    if let Body::Inline(content) = &mut task.spec.body {
+    if let Body::Inline(content) = &mut task.draft.body {
         content.payload = Bytes::from(vec![7; 5000]);
     }
     task
 }
 
-/// The mark of a cancel is written, and the answer to the write comes when its slot has long been closed, fired and erased: the
-/// content is deleted by then. The record must not be kept and go out without it, so the caller is told that this is not known.
+/// The mark of a cancel is written, and its answer comes when the slot has long been closed, fired and
+/// erased. The content is deleted by then. The record must not be kept and go out without it, so the caller
+/// is told that the outcome is unknown.
 #[tokio::test(start_paused = true)]
 async fn a_cancel_that_took_longer_than_erasing_takes_keeps_no_record_without_content() {
     let mut world = World::new(1, 1000);
@@ -114,8 +116,8 @@ async fn a_cancel_that_took_longer_than_erasing_takes_keeps_no_record_without_co
     assert!(world.store.all_parked().is_empty());
 }
 
-/// A near record whose topic is away is tried again from memory, until its durable record takes over: from then on two would
-/// send it.
+/// A near record whose topic is away is tried again from memory until its durable record takes over; after
+/// that both would send it.
 #[tokio::test(start_paused = true)]
 async fn a_near_record_is_sent_by_memory_or_by_its_durable_record_and_not_by_both() {
     let world = World::new(1, 1000);
@@ -133,8 +135,8 @@ async fn a_near_record_is_sent_by_memory_or_by_its_durable_record_and_not_by_bot
     assert_eq!(world.queue.records("users").len(), 10);
 }
 
-/// A record is moved, and the mark of its old place fails: the caller may be told that it is moved only when the old place is
-/// marked, else it goes out at both starts.
+/// A record is moved, and the mark of its old place fails. The caller may be told that it is moved only when
+/// the old place is marked; otherwise it goes out at both starts.
 #[tokio::test(start_paused = true)]
 async fn a_move_whose_mark_fails_is_not_answered_as_done() {
     let mut outcomes = BTreeSet::new();
@@ -177,6 +179,6 @@ async fn a_move_whose_mark_fails_is_not_answered_as_done() {
         assert!(!out.is_empty(), "{failing_from}: lost");
         outcomes.insert(moved);
     }
-    // Both are met: a move that fails on its way, and one that is whole.
+    // Both outcomes occur: a move that fails on its way, and a complete one.
     assert_eq!(outcomes.len(), 2, "{outcomes:?}");
 }

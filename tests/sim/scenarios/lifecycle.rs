@@ -1,14 +1,11 @@
-//! What becomes of attempts: retries, snoozes, dead workers, fences.
+//! Attempts go through retries, snoozes, dead workers and fences as the life cycle promises.
 
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    flow::{
-        api::{
-            ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer,
-            SettleRequest, VisibleState,
-        },
-        service::View,
+    flow::api::{
+        ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest,
+        View, VisibleState,
     },
     model::{ids::TaskId, state::Outcome},
 };
@@ -303,7 +300,7 @@ async fn a_task_that_is_too_late_expires_unrun() {
     let node = world.node(1);
     world.pass(3 * SECOND).await;
     let mut task = callback(world.time.now().after(SECOND * 5));
-    task.spec.expire_after = Some(SECOND * 60);
+    task.draft.expire_after = Some(SECOND * 60);
     let task = register(&node.service(), vec![task]).await.remove(0);
     world.pass(SECOND * 100).await;
     let read = node

@@ -1,4 +1,5 @@
-//! Workers that die: noticed at the heartbeat timeout by who served them, whatever the claim timeout, else by the look.
+//! The node that served a dead worker notices it at the heartbeat timeout, whatever the claim
+//! timeout; else a look does.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,9 +7,9 @@ use tickwheel::{
     flow::{
         api::{
             CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask,
-            TaskView, VisibleState,
+            TaskView, View, VisibleState,
         },
-        service::{Service, View},
+        service::Service,
     },
     model::{
         ids::TaskId,
@@ -21,14 +22,14 @@ use crate::world::{Behaviour, World, callback, published, register};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A worker is noticed within this.
+/// The death of a worker is noticed within this time.
 const NOTICED: Duration = Duration::from_secs(8);
 
-/// A task whose worker is to give a sign of life every five seconds, and that is looked at every ten minutes.
+/// A task whose worker must send a heartbeat every five seconds, and that has a look every ten minutes.
 fn seldom_looked_at(start: Millis) -> NewTask {
     let mut task = callback(start);
-    task.spec.claim_timeout = Duration::from_secs(600);
-    task.spec.heartbeat_timeout = Duration::from_secs(5);
+    task.draft.claim_timeout = Some(Duration::from_secs(600));
+    task.draft.heartbeat_timeout = Some(Duration::from_secs(5));
     task
 }
 
@@ -162,7 +163,7 @@ async fn heartbeats_that_go_to_another_node_keep_an_attempt_alive() {
     assert_eq!(published(&world, id).len(), 1, "alive: not published again");
     let state = read(&one.service(), id).await.state;
     assert_eq!(state, VisibleState::Processing);
-    // Both nodes have watched it, and both notice.
+    // Both nodes have watched the attempt, and both notice.
     let worker = world.worker(one.service(), dies(0));
     world.pass(NOTICED).await;
     assert_eq!(
@@ -181,7 +182,7 @@ async fn the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
     let (watching, other) = (world.node(1), world.node(2));
     world.pass(3 * SECOND).await;
     let mut task = seldom_looked_at(world.time.now());
-    task.spec.claim_timeout = Duration::from_secs(20);
+    task.draft.claim_timeout = Some(Duration::from_secs(20));
     let id = claimed(&world, &watching.service(), task).await;
     watching.crash();
     let worker = world.worker(other.service(), dies(0));

@@ -1,4 +1,4 @@
-//! Memory: how many bytes of contents a node holds at once, whatever is due, and who waits for them.
+//! A node bounds the bytes of contents that it holds at once, however much is due, and lets the others wait.
 
 use std::{
     sync::{
@@ -35,7 +35,7 @@ use crate::world::{World, callback, published, record, register, succeeds};
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1024 * 1024;
 
-/// A publisher that takes its time, and counts the bytes of the large records that it was given and has not answered.
+/// A slow publisher that counts the bytes of the large records that it was given and has not answered.
 struct Metered {
     inner: MemoryPublisher,
     time: TimeSource,
@@ -81,7 +81,7 @@ impl Publisher for Metered {
 
 fn large(start: Millis, bytes: usize) -> NewTask {
     let mut task = callback(start);
-    task.spec.body = Body::Inline(Content {
+    task.draft.body = Body::Inline(Content {
         payload: Bytes::from(vec![7; bytes]),
         ..Content::default()
     });
@@ -116,7 +116,7 @@ async fn contents_due_at_one_moment_are_held_within_the_budget_and_delay_no_smal
     let now = world.time.now();
     let far = now.after(20 * SECOND);
     let mut large_ids = Vec::new();
-    // Some come from the slots, some from the memory of the node that took them.
+    // Some records come from the slots, some from the memory of the node that took them.
     for start in [far, now] {
         let tasks = (0..60).map(|_| large(start, MIB - 64 * 1024)).collect();
         let views = register(&node.service(), tasks).await;
@@ -147,7 +147,7 @@ async fn contents_that_looks_publish_again_are_held_within_the_budget() {
     let tasks = (0..60).map(|_| large(start, MIB - 64 * 1024)).collect();
     let views = register(&node.service(), tasks).await;
     world.pass(9 * SECOND).await;
-    // All first publications fail for longer than the node is patient: the looks publish.
+    // All first publications fail for longer than the patience of the node, so the looks publish.
     world.queue.faults().plan(20_000, lost);
     world.pass(10 * SECOND).await;
     world.queue.faults().clear();
@@ -161,7 +161,8 @@ async fn contents_that_looks_publish_again_are_held_within_the_budget() {
     node.stop(SECOND).await;
 }
 
-/// The content of a task that ends is read and written once more, for its end of life, by the report and by the look behind it.
+/// The content of an ended task is read and written once more, for its end of life, by the report
+/// and the look behind it.
 #[tokio::test(start_paused = true)]
 async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
     const TAKES: Duration = Duration::from_millis(100);
@@ -185,7 +186,7 @@ async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
     world.pass(100 * SECOND).await;
     let begun = begun.lock().unwrap().clone();
     assert!(begun.len() >= 120, "{} contents were moved", begun.len());
-    // Each counts twice, so four are in memory at once.
+    // Each content counts twice, so four are in memory at once.
     for at in &begun {
         let within = |other: &&Millis| **other >= *at && other.since(*at) < TAKES;
         let together = begun.iter().filter(within).count();
@@ -195,7 +196,7 @@ async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
     node.stop(SECOND).await;
 }
 
-/// Behind a queue that is silent for minutes what is to be sent takes all the memory that there is for it.
+/// Behind a queue that is silent for minutes, records to send take all the memory that they may take.
 #[tokio::test(start_paused = true)]
 async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
     let world = World::new(1, 10_000);
@@ -215,7 +216,7 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
         metered.held.load(Ordering::SeqCst) > MIB,
         "the queue is silent"
     );
-    // As a worker whose message came before the silence.
+    // The claim comes from a worker whose message came before the silence.
     let claim = ClaimRequest {
         id: begun,
         generation: 0,
@@ -238,8 +239,8 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
     assert!(waited < SECOND, "it waited for {waited:?}");
 }
 
-/// Publishes and cancels large records of one tick, of which so many are listed; tells how many contents are left, and how often
-/// ticks were read, once their places are erased.
+/// Publishes and cancels large records of one tick, of which at most `noted_tasks_max` are listed. Once their
+/// places are erased, returns how many contents are left, and how often ticks were read.
 async fn left_of_large_records(noted_tasks_max: usize) -> (usize, usize) {
     let mut world = World::new(1, 10_000);
     world.settings.noted_tasks_max = noted_tasks_max;
@@ -258,7 +259,7 @@ async fn left_of_large_records(noted_tasks_max: usize) -> (usize, usize) {
     let start = Millis((world.time.now().0 / 1000 + 20) * 1000 - 500);
     let tasks = (0..40).map(|_| {
         let mut task = record(start);
-        task.spec.body = large(start, 2000).spec.body;
+        task.draft.body = large(start, 2000).draft.body;
         task
     });
     let tasks = register(&service, tasks.collect()).await;

@@ -1,7 +1,9 @@
-//! Scenarios written by hand: one situation each, on memory adapters, deterministic, in virtual time.
+//! These scenarios were written by hand: one situation each, on memory adapters, deterministic,
+//! in virtual time.
 
 mod catch_up;
 mod clock_steps;
+mod configuration;
 mod crash;
 mod faults;
 mod figures;

@@ -1,5 +1,5 @@
-//! The nets that catch a task when something goes wrong between two writes, within seconds: not at the end of a lease, and not at
-//! an old start that lies far ahead.
+//! Nets catch a task within seconds when a fault comes between two writes. They do not wait for the end of a
+//! lease, or for an old start that lies far ahead.
 
 use std::{
     sync::{
@@ -55,11 +55,12 @@ async fn ticks_longer_than_the_lease_are_as_punctual_as_short_ones() {
 /// A task whose attempts may be silent for an hour, and whose looks come every ten seconds.
 fn silent_for_an_hour(start: Millis) -> NewTask {
     let mut task = callback(start);
-    task.spec.heartbeat_timeout = HOUR;
+    task.draft.heartbeat_timeout = Some(HOUR);
     task
 }
 
-/// How long the first attempt runs: until the look of the first publication has found it running, and gone to its lease's end.
+/// The length of the first attempt. The look of the first publication has found it running by then, and has
+/// moved to the end of its lease.
 const FIRST: Duration = Duration::from_secs(20);
 
 /// Fails at its first attempt, to be tried again after a second.
@@ -91,7 +92,7 @@ async fn a_retry_that_memory_loses_is_looked_at_after_a_claim_timeout() {
         .sleep_until_wall(start.after(FIRST + SECOND / 2))
         .await;
     assert_eq!(world.executions_of(id).len(), 1);
-    // For longer than the memory of near tasks is patient.
+    // This takes longer than the patience of the memory of near tasks.
     world.queue.faults().plan(10_000, Fault::UnconfirmedLost);
     world.pass(18 * SECOND).await;
     world.queue.faults().clear();
@@ -107,7 +108,7 @@ async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
     let world = World::new(1, 1000);
     let swaps = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&swaps);
-    // The node dies behind the write of the row: the first swap is the claim, the second the report.
+    // The node dies after the write of the row: the first swap is the claim, the second the report.
     let dies = world.node_with(
         1,
         Arc::new(move |_, call| {
@@ -217,7 +218,7 @@ async fn a_moved_task_starts_at_its_new_time_though_its_row_came_late() {
         world.pass(3 * SECOND).await;
         let far = world.time.now().after(30 * 24 * HOUR);
         let mut task = callback(far);
-        task.spec.claim_timeout = 5 * SECOND;
+        task.draft.claim_timeout = Some(5 * SECOND);
         let id = register(&node.service(), vec![task]).await[0].id;
         let start = world.time.now().after(SECOND * ahead);
         slow.store(true, SeqCst);
@@ -260,7 +261,7 @@ async fn a_record_whose_move_loses_against_its_slot_goes_out_at_its_old_start() 
         world.pass(3 * SECOND).await;
         let old = world.time.now().after(5 * SECOND);
         let mut task = record(old);
-        task.spec.body = Body::Inline(Content {
+        task.draft.body = Body::Inline(Content {
             payload: Bytes::from(vec![7; bytes]),
             ..Content::default()
         });
@@ -311,15 +312,15 @@ async fn a_message_that_is_older_than_rows_live_starts_nothing_that_has_ended() 
             .map(|one| TaskMessage::decode(one.record.value.clone()).unwrap());
         decoded
             .into_iter()
-            .find(|message| message.id == id)
+            .find(|message| message.dispatch.id == id)
             .unwrap()
     };
     for (id, runs) in [(ended, false), (waits, true)] {
         let message = oldest(id);
         let claim = ClaimRequest {
             id,
-            generation: message.generation,
-            expected_attempt: message.expected_attempt,
+            generation: message.dispatch.generation,
+            expected_attempt: message.dispatch.expected_attempt,
             spec: Some(Arc::new(message.spec)),
             published: Some(message.published),
             with_content: false,

@@ -1,4 +1,5 @@
-//! Polls while store and connections misbehave at random, from a seed: everything ends, nothing runs twice at once or early.
+//! Polled tasks end, and never run twice at once or early, while store and connections fail at
+//! random, from a seed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use crate::world::{Fates, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Every third poll is given up, at any moment of its life.
+/// Every third poll is given up, at a random moment of its life.
 fn fickle(seed: u64) -> impl Fn(usize) -> Option<Duration> + Send + 'static {
     move |n| {
         let chance = mix(seed ^ mix(n as u64));
@@ -61,7 +62,7 @@ async fn polls_that_are_given_up_and_a_store_that_fails_lose_nothing() {
 #[tokio::test(start_paused = true)]
 async fn polls_that_are_given_up_cost_no_claim_timeout() {
     let world = World::new(1, 1000);
-    // Slow enough that polls are given up while their claims are under way.
+    // The store is slow enough that polls are given up while their claims are under way.
     let slow: Fates = Arc::new(|_, call| match call.operation {
         "swap_tasks" => Fate::Delay(Duration::from_millis(40)),
         _ => Fate::Go,
@@ -79,7 +80,7 @@ async fn polls_that_are_given_up_cost_no_claim_timeout() {
         let runs = world.executions_of(task.id);
         assert_eq!(runs.len(), 1);
         released += usize::from(runs[0].attempt > 1);
-        // A heartbeat timeout would be ten seconds.
+        // The heartbeat timeout would take ten seconds.
         let late = runs[0].began.since(task.id.first_start());
         assert!(late < 2 * SECOND, "{late:?}");
     }

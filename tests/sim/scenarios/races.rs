@@ -1,4 +1,4 @@
-//! Cancel and reschedule against firing: whatever the moment, the answer says who won.
+//! Cancels and reschedules race against firing; at every moment the answer tells the client which one won.
 
 use std::{
     sync::{
@@ -9,10 +9,7 @@ use std::{
 };
 
 use tickwheel::{
-    flow::{
-        api::{CancelOutcome, NewTask, RescheduleOutcome, VisibleState},
-        service::View,
-    },
+    flow::api::{CancelOutcome, NewTask, RescheduleOutcome, View, VisibleState},
     model::{state::Outcome, task::Body, time::Millis},
     store::faulty::Fate,
 };
@@ -44,7 +41,7 @@ async fn a_cancelled_task_never_runs_and_a_late_cancel_says_so() {
                 panic!("{outcome:?} {before} ms before")
             }
         }
-        // In the very millisecond either may win.
+        // In the exact millisecond either may win.
         assert!(
             before == 0 || (outcome == CancelOutcome::Cancelled) == (before > 0),
             "{before} ms before"
@@ -81,7 +78,7 @@ async fn a_cancelled_record_never_goes_out_and_a_late_cancel_says_so() {
             usize::from(outcome == CancelOutcome::TooLate),
             "{outcome:?} {before} ms before"
         );
-        // Certain until the slot is opened, two ticks ahead of now.
+        // The outcome is certain until the slot is opened, two ticks ahead of now.
         assert!(
             before < 3000 || outcome == CancelOutcome::Cancelled,
             "{before} ms before"
@@ -110,7 +107,7 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
             let start = world.time.now().after(10 * SECOND);
             let id = register(&node.service(), vec![large_record(start)]).await[0].id;
             world.time.sleep_until_wall(Millis(start.0 - before)).await;
-            // Nothing but the call is done by the node that dies.
+            // The dying node does nothing but this call.
             let armed = Arc::new(AtomicBool::new(false));
             let (count, seen) = (AtomicUsize::new(0), Arc::clone(&armed));
             let dying = world.node_with(
@@ -122,7 +119,7 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
             );
             let service = dying.service();
             armed.store(true, SeqCst);
-            // It may never return.
+            // The call may never return.
             let first = tokio::spawn(async move { service.cancel(id).await });
             world.pass(Duration::from_millis(again)).await;
             let told = first.is_finished().then_some(first);
@@ -140,7 +137,7 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
                 assert_eq!(told == CancelOutcome::TooLate, out > 0, "{told:?}: {what}");
             }
             outcomes.insert(format!("{outcome:?}"));
-            // What has fired is erased after half a minute here, and nobody needs the content any more.
+            // Fired ticks are erased after half a minute here, and then the content has no use.
             world.pass(60 * SECOND).await;
             assert_eq!(world.store.body_ids(), [], "{what}");
             assert!(world.store.all_parked().is_empty(), "{what}");
@@ -257,7 +254,8 @@ async fn a_precondition_that_does_not_hold_changes_nothing() {
         .unwrap()
         .unwrap();
     assert_eq!((outcome, task.start), (RescheduleOutcome::Mismatch, start));
-    let holds: tickwheel::flow::change::Condition = Box::new(|task| task.generation == 0);
+    let holds: tickwheel::flow::tasks::reschedule::Condition =
+        Box::new(|task| task.generation == 0);
     let (outcome, _) = service
         .reschedule(id, moved, Some(holds))
         .await
@@ -304,7 +302,7 @@ async fn a_cancel_of_a_running_task_is_told_to_its_worker_and_stops_its_retries(
 /// A record whose content is kept apart.
 fn large_record(start: Millis) -> NewTask {
     let mut task = record(start);
-    if let Body::Inline(content) = &mut task.spec.body {
+    if let Body::Inline(content) = &mut task.draft.body {
         content.payload = bytes::Bytes::from(vec![7; 5000]);
     }
     task
@@ -317,7 +315,7 @@ async fn a_large_record_outlives_the_slots_that_it_has_left() {
     let node = world.node(1);
     world.pass(3 * SECOND).await;
     let (service, start) = (node.service(), world.time.now().after(10 * SECOND));
-    // One is put further on again and again, because its topic is missing; one is rescheduled.
+    // One record is put further on again and again, because its topic is missing; one is rescheduled.
     register(&service, vec![large_record(start)]).await;
     let id = register(&service, vec![large_record(start)]).await[0].id;
     let (outcome, _) = service
@@ -326,7 +324,7 @@ async fn a_large_record_outlives_the_slots_that_it_has_left() {
         .unwrap()
         .unwrap();
     assert_eq!(outcome, RescheduleOutcome::Rescheduled);
-    // What has fired is erased after half a minute here.
+    // Fired ticks are erased after half a minute here.
     world.pass(100 * SECOND).await;
     world.queue.faults().missing("users", false);
     world.queue.create_topic("users", None);

@@ -1,4 +1,4 @@
-//! Dead tasks that are told to run: they run again, whatever goes wrong on the way, and nothing of their old life counts.
+//! A dead task that is told to run runs again, whatever fails on the way, and its old life no longer counts.
 
 use std::{
     sync::{
@@ -13,9 +13,9 @@ use tickwheel::{
     flow::{
         api::{
             ClaimAnswer, ClaimRequest, LostReason, RescheduleOutcome, SettleAnswer, SettleRequest,
-            TaskView, VisibleState,
+            TaskView, View, VisibleState,
         },
-        service::{Service, View},
+        service::Service,
     },
     model::{
         ids::TaskId,
@@ -30,7 +30,7 @@ use crate::world::{Behaviour, Simulated, World, callback, register};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Fails so often, then succeeds.
+/// Fails this often, then succeeds.
 fn fails(times: u32) -> Behaviour {
     Arc::new(move |_, attempt| {
         let outcome = if attempt <= times {
@@ -60,7 +60,7 @@ async fn read(service: &Service, id: TaskId) -> TaskView {
 /// Registers a task of so many bytes whose three attempts fail, and waits until it is dead.
 async fn dead(world: &World, node: &Simulated, bytes: usize) -> TaskId {
     let mut task = callback(world.time.now());
-    task.spec.body = Body::Inline(Content {
+    task.draft.body = Body::Inline(Content {
         payload: Bytes::from(vec![7; bytes]),
         ..Content::default()
     });
@@ -83,7 +83,7 @@ async fn a_dead_task_that_is_run_runs_again_on_disk() {
 async fn a_dead_task_that_is_run_runs_again_in(world: World) {
     let node = world.node(1);
     let service = node.service();
-    // It dies in its second life, too, after as many attempts as in the first.
+    // The task dies in its second life, too, after as many attempts as in the first.
     let worker = world.worker(service.clone(), fails(6));
     world.pass(3 * SECOND).await;
     let id = dead(&world, &node, 10).await;
@@ -112,7 +112,7 @@ async fn a_dead_task_that_is_run_runs_again_in(world: World) {
             };
             async move { service.settle("late", vec![request]).await.remove(0) }
         };
-        // Also not as the repetition of the report that made it dead.
+        // A repetition of the report that made it dead is refused as well.
         for outcome in [Outcome::Succeeded { result: None }, retry()] {
             let settled = settle(outcome).await;
             let lost = matches!(
@@ -156,7 +156,8 @@ async fn a_crash_at_any_write_of_a_redrive_leaves_a_dead_task_or_one_that_runs()
             let worker = world.worker(other.service(), fails(3));
             world.pass(3 * SECOND).await;
             let id = dead(&world, &other, 5000).await;
-            // Nothing else of the first node is to write: its wheel is the other's by now, or it goes on without it.
+            // The first node makes no other write from now on: its wheel is the other's by now, or it goes on
+            // without it.
             armed.store(true, SeqCst);
             let service = one.service();
             let asked = tokio::spawn(async move { service.run(id, None).await });
@@ -170,7 +171,7 @@ async fn a_crash_at_any_write_of_a_redrive_leaves_a_dead_task_or_one_that_runs()
             };
             let what = format!("{operation}, {effect:?}");
             assert_eq!(read(&other.service(), id).await.state, expected, "{what}");
-            // Who repeats it has it run.
+            // A repeated call makes it run.
             if !swapped {
                 assert_eq!(
                     run(&other.service(), id).await.0,
@@ -236,7 +237,7 @@ async fn the_row_and_the_content_of_a_redriven_task_live_as_those_of_one_that_wa
     worker.abort();
     world.pass(SECOND).await;
     assert_eq!(run(&service, id).await.0, RescheduleOutcome::Rescheduled);
-    // A node that was slow does the end steps of the first life now, by a clock that is ahead.
+    // A slow node does the end steps of the first life now, by a clock that is ahead.
     let content = read(&service, id).await.content.unwrap();
     let late = world.time.now().after(SECOND).0 * 1000;
     let week = u32::try_from(7 * DAY.as_secs()).unwrap();

@@ -1,4 +1,4 @@
-//! Stages beside the wheels that panic: each is started again and goes on where it stopped.
+//! A stage beside the wheels that panics is started again, and goes on where it stopped.
 
 use std::{
     sync::{
@@ -8,16 +8,16 @@ use std::{
     time::Duration,
 };
 
+use crate::world::{World, callback, published, register};
+
 use tickwheel::{
-    flow::{node::Node, recover},
+    flow::{node::Node, wheel::recover},
     model::{ids::TaskId, state::Outcome},
     store::{
         Underway,
         faulty::{Call, Fate, Faulty, Hook},
     },
 };
-
-use crate::world::{World, callback, published, register};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,8 +48,8 @@ async fn a_watch_of_leases_that_panics_goes_on_with_what_it_watched() {
     let start = world.time.now().after(5 * SECOND);
     let seldom_looked_at = || {
         let mut task = callback(start);
-        task.spec.claim_timeout = Duration::from_secs(600);
-        task.spec.heartbeat_timeout = Duration::from_secs(5);
+        task.draft.claim_timeout = Some(Duration::from_secs(600));
+        task.draft.heartbeat_timeout = Some(Duration::from_secs(5));
         task
     };
     let tasks = register(
@@ -70,8 +70,9 @@ async fn a_watch_of_leases_that_panics_goes_on_with_what_it_watched() {
     worker.abort();
 }
 
-/// A process dies with tasks handed over and not claimed, and with tasks to come. In the next one a stage that reads what the
-/// process before has left panics twice; tells how many of the former are handed over again at once, and what is counted.
+/// A process dies with tasks handed over and not claimed, and with tasks to come. In the next process a stage
+/// that reads this state panics twice. Returns how many of the former tasks are handed over again at once,
+/// and the count of pending tasks.
 async fn after_panics_in(operation: &'static str) -> (usize, (u64, bool)) {
     let world = World::on_disk(2, 10_000);
     let disk = world.disk();

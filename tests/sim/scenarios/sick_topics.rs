@@ -1,14 +1,10 @@
-//! Topics that are missing or silent while others are well: they delay nobody, and nothing is set aside however long it lasts.
+//! A missing or silent topic delays no other topic, and its tasks are not parked, however long it lasts.
 
 use std::time::Duration;
 
 use tickwheel::{
     flow::api::NewTask,
-    model::{
-        ids::TaskId,
-        task::{Priority, Target},
-        time::Millis,
-    },
+    model::{ids::TaskId, target::Target, task::Priority, time::Millis},
     queue::{
         Consumer,
         message::{group, topic},
@@ -22,7 +18,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 fn to_topic(topic: &str, start: Millis) -> NewTask {
     let mut task = record(start);
-    task.spec.target = Target::Kafka {
+    task.draft.target = Target::Kafka {
         topic: topic.to_owned(),
         partition: None,
     };
@@ -39,7 +35,7 @@ fn records_of(world: &World, topic: &str, id: TaskId) -> Vec<Millis> {
     mine.map(|one| one.at).collect()
 }
 
-/// Two hours are four times what ten tries took, after which a record was set aside for a person to bring back.
+/// Two hours are four times as long as ten tries took, after which a record was set aside for a person.
 #[tokio::test(start_paused = true)]
 async fn a_record_whose_topic_is_away_for_hours_goes_out_when_it_is_back() {
     for silent in [false, true] {
@@ -57,7 +53,7 @@ async fn a_record_whose_topic_is_away_for_hours_goes_out_when_it_is_back() {
         let start = world.time.now().after(5 * SECOND);
         let id = register(&node.service(), vec![to_topic("away", start)]).await[0].id;
         for _ in 0..2 * 3600 / 4 {
-            // Others must get through: while nothing does, everything waits in place.
+            // Other topics must get through: while none does, all records wait in place.
             register(&node.service(), vec![to_topic("well", world.time.now())]).await;
             world.pass(4 * SECOND).await;
         }
@@ -83,7 +79,7 @@ async fn a_silent_topic_delays_no_other() {
     world.pass(3 * SECOND).await;
     world.queue.faults().silent("sick", true);
     let now = world.time.now();
-    // Near ones and far ones, each at a millisecond of its own: a batch each.
+    // Near and far records, each at a millisecond of its own, so that each is a batch.
     let mut well = Vec::new();
     for number in 0..500_i64 {
         let start = Millis(now.0 + 1000 + number * 20);
@@ -107,7 +103,8 @@ async fn a_silent_topic_delays_no_other() {
     assert!(late[499] <= 600, "{late:?}");
 }
 
-/// A group whose offsets are forgotten begins with the oldest message that is kept: the rows of the tasks refuse them all.
+/// A group that has lost its offsets begins with the oldest kept message; the rows of the tasks refuse all of
+/// these messages.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_begins_anew_repeats_nothing() {
     let world = World::new(1, 10_000);
@@ -123,7 +120,7 @@ async fn a_group_that_begins_anew_repeats_nothing() {
     faults.forget_offsets(&group("work"));
     world.pass(60 * SECOND).await;
     assert_eq!(world.executions_of(id).len(), 1, "its row is there");
-    // Behind the retention nothing is handed out at all, row or no row.
+    // After the retention no message is handed out at all, with a row or without.
     world.pass(HOUR).await;
     let mut late = world
         .queue

@@ -1,5 +1,5 @@
-//! What becomes of slots at their edges: what is due at the very end of a tick, what is written as a slot closes, and what is
-//! left behind.
+//! Slots keep tasks right at their edges: tasks due at the very end of a tick, writes while a slot closes,
+//! and entries that are left behind.
 
 use std::{
     sync::{
@@ -9,10 +9,13 @@ use std::{
     time::Duration,
 };
 
+use crate::world::{World, callback, record, register};
+
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::{hand::Hands, place::Placer},
+    flow::entries::{entry_writer::Placer, watermarks::Hands},
     model::{
+        draft::Defaults,
         entry::{Entry, Kind},
         ids::TaskId,
         state::Outcome,
@@ -25,8 +28,6 @@ use tickwheel::{
         faulty::{Call, Fate},
     },
 };
-
-use crate::world::{World, callback, record, register};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -51,8 +52,8 @@ async fn published_at_the_end_of_a_tick() -> usize {
     world.queue.records("users").len()
 }
 
-/// Found by the seeded runs: `fired` in the middle of what is due at the end of a tick counted as the whole tick, so that the
-/// tick was erased before the reader had seen its next page.
+/// Found by the seeded runs: with `fired` in the middle of the tasks due at the end of a tick, the whole tick
+/// counted as fired. It was erased before the reader had seen its next page.
 #[tokio::test(start_paused = true)]
 async fn a_tick_is_erased_only_when_all_that_is_due_at_its_end_has_fired() {
     assert_eq!(published_at_the_end_of_a_tick().await, 8);
@@ -61,7 +62,7 @@ async fn a_tick_is_erased_only_when_all_that_is_due_at_its_end_has_fired() {
     flaw::switch(None);
 }
 
-/// The entries that are left of a task whose retry was written as its slot closed.
+/// The remaining entries of a task whose retry was written as its slot closed.
 async fn left_of_a_late_retry() -> Vec<Entry> {
     let world = World::new(1, 64);
     let slow = Arc::new(AtomicBool::new(false));
@@ -110,7 +111,8 @@ async fn a_retry_whose_slot_closes_leaves_no_entry_behind() {
     flaw::switch(None);
 }
 
-/// How many entries are left of one that was written behind its reader, as by a node that dies before it looks at the clock.
+/// How many entries remain of one that was written behind its reader, as by a node that dies
+/// before it looks at the clock.
 async fn left_behind_the_reader(sweep_delay: Duration) -> usize {
     let mut world = World::new(1, 64);
     world.settings.erase_delay = Duration::ZERO;
@@ -119,7 +121,7 @@ async fn left_behind_the_reader(sweep_delay: Duration) -> usize {
     world.pass(60 * SECOND).await;
     let due = world.time.now().before(10 * SECOND);
     let id = TaskId::new(due, WheelNumber::new(0).unwrap(), 7);
-    let spec = Arc::new(callback(due).spec);
+    let spec = Arc::new(callback(due).draft.complete(&Defaults::SERVICE));
     let entry = Entry::due(id, 0, 0, due, spec, world.time.stamp());
     let erased = world.store.clock_row(id.wheel()).unwrap().erased;
     assert!(world.rules.shape.tick().tick_of(due) <= erased);
@@ -129,22 +131,23 @@ async fn left_behind_the_reader(sweep_delay: Duration) -> usize {
         .await
         .swap_remove(0)
         .unwrap();
-    // What is ahead stays, whatever is swept.
+    // Entries ahead stay, whatever is swept.
     let far = world.time.now().after(7 * 60 * SECOND);
     register(&node.service(), vec![callback(far)]).await;
     world.pass(120 * SECOND).await;
     world.store.entries().len() - 1
 }
 
-/// Found by the seeded runs: the successor of a look whose writer lost its wheel before it had looked at the clock.
+/// Found by the seeded runs: the successor of a look lay behind its reader when its writer had lost the wheel
+/// before it looked at the clock.
 #[tokio::test(start_paused = true)]
 async fn what_was_written_behind_its_reader_is_swept() {
     assert_eq!(left_behind_the_reader(60 * SECOND).await, 0);
     assert_eq!(left_behind_the_reader(600 * SECOND).await, 1);
 }
 
-/// Found by the seeded runs: write times of a node do not go back when its clock does, and a deletion at the right time lost
-/// against what such a node had written.
+/// Found by the seeded runs: the write times of a node do not go back with its clock, and a deletion at the
+/// right time lost against an entry of such a node.
 #[tokio::test(start_paused = true)]
 async fn a_content_is_deleted_though_the_clock_of_its_writer_was_ahead() {
     let mut world = World::new(1, 64);
@@ -156,7 +159,7 @@ async fn a_content_is_deleted_though_the_clock_of_its_writer_was_ahead() {
     ahead.time.set_wall_error_ms(0);
     let due = world.time.now().after(20 * SECOND);
     let mut task = record(due);
-    task.spec.body = Body::Inline(Content {
+    task.draft.body = Body::Inline(Content {
         payload: vec![7; 1500].into(),
         ..Content::default()
     });
@@ -169,11 +172,11 @@ async fn a_content_is_deleted_though_the_clock_of_its_writer_was_ahead() {
     assert!(world.store.body_ids().is_empty());
 }
 
-/// How often a record is published whose topic was missing, so that it was put further on, and whose node could not mark the
-/// old place and died.
+/// How often a record is published that was put further on because its topic was missing, and whose node
+/// could not mark the old place and died.
 async fn published_after_marks_that_failed() -> usize {
     let mut world = World::new(1, 64);
-    // Its node dies when the place has fired and is not erased.
+    // The node dies when the place has fired and is not erased.
     world.settings.erase_delay = 5 * SECOND;
     let spilling = Arc::new(AtomicUsize::new(usize::MAX));
     let writes = Arc::clone(&spilling);
@@ -183,7 +186,7 @@ async fn published_after_marks_that_failed() -> usize {
             if call.operation != "put_entries" || writes.load(Ordering::SeqCst) == usize::MAX {
                 return Fate::Go;
             }
-            // The first copy is written, no mark is.
+            // The first copy is written, but no mark.
             match writes.fetch_add(1, Ordering::SeqCst) {
                 0 => Fate::Go,
                 _ => Fate::Fail,
@@ -193,7 +196,7 @@ async fn published_after_marks_that_failed() -> usize {
     world.pass(5 * SECOND).await;
     let due = world.time.now().after(20 * SECOND);
     let mut task = record(due);
-    task.spec.body = Body::Inline(Content {
+    task.draft.body = Body::Inline(Content {
         payload: vec![7; 1500].into(),
         ..Content::default()
     });
@@ -210,10 +213,10 @@ async fn published_after_marks_that_failed() -> usize {
     world.queue.records("users").len()
 }
 
-/// The next owner reads the old place as one that may have fired, and deletes its content with it.
+/// The next owner treats the old place as one that may have fired, and deletes its content with it.
 #[tokio::test(start_paused = true)]
 async fn a_record_is_put_further_on_when_its_old_place_is_marked() {
-    // At least once: the first copy is a copy too many.
+    // The record goes out at least once: the first copy may be one too many.
     let published = published_after_marks_that_failed().await;
     assert!((1..=2).contains(&published), "{published}");
     flaw::switch(Some(Flaw::OldPlaceNotMarked));
@@ -221,15 +224,15 @@ async fn a_record_is_put_further_on_when_its_old_place_is_marked() {
     flaw::switch(None);
 }
 
-/// The looks that are left of a task whose look was written in time, and once more as its slot closed, by one whose store
-/// takes so many writes and then no more.
+/// The remaining looks of a task whose look was written in time, and once more as its slot closed, by a node
+/// whose store takes this many writes and then none.
 async fn looks_after_a_late_one(writes_taken: usize) -> usize {
     let world = World::new(1, 64);
     let _node = world.node(1);
     world.pass(5 * SECOND).await;
     let due = world.time.now().after(SECOND);
     let id = TaskId::new(due, WheelNumber::new(0).unwrap(), 7);
-    let spec = Arc::new(callback(due).spec);
+    let spec = Arc::new(callback(due).draft.complete(&Defaults::SERVICE));
     let look = |stamp| Entry::look(id, 0, due, None, due, Arc::clone(&spec), stamp);
     let in_time = look(world.time.stamp());
     for written in world.store.put_entries(&[in_time]).await {
@@ -253,8 +256,8 @@ async fn looks_after_a_late_one(writes_taken: usize) -> usize {
         .count()
 }
 
-/// Found by the seeded runs: two looks of one task were put further on over the same places, each marked them as moved, and
-/// then the write of the copy failed. No look was left of a task whose worker had died.
+/// Found by the seeded runs: two looks of one task were put further on over the same places, and each marked
+/// them as moved. Then the write of the copy failed. No look was left of a task whose worker had died.
 #[tokio::test(start_paused = true)]
 async fn a_place_is_left_when_the_next_one_is_durable() {
     assert_eq!(looks_after_a_late_one(1).await, 1);

@@ -1,4 +1,5 @@
-//! Rows that cannot be understood: each costs its own task, and what a later version wrote is left to that.
+//! A row that a node cannot understand costs only its own task, and rows of a later version are
+//! left to that version.
 
 use std::time::Duration;
 
@@ -50,7 +51,8 @@ async fn a_row_that_cannot_be_understood_costs_its_task_alone() {
     }
     let bad = ids[7];
     world.store.spoil_row(bad);
-    // All are taken for dead after their heartbeat timeout, and published again but for that one.
+    // All attempts are taken for dead after their heartbeat timeout, and all tasks but that one
+    // are published again.
     world.pass(30 * SECOND).await;
     for id in &ids {
         let times = published(&world, *id).len();
@@ -66,7 +68,7 @@ async fn a_row_that_cannot_be_understood_costs_its_task_alone() {
     }
 }
 
-/// Reports, signs of life and cancels of one request are read together, at a node that knows none of their rows.
+/// Reports, heartbeats and cancels of one request are read together, at a node that knows none of their rows.
 #[tokio::test(start_paused = true)]
 async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
     let world = World::new(1, 1000);
@@ -126,7 +128,7 @@ async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
     assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");
 }
 
-/// The row says who won between a cancel and the firing; the mark is erased some time behind it.
+/// The row decides between a cancel and the firing; the mark is erased some time after it.
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_record_whose_row_cannot_be_understood_keeps_its_content_and_stops_no_eraser() {
     let world = World::new(1, 1000);
@@ -136,7 +138,7 @@ async fn a_cancelled_record_whose_row_cannot_be_understood_keeps_its_content_and
     let start = world.time.now().after(10 * SECOND);
     let (mut bad, mut good) = (record(start), record(start));
     for task in [&mut bad, &mut good] {
-        task.spec.body = Body::Inline(Content {
+        task.draft.body = Body::Inline(Content {
             payload: vec![7; 2000].into(),
             ..Content::default()
         });
@@ -166,7 +168,7 @@ async fn a_cancelled_record_whose_row_cannot_be_understood_keeps_its_content_and
     assert_eq!(set_aside, [bad]);
 }
 
-/// In a rolling upgrade a node of the older version may read what one of the later version wrote. Set aside it would be lost.
+/// In a rolling upgrade an older node may read a row of a newer one. A parked row would be lost to it.
 #[tokio::test(start_paused = true)]
 async fn a_wheel_stops_before_an_entry_of_a_later_version() {
     let world = World::new(1, 1000);
@@ -192,7 +194,7 @@ async fn a_wheel_stops_before_an_entry_of_a_later_version() {
     assert!(left.iter().any(|(left, _)| *left == key), "it is kept");
 }
 
-/// The sign of life of a worker that gives one every other day, as its timeout of a week allows.
+/// The heartbeat of a worker that sends one every other day, as its timeout of a week allows.
 #[tokio::test(start_paused = true)]
 async fn a_sign_of_life_outlives_the_timeout_that_it_serves() {
     let world = World::new(1, 1000);
@@ -201,7 +203,7 @@ async fn a_sign_of_life_outlives_the_timeout_that_it_serves() {
     world.pass(3 * SECOND).await;
     let week = Duration::from_secs(7 * 24 * 3600);
     let mut task = callback(world.time.now());
-    task.spec.heartbeat_timeout = week;
+    task.draft.heartbeat_timeout = Some(week);
     let id = register(&service, vec![task]).await[0].id;
     world.pass(SECOND).await;
     let answer = service.claim("a", vec![claim(id, 0)]).await.remove(0);
@@ -215,7 +217,7 @@ async fn a_sign_of_life_outlives_the_timeout_that_it_serves() {
     assert!(matches!(answer, HeartbeatAnswer::Ok), "{answer:?}");
     let at = world.time.now();
     node.crash();
-    // Nobody runs meanwhile: a week of ticks takes a test its time.
+    // No node runs meanwhile, since a week of ticks takes a test long.
     world
         .time
         .set_wall_error_ms(i64::try_from(week.as_millis()).unwrap());

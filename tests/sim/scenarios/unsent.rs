@@ -1,15 +1,12 @@
-//! Publications that fail: whoever left them to a look says so, and they go out soon, though others wait in the queue.
+//! A publication that fails is reported by the stage that left it to a look, and its task goes out soon, also
+//! behind others.
 
 use std::time::Duration;
 
 use tickwheel::{
     flaw::{self, Flaw},
     flow::api::NewTask,
-    model::{
-        ids::TaskId,
-        task::{Priority, Target},
-        time::Millis,
-    },
+    model::{ids::TaskId, target::Target, task::Priority, time::Millis},
     queue::message::topic,
 };
 
@@ -19,7 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn well(start: Millis) -> NewTask {
     let mut task = record(start);
-    task.spec.target = Target::Kafka {
+    task.draft.target = Target::Kafka {
         topic: "well".to_owned(),
         partition: None,
     };
@@ -33,7 +30,7 @@ async fn a_task_whose_publication_failed_goes_out_soon_and_fires_once() {
     }
 }
 
-/// Without the looks that say so they wait behind what nobody consumes.
+/// Without the looks that report it, the tasks wait behind messages that no worker consumes.
 #[tokio::test(start_paused = true)]
 async fn a_failed_publication_that_is_taken_for_one_is_found() {
     flaw::switch(Some(Flaw::UnsentTakenForSent));
@@ -42,8 +39,8 @@ async fn a_failed_publication_that_is_taken_for_one_is_found() {
     assert!(waiting > 0);
 }
 
-/// Leaves tasks to their looks while their topic is silent; tells of each whether it went out soon when the topic answered again,
-/// and how often it counts as fired.
+/// Leaves tasks to their looks while their topic is silent. Returns for each whether it went out soon when
+/// the topic answered again, and how often it counts as fired.
 async fn firings() -> Vec<(TaskId, bool, usize)> {
     let world = World::new(1, 10_000);
     let work = topic("work", Priority::Normal);
@@ -58,7 +55,7 @@ async fn firings() -> Vec<(TaskId, bool, usize)> {
     let far = register(&service, vec![callback(start); 4]).await;
     world.pass(5 * SECOND).await;
     faults.silent(&work, true);
-    // What a producer keeps open is published when the topic answers again.
+    // Records that a producer keeps open are published when the topic answers again.
     register(&service, vec![callback(world.time.now()); 8]).await;
     world.pass(4 * SECOND).await;
     let near = register(&service, vec![callback(world.time.now()); 4]).await;
@@ -71,7 +68,7 @@ async fn firings() -> Vec<(TaskId, bool, usize)> {
         assert_eq!(published(&world, *id), [], "nothing goes out");
     }
     faults.silent(&work, false);
-    // Nobody consumes: behind this one everything that was published before is taken for waiting.
+    // No worker consumes: behind this message all earlier ones are taken for waiting.
     register(&service, vec![callback(world.time.now())]).await;
     // A claim timeout and a half, and a tick.
     world.pass(18 * SECOND).await;

@@ -1,5 +1,5 @@
-//! Small reproducible randomness: one stream per user, split from the seed by a number, so that what one does with its
-//! stream changes nothing for the others.
+//! `Chance` gives each user small reproducible randomness: a stream split from the seed by a number. The
+//! draws of one user change nothing for the others.
 
 use tickwheel::model::preference::mix;
 
@@ -33,7 +33,7 @@ impl Chance {
         from + self.below(to.saturating_sub(from) + 1)
     }
 
-    /// Returns true in so many of a hundred cases.
+    /// Returns true in this many of a hundred cases.
     pub(crate) fn percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

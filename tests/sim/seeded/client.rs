@@ -1,4 +1,4 @@
-//! A client: registers one task and does the calls that are planned for it, one after the other.
+//! The client of a run registers one task and makes the planned calls for it, one after the other.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use tickwheel::{
     model::{
         backoff::{Backoff, Jitter},
         ids::TaskId,
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
     },
 };
 
@@ -24,7 +25,7 @@ use super::{
 const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(300);
 
-/// Does what is planned for a task.
+/// Makes the planned calls for a task.
 pub(crate) async fn run(sim: Arc<Sim>, plan: TaskPlan) {
     let mut chance = Chance::new(sim.seed, 5000 + plan.number as u64);
     sim.until(plan.at).await;
@@ -37,12 +38,13 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: TaskPlan) {
     }
 }
 
-/// Registers until that is acknowledged. A registration whose answer was lost is another task, of which nobody knows.
+/// Registers until it is acknowledged. A registration whose answer was lost is another task,
+/// which no client knows.
 async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Option<TaskId> {
     for _ in 0..TRIES {
         let task = NewTask {
             start: Sim::instant(plan.start.cast_signed()),
-            spec: spec(plan),
+            draft: spec(plan).into(),
         };
         let answer = sim
             .call(chance, &mut None, PATIENCE, |service| async move {
@@ -85,7 +87,7 @@ async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
         sim.note(format_args!("client of {id}: {:?}: {reached:?}", plan.what));
         let told = reached.unwrap_or(Told::Unknown);
         if number > 0 && matches!(told, Told::TooLate | Told::NotFound) {
-            // Too late for this try: an earlier one, of which nobody heard, may have had its effect.
+            // Too late for this try: an earlier one without an answer may have had its effect.
             break;
         }
         let called = Called {

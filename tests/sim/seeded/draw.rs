@@ -1,4 +1,4 @@
-//! Draws a plan from a seed.
+//! `draw` makes the plan of a run from a seed.
 
 use super::{
     chance::Chance,
@@ -22,7 +22,7 @@ const HOUR: u64 = 3_600_000;
 
 const DAY: u64 = 24 * HOUR;
 
-/// Draws a plan. Small runs find most; every eighth is of full size, every fourth is without any fault.
+/// Draws a plan. Small runs find most bugs; every eighth is of full size, every fourth has no fault.
 pub(crate) fn draw(seed: u64) -> Plan {
     let mut chance = Chance::new(seed, 0);
     let full = chance.percent(12);
@@ -42,7 +42,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
     let count = chance.between(1, 3);
     let nodes: Vec<NodePlan> = (0..count + 1)
         .map(|number| NodePlan {
-            // One more joins later, and sometimes one leaves.
+            // One more node joins later, and sometimes one leaves.
             joins: if number < count {
                 chance.below(1000)
             } else {
@@ -88,7 +88,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
             )
         })
         .collect();
-    // Some seeds are about one kind of trouble, most are about all.
+    // Some seeds have one kind of trouble, most have all kinds.
     let kinds: Vec<u64> = (0..chance.between(1, 4))
         .map(|_| chance.below(KINDS))
         .collect();
@@ -114,10 +114,10 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
     plan
 }
 
-/// Days on which nothing runs, twice, and then, sometimes, messages from before them: rows of tasks that have ended, messages
-/// and contents all have their own length of life. Once alone is shorter than the seven days that rows live behind the last
-/// entry of their task, which is a condition of the guarantees; both together are longer. Ticks of a minute only: of shorter
-/// ones there are too many to catch up with.
+/// Adds days on which nothing runs, twice, and sometimes then messages from before them. Rows of ended tasks,
+/// messages and contents each have their own length of life. One such time is shorter than the seven days
+/// that rows live behind the last entry of their task, which is a condition of the guarantees; both together
+/// are longer. Only for ticks of a minute: shorter ones are too many to catch up with.
 fn days_off(plan: &mut Plan, chance: &mut Chance) {
     if !chance.percent(15) {
         return;
@@ -135,7 +135,7 @@ fn days_off(plan: &mut Plan, chance: &mut Chance) {
     for _ in 0..2 {
         let lasts = chance.between(3 * DAY, 6 * DAY);
         add(at, lasts, Fault::Off);
-        // Time to catch up, to look at what waits, and to erase.
+        // The run needs time to catch up, to look at waiting tasks, and to erase.
         at += lasts + HOUR;
     }
     if chance.percent(70) {

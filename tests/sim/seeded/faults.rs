@@ -1,4 +1,4 @@
-//! Makes things go wrong, and right again.
+//! This module injects the faults of a plan into a run, and ends them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{invariants::Contents, replicas::Set};
 
-/// Lets a fault happen at its time, and end at its time.
+/// Starts a fault at its time, and ends it at its time.
 pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault: FaultPlan) {
     sim.until(fault.at).await;
     sim.note(format_args!(
@@ -32,7 +32,7 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
             if let Some(process) = node_process(&sim, node) {
                 process.doom(operations, effect);
                 sim.time.sleep_until(ends).await;
-                // It may have done too little to meet its fate.
+                // The process may have done too few operations to die by itself.
                 process.kill();
             }
             sim.start(node);
@@ -50,7 +50,7 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
             workers.of(worker).kill();
             end_runs(&sim, worker);
             sim.time.sleep_until(ends).await;
-            // Of two crashes that overlap the second takes the life after the first.
+            // Of two overlapping crashes the second takes the life after the first.
             end_runs(&sim, worker);
             workers.restart(&sim, &plan, worker);
         }
@@ -72,7 +72,7 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
     sim.note(format_args!("fault {} is over", fault.number));
 }
 
-/// Weather: what is simply there for a while.
+/// Sets the faults that simply last for a while, called weather.
 fn set(sim: &Sim, what: Fault, on: bool) {
     let mut weather = sim.weather();
     let faults = sim.queue.faults();
@@ -128,7 +128,7 @@ async fn off(sim: &Arc<Sim>, plan: &Arc<Plan>, workers: &Workers, ends: Moment) 
         workers.of(worker).kill();
         end_runs(sim, worker);
     }
-    // What has ended by now may be gone when everything is judged.
+    // Tasks that have ended by now may be gone when the run is judged.
     Contents::of(sim).remember(&mut sim.history());
     sim.time.sleep_until(ends).await;
     for node in nodes {
@@ -166,7 +166,7 @@ async fn step(sim: &Arc<Sim>, node: usize, by: i64, ends: Moment) {
 /// Time between two corrections of a clock that drifts, in milliseconds.
 const DRIFT_EVERY: u64 = 250;
 
-/// By how much one correction of a clock that drifts so much moves it, in milliseconds.
+/// The number of milliseconds by which one correction moves a clock that drifts this much.
 pub(crate) const fn correction(ppm: i64) -> i64 {
     DRIFT_EVERY.cast_signed() * ppm / 1_000_000
 }
@@ -184,7 +184,7 @@ async fn drift(sim: &Arc<Sim>, node: usize, ppm: i64, lasts: u64) {
     sim.set_clock(node, error);
 }
 
-/// What a dead worker was running has ended.
+/// Ends the runs of a dead worker.
 fn end_runs(sim: &Sim, worker: usize) {
     let now = sim.now();
     let mut history = sim.history();

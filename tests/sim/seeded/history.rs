@@ -1,5 +1,6 @@
-//! What clients were told and what handlers did: all that the invariants may judge a run by, beside what is in the store at
-//! its end. Times are milliseconds of the run, by a clock that is always right; `wall` is what a node's clock showed.
+//! `History` records the answers to clients and the runs of handlers for the invariants, which use no other
+//! facts but the store at the end. Times are milliseconds of the run, by a clock that is always right; `wall`
+//! is the time of a node's clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,14 +20,14 @@ pub(crate) struct Registered {
     /// Its number in the plan.
     pub(crate) number: usize,
     pub(crate) id: TaskId,
-    /// It is for a callback, not a record.
+    /// The task is for a callback, not a record.
     pub(crate) tracked: bool,
-    /// The start that the client was told.
+    /// The start in the answer to the client.
     pub(crate) start: i64,
     pub(crate) answered: i64,
 }
 
-/// What a client was told about a call.
+/// The answer to a call of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It holds: the task is cancelled, or starts at this instant.
@@ -34,10 +35,10 @@ pub(crate) enum Told {
     Rescheduled(i64),
     /// An attempt runs; no further one follows.
     CancelRequested,
-    /// Nothing has changed.
+    /// The task has not changed.
     TooLate,
     NotFound,
-    /// Nobody knows.
+    /// The outcome is not known.
     Unknown,
 }
 
@@ -50,15 +51,15 @@ pub(crate) struct Called {
     pub(crate) told: Told,
 }
 
-/// An attempt that a worker was given.
+/// An attempt that was given to a worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
     pub(crate) attempt: u32,
     pub(crate) asked: i64,
     pub(crate) answered: i64,
-    /// The latest time that the answering node's clock showed between the two.
+    /// The latest time of the answering node's clock between the two.
     pub(crate) wall: i64,
-    /// The content that came with it, as a length.
+    /// The length of its content.
     pub(crate) body: Option<usize>,
 }
 
@@ -68,11 +69,11 @@ pub(crate) struct Run {
     pub(crate) attempt: u32,
     pub(crate) worker: usize,
     pub(crate) began: i64,
-    /// It does nothing behind this, whatever happens to its process.
+    /// The handler does nothing after this time, whatever happens to its process.
     pub(crate) deadline: i64,
-    /// When it stopped doing anything; none while it runs.
+    /// When it stopped; none while it runs.
     pub(crate) ended: Option<i64>,
-    /// It came to its end, and was not stopped on the way.
+    /// The handler came to its end, and was not stopped on the way.
     pub(crate) whole: bool,
     pub(crate) outcome: Option<Outcome>,
 }
@@ -82,12 +83,12 @@ pub(crate) struct Run {
 pub(crate) struct Reported {
     pub(crate) attempt: u32,
     pub(crate) answered: i64,
-    /// It was taken; else the attempt was not the live one.
+    /// The report was accepted; otherwise the attempt was not the live one.
     pub(crate) taken: bool,
     pub(crate) outcome: Outcome,
 }
 
-/// All of one task.
+/// All events of one task.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Story {
     pub(crate) registered: Option<Registered>,
@@ -97,7 +98,7 @@ pub(crate) struct Story {
     pub(crate) reports: Vec<Reported>,
 }
 
-/// A swap of a clock row that a node was told is applied.
+/// A swap of a clock row that its node knows as applied.
 #[derive(Debug, Clone)]
 pub(crate) struct Swap {
     pub(crate) wheel: WheelNumber,
@@ -105,20 +106,20 @@ pub(crate) struct Swap {
     pub(crate) to: ClockRow,
 }
 
-/// All of a run.
+/// All events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) stories: BTreeMap<TaskId, Story>,
     pub(crate) swaps: Vec<Swap>,
-    /// Of each node, when its clock began to be off by how much: in order of time.
+    /// For each node, when its clock began to have which error, in order of time.
     pub(crate) clock_errors: Vec<(i64, usize, i64)>,
-    /// Writes of entries that nobody was told are durable: they may come up whenever they like.
+    /// Writes of entries without an acknowledgement, which may come up at any time.
     pub(crate) unsure: BTreeMap<Key, usize>,
-    /// What lay in what was erased, at any time that was looked at.
+    /// Entries that lay in erased ticks at any look.
     pub(crate) leftovers: BTreeSet<String>,
-    /// Rows of tasks that had ended when they were looked at: they may be gone at the end of a run of days.
+    /// Rows of tasks that had ended at a look: they may be gone at the end of a run of days.
     pub(crate) rows: BTreeMap<TaskId, TaskRow>,
-    /// What broke a rule while it happened.
+    /// Rules that were broken during the run.
     pub(crate) broken: Vec<String>,
 }
 
@@ -140,7 +141,7 @@ impl History {
         }
     }
 
-    /// The latest time that a node's clock showed within an interval: a clock may have been set back in it.
+    /// The latest time of a node's clock within an interval, in which the clock may have been set back.
     pub(crate) fn latest_wall(&self, node: usize, from: i64, to: i64) -> i64 {
         let (mut error, mut latest) = (0, i64::MIN);
         let changes = self

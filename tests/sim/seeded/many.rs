@@ -1,4 +1,4 @@
-//! Any number of seeds, on every core, resumable: `make sim`.
+//! `run_many` runs any number of seeds for `make sim`, on every core, and can resume.
 
 use std::{
     collections::BTreeSet,
@@ -22,23 +22,23 @@ const BLOCK: u64 = 16;
 /// Runs of the search for a smaller plan.
 pub(crate) const SHRINK_RUNS: usize = 400;
 
-/// Failing seeds after which no more are looked for.
+/// The search for failing seeds stops after this many.
 const FAILURES_MAX: usize = 5;
 
-/// What is to be run.
+/// The seeds to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Task {
     pub(crate) from: u64,
     pub(crate) seeds: u64,
     pub(crate) jobs: usize,
-    /// Stop after this, with as many as were done.
+    /// Stop after this time, with the seeds that were done.
     pub(crate) limit: Option<Duration>,
-    /// Remembers how far it got.
+    /// The file that remembers how far it got.
     pub(crate) state: Option<PathBuf>,
     pub(crate) progress: bool,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub(crate) struct Result {
     pub(crate) done: u64,
@@ -55,7 +55,7 @@ struct Shared {
     failed: Mutex<Vec<(u64, Vec<Violation>)>>,
 }
 
-/// Runs seeds until all are done, time is up, or enough have failed; prints what failed, cut down.
+/// Runs seeds until all are done, time is up, or enough have failed; prints the failures, cut down.
 pub(crate) fn run_many(task: &Task) -> Result {
     let time = TimeSource::real();
     let began = time.moment();
@@ -108,7 +108,7 @@ pub(crate) fn run_many(task: &Task) -> Result {
     }
 }
 
-/// Runs one block; tells whether there may be another.
+/// Runs one block; returns whether there may be another.
 fn take_block(shared: &Shared, end: u64) -> bool {
     let block = {
         let mut open = lock(&shared.open);
@@ -143,7 +143,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 fn report(task: &Task, shared: &Shared, end: u64, spent: Duration) {
-    // Everything before the oldest block that is under way is done, or has failed and will fail again.
+    // Every seed before the oldest open block is done, or has failed and will fail again.
     let next = shared.next.load(Ordering::Relaxed);
     let at = lock(&shared.open).first().copied().unwrap_or(next).min(end);
     let failed = lock(&shared.failed).first().map(|(seed, _)| *seed);

@@ -1,5 +1,5 @@
-//! Scenarios drawn from seeds: the real service over a simulated store, queue and network, one thread, virtual time. What
-//! happens is a function of the seed alone.
+//! These scenarios are drawn from seeds and test the real service on a simulated store, queue and network,
+//! with one thread, in virtual time. A run is a function of its seed alone.
 //!
 //! `make sim` runs any number of seeds, `make sim-replay SEED=..` one of them, with its trace.
 
@@ -13,6 +13,7 @@ mod network;
 pub(crate) mod plan;
 mod process;
 mod queue;
+mod records;
 mod run;
 mod shrink;
 mod store;

@@ -1,4 +1,5 @@
-//! The way from clients and workers to a node's API: requests are delayed and lost, answers too, nodes are dead or stopped.
+//! The network carries calls of clients and workers to a node's API, delays and loses them, or
+//! finds the node dead.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,23 +15,23 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) enum Lost {
     /// The request did not reach a node.
     Refused,
-    /// It may have.
+    /// The request may have reached a node.
     Silent,
 }
 
 /// A node that may be called: its handle, its number, itself.
 type Up = (usize, usize, Arc<Process>, Arc<Service>);
 
-/// What became of a call.
+/// The result of a call.
 pub(crate) struct Answer<T> {
     pub(crate) answer: Result<T, Lost>,
-    /// The node's clock, at its latest while the call was there, in milliseconds of the run.
+    /// The latest time of the node's clock while the call was there, in milliseconds of the run.
     pub(crate) wall: i64,
 }
 
 impl Sim {
-    /// Calls a node: the one that was called last, if there is one and it is up. Without an answer in time the call is given up,
-    /// and the node drops what it does for it.
+    /// Calls a node: the one that was called last, if there is one and it is up. Without an answer in time
+    /// the caller gives up, and the node drops its work for the call.
     pub(crate) async fn call<T, F>(
         self: &Arc<Self>,
         chance: &mut Chance,

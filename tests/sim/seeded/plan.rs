@@ -1,5 +1,6 @@
-//! What a run does: plain data, drawn from a seed ([`super::draw`]), printed, cut down ([`super::shrink`]), executed
-//! ([`super::run`]). Times are milliseconds from the beginning of the run, which is where every clock starts right.
+//! `Plan` tells a run its steps as plain data: it is drawn from a seed ([`super::draw`]), printed, cut down
+//! ([`super::shrink`]) and executed ([`super::run`]). Times are milliseconds from the beginning of the run,
+//! when every clock starts right.
 
 use std::fmt;
 
@@ -8,22 +9,22 @@ use std::fmt;
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) wheels: u16,
-    /// Few, so that the wheel turns many times in a run.
+    /// The slots are few, so that the wheel turns many times in a run.
     pub(crate) slots: i64,
     pub(crate) tick_ms: u64,
     pub(crate) partitions: i32,
-    /// The queue keeps messages for ever, and not only as long as our topics are told to.
+    /// The queue keeps messages for ever, not only for the retention of our topics.
     pub(crate) keeps_messages: bool,
     /// Rows of a page of the reader.
     pub(crate) page_rows: usize,
     /// Entries that a wheel holds ahead, and near tasks that a node holds.
     pub(crate) buffers: usize,
-    /// Every clock is off by its own error of up to so much, all the time.
+    /// Every clock has its own error of up to this, all the time.
     pub(crate) skew_ms: u64,
-    /// Operations of store, queue and API take up to so much.
+    /// Operations of store, queue and API take up to this time.
     pub(crate) latency_ms: u64,
-    /// So many of a thousand operations of the store meet what no caller may notice: short and empty pages, replicas that
-    /// miss a write, reads that repair nothing.
+    /// This many of a thousand store operations meet events that no caller may notice: short and empty pages,
+    /// replicas that miss a write, reads that repair nothing.
     pub(crate) noise: u16,
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) workers: Vec<WorkerPlan>,
@@ -47,16 +48,16 @@ pub(crate) enum WorkerPlan {
     Poll,
 }
 
-/// A task, as a client means it.
+/// A task as its client wants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TaskPlan {
-    /// Names it, also when others are cut away.
+    /// The name of the task, which stays when others are cut away.
     pub(crate) number: usize,
-    /// Who drew it.
+    /// The feature that drew it.
     pub(crate) feature: &'static str,
     /// When the client registers it.
     pub(crate) at: u64,
-    /// When it is to start.
+    /// When it shall start.
     pub(crate) start: u64,
     /// A record of the user's own topic; else it is for a callback.
     pub(crate) record: bool,
@@ -66,9 +67,9 @@ pub(crate) struct TaskPlan {
     pub(crate) claim_timeout: u64,
     pub(crate) heartbeat_timeout: u64,
     pub(crate) expire_after: Option<u64>,
-    /// What the handler does in each attempt; the last is repeated.
+    /// The plan of the handler for each attempt; the last one is repeated.
     pub(crate) attempts: Vec<AttemptPlan>,
-    /// What the client does later, one after the other.
+    /// The later calls of the client, one after the other.
     pub(crate) calls: Vec<CallPlan>,
 }
 
@@ -86,7 +87,7 @@ pub(crate) enum EndPlan {
     Retries,
     Fails,
     Snoozes(u64),
-    /// The handler stops and nobody reports.
+    /// The handler stops and no report comes.
     Vanishes,
 }
 
@@ -97,13 +98,13 @@ pub(crate) struct CallPlan {
     pub(crate) what: Request,
 }
 
-/// What a call asks for.
+/// The request of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Request {
     Cancel,
-    /// To this instant; one that has passed is now.
+    /// To this instant; a past instant means now.
     Reschedule(u64),
-    /// Now, also if it is dead.
+    /// Now, also if the task is dead.
     Run,
 }
 
@@ -122,10 +123,10 @@ impl FaultPlan {
     }
 }
 
-/// What goes wrong.
+/// The kind of a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The node dies at its so-many-th operation from then on, with or without that taking effect, and is restarted.
+    /// The node dies at its n-th operation from then on, without its effect or with it, and is restarted.
     Crash {
         node: usize,
         operations: u64,
@@ -135,30 +136,30 @@ pub(crate) enum Fault {
     Pause { node: usize },
     /// The node's wall clock is set, and set right at the end.
     ClockStep { node: usize, by: i64 },
-    /// The node's wall clock runs wrong by so many millionths, and is set right at the end.
+    /// The node's wall clock runs wrong by this many millionths, and is set right at the end.
     ClockDrift { node: usize, ppm: i64 },
-    /// The store does not answer: one node, or none.
+    /// The store does not answer one node, or all nodes when none is named.
     StoreAway { node: Option<usize> },
-    /// So many of a thousand operations on the store meet each kind of fault: fail, time out, take effect late, on some
-    /// replicas only, or leave nobody who knows.
+    /// This many of a thousand store operations meet each kind of fault: they fail, time out, take effect
+    /// late or on some replicas only, or leave the outcome unknown.
     StoreUnruly { per_mille: u16 },
-    /// One of three replicas is down, and has missed things when it is back.
+    /// One of three replicas is down, and has missed writes when it is back.
     ReplicaDown { replica: usize },
     /// The node does not reach one of three replicas.
     ReplicaCut { node: usize, replica: usize },
-    /// The store takes its time for one kind of operation.
+    /// The store is slow for one kind of operation.
     StoreSlow { lane: usize, by: u64 },
     /// The queue does not answer.
     QueueAway,
     /// The next records are published twice.
     Duplicates { records: usize },
-    /// The next records are published, and nobody is told.
+    /// The next records are published without an acknowledgement.
     AcknowledgementsLost { records: usize },
-    /// The next records are lost, and nobody is told.
+    /// The next records are lost without a report.
     RecordsLost { records: usize },
-    /// The partitions change hands: what was not handled is delivered again.
+    /// The partitions change hands: unhandled messages are delivered again.
     Rebalance,
-    /// The consumers' positions fall back by so many records.
+    /// The consumers' positions fall back by this many records.
     CommitsLost { records: i64 },
     /// The user's topic does not exist.
     TopicMissing,
@@ -166,9 +167,9 @@ pub(crate) enum Fault {
     TopicSilent,
     /// The group of the workers begins with the oldest messages again.
     OffsetsLost,
-    /// Everything is switched off, nodes and workers, and on again: days later, for which nothing needs to be computed.
+    /// All nodes and workers are switched off, and on again days later; the time between needs no computing.
     Off,
-    /// Requests and answers of the API are lost, so many of a hundred each.
+    /// Requests and answers of the API are lost, this many of a hundred each.
     ApiUnruly { percent: u64 },
     /// The worker stops, as by SIGSTOP, and goes on.
     WorkerPause { worker: usize },
@@ -177,7 +178,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// Tells whether it happens to one of so many nodes and workers, or to nobody in particular.
+    /// Tells whether it happens to one of these nodes and workers, or to none in particular.
     pub(crate) const fn concerns(&self, nodes: usize, workers: usize) -> bool {
         match self {
             Self::Crash { node, .. }
@@ -198,7 +199,7 @@ impl Fault {
 }
 
 impl Plan {
-    /// Until when something is planned.
+    /// The time of the last planned event.
     pub(crate) fn last(&self) -> u64 {
         let tasks = self.tasks.iter().flat_map(|task| {
             let calls = task.calls.iter().map(|call| match call.what {
@@ -214,7 +215,7 @@ impl Plan {
         tasks.chain(nodes).max().unwrap_or(0).max(self.healed())
     }
 
-    /// When the last fault is over. A node that leaves is one, too.
+    /// When the last fault is over. A node that leaves counts as a fault, too.
     pub(crate) fn healed(&self) -> u64 {
         let left = self.nodes.iter().filter_map(|node| node.leaves);
         self.faults
@@ -235,7 +236,7 @@ impl Plan {
         self.skew_ms + errors.max().unwrap_or(0)
     }
 
-    /// Tells whether nothing is to go wrong.
+    /// Tells whether the plan has no fault.
     pub(crate) fn is_calm(&self) -> bool {
         self.faults.is_empty() && self.nodes.iter().all(|node| node.leaves.is_none())
     }

@@ -1,8 +1,9 @@
-//! A process of a run, a node's or a worker's: what it sends and receives passes here, and here it dies, stops and waits.
+//! `Process` stands for a node or a worker of a run: its messages pass here, and here it dies,
+//! stops and waits.
 //!
-//! A pause is exact to an await: nothing that comes from outside reaches the process (answers of the store and the queue,
-//! requests, timers: [`TimeSource::hold`]) until it goes on; what was already under way in it at that instant ends at the next
-//! such await, in no time. A crash is the same without an end.
+//! A pause is exact to an await. No event from outside reaches the process until it goes on: answers of the
+//! store and the queue, requests, timers ([`TimeSource::hold`]). Its work of that instant ends at the next
+//! such await, in no time. A crash is a pause without an end.
 
 use std::{
     future::Future,
@@ -25,7 +26,7 @@ pub(crate) struct Process {
 
 struct State {
     dead: bool,
-    /// Dies at the so-many-th operation from now on, before or after its effect.
+    /// The process dies at its n-th operation from now on, before or after its effect.
     doom: Option<(u64, bool)>,
     chance: Chance,
 }
@@ -59,7 +60,7 @@ impl Process {
         }
     }
 
-    /// Is to die soon.
+    /// Makes the process die soon.
     pub(crate) fn doom(&self, operations: u64, effect: bool) {
         self.lock().doom = Some((operations, effect));
     }
@@ -68,7 +69,7 @@ impl Process {
         draw(&mut self.lock().chance)
     }
 
-    /// Does an operation on something outside: the way there, its effect, and the way back.
+    /// Does an operation on the outside: the way there, its effect, and the way back.
     pub(crate) async fn outside<T>(&self, lane: &'static str, act: impl Future<Output = T>) -> T {
         self.time.running().await;
         let dies = {
@@ -96,7 +97,7 @@ impl Process {
         out
     }
 
-    /// The way of a message, in the network's time: it goes on while the process does not.
+    /// The way of a message, in the time of the network, which goes on while the process does not.
     pub(crate) async fn travel(&self, more: Duration) {
         let max = self.sim.latency_ms;
         let wait = self.draw(|chance| {

@@ -1,4 +1,5 @@
-//! A process's way to the queue: every operation passes the process ([`super::process`]), and is noted.
+//! This adapter takes every queue operation through its process ([`super::process`]), and notes
+//! it for the history.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,12 +13,12 @@ use super::process::Process;
 
 /// A process's queue.
 #[derive(Clone)]
-pub(crate) struct ProcesssQueue {
+pub(crate) struct ProcessQueue {
     pub(crate) process: Arc<Process>,
 }
 
 #[async_trait]
-impl Publisher for ProcesssQueue {
+impl Publisher for ProcessQueue {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
         let (process, count) = (&self.process, records.len());
         let out = process
@@ -61,14 +62,14 @@ impl Publisher for ProcesssQueue {
 }
 
 #[async_trait]
-impl Subscriptions for ProcesssQueue {
+impl Subscriptions for ProcessQueue {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
-        // A process that died in this instant must not become a member that nobody ever takes out.
+        // A process that died in this instant must not become a member that stays for ever.
         self.process.time.running().await;
         for topic in topics {
             self.process.sim.queue.create_topic(topic, None);
         }
-        Ok(Box::new(ProcesssConsumer {
+        Ok(Box::new(ProcessConsumer {
             process: Arc::clone(&self.process),
             inner: self.process.publisher.consumer(group, topics),
             received: Vec::new(),
@@ -77,18 +78,19 @@ impl Subscriptions for ProcesssQueue {
 }
 
 /// A process's member of a group.
-struct ProcesssConsumer {
+struct ProcessConsumer {
     process: Arc<Process>,
     inner: MemoryConsumer,
-    /// Received and not returned: the call was cancelled on the way back.
+    /// Messages that were received and not returned: the call was cancelled on the way back.
     received: Vec<Delivery>,
 }
 
 #[async_trait]
-impl Consumer for ProcesssConsumer {
+impl Consumer for ProcessConsumer {
     async fn receive(&mut self, max: usize, wait: Duration) -> Result<Vec<Delivery>, Error> {
         self.process.time.running().await;
-        // Who wants none waits, whatever is in hand: else it would ask again in the same instant, for ever.
+        // A caller that wants no message waits, even with messages here: else it would ask again in the same
+        // instant, for ever.
         if self.received.is_empty() || max == 0 {
             let more = self.inner.receive(max, wait).await?;
             self.received.extend(more);

@@ -1,4 +1,4 @@
-//! Executes a plan, and judges it.
+//! `run` executes a plan and judges the run by the invariants.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::invariants::{self, Contents, Ended, Violation};
 
-/// Events after which a run is given up: it goes round in circles.
+/// A run with more events than this is given up, since it goes round in circles.
 const EVENTS_MAX: u64 = 5_000_000;
 
-/// What came of a run.
+/// The result of a run.
 pub(crate) struct Report {
     pub(crate) violations: Vec<Violation>,
     pub(crate) trace: Trace,
@@ -57,7 +57,7 @@ pub(crate) fn run(plan: &Plan, flaw: Option<Flaw>, keep_trace: bool) -> Report {
         .expect("a runtime");
     flaw::switch(flaw);
     let report = runtime.block_on(execute(plan, keep_trace));
-    // Tasks of processes that died are dropped with it.
+    // This also drops the tasks of processes that died.
     drop(runtime);
     flaw::switch(None);
     report
@@ -113,7 +113,7 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     }
 }
 
-/// Waits until every task has ended, no longer than the bound allows; tells whether they have.
+/// Waits until every task has ended, no longer than the bound allows; returns whether all have.
 async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
     let bound = invariants::bound(plan);
     loop {
@@ -132,11 +132,12 @@ async fn drain(sim: &Arc<Sim>, plan: &Plan) -> bool {
     }
 }
 
-/// Waits until the entries that are left, looks at tasks that have ended, have come up and were erased or swept, and until
-/// every wheel has caught up: an outage of hours takes it minutes.
+/// Waits until the remaining entries, looks at ended tasks, have come up and were erased or swept, and until
+/// every wheel has caught up. An outage of hours takes it minutes.
 async fn quiet(sim: &Arc<Sim>) {
     let limit = sim.time.now().after(Duration::from_secs(2 * 3600));
-    // The mark of a backup lies some ticks on, and is erased, with its content, a tick and a little later.
+    // The mark of a backup lies some ticks further on, and is erased, with its content, a tick
+    // and a little later.
     let settles = Duration::from_secs(10) + sim.rules.shape.tick().duration() * 6;
     loop {
         let contents = Contents::of(sim);

@@ -1,5 +1,6 @@
-//! Cuts a failing plan down: tasks, calls and faults are taken away, halves first and then one by one, while it still breaks
-//! the same invariant. What is left is named by the seed and what is kept of it, so that one command replays it.
+//! `shrink` cuts a failing plan down for people: it removes tasks, calls and faults, halves first and then
+//! one by one, while the plan still breaks the same invariant. The seed and the kept parts name the rest, so
+//! that one command replays it.
 
 use std::{collections::BTreeSet, fmt, str::FromStr};
 
@@ -8,7 +9,7 @@ use tickwheel::{flaw::Flaw, time_source::TimeSource};
 use super::{draw, plan::Plan, run};
 use crate::invariants::Violation;
 
-/// What is kept of a plan. Nothing said is everything.
+/// The kept parts of a plan. The default keeps all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Keep {
     tasks: Option<BTreeSet<usize>>,
@@ -21,7 +22,7 @@ pub(crate) struct Keep {
 }
 
 impl Keep {
-    /// The plan of a seed, cut down.
+    /// Returns the plan of a seed, cut down.
     pub(crate) fn of(&self, mut plan: Plan) -> Plan {
         if let Some(tasks) = &self.tasks {
             plan.tasks.retain(|task| tasks.contains(&task.number));
@@ -105,7 +106,7 @@ struct Search {
     until: tickwheel::time_source::Moment,
 }
 
-/// Returns what is enough for the seed to break the invariant, after at most so many runs.
+/// Returns the parts that are enough for the seed to break the invariant, after at most this many runs.
 pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, violation: &Violation, runs: usize) -> Keep {
     let invariant = violation.invariant;
     let time = TimeSource::real();

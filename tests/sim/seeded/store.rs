@@ -1,4 +1,4 @@
-//! A node's way to the store: every operation passes its process ([`super::process`]), and is noted.
+//! This adapter takes every store operation of a node through its process ([`super::process`]), and notes it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ pub(crate) struct NodesStore {
 }
 
 impl NodesStore {
-    async fn pass<T>(
+    pub(super) async fn pass<T>(
         &self,
         lane: &'static str,
         act: impl Future<Output = T>,
@@ -45,14 +45,14 @@ impl NodesStore {
     }
 }
 
-fn outcome<T>(out: &Result<T, Error>) -> String {
+pub(super) fn outcome<T>(out: &Result<T, Error>) -> String {
     match out {
         Ok(_) => "done".to_owned(),
         Err(_) => "failed".to_owned(),
     }
 }
 
-fn outcomes<T>(out: &[Result<T, Error>]) -> String {
+pub(super) fn outcomes<T>(out: &[Result<T, Error>]) -> String {
     let failed = out.iter().filter(|one| one.is_err()).count();
     format!("{} of {} failed", failed, out.len())
 }

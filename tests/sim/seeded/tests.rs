@@ -1,4 +1,5 @@
-//! The tests: determinism first, then as many seeds as there is time for, then the proof that bugs would be found.
+//! These tests check determinism first, then as many seeds as time allows, then prove that bugs
+//! would be found.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +20,16 @@ use super::{
     shrink::{self, Keep},
 };
 
-/// How long `make test` looks for a failing seed.
+/// How many seeds `make test` runs: a count, so that every machine runs the same ones.
+const SEEDS: u64 = 200;
+
+/// How long `make test-all` goes on behind them.
 const SECONDS: u64 = 300;
 
-/// How many it runs at most: the same on every machine that is fast enough. `make sim` runs more.
+/// How many it runs at most. `make sim` runs more.
 const SEEDS_MAX: u64 = 10_000;
 
-/// A bug must be found within so many seeds.
+/// A bug must be found within this many seeds.
 const SEEDS_PER_FLAW: u64 = 2000;
 
 fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
@@ -62,31 +66,47 @@ fn a_seed_gives_the_same_trace_twice() {
     the_same_seed_gives_the_same_trace(0..40);
 }
 
-/// With SEEDS (and FROM, JOBS) any number, resumable; without as many as fit into a bounded time.
-#[test]
-fn seeds_break_nothing() {
-    let from = setting("FROM").unwrap_or(0);
-    // A simulation that does not repeat itself shows nothing.
-    the_same_seed_gives_the_same_trace(from..from + 8);
-    let seeds: Option<u64> = setting("SEEDS");
-    let seconds = setting("SECONDS").unwrap_or(SECONDS);
-    let task = Task {
-        from,
-        seeds: seeds.unwrap_or(SEEDS_MAX),
-        jobs: setting("JOBS").unwrap_or_else(cores),
-        limit: seeds.is_none().then(|| Duration::from_secs(seconds)),
-        state: seeds.is_some().then(|| state_file(from)),
-        progress: seeds.is_some(),
-    };
-    let result = many::run_many(&task);
+/// Runs seeds, and fails with the numbers of those that break an invariant.
+fn run_seeds(task: &Task) {
+    let result = many::run_many(task);
     let rate = result.done as f64 / result.seconds;
     let each = rate / task.jobs as f64;
     eprintln!(
-        "\n{} seeds from {from}, {rate:.0} a second, {each:.0} a thread",
-        result.done
+        "\n{} seeds from {}, {rate:.0} a second, {each:.0} a thread",
+        result.done, task.from
     );
     assert!(result.failed.is_empty(), "failed: {:?}", result.failed);
     assert!(result.done > 0, "no seed was run");
+}
+
+/// With SEEDS (and FROM, JOBS) any number, resumable.
+#[test]
+fn seeds_break_nothing() {
+    let from = setting("FROM").unwrap_or(0);
+    // A simulation that does not repeat itself proves nothing.
+    the_same_seed_gives_the_same_trace(from..from + 8);
+    let seeds: Option<u64> = setting("SEEDS");
+    run_seeds(&Task {
+        from,
+        seeds: seeds.unwrap_or(SEEDS),
+        jobs: setting("JOBS").unwrap_or_else(cores),
+        limit: None,
+        state: seeds.is_some().then(|| state_file(from)),
+        progress: seeds.is_some(),
+    });
+}
+
+#[test]
+#[ignore = "searches for five minutes: make test-all"]
+fn more_seeds_break_nothing() {
+    run_seeds(&Task {
+        from: SEEDS,
+        seeds: SEEDS_MAX,
+        jobs: cores(),
+        limit: Some(Duration::from_secs(SECONDS)),
+        state: None,
+        progress: false,
+    });
 }
 
 fn state_file(from: u64) -> PathBuf {
@@ -94,7 +114,7 @@ fn state_file(from: u64) -> PathBuf {
     folder.join(format!("from-{from}"))
 }
 
-/// With SEED (and KEEP) replays that, and leaves its trace under `target/sim`.
+/// With SEED (and KEEP) replays that run, and leaves its trace under `target/sim`.
 #[test]
 fn a_plan_that_is_cut_down_can_be_named_and_replayed() {
     let wanted: Option<u64> = setting("SEED");
@@ -146,7 +166,7 @@ fn a_failing_plan_is_cut_down_to_what_makes_it_fail() {
     );
 }
 
-/// The first seed that shows a bug, which it does not without the bug, and the invariant that it breaks.
+/// The first seed that shows a bug, and the invariant that it breaks; without the bug the seed breaks none.
 fn find(flaw: Flaw) -> Option<(u64, &'static str)> {
     (0..SEEDS_PER_FLAW).find_map(|seed| {
         let plan = draw(seed);
@@ -158,6 +178,7 @@ fn find(flaw: Flaw) -> Option<(u64, &'static str)> {
 }
 
 #[test]
+#[ignore = "searches for minutes: make test-all"]
 fn every_flaw_is_found() {
     let time = TimeSource::real();
     let (began, next, found) = (

@@ -1,5 +1,5 @@
-//! What happened in a run, as text, kept and digested when somebody asks for it. Else events are only counted: writing them
-//! costs more than the run.
+//! `Trace` keeps the events of a run as text and digest for a test that asks for them. Otherwise events are
+//! only counted, since writing them costs more than the run.
 
 use std::fmt::{self, Write};
 

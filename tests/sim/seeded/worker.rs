@@ -1,6 +1,7 @@
-//! Workers: they get tasks, by the queue or by polls, run them as planned, send heartbeats and report. They keep the rules
-//! that the service asks of workers (`src/worker/attempt.rs`): stop a margin before the lease ends, counted by the monotonic
-//! clock from before the claim or the heartbeat was sent; a new lease counts only if its answer came in time.
+//! Workers get tasks, from the queue or by polls, run them as planned, send heartbeats and report. They keep
+//! the service's rules for workers (`src/worker/attempt.rs`): they stop a margin before the lease ends, by
+//! the monotonic clock, counted from the sending of the claim or heartbeat. A new lease counts only if its
+//! answer came in time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,7 +33,7 @@ use super::{
     network::PATIENCE,
     plan::{AttemptPlan, EndPlan, Plan, WorkerPlan},
     process::Process,
-    queue::ProcesssQueue,
+    queue::ProcessQueue,
     world::{CALLBACK, Sim},
 };
 
@@ -72,7 +73,7 @@ impl Worker {
 
     async fn consume(self) {
         let topics = Priority::ALL.map(|priority| message::topic(CALLBACK, priority));
-        let queue = ProcesssQueue {
+        let queue = ProcessQueue {
             process: Arc::clone(&self.process),
         };
         let subscribed = queue.subscribe(&message::group(CALLBACK), &topics).await;
@@ -88,9 +89,9 @@ impl Worker {
             let requests = received.iter().map(|delivery| {
                 let message = TaskMessage::decode(delivery.value.clone()).expect("a task");
                 ClaimRequest {
-                    id: message.id,
-                    generation: message.generation,
-                    expected_attempt: message.expected_attempt,
+                    id: message.dispatch.id,
+                    generation: message.dispatch.generation,
+                    expected_attempt: message.dispatch.expected_attempt,
                     spec: Some(Arc::new(message.spec)),
                     published: Some(message.published),
                     with_content: true,
@@ -104,7 +105,7 @@ impl Worker {
         }
     }
 
-    /// Claims messages; those that come too early are held back and claimed at their time.
+    /// Claims messages; early ones are held back and claimed at their time.
     async fn claim(&self, requests: Vec<ClaimRequest>) {
         let (sent, asked) = (self.process.time.moment(), self.sim().now());
         let name = self.process.name.clone();
@@ -122,7 +123,7 @@ impl Worker {
                 ClaimAnswer::Claimed(task) => self.begin(*task, sent, asked, answer.wall),
                 ClaimAnswer::Early { not_before } => {
                     let worker = self.clone();
-                    // Its own clock is right: wait as long as it takes there.
+                    // Its own clock is right, so it waits by that clock.
                     tokio::spawn(worker.claim_later(request, not_before));
                 }
                 ClaimAnswer::Stale | ClaimAnswer::Held | ClaimAnswer::Fault(_) => {}
@@ -174,7 +175,7 @@ impl Worker {
     fn begin(&self, task: ClaimedTask, sent: Moment, asked: i64, wall: i64) {
         let lease = lease(&task);
         if self.process.time.moment() >= sent.after(lease) {
-            // The answer came too late: the library does not begin what it may not finish.
+            // The answer came too late: the library does not begin an attempt that it may not finish.
             return;
         }
         let body = task.content.as_ref().map(|content| content.payload.len());
@@ -262,7 +263,7 @@ impl Running {
                 _ => {}
             }
         };
-        // Stopped by a signal, it ran until then; what matters to others is that it did nothing behind its deadline.
+        // A signal stopped it, so it ran until then; others care only that it did nothing after its deadline.
         let overdue = time.moment().since(deadline);
         let ended = self.worker.sim().now() - i64::try_from(overdue.as_millis()).unwrap_or(0);
         let outcome = self.outcome(plan, whole);
@@ -347,7 +348,7 @@ impl Running {
         answer.answer.ok().flatten()
     }
 
-    /// Reports until that is answered, for a while.
+    /// Reports until there is an answer, for a while.
     async fn report(&self, outcome: Outcome) {
         let worker = &self.worker;
         for _ in 0..20 {

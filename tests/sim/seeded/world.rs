@@ -1,4 +1,5 @@
-//! The world of a run: the store, the queue and the network that all processes share, and the weather over them.
+//! `Sim` is the world of a run: the store, the queue and the network that all processes share,
+//! and the faults over them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -25,7 +26,7 @@ use tickwheel::{
 
 use super::{
     chance::Chance, draw::LANES, history::History, plan::Plan, process::Process,
-    queue::ProcesssQueue, store::NodesStore, trace::Trace,
+    queue::ProcessQueue, store::NodesStore, trace::Trace,
 };
 use crate::{
     replicas::{Faults, Replicas, Set, Wait},
@@ -38,14 +39,14 @@ pub(crate) const TOPIC: &str = "users";
 /// The callback of all tasks.
 pub(crate) const CALLBACK: &str = "work";
 
-/// What is wrong at the moment.
+/// The present faults.
 #[derive(Debug, Default)]
 pub(crate) struct Weather {
     /// Replicas of the store that are down, each with a reason.
     pub(crate) down: Vec<Set>,
-    /// Nodes that do not reach some.
+    /// Nodes that do not reach some replicas.
     pub(crate) cut: Vec<(usize, Set)>,
-    /// So many of a thousand operations go wrong.
+    /// This many of a thousand operations fail.
     pub(crate) unruly: Vec<u16>,
     pub(crate) slow: [u64; LANES.len()],
     pub(crate) queue_away: usize,
@@ -58,9 +59,9 @@ pub(crate) struct Weather {
 pub(crate) struct Life {
     pub(crate) process: Arc<Process>,
     pub(crate) service: Arc<Service>,
-    /// Its number at the store.
+    /// Its number in the store.
     pub(crate) handle: usize,
-    /// None once it is being stopped.
+    /// The node; none once it is being stopped.
     pub(crate) node: Option<Node>,
 }
 
@@ -98,7 +99,7 @@ impl Sim {
         let errors: Vec<i64> = (0..plan.nodes.len()).map(skew).collect();
         let queue = MemoryQueue::new(time.clone(), plan.partitions, Keep::Everything);
         queue.create_topic(TOPIC, None);
-        // A user's own brokers may keep everything.
+        // The brokers of a user may keep all messages.
         if !plan.keeps_messages {
             queue.faults().retention(Some(limits::TOPIC_RETENTION));
         }
@@ -125,7 +126,8 @@ impl Sim {
             },
             settings: Settings {
                 erase_delay: Duration::from_secs(4),
-                // Longer than a clock may be set forward: what is behind the hands of one that is, is swept like all else.
+                // This is longer than a clock may be set forward: entries behind the hands of such a clock
+                // are swept like all others.
                 sweep_delay: Duration::from_secs(75 * 60),
                 page_rows_max: plan.page_rows,
                 ahead_entries_max: plan.buffers,
@@ -165,7 +167,7 @@ impl Sim {
         lock(&self.trace).note(self.now(), event);
     }
 
-    /// Tells whether anybody reads what is noted.
+    /// Tells whether a reader wants the notes.
     pub(crate) fn is_traced(&self) -> bool {
         lock(&self.trace).is_kept()
     }
@@ -239,7 +241,7 @@ impl Sim {
         time.set_wall_error_ms(self.weather().errors[node]);
         let name = format!("n{node}.{birth}");
         let process = Process::new(self, name.clone(), time.clone(), 100 + birth);
-        let queue = ProcesssQueue {
+        let queue = ProcessQueue {
             process: Arc::clone(&process),
         };
         let handle = self.store.handle(time.clone());
@@ -273,7 +275,7 @@ impl Sim {
         self.tell_store();
     }
 
-    /// Tells the store what is wrong with it.
+    /// Sets the faults of the store.
     pub(crate) fn tell_store(&self) {
         let (lives, weather) = (self.lives(), self.weather());
         let unruly = weather.unruly.iter().max().copied().unwrap_or(0);

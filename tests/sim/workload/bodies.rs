@@ -1,4 +1,4 @@
-//! Contents that are too large to travel with their entries.
+//! `Bodies` gives tasks contents that are too large to travel with their entries.
 
 use tickwheel::limits::CONTENT_BYTES_MAX_DEFAULT;
 

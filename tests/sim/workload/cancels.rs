@@ -1,4 +1,4 @@
-//! Cancels, most of them about the moment of firing.
+//! `Cancels` gives tasks cancels, most of them about the moment of firing.
 
 use super::Feature;
 use crate::seeded::{

@@ -1,4 +1,4 @@
-//! Workers that take a task and are never heard of again.
+//! `Deaths` gives tasks workers that take them and never report.
 
 use super::Feature;
 use crate::seeded::{

@@ -1,4 +1,4 @@
-//! Attempts that fail for good, and attempts that ask to be called again later.
+//! `Ends` gives tasks attempts that fail for good, and attempts that ask for a later call.
 
 use super::Feature;
 use crate::seeded::{

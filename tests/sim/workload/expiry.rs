@@ -1,4 +1,4 @@
-//! Tasks that are of no use some seconds after their start.
+//! `Expiry` draws tasks that are of no use some seconds after their start.
 
 use super::Feature;
 use crate::seeded::{chance::Chance, plan::TaskPlan};

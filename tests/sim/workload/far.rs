@@ -1,4 +1,4 @@
-//! Tasks some turns of the wheel away.
+//! `Far` draws tasks some turns of the wheel away.
 
 use super::Feature;
 use crate::seeded::{chance::Chance, plan::TaskPlan};

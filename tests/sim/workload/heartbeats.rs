@@ -1,4 +1,4 @@
-//! Attempts that run longer than their lease and live by their heartbeats.
+//! `Heartbeats` gives tasks attempts that run longer than their lease and live by their heartbeats.
 
 use super::Feature;
 use crate::seeded::{chance::Chance, plan::TaskPlan};

@@ -1,4 +1,5 @@
-//! What clients do: one file a feature. A new feature is a new file and a line in [`FEATURES`].
+//! Features draw the tasks and calls of clients, one file for each. A new feature is a new file
+//! and a line in [`FEATURES`].
 
 mod bodies;
 mod cancels;
@@ -28,7 +29,8 @@ pub(crate) trait Feature: Sync {
     fn weight(&self) -> u64 {
         10
     }
-    /// Changes a plain task, which is for a callback, succeeds at once and starts in some seconds, into one of its own.
+    /// Changes a plain task into one of this feature. A plain task is for a callback, succeeds at once and
+    /// starts in some seconds.
     fn draw(&self, task: &mut TaskPlan, chance: &mut Chance);
 }
 
@@ -80,7 +82,7 @@ pub(crate) fn draw(number: usize, horizon: u64, chance: &mut Chance) -> TaskPlan
     task
 }
 
-/// An instant about the moment of firing, more often than not exactly there or next to the edge of its tick.
+/// An instant near the moment of firing, mostly exactly there or next to the edge of its tick.
 fn about(moment: u64, chance: &mut Chance) -> u64 {
     match chance.below(5) {
         0 => moment,

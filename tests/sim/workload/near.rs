@@ -1,4 +1,4 @@
-//! Tasks of the next seconds: most of them start inside slots that are closed already.
+//! `Near` draws tasks of the next seconds, most of which start inside slots that are closed already.
 
 use super::Feature;
 use crate::seeded::{chance::Chance, plan::TaskPlan};

@@ -1,4 +1,4 @@
-//! The other queues of a callback.
+//! `Priorities` draws tasks for the other queues of a callback.
 
 use super::Feature;
 use crate::seeded::{chance::Chance, plan::TaskPlan};

@@ -1,4 +1,4 @@
-//! Records for a topic of the user's own, near and far, cancelled and moved.
+//! `Records` draws records for a topic of the user's own, near and far, cancelled and moved.
 
 use super::Feature;
 use crate::seeded::{

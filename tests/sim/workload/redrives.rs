@@ -1,4 +1,4 @@
-//! Dead tasks that are told to run, before they are dead, while they die and after.
+//! `Redrives` gives tasks that die calls that run them, before they are dead, while they die and after.
 
 use super::Feature;
 use crate::seeded::{
@@ -16,7 +16,7 @@ impl Feature for Redrives {
     fn draw(&self, task: &mut TaskPlan, chance: &mut Chance) {
         task.start = task.at + chance.below(4000);
         task.max_attempts = u32::try_from(chance.between(1, 2)).unwrap_or(1);
-        // It may die of its second life, too.
+        // The task may die in its second life, too.
         let failures = u64::from(task.max_attempts) * chance.between(1, 2);
         for _ in 0..failures {
             let failing = AttemptPlan {

@@ -1,4 +1,4 @@
-//! Reschedules about the moment of firing, to later and to earlier, and again.
+//! `Reschedules` gives tasks reschedules about the moment of firing, to later and to earlier, and again.
 
 use super::Feature;
 use crate::seeded::{

@@ -1,4 +1,4 @@
-//! Attempts that fail and are tried again; some use up their attempts.
+//! `Retries` gives tasks attempts that fail and are tried again; some use up their attempts.
 
 use super::Feature;
 use crate::seeded::{

@@ -1,4 +1,4 @@
-//! Tasks that are told to run now, long before their time.
+//! `Runs` gives tasks calls that run them now, long before their time.
 
 use super::Feature;
 use crate::seeded::{

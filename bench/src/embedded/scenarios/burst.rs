@@ -1,19 +1,25 @@
-//! Many tasks that are due at once, beside what the raw store needs to read, claim and settle as many.
+//! The burst scenario measures many tasks that are due at once for comparison with the raw store.
+//!
+//! The raw store reads, claims and settles as many.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 use tickwheel::model::time::Millis;
 
-use super::{PATIENCE, bulk, drain, raw};
+use super::{
+    parts::{PATIENCE, bulk, drain},
+    raw,
+};
 use crate::{
+    check::Check,
     embedded::{Setup, load, meter::Meter},
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const BURST: &str = "burst, claimed and settled";
 
-/// Many tasks that are due in the same second: from that second to the last settle.
+/// Measures many tasks that are due in the same second, from that second to the last settle.
 pub(in crate::embedded) async fn burst(
     setup: &Setup,
     round: u32,

@@ -1,8 +1,9 @@
-//! What a burst of one callback does to another: a stream at a low rate, alone, and beside many tasks of a second callback that
-//! are due at one moment and whose workers are slow.
+//! This scenario measures for the report how a burst of one callback affects a stream of another.
 //!
-//! The stream is counted from the moment of the burst on, for as long in both parts; its first seconds are told apart, because
-//! that is when the burst goes out. What the slow workers have left is taken at the end, so every task is checked.
+//! The stream has a low rate and runs alone, then beside many tasks of a second callback that are due at one
+//! moment and whose workers are slow. It is counted from the moment of the burst on, for as long in both
+//! parts. Its first seconds are reported apart, because the burst goes out in them. The tasks that the slow
+//! workers have left are taken at the end, so every task is checked.
 
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use anyhow::ensure;
 use hdrhistogram::Histogram;
 use tickwheel::model::time::Millis;
 
-use super::{CALM, PATIENCE, STEADY_CONNECTIONS, STEADY_LEAD, WARM_UP, bulk, read_back};
+use super::parts::{CALM, PATIENCE, STEADY_CONNECTIONS, STEADY_LEAD, WARM_UP, bulk, read_back};
 use crate::{
+    check::Check,
     embedded::{
         Setup,
         check::{Verdict, verdict},
@@ -21,7 +23,7 @@ use crate::{
         service::Service,
         wire::Form,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 const CASE: &str = "burst_beside";
@@ -40,10 +42,10 @@ const SLOW: Pace = Pace {
 const RATE: u64 = 200;
 /// Tasks of a request of the stream.
 const BATCH: u64 = 5;
-/// How long the burst goes out, at most: the stream of these seconds is told apart.
+/// How long the burst goes out, at most: the stream of these seconds is reported apart.
 const OUTBURST: Duration = Duration::from_secs(5);
 
-/// The stream alone, then beside the burst.
+/// Measures the stream alone, then beside the burst.
 pub(in crate::embedded) async fn burst_beside(
     setup: &Setup,
     round: u32,
@@ -86,7 +88,7 @@ pub(in crate::embedded) async fn burst_beside(
     setup.end(service, report)
 }
 
-/// A whole second that is at least so far away.
+/// Returns a whole second that is at least so far away.
 fn soon(service: &Service, lead: Duration) -> Millis {
     let second = Duration::from_secs(1);
     service
@@ -118,7 +120,7 @@ async fn stream(service: &Service, at: Millis, span: Duration) -> anyhow::Result
     verdict(registered, seen?.arrivals, at)
 }
 
-/// The lateness of the stream in one part: all that counts, and that of the first seconds.
+/// The lateness of the stream in one part: of all counted tasks, and of the first seconds.
 struct Part {
     all: Histogram<u64>,
     first: Histogram<u64>,
@@ -126,7 +128,7 @@ struct Part {
 
 impl Part {
     fn of(name: &str, verdict: Verdict, at: Millis, report: &mut Report) -> anyhow::Result<Self> {
-        // The second in which a stretch begins is not part of it.
+        // The second in which a stretch begins does not belong to it.
         let before = at.before(Duration::from_millis(1));
         let first = verdict.by_due.between(before, at.after(OUTBURST))?;
         let case = format!("{RATE}/s {name}: due to worker");

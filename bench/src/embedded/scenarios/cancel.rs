@@ -1,5 +1,6 @@
-//! Cancels: at their times by a schedule, or as fast as answers come; every answer is kept, so that it can be held against
-//! what was handed out.
+//! The cancels send cancel requests for scenarios: at their times by a schedule, or as fast as answers come.
+//!
+//! Every answer is kept, so that it can be compared with the tasks that were handed out.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,16 +30,16 @@ use crate::{
 
 /// Connections that cancel.
 pub(super) const CONNECTIONS: usize = 64;
-/// Connections that cancel many a request.
+/// Connections that cancel many tasks a request.
 const CONNECTIONS_OF_MANY: usize = 16;
 const MANY: &str = "/v1/tasks:batchCancel";
 
-/// What was answered.
+/// The answers to cancels.
 #[derive(Debug)]
 pub(super) struct Cancelled {
-    /// Tasks that are cancelled, as was acknowledged: never to be handed out.
+    /// Tasks whose cancel was acknowledged; they must never be handed out.
     pub(super) cancelled: HashSet<u128>,
-    /// Tasks that the cancel was too late for, or that were running: to be handed out.
+    /// Tasks whose cancel came too late, or that were running; they must be handed out.
     pub(super) not: u64,
     pub(super) latency: Histogram<u64>,
     pub(super) took: Duration,
@@ -54,7 +55,7 @@ impl Cancelled {
         })
     }
 
-    /// Cancels many tasks with one call and keeps what was answered.
+    /// Cancels many tasks with one call and keeps the answers.
     async fn many(&mut self, connection: &mut Connection, ids: &[u128]) -> anyhow::Result<()> {
         let answer = connection.post(MANY, wire::cancels(ids).as_bytes()).await?;
         let mut answered = 0;
@@ -71,7 +72,7 @@ impl Cancelled {
         Ok(())
     }
 
-    /// Cancels a task and keeps what was answered.
+    /// Cancels a task and keeps the answer.
     async fn one(&mut self, connection: &mut Connection, id: u128) -> anyhow::Result<()> {
         let path = format!("/v1/tasks/{}/cancel", Uuid::from_u128(id));
         let answer = connection.post(&path, b"").await?;
@@ -99,7 +100,8 @@ pub(super) fn lead(connection: usize) -> Duration {
     Duration::from_millis(10 + 15 * connection as u64)
 }
 
-/// Cancels what comes in, each connection so long before the tasks are due; latency counts from the scheduled time.
+/// Cancels the tasks that it gets, each connection so long before they are due. Latency counts from the
+/// scheduled time.
 pub(super) async fn before_due(
     service: &Service,
     queues: Vec<Receiver<Registered>>,
@@ -123,7 +125,7 @@ pub(super) async fn before_due(
     gather(callers).await
 }
 
-/// Cancels all of these, so many a request: at a rate of tasks by a schedule, or as fast as answers come.
+/// Cancels all of these, so many a request, at a rate of tasks by a schedule or as fast as answers come.
 pub(super) async fn all(
     service: &Service,
     tasks: Vec<u128>,
@@ -180,7 +182,7 @@ async fn gather(mut callers: JoinSet<anyhow::Result<Cancelled>>) -> anyhow::Resu
     Ok(all)
 }
 
-/// Holds what was handed out against what was registered and what was cancelled.
+/// Compares the tasks that were handed out with those that were registered and those that were cancelled.
 ///
 /// A task whose cancel was acknowledged is a stranger: if it was handed out it counts as early, and the run fails.
 pub(super) fn judge(

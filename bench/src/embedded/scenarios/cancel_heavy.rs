@@ -1,7 +1,9 @@
-//! The timeout pattern: of the tasks that are registered, ninety-nine in a hundred are cancelled long before they are due.
+//! This scenario measures the timeout pattern for the report: 99 in 100 tasks are cancelled long before they
+//! are due.
 //!
-//! Beside it goes a stream at a rate that nobody cancels: alone, then while cancels come as fast as they are answered, then
-//! while they come at half that rate. What the cancels do to its lateness is the ratio to the stream alone.
+//! Beside the cancels runs a stream at a rate that is never cancelled: alone, then while cancels come as fast
+//! as they are answered, then while they come at half that rate. The effect of the cancels on its lateness is
+//! the ratio to the stream alone.
 
 use std::time::Duration;
 
@@ -9,12 +11,12 @@ use hdrhistogram::Histogram;
 use tickwheel::model::time::Millis;
 
 use super::{
-    PATIENCE, STEADY_LEAD, WARM_UP, bulk,
     cancel::{self, Cancelled},
-    read_back, stream,
+    parts::{PATIENCE, STEADY_LEAD, WARM_UP, bulk, read_back, stream},
 };
 use crate::{
     chart::Chart,
+    check::Check,
     embedded::{
         Setup,
         check::{Arrival, Registered},
@@ -22,20 +24,21 @@ use crate::{
         meter::Meter,
         service::Service,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const SINGLE: &str = "cancels, one a request";
 pub(super) const BATCHED: &str = "cancels, many a request";
 const CASE: &str = "cancel_heavy";
-/// One of so many tasks is not cancelled.
+/// One in so many tasks is not cancelled.
 const KEPT_OF: usize = 100;
-/// Cancels a second that the service is taken to do at least, to know how long before the tasks are due to begin.
+/// Cancels a second that the service is assumed to reach at least, to know how long before the due time to
+/// begin.
 const RATE_MIN: u64 = 4000;
-/// Between the last task of a stream and those that were not cancelled: nothing mixes.
+/// Time between the last task of a stream and the tasks that were not cancelled, so that they do not mix.
 const GAP: Duration = Duration::from_secs(5);
 
-/// Everything that was registered and handed out, over all parts: judged together at the end.
+/// All tasks that were registered and handed out, over all parts; they are judged together at the end.
 #[derive(Default)]
 struct Book {
     registered: Vec<Registered>,
@@ -43,7 +46,7 @@ struct Book {
     cancelled: std::collections::HashSet<u128>,
 }
 
-/// A part of the measurement: which due times of the stream count.
+/// A part of the measurement, with the due times of the stream that count.
 struct Part {
     name: &'static str,
     from: Millis,
@@ -124,7 +127,7 @@ struct Run {
     span: Duration,
 }
 
-/// Runs the stream, and the cancels beside it from the moment on from which it counts.
+/// Runs the stream, and the cancels beside it from the moment from which it counts.
 async fn part(
     setup: &Setup,
     service: &Service,
@@ -132,7 +135,7 @@ async fn part(
     book: &mut Book,
 ) -> anyhow::Result<(Part, Cancelled)> {
     let (rate, span) = (setup.rate, WARM_UP + run.span);
-    // Registering what is to be cancelled must not lie within what is measured.
+    // The registration of the tasks to cancel must not fall into the measured time.
     let lead = STEADY_LEAD + span + GAP + Duration::from_secs(run.tasks / 20_000);
     let last = service.time.now().after(lead);
     let later = move |index: u64| last.after(Duration::from_millis(index % 3000));
@@ -155,7 +158,7 @@ async fn part(
         crew::work(service, tasks, span + STEADY_LEAD + PATIENCE)
     );
     let (loaded, cancels, seen) = (loaded?, cancels?, seen?);
-    // Those that were not cancelled are still to come.
+    // The tasks that were not cancelled are still to come.
     let kept = doomed.len() - cancels.cancelled.len();
     let rest = (kept + loaded.registered.len()).saturating_sub(seen.arrivals.len());
     let late = crew::work(service, rest as u64, lead + PATIENCE).await?;

@@ -1,8 +1,10 @@
-//! An hour of the wheel is missed: how fast what was due in it comes out, and what that does to tasks that are new.
+//! This scenario measures for the report how fast the tasks of a missed hour come out, and how late new tasks
+//! are meanwhile.
 //!
-//! The hour is not waited for. Tasks are registered with starts over the next hour, the service is killed, and it is started
-//! anew with a wall clock an hour ahead (the program's own option for drills); this harness's clock goes with it. The
-//! service cannot tell that from an hour without power: it has every tick of the hour to read.
+//! The hour is not waited for. Tasks are registered with starts over the next hour, the service is killed,
+//! and it is started anew with a wall clock an hour ahead (the program's own option for drills). This
+//! harness's clock is set ahead with it. The service cannot distinguish that from an hour without power: it
+//! has every tick of the hour to read.
 
 use std::{fs, time::Duration};
 
@@ -13,9 +15,10 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use super::{PATIENCE, bulk, read_back};
+use super::parts::{PATIENCE, bulk, read_back};
 use crate::{
     chart::Chart,
+    check::Check,
     embedded::{
         Setup,
         check::verdict,
@@ -25,13 +28,14 @@ use crate::{
         service::Service,
         wire::Form,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 const CASE: &str = "catch_up";
 pub(super) const CAUGHT_UP: &str = "caught up, from the start";
 const HOUR: Duration = Duration::from_secs(3600);
-/// New tasks have a callback of their own: what is measured is the service, not the queue of workers that are behind.
+/// New tasks have a callback of their own, so that the service is measured and not the queue of workers that
+/// are behind.
 const NEAR: Form = Form {
     callback: "bench-near",
     ..Form::USUAL
@@ -45,7 +49,7 @@ pub(in crate::embedded) async fn catch_up(
     setup: &Setup,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    // A clock of its own: it is set ahead.
+    // A clock of its own, because it is set ahead.
     let time = TimeSource::real();
     let directory = setup.fresh();
     let file = directory.join("clock-offset");
@@ -122,7 +126,7 @@ fn judge(
     judge_new(new, Millis(missed.last_us.div_euclid(1000)), report)
 }
 
-/// Tells new tasks that were due while the hour came out from those after it.
+/// Separates new tasks that were due while the hour came out from those after it.
 fn judge_new(
     (loaded, seen): (Loaded, Seen),
     drained: Millis,

@@ -1,10 +1,10 @@
-//! What a service costs that has nothing to do: time on the processors, memory, writes to the disk.
+//! The idle scenario measures what a service without work costs: processor time, memory, writes to the disk.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::CALM;
+use super::parts::CALM;
 use crate::{
     embedded::{Setup, meter::Meter, service::Service, wire},
     report::Report,
@@ -18,7 +18,7 @@ pub(in crate::embedded) async fn idle(setup: &Setup, report: &mut Report) -> any
     setup.end(service, report)
 }
 
-/// Measures a service for as long as a measurement lasts: with nobody there, and with a poll that waits.
+/// Measures a service for as long as a measurement lasts: without any worker, and with a poll that waits.
 pub(super) async fn rest(
     setup: &Setup,
     service: &Service,

@@ -1,29 +1,32 @@
-//! Everything at once at a rate: tasks are registered and fire, and three in ten are cancelled just before they are due.
+//! The mixed scenario measures a service that registers, fires and cancels at a rate, for the report.
+//!
+//! Three in ten tasks are cancelled just before they are due.
 
 use std::time::Duration;
 
 use anyhow::Context as _;
+use hdrhistogram::Histogram;
 use tokio::sync::mpsc::channel;
 
 use super::{
-    PATIENCE, STEADY_LEAD, WARM_UP,
-    cancel::{self, CONNECTIONS},
-    read_back, stream,
+    cancel::{self, CONNECTIONS, Cancelled},
+    parts::{PATIENCE, STEADY_LEAD, WARM_UP, read_back, stream},
 };
 use crate::{
     chart::Chart,
+    check::Check,
     embedded::{
         Setup,
-        check::Registered,
+        check::{Registered, Verdict},
         crew::{self, Shift},
         load,
         meter::Meter,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 const CASE: &str = "mixed";
-/// Of ten tasks so many are cancelled.
+/// So many in ten tasks are cancelled.
 const CANCELLED_OF_TEN: u128 = 3;
 
 /// Tells whether a task is to be cancelled: by its random bits, so that neighbours differ.
@@ -38,13 +41,9 @@ pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> an
     let tasks = rate * span.as_secs();
     let first = service.time.now().after(STEADY_LEAD);
     let due = move |index: u64| first.after(Duration::from_millis(index * 1000 / rate));
-    let (mut queues, mut receivers) = (Vec::new(), Vec::new());
-    for _ in 0..CONNECTIONS {
-        // Room for all that is chosen: what registers never waits for what cancels.
-        let (sender, receiver) = channel(tasks as usize);
-        queues.push(sender);
-        receivers.push(receiver);
-    }
+    // There is room for all chosen tasks, so that registrations never wait for cancels.
+    let (queues, receivers): (Vec<_>, Vec<_>) =
+        (0..CONNECTIONS).map(|_| channel(tasks as usize)).unzip();
     let told = move |task: Registered| {
         if is_chosen(&task) {
             let queue = (task.id / 10) as usize % CONNECTIONS;
@@ -84,6 +83,37 @@ pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> an
         first.after(WARM_UP),
         report,
     )?;
+    tell(&case, &loaded.latency, &cancelled, &verdict, report);
+    used.report(&case, report);
+    report.chart(Chart::percentiles(
+        CASE,
+        &format!("Mixed, {rate}/s, three in ten cancelled just before they are due"),
+        &times(&loaded.latency, &cancelled, &verdict),
+    ));
+    setup.end(service, report)
+}
+
+/// The times of all three kinds of requests, by the names of the chart.
+const fn times<'a>(
+    registration: &'a Histogram<u64>,
+    cancelled: &'a Cancelled,
+    verdict: &'a Verdict,
+) -> [(&'static str, &'a Histogram<u64>); 3] {
+    [
+        ("due to worker", &verdict.lateness),
+        ("cancel", &cancelled.latency),
+        ("registration", registration),
+    ]
+}
+
+/// Reports the times of all three kinds of requests.
+fn tell(
+    case: &str,
+    registration: &Histogram<u64>,
+    cancelled: &Cancelled,
+    verdict: &Verdict,
+    report: &mut Report,
+) {
     report.figure(
         format!("{case}: cancels that came too late"),
         cancelled.not as f64,
@@ -91,7 +121,7 @@ pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> an
     );
     report.times(
         format!("{case}: registration"),
-        &loaded.latency,
+        registration,
         Check::default(),
     );
     report.times(
@@ -104,15 +134,4 @@ pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> an
         &verdict.lateness,
         verdict.check,
     );
-    used.report(&case, report);
-    report.chart(Chart::percentiles(
-        CASE,
-        &format!("Mixed, {rate}/s, three in ten cancelled just before they are due"),
-        &[
-            ("due to worker", &verdict.lateness),
-            ("cancel", &cancelled.latency),
-            ("registration", &loaded.latency),
-        ],
-    ));
-    setup.end(service, report)
 }

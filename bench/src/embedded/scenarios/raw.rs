@@ -1,5 +1,8 @@
-//! What the embedded store can do by itself: the library's store, opened in this process on a directory of its own, driven
-//! with the rows that the service would write. No HTTP, no wheel, no queue.
+//! This scenario measures the embedded store alone, for comparison with the service: no HTTP, no wheel, no
+//! queue.
+//!
+//! The library's store is opened in this process on a directory of its own, and gets the rows that the
+//! service would write.
 
 use std::{
     sync::{
@@ -27,10 +30,11 @@ use tickwheel::{
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::BATCH_CONNECTIONS;
+use super::parts::BATCH_CONNECTIONS;
 use crate::{
+    check::Check,
     embedded::{Setup, wire::CALLBACK},
-    report::{Check, Report},
+    report::Report,
     tasks::{self, Kind},
 };
 
@@ -38,13 +42,13 @@ pub(super) const ONE: &str = "raw store, one row a call";
 pub(super) const MANY: &str = "raw store, 100 rows a call";
 pub(super) const DRAIN: &str = "raw store: read, claim, settle";
 
-/// As the program's own, by default.
+/// As many as the program has by default.
 const WHEELS: u16 = 4;
 const SLOTS: i64 = 100_000_000;
-/// Rows that are read, and changed, at once.
+/// Rows that are read or changed at once.
 const ROWS_MAX: usize = 1000;
 
-/// A store on a fresh directory, and what its rows are made of.
+/// A store on a fresh directory, and the common parts of its rows.
 #[derive(Clone)]
 struct Raw {
     store: Arc<Store>,
@@ -107,7 +111,7 @@ impl Raw {
         Ok(self.time.moment().since(begun))
     }
 
-    /// Reads what a wheel has in these ticks, claims it and settles it; returns how many tasks that were.
+    /// Reads a wheel's tasks of these ticks, claims and settles them. Returns their number.
     async fn drain(&self, wheel: WheelNumber, from: Millis) -> anyhow::Result<u64> {
         let tick = self.shape.tick();
         let (first, last) = (
@@ -141,7 +145,7 @@ impl Raw {
         Ok(done)
     }
 
-    /// Changes the rows of tasks conditionally; returns what they are then.
+    /// Changes the rows of tasks conditionally. Returns the new rows.
     async fn swap(
         &self,
         entries: &[Entry],
@@ -208,7 +212,7 @@ pub(super) async fn insert(setup: &Setup, round: u32, report: &mut Report) -> an
     Ok(())
 }
 
-/// Does with as many rows as `burst` has tasks what the store has to do for them.
+/// Does the work of the store for as many rows as `burst` has tasks.
 pub(super) async fn drain(setup: &Setup, round: u32, report: &mut Report) -> anyhow::Result<()> {
     let raw = Raw::open(setup)?;
     let from = setup.time.now().after(Duration::from_secs(3600));

@@ -1,8 +1,9 @@
-//! `kill -9` in the middle of a burst: how long until everything that was due has been handed out, and whether it was.
+//! This scenario measures how soon all due tasks are handed out after `kill -9` in a burst, and whether all
+//! are.
 //!
-//! The workers go on, as real ones do: what they had in hand they settle with the service that was started anew. What was
-//! claimed for an answer that died with the process nobody has; it comes again when its lease is over, which says how long
-//! the last of those takes.
+//! The workers go on, as real ones do: they settle the tasks that they hold with the service that was started
+//! anew. Tasks that were claimed for an answer that died with the process reached no worker. Such a task
+//! comes again when its lease is over, which decides how long the last of them takes.
 
 use std::{
     collections::HashSet,
@@ -13,7 +14,7 @@ use std::{
 use anyhow::ensure;
 use tickwheel::model::time::Millis;
 
-use super::{PATIENCE, bulk, read_back};
+use super::parts::{PATIENCE, bulk, read_back};
 use crate::{
     embedded::{
         Setup,
@@ -32,9 +33,9 @@ const FORM: Form = Form {
     callback: CALLBACK,
     heartbeat_timeout: "10s",
 };
-/// Leases end, and looks find that: a claim timeout and a lease.
+/// Time in which leases end and looks find that: a claim timeout and a lease.
 const LEASES: Duration = Duration::from_secs(120);
-/// The process is killed when one in so many tasks was taken.
+/// The process is killed when one in so many tasks has been taken.
 const KILLED_AT: u64 = 3;
 
 /// Kills a service within a burst and starts it anew.
@@ -88,7 +89,7 @@ pub(in crate::embedded) async fn recover(setup: &Setup, report: &mut Report) -> 
     setup.end(service, report)
 }
 
-/// Checks every task, and tells those that nobody had had from those whose first answer was lost.
+/// Checks every task, and separates those that no worker had received from those whose first answer was lost.
 fn judge(
     registered: Vec<Registered>,
     arrivals: Vec<Arrival>,

@@ -1,12 +1,18 @@
-//! Registration: one by one, over HTTP/2 too, and in batches of 100, beside an empty request and the raw store, in the same
-//! round.
+//! The register scenario measures registrations for the report: one by one, over HTTP/2 too, and in batches
+//! of 100.
+//!
+//! An empty request and the raw store run in the same round for comparison.
 
 use std::time::Duration;
 
 use anyhow::ensure;
 
-use super::{BATCH_CONNECTIONS, PATIENCE, drain, raw};
+use super::{
+    parts::{BATCH_CONNECTIONS, PATIENCE, drain},
+    raw,
+};
 use crate::{
+    check::Check,
     embedded::{
         Setup,
         load::{self, Plan},
@@ -14,7 +20,7 @@ use crate::{
         service::Service,
     },
     generator::{histogram, micros},
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const FLOOR: &str = "GET /livez, as many connections";
@@ -22,10 +28,11 @@ pub(super) const SINGLE: &str = "registered, one a request";
 pub(super) const SHARED: &str = "registered, one a request over HTTP/2";
 pub(super) const BATCHED: &str = "registered, 100 a request";
 
-/// Connections over HTTP/2, each of which carries its part of as many requests at once as there are connections over HTTP/1.1.
+/// Connections over HTTP/2. Each carries its part of as many requests at once as there are connections over
+/// HTTP/1.1.
 const SHARED_CONNECTIONS: usize = 4;
 
-/// Registration one by one and in batches of 100, beside the least that a request can cost.
+/// Measures registration one by one and in batches of 100, beside the least cost of a request.
 pub(in crate::embedded) async fn register(
     setup: &Setup,
     round: u32,
@@ -40,7 +47,7 @@ pub(in crate::embedded) async fn register(
         (SHARED, 1, setup.tasks, setup.connections / shared * shared),
         (BATCHED, 100, setup.tasks * 5, BATCH_CONNECTIONS),
     ] {
-        // Due when the last has long been registered, even at a fifth of the aim.
+        // The due time is long after the last registration, even at a fifth of the aim.
         let lead = Duration::from_secs(5 + tasks / (8_000 * batch.min(4)));
         let first = service.time.now().after(lead);
         let due = move |index: u64| first.after(Duration::from_millis(index % 3000));
@@ -68,7 +75,7 @@ pub(in crate::embedded) async fn register(
     setup.end(service, report)
 }
 
-/// What a request costs that does nothing: client, kernel, HTTP.
+/// Measures a request that does nothing: client, kernel, HTTP.
 async fn floor(
     setup: &Setup,
     service: &Service,

@@ -1,9 +1,11 @@
-//! Half load for a long time: does anything grow that should not?
+//! The soak scenario runs half load for a long time, and tells developers whether a resource grows that
+//! should not.
 //!
-//! Half of what the service can do is found first: as many tasks as a burst has, from the first registration to the last
-//! settle, flat out. Memory, disk and lateness are taken by intervals, and each has a line laid through the second half of
-//! them: what it rises by over that half, against its mean there, says whether it is flat. Rows of tasks that have ended are
-//! kept for days, so the disk is expected to grow with every task, and what a task takes is the figure.
+//! Half of the service's rate is found first: as many tasks as a burst has, from the first registration to
+//! the last settle, flat out. Memory, disk and lateness are measured in intervals. A line is fitted to the
+//! second half of each; its rise over that half, compared with its mean there, says whether it is flat. Rows
+//! of ended tasks are kept for days, so the disk is expected to grow with every task; the reported figure is
+//! the space of a task.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,9 +13,10 @@ use anyhow::ensure;
 use tickwheel::time_source::TimeSource;
 use tokio::sync::Notify;
 
-use super::{PATIENCE, STEADY_LEAD, WARM_UP, bulk, drain, read_back, stream};
+use super::parts::{PATIENCE, STEADY_LEAD, WARM_UP, bulk, drain, read_back, stream};
 use crate::{
     chart::{Chart, Curve, Scale},
+    check::Check,
     embedded::{
         Setup,
         check::{Verdict, verdict},
@@ -22,18 +25,18 @@ use crate::{
         service::{Probe, Service},
         timeline::Stretch,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 const CASE: &str = "soak";
-/// Intervals of a soak: an hour has minutes.
+/// Intervals of a soak; in an hour they are minutes.
 const INTERVALS: u64 = 60;
-/// What rises by less than this share of its mean is flat.
+/// A value that rises by less than this share of its mean is flat.
 const FLAT: f64 = 0.1;
-/// Tasks a request of the trial: as the stream's, so that it is the same work.
-const TRIAL_BATCH: u64 = super::STEADY_BATCH;
+/// Tasks a request of the trial, as many as the stream has, so that the work is the same.
+const TRIAL_BATCH: u64 = super::parts::STEADY_BATCH;
 
-/// What was seen of the process at a moment, in seconds from the beginning.
+/// A reading of the process at a moment, in seconds from the beginning.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     at: f64,
@@ -41,7 +44,7 @@ struct Sample {
     disk_mib: f64,
 }
 
-/// Runs half load for as long as was asked for.
+/// Runs half load for as long as asked.
 pub(in crate::embedded) async fn soak(setup: &Setup, report: &mut Report) -> anyhow::Result<()> {
     let service = setup.start().await?;
     let rate = match setup.soak_rate {
@@ -88,7 +91,7 @@ pub(in crate::embedded) async fn soak(setup: &Setup, report: &mut Report) -> any
     setup.end(service, report)
 }
 
-/// Returns what the service does a second when tasks are registered, fire and are settled as fast as may be.
+/// Returns the service's tasks a second when they are registered, fired and settled as fast as possible.
 async fn flat_out(setup: &Setup, service: &Service, report: &mut Report) -> anyhow::Result<f64> {
     let tasks = setup.tasks;
     let lead = Duration::from_secs(8 + tasks / 10_000);
@@ -209,7 +212,7 @@ fn draw(case: &str, of: [(&str, Points); 2], report: &mut Report) {
 
 type Points = Vec<(f64, f64)>;
 
-/// Says whether something is flat over the second half.
+/// Reports whether a value is flat over the second half.
 fn tell_trend(
     case: &str,
     (name, unit): (&str, &'static str),
@@ -234,7 +237,7 @@ fn tell_trend(
 #[derive(Debug, PartialEq)]
 struct Trend {
     mean: f64,
-    /// From the half's first point to its last, along the line.
+    /// The rise from the half's first point to its last, along the line.
     rise: f64,
 }
 

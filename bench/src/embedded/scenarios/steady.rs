@@ -1,14 +1,18 @@
-//! Lateness at fixed rates, with nothing else and with much pending; what much costs, and how it is opened again.
+//! The steady scenario measures lateness at fixed rates for the report, with few and with many pending tasks.
+//!
+//! It also measures the costs of many pending tasks, and how the service opens with them again.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
 use super::{
-    CALM, DAY, PATIENCE, REST, SAMPLES, STEADY_LEAD, WARM_UP, idle::rest, read_back, stream,
+    idle::rest,
+    parts::{CALM, DAY, PATIENCE, REST, SAMPLES, STEADY_LEAD, WARM_UP, read_back, stream},
 };
 use crate::{
     chart::Chart,
+    check::Check,
     embedded::{
         Setup,
         check::{Registered, verdict},
@@ -17,12 +21,13 @@ use crate::{
         meter::Meter,
         service::Service,
     },
-    report::{Check, Report},
+    report::Report,
 };
 
 pub(super) const FILL: &str = "pending, 1000 a request";
 
-/// Each rate with each number of pending tasks, least first; then the idle service, a kill, the time until it is ready again.
+/// Measures each rate with each number of pending tasks, least first; then the idle service, a kill, and the
+/// time until it is ready.
 pub(in crate::embedded) async fn steady(setup: &Setup, report: &mut Report) -> anyhow::Result<()> {
     let mut service = setup.start().await?;
     let mut curves = at_rates(setup, &service, 0, report).await?;
@@ -50,7 +55,8 @@ pub(in crate::embedded) async fn steady(setup: &Setup, report: &mut Report) -> a
     if there > 0 {
         service.time.sleep(REST).await;
         rest(setup, &service, &format!("{there} pending, idle"), report).await?;
-        // Not before: while tables are merged, what is there twice or not listed yet is more than what is asked for.
+        // Not earlier: while tables are merged, rows that exist twice or are not listed yet would be counted,
+        // too.
         let grown = service.disk_bytes().saturating_sub(empty) as f64 / there as f64;
         report.figure(
             format!("{there} pending, and what has fired since: disk"),
@@ -126,7 +132,7 @@ async fn at_rate(
     Ok((case, verdict.lateness))
 }
 
-/// Registers what stays pending; returns some of it.
+/// Registers the tasks that stay pending; returns some of them.
 async fn fill(
     tasks: u64,
     service: &Service,

@@ -1,15 +1,18 @@
-//! Requests of callers who know nothing of each other, sent together.
+//! The gatherer joins requests of callers who know nothing of each other, to spare work for the servers.
 //!
-//! A request costs a server several times what a row in it does, so registrations one by one would keep it busy with little else.
-//! Nobody waits to fill a request: the first few to the same servers leave as they come; what comes while those are under way
-//! forms the next one, which leaves when one of them is answered, or at once when it is full. A caller who is alone waits for
-//! nobody, and one among many for one answer at most; where that does not come soon, because the server that was asked hangs,
-//! it is overtaken.
+//! A request costs a server several times as much as a row in it. Registrations sent one by one would keep it
+//! busy with little else. No caller waits to fill a request: the first few to the same servers leave as they
+//! come. Items that come while those are under way form the next one, which leaves when one of them is
+//! answered, or at once when it is full. A caller who is alone does not wait, and one among many waits for
+//! one answer at most. If that does not come soon, because the server that was asked hangs, the request is
+//! overtaken.
 //!
-//! What shares a request shares its fate. Only what goes to the same servers is sent together, so a server that is away fails
-//! those whom it would have failed anyway; a request that is refused for what is in it is the carrier's to take apart.
+//! Items that share a request share its fate. Only items for the same servers are sent together, so a server
+//! that is away fails only those that it would have failed anyway. If a request is refused for an item in it,
+//! the carrier takes it apart.
 //!
-//! What is sent goes on when its caller gives up: it may be another's as well. What still waits then is not sent.
+//! A sent item goes on when its caller gives up: the request may carry items of others as well. An item that
+//! still waits then is not sent.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -50,14 +53,14 @@ impl Load {
         }
     }
 
-    /// Tells whether one request may carry it.
+    /// Tells whether one request may carry this load.
     pub(super) const fn fits(self) -> bool {
         self.rows <= BATCH_ROWS_MAX
             && self.bytes <= BATCH_BYTES_MAX
             && self.partitions <= BATCH_PARTITIONS_MAX
     }
 
-    /// Tells whether nothing more would fit.
+    /// Tells whether a request with this load has room for no more.
     const fn is_full(self) -> bool {
         self.rows >= BATCH_ROWS_MAX
             || self.bytes >= BATCH_BYTES_MAX
@@ -75,14 +78,14 @@ pub(super) trait Carrier: Send + Sync + 'static {
     async fn carry(&self, items: Vec<Self::Item>) -> Vec<Self::Answer>;
 }
 
-/// An item that waits for its request, and who waits for its answer.
+/// An item that waits for its request, and the channel to the caller that waits for its answer.
 struct Waiting<C: Carrier> {
     item: C::Item,
     load: Load,
     answer: oneshot::Sender<C::Answer>,
 }
 
-/// What is on its way to the same servers.
+/// The items on their way to the same servers.
 struct Home<C: Carrier> {
     /// Requests under way.
     lanes: usize,
@@ -103,7 +106,7 @@ impl<C: Carrier> Home<C> {
         }
     }
 
-    /// Takes what goes into one request: something, unless nobody waits any more.
+    /// Takes the items of one request: at least one, unless no caller waits any more.
     fn take(&mut self) -> Vec<Waiting<C>> {
         let (mut taken, mut load) = (Vec::new(), Load::default());
         while let Some(first) = self.waiting.front() {
@@ -124,7 +127,7 @@ impl<C: Carrier> Home<C> {
         taken
     }
 
-    /// Opens a lane for what waits; none when nobody does.
+    /// Opens a lane for the waiting items; none when no caller waits.
     fn open(&mut self) -> Option<Vec<Waiting<C>>> {
         let request = self.take();
         if request.is_empty() {
@@ -134,16 +137,16 @@ impl<C: Carrier> Home<C> {
         Some(request)
     }
 
-    /// Tells whether what waits should leave though so many requests are under way.
+    /// Tells whether the waiting items should leave although so many requests are under way.
     const fn is_ready(&self, under_way: usize, at_once: usize) -> bool {
         under_way < at_once || self.load.is_full() || !self.load.fits()
     }
 }
 
-/// Gathers what is for one carrier.
+/// Gathers the items for one carrier.
 pub(super) struct Gather<C: Carrier> {
     pub(super) carrier: C,
-    /// Requests to the same servers that leave as they come.
+    /// Requests to the same servers that leave as they come, at most.
     at_once: usize,
     time: TimeSource,
     homes: Mutex<HashMap<Replicas, Home<C>>>,
@@ -159,9 +162,11 @@ impl<C: Carrier> Gather<C> {
         })
     }
 
-    /// Sends an item to the servers that are its home, and returns its answer; none when the node ended before it came.
+    /// Sends an item to the servers that are its home, and returns its answer; none when the node ended
+    /// before it came.
     ///
-    /// What is sent is sent after the call. Dropping the future does not take back what has been sent.
+    /// An item is sent after the call has begun. Dropping the future does not take back an item that was
+    /// sent.
     pub(super) async fn ask(
         self: &Arc<Self>,
         home: Replicas,
@@ -194,13 +199,14 @@ impl<C: Carrier> Gather<C> {
         self.send(key, requests);
     }
 
-    /// Sends what waits though nothing was answered: the server that was asked may hang, and others have the same rows.
+    /// Sends the waiting items although no answer has come: the server that was asked may hang, and others
+    /// have the same rows.
     fn overtake(self: &Arc<Self>, key: &Replicas) {
         let request = self.lock().get_mut(key).and_then(Home::open);
         self.send(key, request);
     }
 
-    /// Starts lanes. Not under the lock: a node that ends drops them at once, and that takes it.
+    /// Starts lanes. Not under the lock: a node that ends drops them at once, and that drop takes the lock.
     fn send(self: &Arc<Self>, key: &Replicas, requests: impl IntoIterator<Item = Vec<Waiting<C>>>) {
         for request in requests {
             let lane = Lane {
@@ -217,7 +223,7 @@ impl<C: Carrier> Gather<C> {
     }
 }
 
-/// One request after the other to the same servers.
+/// Sends one request after the other to the same servers.
 struct Lane<C: Carrier> {
     gather: Arc<Gather<C>>,
     key: Replicas,
@@ -235,20 +241,21 @@ impl<C: Carrier> Lane<C> {
             }
             let answers = self.gather.carrier.carry(items).await;
             for (asked, answer) in asked.into_iter().zip(answers) {
-                // Who has gone away needs no answer.
+                // A caller that has gone away needs no answer.
                 drop(asked.send(answer));
             }
             request = self.next();
         }
     }
 
-    /// Takes the next request, or ends the lane: in one go, so that nobody waits for a lane that will not come by again.
+    /// Takes the next request, or ends the lane, under one lock, so that no caller waits for a lane that will
+    /// not come back.
     fn next(&mut self) -> Vec<Waiting<C>> {
         let mut homes = self.gather.lock();
         let Some(home) = homes.get_mut(&self.key) else {
             return Vec::new();
         };
-        // A lane that was opened for a full request ends with it, unless there is another one.
+        // A lane that was opened for a full request ends with it, unless there is another full one.
         if home.is_ready(home.lanes - 1, self.gather.at_once) {
             let request = home.take();
             if !request.is_empty() {
@@ -264,7 +271,8 @@ impl<C: Carrier> Lane<C> {
     }
 }
 
-/// A lane that ends in the middle of a request, by a panic or with the node: it would hold back everybody behind it for ever.
+/// Ends a lane in the middle of a request, by a panic or with the node. It would hold back all callers behind
+/// it for ever.
 impl<C: Carrier> Drop for Lane<C> {
     fn drop(&mut self) {
         let mut homes = self.gather.lock();
@@ -273,7 +281,7 @@ impl<C: Carrier> Drop for Lane<C> {
         };
         home.lanes -= 1;
         if home.lanes == 0 {
-            // Who waits would wait for nobody: they are told that there is no answer.
+            // The waiting callers would wait for ever, so they are told that there is no answer.
             homes.remove(&self.key);
         }
     }

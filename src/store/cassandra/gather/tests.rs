@@ -1,4 +1,4 @@
-//! What goes together, and who is answered when.
+//! These tests check for the gatherer which items go together, and when each caller is answered.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::{sync::Semaphore, task::JoinSet};
 use super::*;
 use crate::model::time::Millis;
 
-/// Answers each item with itself, once it is let; notes what went together.
+/// Answers each item with itself, once it is allowed to; notes which items went together.
 struct Slow {
     turns: Arc<Semaphore>,
     requests: Arc<Mutex<Vec<Vec<u32>>>>,
@@ -59,7 +59,7 @@ impl Rig {
         }
     }
 
-    /// Asks, and lets what follows from that happen.
+    /// Asks, and lets the consequences happen.
     async fn ask(&mut self, home: Replicas, item: u32, load: Load) {
         let gather = Arc::clone(&self.gather);
         self.asked
@@ -67,7 +67,7 @@ impl Rig {
         self.time.sleep(Duration::from_millis(1)).await;
     }
 
-    /// How many items the requests had so far.
+    /// Returns how many items each request had so far.
     fn sizes(&self) -> Vec<usize> {
         self.requests.lock().unwrap().iter().map(Vec::len).collect()
     }
@@ -86,10 +86,10 @@ async fn the_first_leave_as_they_come_and_the_rest_when_there_is_room_or_a_reque
         rig.ask(Vec::new(), item, ONE).await;
     }
     assert_eq!(rig.sizes(), vec![1; LANES]);
-    // One is answered: those who waited leave together.
+    // One is answered, and the items that waited leave together.
     rig.let_through(1).await;
     assert_eq!(rig.sizes().last(), Some(&3));
-    // As soon as a request is full it leaves, though as many are under way as before.
+    // A full request leaves at once, although as many are under way as before.
     let before = rig.sizes().len();
     for item in 100..100 + u32::try_from(BATCH_PARTITIONS_MAX).unwrap() {
         assert_eq!(rig.sizes().len(), before);
@@ -121,7 +121,7 @@ async fn what_does_not_fit_beside_the_others_waits_for_the_next_request() {
     rig.ask(Vec::new(), 51, large).await;
     let sent = rig.requests.lock().unwrap().last().cloned();
     assert_eq!(sent, Some(vec![50]), "51 would make it too large");
-    // One that is too large for any request has one to itself.
+    // An item that is too large for any request has one to itself.
     let huge = Load {
         bytes: 3 * BATCH_BYTES_MAX,
         ..ONE
@@ -162,7 +162,7 @@ async fn servers_that_hang_hold_nobody_up_for_long_and_who_gave_up_is_not_sent()
     rig.ask(Vec::new(), 61, ONE).await;
     rig.ask(Vec::new(), 62, ONE).await;
     assert_eq!(rig.sizes().len(), before);
-    // Nothing is answered.
+    // No request is answered.
     rig.time.sleep(GATHERED_WAIT_MAX).await;
     let sent = rig.requests.lock().unwrap().last().cloned();
     assert_eq!(sent, Some(vec![61, 62]));
@@ -215,7 +215,7 @@ async fn who_comes_as_the_last_lanes_end_is_not_left_to_them() {
         .entry(Vec::new())
         .or_insert_with(Home::new)
         .lanes = LANES;
-    // They find that nobody waits, and are not gone yet.
+    // They find that no caller waits, and are not gone yet.
     for lane in &mut ending {
         assert!(lane.next().is_empty());
     }

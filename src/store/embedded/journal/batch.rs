@@ -1,8 +1,8 @@
-//! One batch of a journal: whether its bytes are what was written, and how far it reaches if not.
+//! The batch reader tells the survey whether one batch of a journal is whole, and how far it reaches if not.
 //!
-//! Written against the format of fjall 3 (`src/journal/entry.rs`): `[1, items u32, seqno u64]`, items `[2, type u8,
-//! compression u8, keyspace u64, key length u16, value length u32, stored length u32, key, value]` or `[4, keyspace u64]`,
-//! then `[3, xxh3 of the items u64, magic]`; little-endian.
+//! It follows the format of fjall 3 (`src/journal/entry.rs`): `[1, items u32, seqno u64]`, items `[2, type
+//! u8, compression u8, keyspace u64, key length u16, value length u32, stored length u32, key, value]` or
+//! `[4, keyspace u64]`, then `[3, xxh3 of the items u64, magic]`; little-endian.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -21,37 +21,40 @@ const CLEAR: u8 = 4;
 /// No keyspace of ours has a higher number.
 const KEYSPACES_MAX: u64 = 64;
 
-/// No key of ours is longer. A flipped bit of a length within it reaches less far than the least batch is long.
+/// No key of ours is longer. With one flipped bit such a length reaches less far than the shortest batch is
+/// long.
 const KEY_BYTES_MAX: u64 = 63;
 
-/// No value of ours is longer: the largest is a content.
+/// No value of ours is longer. The largest is a content.
 const VALUE_BYTES_MAX: u64 = 2 * RECORD_BYTES_MAX as u64;
 
-/// Where in a batch its sequence number lies.
+/// The place of the sequence number in a batch.
 pub(super) const SEQUENCE_AT: usize = 1 + 4;
 
-/// A batch whose items are what was written. Its sequence number is not covered by the checksum.
+/// A batch whose items are as they were written. Its sequence number is not covered by the checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Batch {
     pub(super) sequence: u64,
     pub(super) bytes: usize,
 }
 
-/// How far a batch that is not whole reaches.
+/// The reach of a batch that is not whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outline {
-    /// Beyond what was written: what a crash leaves at the end. Nothing of what is there lies behind it.
+    /// It reaches beyond the written bytes, as the last batch does after a crash. No written bytes lie behind
+    /// it.
     CutShort,
-    /// Up to here at least: what is behind has to be looked through.
+    /// It reaches at least up to here. The bytes behind have to be looked through.
     Upto(usize),
 }
 
 /// Reads how far a batch reaches that is not whole.
 ///
-/// Lengths are believed where they agree with each other, so that bytes of a payload that look like a batch are not taken for
-/// one: a client may send such bytes on purpose. The length of a compressed value has to agree with the value itself, which
-/// tells where it ends unless it is cut short or broken. When what follows an item is not what should, its lengths are in
-/// doubt, and it is looked through as well; and with it every compressed one before.
+/// Lengths are believed if they agree with each other. So bytes of a payload that look like a batch are not
+/// taken for one: a client may send such bytes on purpose. The length of a compressed value has to agree with
+/// the value itself, which shows its end unless it is cut short or broken. If the bytes behind an item are
+/// not as they should be, its lengths are in doubt. Then the item is looked through as well, and with it all
+/// items from the first compressed one on.
 pub(super) fn outline(bytes: &[u8]) -> Outline {
     let mut rest = Reader { bytes, at: 0 };
     if rest.byte() != Some(START) {
@@ -90,7 +93,7 @@ pub(super) fn outline(bytes: &[u8]) -> Outline {
     walk().map_or(Outline::CutShort, Outline::Upto)
 }
 
-/// Reads the sequence number of what may be a batch.
+/// Reads the sequence number of bytes that may be a batch.
 pub(super) fn sequence(bytes: &[u8]) -> Option<u64> {
     let mut rest = Reader { bytes, at: 0 };
     (rest.byte()? == START).then_some(())?;
@@ -98,8 +101,8 @@ pub(super) fn sequence(bytes: &[u8]) -> Option<u64> {
     rest.number::<8>()
 }
 
-/// Reads the batch that bytes begin with; none unless it is whole. A length that is broken is never believed: what it leads to
-/// is no batch with the right checksum.
+/// Reads the batch that bytes begin with; none unless it is whole. A broken length is never believed, because
+/// it leads to bytes that are no batch with the right checksum.
 pub(super) fn whole(bytes: &[u8]) -> Option<Batch> {
     let mut rest = Reader { bytes, at: 0 };
     (rest.byte()? == START).then_some(())?;
@@ -123,7 +126,7 @@ pub(super) fn whole(bytes: &[u8]) -> Option<Batch> {
     })
 }
 
-/// The lengths of an item, as its head says.
+/// The lengths of an item, by its head.
 #[derive(Debug, Clone, Copy)]
 struct Lengths {
     key: u64,
@@ -157,7 +160,8 @@ impl<'a> Reader<'a> {
         Self { ..*self }
     }
 
-    /// Reads the lengths of an item, behind its tag; none within when its head is none that is written.
+    /// Reads the lengths of an item, behind its tag. The inner option is none when such a head is never
+    /// written.
     fn plausible(&mut self) -> Option<Option<Lengths>> {
         let (kind, packed) = (self.byte()?, self.byte()?);
         let keyspace = self.number::<8>()?;
@@ -189,7 +193,7 @@ impl<'a> Reader<'a> {
         ends.is_some_and(|ends| ends as u64 != lengths.stored)
     }
 
-    /// Skips what follows the tag of an item.
+    /// Skips the bytes behind the tag of an item.
     fn item(&mut self) -> Option<()> {
         self.skip(1 + 1 + 8)?;
         let key = self.number::<2>()?;

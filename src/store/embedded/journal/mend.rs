@@ -1,7 +1,9 @@
-//! Repair of journals: a torn end is cut off, a damaged place is set aside and what is whole is kept.
+//! The repair mends journals for operators: a torn end is cut off, a damaged place is set aside, and whole
+//! batches are kept.
 //!
-//! The part set aside is on the disk before anything is changed. A mended journal is written beside the damaged one and takes its
-//! place by a rename: a crash leaves the one or the other, and a repair that is run again goes on from there.
+//! The part set aside is on the disk before anything is changed. A mended journal is written beside the
+//! damaged one and takes its place by a rename. A crash leaves the one or the other, and a repair that is run
+//! again goes on from there.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,9 +14,9 @@ use std::{
 };
 
 use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, judged, surveyed, written};
-use crate::store::embedded::directory::{sync, sync_directory};
+use crate::store::embedded::disk::sync::{sync, sync_directory};
 
-/// Names that are tried for what is set aside, when there is a file of that name already.
+/// Names that are tried for a part set aside, when there is a file of that name already.
 const NAMES_MAX: usize = 1000;
 
 /// The repair of a damaged place.
@@ -22,17 +24,18 @@ const NAMES_MAX: usize = 1000;
 pub struct Repaired {
     /// The place.
     pub damage: Damage,
-    /// Where a copy of it lies; none of a journal that was missing.
+    /// The place of its copy; none for a journal that was missing.
     pub aside: Option<PathBuf>,
 }
 
-/// Repairs the journals of a database that no process uses: sets what is damaged aside as files in `aside`, and keeps all
-/// batches that are whole, before it and behind it. A batch with a broken sequence number is kept and numbered anew.
+/// Repairs the journals of a database that no process uses. It sets the damaged parts aside as files in
+/// `aside`, and keeps all whole batches before and behind them. A batch with a broken sequence number is kept
+/// and numbered anew.
 ///
 /// A torn end behind whole batches is left to the start, which cuts it off.
 ///
 /// # Errors
-/// The disk's. What was mended until then is; it can be called again.
+/// The disk's. The journals mended until then stay mended. It can be called again.
 pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
     let journals = surveyed(store)?;
     let found = judged(&journals);
@@ -62,7 +65,7 @@ pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
     }
     for damage in found.damages {
         if damage.kind == Kind::Missing {
-            // An empty one: the next start finds its number, and nothing in it.
+            // An empty journal: the next start finds its number, and no batch in it.
             let empty = File::create_new(&damage.journal)?;
             let owner = fs::metadata(store)?;
             chown(&damage.journal, Some(owner.uid()), Some(owner.gid()))?;
@@ -86,13 +89,13 @@ fn place(damage: &Damage, bytes: &[u8]) -> Range<usize> {
     };
     match damage.kind {
         Kind::Broken { at, bytes } => range(at, bytes),
-        // Its head: everything else is kept.
+        // Only its head is set aside, because everything else is kept.
         Kind::Misnumbered { at, .. } => range(at, (SEQUENCE_AT + 8) as u64),
         Kind::Missing => 0..0,
     }
 }
 
-/// Returns the journal without what is broken, and with numbers that fit.
+/// Returns the journal without its broken parts, and with numbers that fit.
 fn mended(journal: &Journal, mut bytes: Vec<u8>, repaired: &[Repaired]) -> Vec<u8> {
     for wrong in &journal.survey.misnumbered {
         let at = wrong.at + SEQUENCE_AT;
@@ -121,7 +124,7 @@ fn replace(journal: &Journal, mended: &[u8]) -> io::Result<()> {
     let new = journal.path.with_extension("mended");
     let mut file = File::create(&new)?;
     file.write_all(mended)?;
-    // As the service can use it, whoever repairs.
+    // The service must be able to use it, whoever runs the repair.
     let before = fs::metadata(&journal.path)?;
     file.set_permissions(before.permissions())?;
     chown(&new, Some(before.uid()), Some(before.gid()))?;
@@ -165,22 +168,23 @@ fn keep(stem: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// The fate of a torn end.
+/// The result of cutting off a torn end.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) bytes: usize,
-    /// Where it is kept; none when the disk has no room for it.
+    /// The place where the cut part is kept; none when the disk has no room for it.
     pub(super) kept: Option<PathBuf>,
 }
 
-/// Cuts a journal off, and keeps what was cut beside it.
+/// Cuts a journal off, and keeps the cut part beside it.
 pub(super) fn cut_off(journal: &Path, at: usize) -> io::Result<Cut> {
     let bytes = written(journal)?;
     let torn = bytes.get(at..).unwrap_or_default();
     let aside = journal.with_extension(format!("{at}.torn"));
     let kept = match fs::write(&aside, torn).and_then(|()| sync(&File::open(&aside)?)) {
         Ok(()) => Some(aside),
-        // It was never acknowledged: a full disk that cannot be opened would be worse.
+        // The part was never acknowledged. A store on a full disk that cannot be opened would be worse than
+        // its loss.
         Err(error) if error.kind() == ErrorKind::StorageFull => {
             fs::remove_file(&aside).or_else(|error| match error.kind() {
                 ErrorKind::NotFound => Ok(()),

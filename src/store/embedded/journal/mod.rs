@@ -1,17 +1,19 @@
-//! The journals of the database: whether they are what was written, and what is done about it if not.
+//! The journal check protects the store at each start: it finds out whether the journals are as they were
+//! written.
 //!
-//! fjall reads them at a start, and cuts a journal off at the first place that it cannot read, whatever lies behind. So they
-//! are all read here before it may touch them:
-//! - **A torn end** is what a crash leaves: a last batch that is cut short or garbled, and nothing whole behind it. It was never
-//!   acknowledged, since its sync had not returned. It is cut off, and kept beside the journal as a `.torn` file.
-//! - **Damage** is everything else: a broken place with a whole batch behind it, in the same journal or a later one; a sequence
-//!   number out of order, which no checksum covers; a journal that is missing. Nothing is changed then; a person decides, and
-//!   [`repair`] keeps every batch that is whole.
+//! fjall reads them at a start, and cuts a journal off at the first place that it cannot read, whatever lies
+//! behind. So all journals are read here before fjall may touch them:
+//! - **A torn end** is left by a crash: a last batch that is cut short or garbled, and nothing whole behind
+//!   it. It was never acknowledged, since its sync had not returned. It is cut off, and kept beside the
+//!   journal as a `.torn` file.
+//! - **Damage** is everything else: a broken place with a whole batch behind it, in the same journal or a
+//!   later one; a sequence number out of order, which no checksum covers; a journal that is missing. No file
+//!   is changed then. A person decides, and [`repair`] keeps every batch that is whole.
 //!
 //! # What is not seen
-//! Zeros from the end of a batch up to the end of its journal are what every journal ends with: a sealed journal that lost its
-//! last batches exactly so looks whole. A loss of power may leave damage that only cost what was not acknowledged: pages of
-//! several unsynced batches (clocks, heartbeats) that reached the disk out of order.
+//! Every journal ends with zeros, from the end of its last batch on. A sealed journal that lost its last
+//! batches exactly so looks whole. A loss of power may leave damage that only cost unacknowledged writes:
+//! pages of several unsynced batches (clocks, heartbeats) that reached the disk out of order.
 
 mod batch;
 mod mend;
@@ -30,7 +32,7 @@ pub use self::mend::{Repaired, repair};
 pub(super) use self::start::prepare;
 use self::survey::{Order, Survey};
 
-/// Bytes that are read of a journal at once.
+/// Bytes of a journal that are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A damaged place.
@@ -47,7 +49,7 @@ pub struct Damage {
 /// A defect of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes are not what was written.
+    /// Bytes are not as they were written.
     Broken {
         /// Where they begin.
         at: u64,
@@ -61,7 +63,7 @@ pub enum Kind {
         /// Its number.
         found: u64,
     },
-    /// It is not there, and the ones before and after it are.
+    /// It is missing, while the journals before and after it are there.
     Missing,
 }
 
@@ -101,14 +103,15 @@ struct Found {
     torn: Vec<Torn>,
 }
 
-/// A journal and what lies in it.
+/// A journal and its contents.
 struct Journal {
     number: u64,
     path: PathBuf,
     survey: Survey,
 }
 
-/// Lists the damage in the journals of a database, and changes nothing. Reads all of them; a torn end is no damage.
+/// Lists the damage in the journals of a database, and changes nothing. Reads all of them. A torn end is no
+/// damage.
 ///
 /// # Errors
 /// The disk's.
@@ -178,10 +181,10 @@ fn judged(journals: &[Journal]) -> Found {
     found
 }
 
-/// Returns the journals that should lie between one and the next that is there: they are numbered one after the other, and
-/// the oldest are removed first.
+/// Returns the journals that are missing between one and the next that is there. They are numbered one after
+/// the other, and the oldest are removed first.
 fn missing(journal: &Journal, next: u64, later: u64) -> impl Iterator<Item = Damage> {
-    /// The report of a large gap: a repair would make each journal anew.
+    /// The most journals that are reported of a large gap, because a repair would make each anew.
     const TOLD_MAX: usize = 100;
     let directory = journal
         .path
@@ -203,7 +206,7 @@ fn broken(bytes: &std::ops::Range<usize>) -> Kind {
     }
 }
 
-/// Lists the journals by number. What has another name is left to the database, which refuses it.
+/// Lists the journals by number. Files with another name are left to the database, which refuses them.
 fn listed(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     let mut journals = Vec::new();
     for found in fs::read_dir(store)? {
@@ -220,7 +223,8 @@ fn listed(store: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(journals)
 }
 
-/// Reads what was written of a journal, without the zeros that it ends with: it is made longer than what lies in it.
+/// Reads the written bytes of a journal, without the zeros at its end: its file is made longer than its
+/// contents.
 fn written(path: &Path) -> io::Result<Vec<u8>> {
     static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
     let mut file = File::open(path)?;

@@ -1,9 +1,11 @@
-//! The length of a compressed value, by the value itself: what is stored of it may be what is broken.
+//! The length reader finds the length of a compressed value for the batch reader from the value itself, since
+//! the stored length may be broken.
 //!
-//! Written against the block format of LZ4, as fjall 3 writes it (`src/journal/entry.rs`): sequences of a token, literals, and an
-//! offset with a length of what is repeated; the last one has literals only.
+//! It follows the block format of LZ4, as fjall 3 writes it (`src/journal/entry.rs`): sequences of a token,
+//! literals, and an offset with the length of a repetition. The last sequence has literals only.
 
-/// Returns how many bytes of these the compressed value takes that yields so many; none when they are too few, or no such value.
+/// Returns how many of these bytes belong to the compressed value that yields `yields` bytes. None when they
+/// are too few, or not such a value.
 pub(super) fn length(bytes: &[u8], yields: u64) -> Option<usize> {
     let mut rest = bytes.iter();
     let mut made = 0_u64;
@@ -25,7 +27,7 @@ pub(super) fn length(bytes: &[u8], yields: u64) -> Option<usize> {
     }
 }
 
-/// Reads a length: what the token says, and all bytes up to one below 255 behind it when that is full.
+/// Reads a length: the number in the token and, if that is full, all bytes behind it up to one below 255.
 fn extended<'a>(nibble: u8, rest: &mut impl Iterator<Item = &'a u8>) -> Option<u64> {
     let mut length = u64::from(nibble);
     if nibble == 0xf {
@@ -62,7 +64,7 @@ mod tests {
         for end in 0..BLOCK.len() {
             assert_eq!(length(&BLOCK[..end], 10), None, "{end}");
         }
-        // It yields more, or less than is there; an offset that leads nowhere.
+        // It yields more bytes, or fewer, than are asked for; an offset leads out of the value.
         assert_eq!((length(BLOCK, 9), length(BLOCK, 11)), (None, None));
         assert_eq!(length(&[0x10, b'a', 0, 0, 0], 5), None);
         assert_eq!(length(&[0x10, b'a', 2, 0, 0], 5), None);

@@ -1,4 +1,5 @@
-//! The check of journals guards each start: damage is refused, a torn end is cut off.
+//! The start check guards each start of the store against damaged journals: damage is refused, a torn end is
+//! cut off.
 
 use std::{
     io::{self, ErrorKind},
@@ -9,12 +10,13 @@ use super::{
     Damage, Torn, look,
     mend::{self, Cut},
 };
-use crate::store::{Error, embedded::directory::refused};
+use crate::store::{Error, embedded::faults::refused};
 
-/// Looks at all journals before the database may touch them, and cuts off what a crash has left half written.
+/// Looks at all journals before the database may touch them, and cuts off the parts that a crash has left
+/// half written.
 ///
 /// # Errors
-/// [`Error::Corrupt`] when one is damaged: nothing was changed then, and the reason says what to do.
+/// [`Error::Corrupt`] when one is damaged. No file was changed then, and the reason says what to do.
 pub(in crate::store::embedded) fn prepare(store: &Path) -> Result<(), Error> {
     let found = match look(store) {
         Ok(found) => found,
@@ -31,7 +33,7 @@ pub(in crate::store::embedded) fn prepare(store: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says what is damaged, what it costs and what to do.
+/// Describes the damage, its cost and the remedy.
 fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
     let first = damages.first()?;
     let others = match damages.len() - 1 {
@@ -49,7 +51,7 @@ fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
     })
 }
 
-/// Cuts off what a crash has left at the end of a journal.
+/// Cuts off the end of a journal that a crash has left.
 fn cut_off(torn: &Torn) -> io::Result<()> {
     let Cut { bytes, kept } = mend::cut_off(&torn.journal, torn.at)?;
     let kept = kept.map_or_else(

@@ -1,14 +1,15 @@
-//! The survey lists the contents of a journal: whole batches, broken places between them, a broken end.
+//! The survey lists the contents of a journal for check and repair: whole batches, broken places between
+//! them, a broken end.
 
 use std::ops::Range;
 
 use super::batch::{self, Batch, Outline};
 
-/// Numbers between two neighbouring batches at most. Merges take some too, one each; so many never come between two writes, and
-/// a broken place never hides as many batches.
+/// The largest difference between the numbers of two neighbouring batches. Merges take some numbers too, one
+/// each. So many numbers never lie between two writes, and a broken place never hides as many batches.
 const SEQUENCE_JUMP_MAX: u64 = 1 << 24;
 
-/// A place that is not what was written, and has whole batches behind it.
+/// A place whose bytes are not as they were written, with whole batches behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hole {
     pub(super) bytes: Range<usize>,
@@ -16,12 +17,13 @@ pub(super) struct Hole {
     pub(super) before: u64,
 }
 
-/// A batch whose number does not fit between those of its neighbours: its number is damaged, its content is not.
+/// A batch whose number does not fit between those of its neighbours. Its number is damaged; its content is
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Misnumbered {
     pub(super) at: usize,
     pub(super) found: u64,
-    /// One that fits.
+    /// A number that fits.
     pub(super) fitting: u64,
     /// Whole batches of the journal before it.
     pub(super) before: u64,
@@ -34,11 +36,11 @@ pub(super) struct Survey {
     pub(super) batches: u64,
     pub(super) holes: Vec<Hole>,
     pub(super) misnumbered: Vec<Misnumbered>,
-    /// A place behind which is nothing whole up to the last byte that is not zero.
+    /// A broken place with nothing whole behind it, up to the last byte that is not zero.
     pub(super) broken_end: Option<Range<usize>>,
 }
 
-/// The numbers of the last two batches, as they should be: of all journals in order.
+/// The numbers of the last two batches of all journals in order, as they should be.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Order {
     before_last: Option<u64>,
@@ -60,7 +62,8 @@ fn fits(last: Option<u64>, sequence: u64) -> bool {
 }
 
 impl Survey {
-    /// Looks at what was written of a journal, zeros at its end left out. `order` is that of the journals before.
+    /// Looks at the written bytes of a journal, without the zeros at its end. `order` is that of the journals
+    /// before.
     pub(super) fn of(bytes: &[u8], order: &mut Order) -> Self {
         let mut survey = Self::default();
         let (mut at, mut last_at) = (0, None);
@@ -88,8 +91,9 @@ impl Survey {
 
     /// Returns the number that a batch should have: its own, unless that does not fit.
     ///
-    /// Numbers rise through all journals, so of a number that does not fit there is one that does: between its neighbours. It
-    /// may be the batch before whose number is broken; then that is what the next batches agree on.
+    /// Numbers rise through all journals. So for a number that does not fit there is one that does, between
+    /// its neighbours. The broken number may be that of the batch before; the next batches decide this by
+    /// their numbers.
     fn ordered(
         &mut self,
         bytes: &[u8],
@@ -136,7 +140,8 @@ fn whole_at(bytes: &[u8], at: usize) -> Option<Batch> {
     bytes.get(at..).and_then(batch::whole)
 }
 
-/// Finds the next whole batch behind one that is not: one whose number fits, or else any, since the number may be what is broken.
+/// Finds the next whole batch behind a broken one. It prefers one whose number fits. Otherwise it takes any,
+/// since the number may be the broken part.
 fn next_whole(bytes: &[u8], at: usize, order: &Order) -> Option<usize> {
     let from = match batch::outline(bytes.get(at..)?) {
         Outline::CutShort => return None,

@@ -1,4 +1,4 @@
-//! Deletes of ranges, on one replica and another, before and after what they delete.
+//! A range delete hides older rows on the replicas that have it, whether it comes before or after these rows.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Rows with a time to live.
+//! Rows with a time to live vanish for all readers, on all replicas.
 
 use std::{sync::Arc, time::Duration};
 
@@ -77,7 +77,7 @@ async fn a_done_entry_vanishes_behind_its_slot_and_what_it_overwrote_stays_hidde
     assert_eq!(pair.replicas.entries(), []);
 }
 
-/// A replica that missed the last row must not bring back the one before when the last has expired.
+/// A replica that missed the last row must not bring back the one before it when the last one has expired.
 #[tokio::test(start_paused = true)]
 async fn an_expired_task_is_absent_and_no_older_row_takes_its_place() {
     let pair = Pair::with(

@@ -1,4 +1,4 @@
-//! Whole histories under every fault at once: one seed gives one trace, and what was promised holds in all of them.
+//! Whole histories under all faults at once keep the promises of the store, and one seed gives one trace.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::{Pair, TICK, entry, next, scan_of, wheel};
 use crate::replicas::{Faults, Handle, Set, Wait};
 
-/// What a node was told.
+/// The answers that a node got.
 #[derive(Default)]
 struct Told {
     applied: i64,
@@ -20,7 +20,7 @@ struct Told {
     acknowledged: Vec<Entry>,
 }
 
-/// A node that writes entries and counts the clock up, by what it last knew of it.
+/// A node that writes entries and advances the clock from the row that it last knew.
 async fn work(pair: &Pair, handle: Arc<Handle>, number: u64) -> Told {
     let mut told = Told::default();
     let mut known = pair.replicas.clock_row(wheel()).unwrap();
@@ -50,7 +50,7 @@ async fn work(pair: &Pair, handle: Arc<Handle>, number: u64) -> Told {
     told
 }
 
-/// Outages while nodes work.
+/// Makes outages while nodes work.
 async fn break_things(pair: &Pair) {
     for replicas in [Set::only(0), Set::ALL, Set::only(1).with(Set::only(2))] {
         pair.time.sleep(Duration::from_secs(2)).await;

@@ -1,4 +1,5 @@
-//! That the simulated store does what three replicas do: each behaviour that the runs rely on really occurs.
+//! These tests show that the simulated store does as three replicas do: each behaviour that the
+//! runs rely on occurs.
 
 mod erasing;
 mod expiry;
@@ -6,6 +7,7 @@ mod history;
 mod outages;
 mod pages;
 mod quorum;
+mod records;
 mod rows;
 mod speed;
 mod swaps;
@@ -22,7 +24,8 @@ use tickwheel::{
         entry::Entry,
         ids::{NodeId, TaskId},
         state::{Detail, Expect, State, TaskRow, Transition},
-        task::{Body, Content, Priority, Spec, Target},
+        target::Target,
+        task::{Body, Content, Priority, Spec},
         time::{Millis, Tick, TickLength},
         wheel::{Shape, WheelNumber},
     },

@@ -1,4 +1,4 @@
-//! Replicas that are down, nodes that are cut off, nodes that die, operations that are slow.
+//! Outages have their real effects for callers: replicas down, nodes cut off, nodes dead, operations slow.
 
 use std::time::Duration;
 

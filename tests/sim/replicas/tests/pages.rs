@@ -1,4 +1,4 @@
-//! Pages that end anywhere, and pages that are empty and not the last.
+//! Pages may end anywhere, and may be empty without being the last, and a reader still gets every row.
 
 use tickwheel::store::{Page, WheelStore};
 

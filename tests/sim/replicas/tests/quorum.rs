@@ -1,4 +1,4 @@
-//! Plain writes and reads of two replicas of three.
+//! Plain writes and reads of two replicas of three act for every node as on a real quorum.
 
 use std::time::Duration;
 

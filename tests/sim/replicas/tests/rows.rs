@@ -1,4 +1,4 @@
-//! That a row kept once for all replicas is what three rows kept apart would be.
+//! A row that is kept once for all replicas equals three rows that are kept apart.
 
 use super::super::{
     dice::Dice,
@@ -12,11 +12,11 @@ impl Value for u8 {
     }
 }
 
-/// What each replica holds, kept apart.
+/// The versions of the replicas, kept apart.
 type Apart = [Option<Version<u8>>; 3];
 
 fn wins(new: &Version<u8>, held: &Version<u8>) -> bool {
-    // Of one time: a deletion, else the greater value.
+    // Of two with one time a deletion wins, else the greater value.
     let rank = |version: &Version<u8>| (version.written, version.value.is_none(), version.value);
     rank(new) >= rank(held)
 }
@@ -47,7 +47,7 @@ fn any_set(dice: &mut Dice) -> Set {
     Set::from_low_bits(1 + dice.below(7))
 }
 
-/// One step of both; the row is none once nothing is left of it.
+/// Does one step on both; the row is none once nothing is left of it.
 fn step(dice: &mut Dice, row: &mut Option<Row<u8>>, apart: &mut Apart) {
     let set = any_set(dice);
     match dice.below(4) {
@@ -60,7 +60,7 @@ fn step(dice: &mut Dice, row: &mut Option<Row<u8>>, apart: &mut Apart) {
             }
         }
         2 => {
-            // Repaired are those that hold less; a read of nothing repairs nothing.
+            // A repair changes replicas with older versions; a read of nothing repairs nothing.
             if let Some(best) = newest(apart, set) {
                 receive(apart, &best, set);
             }

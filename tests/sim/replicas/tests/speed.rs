@@ -1,4 +1,4 @@
-//! What a call costs, beside the plain store in memory. Printed, not asserted.
+//! This test prints the cost of a call for people, beside the plain store in memory, and asserts nothing.
 
 use std::sync::Arc;
 

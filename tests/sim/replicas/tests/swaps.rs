@@ -1,4 +1,5 @@
-//! Conditional writes: every outcome that a round has for its caller, and what of it others see.
+//! A conditional write has every outcome that a round may have for its caller; the tests check
+//! the view of others.
 
 use std::time::Duration;
 

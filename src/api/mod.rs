@@ -1,0 +1,24 @@
+//! The types that travel over HTTP, for the service, its clients and its workers.
+//!
+//! Every type can be written and read, so both ends share one definition. Requests are read strictly, because a person may
+//! have mistyped a field. Answers are read leniently, because a newer service may have added one; they are
+//! `non_exhaustive` for the same reason. Instants and durations travel as the texts of [`text`].
+//!
+//! A program seldom names this module: [`crate::client`] and [`crate::worker`] export the types that they take and return.
+
+pub(crate) mod object;
+pub mod poll;
+pub mod problem;
+pub mod stats;
+pub mod target;
+pub mod task_list;
+pub mod task_request;
+pub mod task_response;
+pub mod text;
+// The readers of the service, with its bounds. Clients use the methods of the texts.
+#[doc(hidden)]
+pub mod time;
+pub mod worker;
+
+#[doc(inline)]
+pub use crate::model::ids::{NotATaskId, TaskId};

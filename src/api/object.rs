@@ -1,0 +1,78 @@
+//! The object readers make sure for all wire types that a structure is written as a JSON object.
+//!
+//! Serde would also read a list as a structure, field by field, but a list is never what the author meant.
+
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
+
+use serde::{Deserialize, Deserializer, de, de::value::MapAccessDeserializer};
+
+/// A value that is read from an object only.
+pub(crate) struct Object<T>(pub(crate) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+        deserializer
+            .deserialize_any(Visitor(PhantomData))
+            .map(Object)
+    }
+}
+
+/// Reads a field that is an object or not there.
+pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    Option::<Object<T>>::deserialize(deserializer).map(|value| value.map(|Object(inner)| inner))
+}
+
+/// Reads an object of texts in which no name comes twice: one of the two values would be lost silently.
+pub(crate) fn texts<'de, A: de::MapAccess<'de>>(
+    mut map: A,
+) -> Result<BTreeMap<String, String>, A::Error> {
+    let mut texts = BTreeMap::new();
+    while let Some(name) = map.next_key::<String>()? {
+        let value = map.next_value()?;
+        if texts.contains_key(&name) {
+            let name = super::text::shorten(&name);
+            return Err(de::Error::custom(format!(
+                "`{name}` is given twice: give it once"
+            )));
+        }
+        texts.insert(name, value);
+    }
+    Ok(texts)
+}
+
+/// Reads a field that is such an object or not there.
+pub(crate) fn optional_texts<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    struct Visitor;
+    impl<'de> de::Visitor<'de> for Visitor {
+        type Value = Option<BTreeMap<String, String>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of texts")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+            texts(map).map(Some)
+        }
+    }
+    deserializer.deserialize_any(Visitor)
+}

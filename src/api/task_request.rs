@@ -1,0 +1,238 @@
+//! The types of task requests carry registrations, cancels and reschedules to the service.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+#[cfg(feature = "server")]
+use utoipa::ToSchema;
+
+use super::{
+    target::{CallbackTarget, KafkaTarget},
+    text::{DurationText, InstantText},
+};
+use crate::model::{backoff, task};
+
+/// A task to register. Exactly one of `callback` and `kafka`; at most one of `start_time` and `delay`; at most one of
+/// `payload` and `payload_base64`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "server", schema(example = json!({"callback": "send_email", "delay": "90s", "payload": {"user": 7}})))]
+pub struct TaskRequest {
+    /// The callback that executes the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<CallbackTarget>,
+    /// The record to publish instead.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kafka: Option<KafkaTarget>,
+    /// Label for a subset of a callback's tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "server",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._-]+$")
+    )]
+    pub collection: Option<String>,
+    /// When the task is to start; a time in the past means now. Between 1970 and 9999; kept to the
+    /// millisecond.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<InstantText>,
+    /// How long from now it is to start, instead of `start_time`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DurationText>,
+    /// Any JSON value; kept byte for byte.
+    #[serde(
+        default,
+        deserialize_with = "present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Box<RawValue>>,
+    /// Any bytes, as base64, instead of `payload`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Media type of the payload; `application/json` for `payload`, `application/octet-stream` for `payload_base64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Which of the callback's queues; `normal` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// How often the task may be tried before it is dead; 10 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 10000, default = 10))]
+    pub max_attempts: Option<u32>,
+    /// Waits between attempts.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry: Option<RetryPolicy>,
+    /// How long the task may stay unclaimed before it is published again; 60 s by default, at least 5 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<DurationText>,
+    /// How long an attempt lives after its claim or last heartbeat; 45 s by default, at least 3 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<DurationText>,
+    /// How long after its start time the task is still useful; afterwards it becomes `expired`. For ever by
+    /// default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<DurationText>,
+    /// How long the task can be read once it has ended; 72 h by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<DurationText>,
+    /// Labels, for people; at most 32.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_texts",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// The queue of a callback in which a task travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Priority {
+    /// A queue of its own, before the others.
+    High,
+    /// The default.
+    Normal,
+    /// A queue of its own, behind the others.
+    Low,
+}
+
+#[doc(hidden)]
+impl From<Priority> for task::Priority {
+    fn from(priority: Priority) -> Self {
+        match priority {
+            Priority::High => Self::High,
+            Priority::Normal => Self::Normal,
+            Priority::Low => Self::Low,
+        }
+    }
+}
+
+#[doc(hidden)]
+impl From<task::Priority> for Priority {
+    fn from(priority: task::Priority) -> Self {
+        match priority {
+            task::Priority::High => Self::High,
+            task::Priority::Normal => Self::Normal,
+            task::Priority::Low => Self::Low,
+        }
+    }
+}
+
+/// Waits between attempts: the first, then each `factor` times the one before, up to `max`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RetryPolicy {
+    /// Wait after the first failed attempt; 10 s by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initial: Option<DurationText>,
+    /// Factor between waits; 5 by default, to three decimals.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000, default = 5))]
+    pub factor: Option<f64>,
+    /// Longest wait; 12 h by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<DurationText>,
+    /// How waits are spread; `full` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<Jitter>,
+}
+
+impl RetryPolicy {
+    /// Returns waits that begin with `initial`, are `factor` times longer each time, and never exceed `max`. They
+    /// are spread over their whole length, so that tasks that failed together do not come back together.
+    #[must_use]
+    pub fn exponential(initial: Duration, factor: f64, max: Duration) -> Self {
+        Self {
+            initial: Some(initial.into()),
+            factor: Some(factor),
+            max: Some(max.into()),
+            jitter: Some(Jitter::Full),
+        }
+    }
+
+    /// Returns the same wait after every failed attempt.
+    #[must_use]
+    pub fn fixed(wait: Duration) -> Self {
+        Self::exponential(wait, 1.0, wait).with_jitter(Jitter::None)
+    }
+
+    /// Sets how waits are spread.
+    #[must_use]
+    pub const fn with_jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = Some(jitter);
+        self
+    }
+}
+
+/// How a wait is spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Jitter {
+    /// Uniform between zero and the computed wait.
+    Full,
+    /// Exactly the computed wait.
+    None,
+}
+
+#[doc(hidden)]
+impl From<Jitter> for backoff::Jitter {
+    fn from(jitter: Jitter) -> Self {
+        match jitter {
+            Jitter::Full => Self::Full,
+            Jitter::None => Self::None,
+        }
+    }
+}
+
+/// Tasks to register together; one bad task fails only itself.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+pub struct BatchCreateRequest {
+    /// The tasks; at most 1000.
+    #[cfg_attr(feature = "server", schema(max_items = 1000))]
+    pub tasks: Vec<TaskRequest>,
+}
+
+/// Tasks to cancel together; one bad id fails only itself.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+pub struct BatchCancelRequest {
+    /// The tasks' ids; at most 1000.
+    #[cfg_attr(feature = "server", schema(max_items = 1000))]
+    pub ids: Vec<String>,
+}
+
+/// A new start for a task: exactly one of the two.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RescheduleRequest {
+    /// When the task is to start; a time in the past means now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<InstantText>,
+    /// How long from now the task is to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DurationText>,
+}
+
+/// Reads a JSON value that is present, even if it is `null`.
+pub(crate) fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}

@@ -1,0 +1,273 @@
+//! The types of task answers carry tasks, and the outcomes of calls about them, to clients.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+#[cfg(feature = "server")]
+use utoipa::ToSchema;
+
+use super::{
+    problem::Problem,
+    target::TargetResponse,
+    task_request::{Priority, RetryPolicy},
+    text::{DurationText, InstantText},
+};
+
+/// A task. Fields that are not known, or not set, are left out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct TaskResponse {
+    /// Its id: a UUID of version 8.
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: String,
+    /// The target of the task.
+    pub target: TargetResponse,
+    /// Label for a subset of the callback's tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// The state of the task.
+    pub state: TaskState,
+    /// When the task is to start, as registered or last rescheduled; it may have passed when the task was
+    /// registered.
+    pub start_time: InstantText,
+    /// When the task really starts: later than `start_time` while it waits for a retry, or where that had
+    /// passed already.
+    pub effective_start_time: InstantText,
+    /// When the task was registered.
+    pub create_time: InstantText,
+    /// When the task was handed to the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fire_time: Option<InstantText>,
+    /// When the task was claimed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_time: Option<InstantText>,
+    /// When the task ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<InstantText>,
+    /// Claims so far.
+    pub attempt: u32,
+    /// How often the task may be tried.
+    pub max_attempts: u32,
+    /// The queue of the callback in which it travels.
+    pub priority: Priority,
+    /// Labels. Labels of a large task are part of its content and shown with view=FULL only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The worker that claimed it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// The progress of the worker, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub progress: Option<Box<RawValue>>,
+    /// The result of the callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub result: Option<Box<RawValue>>,
+    /// The last failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Someone asked to cancel the task while it was running.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cancel_requested: bool,
+    /// Reschedules, and redrives of a dead task, so far.
+    pub generation: u32,
+    /// The payload, when it is JSON; view=FULL.
+    #[serde(
+        default,
+        deserialize_with = "super::task_request::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Box<RawValue>>,
+    /// The payload as base64, when it is not JSON; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
+    /// Media type of the payload; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<String>,
+    /// Waits between attempts; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// How long the task may stay unclaimed before it is published again; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<DurationText>,
+    /// How long an attempt lives after its claim or last heartbeat; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<DurationText>,
+    /// How long after its start time the task is still useful; absent means for ever; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<DurationText>,
+    /// How long the task can be read once it has ended; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<DurationText>,
+}
+
+/// The state of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum TaskState {
+    /// Waits for its start time.
+    Scheduled,
+    /// Handed to the queue, not claimed yet.
+    Enqueued,
+    /// Claimed by a worker.
+    Claimed,
+    /// Its worker has sent a heartbeat.
+    Processing,
+    /// Done.
+    Succeeded,
+    /// Failed for good, as its callback said.
+    Failed,
+    /// Failed, and waits for its next attempt.
+    Retrying,
+    /// Cancelled.
+    Cancelled,
+    /// Too late to be useful.
+    Expired,
+    /// Used up its attempts.
+    Dead,
+    /// A `kafka` target's record was published.
+    Published,
+}
+
+impl TaskState {
+    /// Returns the name used in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Enqueued => "enqueued",
+            Self::Claimed => "claimed",
+            Self::Processing => "processing",
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Retrying => "retrying",
+            Self::Cancelled => "cancelled",
+            Self::Expired => "expired",
+            Self::Dead => "dead",
+            Self::Published => "published",
+        }
+    }
+}
+
+impl fmt::Display for TaskState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The answer to a batch registration: one result per task, in order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct BatchCreateResponse {
+    /// The results.
+    pub results: Vec<BatchCreateResult>,
+}
+
+/// The result for one task of a batch: either the task or the error.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct BatchCreateResult {
+    /// The registered task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskResponse>,
+    /// Why it was not registered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
+/// The outcome of a cancel: whether it or the firing won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CancelOutcome {
+    /// The task will not run.
+    Cancelled,
+    /// The task had been cancelled before.
+    AlreadyCancelled,
+    /// An attempt is running. Its worker is told, and no further attempt follows.
+    CancelRequested,
+    /// The task had ended, or was published.
+    TooLate,
+}
+
+/// The answer to a cancel.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CancelResponse {
+    /// Whether the cancel or the firing won.
+    pub outcome: CancelOutcome,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The task after the cancel.
+    pub task: TaskResponse,
+}
+
+/// The answer to a cancel of many: one result per id, in order.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct BatchCancelResponse {
+    /// The results.
+    pub results: Vec<BatchCancelResult>,
+}
+
+/// The result for one id of a batch: either outcome and task, or the error.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct BatchCancelResult {
+    /// Whether the cancel or the firing won.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<CancelOutcome>,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The task after the cancel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskResponse>,
+    /// Why it was not cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Problem>,
+}
+
+/// The outcome of a reschedule: whether it or the firing won.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RescheduleOutcome {
+    /// The task starts at the new time. A dead task that is told to run starts at once, with all its
+    /// attempts.
+    Rescheduled,
+    /// The task is running, has ended, or was published. A dead task can be told to run, but not be moved.
+    TooLate,
+}
+
+/// The answer to a reschedule or a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct RescheduleResponse {
+    /// Whether the reschedule or the firing won.
+    pub outcome: RescheduleOutcome,
+    /// Why it was too late; with `too_late`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The task after the call.
+    pub task: TaskResponse,
+}
+
+const fn is_false(value: &bool) -> bool {
+    !*value
+}

@@ -1,0 +1,499 @@
+//! The look stage examines tasks for the wheels when their looks have come up, and does what each task needs.
+//!
+//! This order prevents the loss of a task: it reads the rows, writes the successors (durable), and then
+//! publishes. A look that is repeated after a crash finds its successor there already, under the same key. At
+//! worst it publishes once more. A look whose task is terminal repeats the end steps and is dropped. Every
+//! other look has a successor.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::future::join_all;
+
+use super::{
+    send::{Sender, Sending},
+    unclaimed::Demand,
+    undelivered as set_aside,
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        api::Fault,
+        context::Context,
+        entries::entry_writer::Placer,
+        tasks::{
+            ended, finish,
+            transition::{Moved, Mover},
+        },
+        wheel::read_permits::Turns,
+    },
+    model::{
+        decision::{self, Decision, Known, Publish},
+        dispatch::Dispatch,
+        entry::{Entry, Kind},
+        ids::TaskId,
+        look::Grid,
+        restart,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::Millis,
+        undelivered::{self, Action, Reason, Stage},
+    },
+    queue::{Probe, message},
+    store::{self, Heartbeat},
+};
+
+/// The examiner of tasks.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Looker {
+    ctx: Arc<Context>,
+    placer: Placer,
+    sender: Sender,
+    mover: Mover,
+    turns: Arc<Turns>,
+    demand: Demand,
+}
+
+/// Rows and heartbeats of some tasks, as read.
+#[derive(Debug)]
+pub(in crate::flow) struct TasksRead {
+    /// Their rows, in order; none for a task that has none, or whose row could not be read.
+    pub(in crate::flow) rows: Vec<Option<TaskRow>>,
+    /// The last signs of life of those that run.
+    pub(in crate::flow) heartbeats: HashMap<TaskId, Heartbeat>,
+    /// The tasks whose rows could not be read.
+    pub(in crate::flow) unreadable: HashMap<TaskId, store::Error>,
+}
+
+impl Looker {
+    /// Examines through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        placer: Placer,
+        sender: Sender,
+        mover: Mover,
+        turns: Arc<Turns>,
+        demand: Demand,
+    ) -> Self {
+        Self {
+            ctx,
+            placer,
+            sender,
+            mover,
+            turns,
+            demand,
+        }
+    }
+
+    /// Examines a batch of looks; one result per look, in order. An error means that the look is not done.
+    pub(in crate::flow) async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Fault>> {
+        let tasks: Vec<(TaskId, u32)> = looks.iter().map(|look| of_generation(look)).collect();
+        let turn = self.turns.look().await;
+        // Taken before the reads: a heartbeat that comes after them must not find its lease ended at the time
+        // of the decision.
+        let now = self.ctx.now();
+        let known = match self.known(&tasks).await {
+            Ok(known) => known,
+            Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
+        };
+        // Writes of many wheels share a sync.
+        drop(turn);
+        if !known.unreadable.is_empty() {
+            return self.look_at_others(looks, known.unreadable).await;
+        }
+        let in_order = looks.iter().zip(&known.rows);
+        let decide = |(look, row): (&&Entry, &Option<TaskRow>)| {
+            let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
+            let heartbeat = self.ctx.sign_of_life(heartbeat);
+            self.decide(look, row.as_ref(), heartbeat, now)
+        };
+        let mut decisions: Vec<Decision> = in_order.map(decide).collect();
+        self.hold_queued(looks, &mut decisions).await;
+        self.note_demand(looks, &decisions, &known.rows, now);
+        self.keep_contents(&known.rows).await;
+        let mut results = self.put_successors(looks, &decisions, now).await;
+        self.publish(looks, &decisions, &results, &known.rows).await;
+        let ends = looks.iter().zip(&decisions).zip(known.rows).map(
+            |((look, decision), row)| async move {
+                metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
+                    .increment(1);
+                match (decision, row) {
+                    (Decision::End { event }, row) => {
+                        Some(self.end(look, row, event.clone(), now).await)
+                    }
+                    (Decision::EndSteps, Some(row)) => Some(finish::steps(&self.ctx, &row).await),
+                    (Decision::EndSteps, None)
+                    | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => {
+                        None
+                    }
+                }
+            },
+        );
+        for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
+            if let Some(ended) = ended {
+                *result = ended;
+            }
+        }
+        results
+    }
+
+    fn decide(
+        &self,
+        look: &Entry,
+        row: Option<&TaskRow>,
+        heartbeat: Option<Millis>,
+        now: Millis,
+    ) -> Decision {
+        let retrying = row.is_some_and(|row| row.state == State::Retrying);
+        if flaw::is(Flaw::LookDroppedAtUnclaimed) && row.is_none()
+            || flaw::is(Flaw::LookDroppedAtRetrying) && retrying
+        {
+            return Decision::Drop;
+        }
+        decision::decide(look, Known { row, heartbeat }, now, self.ctx.shape())
+    }
+
+    /// Reads the rows of tasks, none for those that have none or whose rows cannot be read.
+    pub(in crate::flow) async fn rows(&self, ids: &[TaskId]) -> Vec<Option<TaskRow>> {
+        let rows = self.mover.rows_each(ids).await;
+        rows.into_iter().map(Result::unwrap_or_default).collect()
+    }
+
+    /// Examines the tasks whose rows were read. Looks of corrupt rows are set aside, other failures are tried again.
+    async fn look_at_others(
+        &self,
+        looks: &[&Entry],
+        unreadable: HashMap<TaskId, store::Error>,
+    ) -> Vec<Result<(), Fault>> {
+        let is_readable = |look: &&&Entry| !unreadable.contains_key(&look.key.id);
+        let others: Vec<&Entry> = looks.iter().filter(is_readable).copied().collect();
+        let mut others = Box::pin(self.look(&others)).await.into_iter();
+        let mut results = Vec::with_capacity(looks.len());
+        for look in looks {
+            results.push(match unreadable.get(&look.key.id) {
+                None => others.next().unwrap_or(Ok(())),
+                Some(error) => match row_action(error, Stage::Look, look) {
+                    Action::SetAside => set_aside::unreadable_row(&self.ctx, look, error).await,
+                    // Looked at again until it can be read, or a node comes that understands it.
+                    Action::RetryHere
+                    | Action::LeaveToLook
+                    | Action::LookSoon
+                    | Action::FurtherOn => Err(error.clone().into()),
+                },
+            });
+        }
+        results
+    }
+
+    /// Reads the rows of tasks that have entries of these generations, and the heartbeats of those that run.
+    pub(in crate::flow) async fn known(&self, tasks: &[(TaskId, u32)]) -> Result<TasksRead, Fault> {
+        let mut unreadable = HashMap::new();
+        let rows = self.mover.rows_of_generations(tasks).await;
+        let mut note = |((id, _), row): (&(TaskId, u32), Result<_, store::Error>)| {
+            row.unwrap_or_else(|error| {
+                unreadable.insert(*id, error);
+                None
+            })
+        };
+        let rows: Vec<Option<TaskRow>> = tasks.iter().zip(rows).map(&mut note).collect();
+        let running: Vec<(TaskId, u32)> = rows
+            .iter()
+            .flatten()
+            .filter(|row| row.state == State::Claimed)
+            .map(|row| (row.id, row.attempt))
+            .collect();
+        let heartbeats = if running.is_empty() {
+            Vec::new()
+        } else {
+            self.ctx.store.heartbeats(&running).await?
+        };
+        let heartbeats = heartbeats.into_iter().flatten();
+        Ok(TasksRead {
+            rows,
+            heartbeats: heartbeats.map(|beat| (beat.id, beat)).collect(),
+            unreadable,
+        })
+    }
+
+    /// Writes the successors of a batch, as one batch.
+    async fn put_successors(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        now: Millis,
+    ) -> Vec<Result<(), Fault>> {
+        let mut results: Vec<Result<(), Fault>> = looks.iter().map(|_| Ok(())).collect();
+        let mut indices = Vec::new();
+        let mut successors = Vec::new();
+        for (index, (look, decision)) in looks.iter().zip(decisions).enumerate() {
+            if let Some(successor) = self.successor(look, decision, now) {
+                indices.push(index);
+                successors.push(successor);
+            }
+        }
+        if successors.is_empty() || flaw::is(Flaw::LookWithoutSuccessor) {
+            return results;
+        }
+        for (index, placed) in indices.into_iter().zip(self.placer.place(successors).await) {
+            if let Some(result) = results.get_mut(index) {
+                *result = placed.map(|_| ());
+            }
+        }
+        results
+    }
+
+    fn successor(&self, look: &Entry, decision: &Decision, now: Millis) -> Option<Entry> {
+        let Kind::Look { published } = look.kind else {
+            return None;
+        };
+        let (at, generation, published, start) = match decision {
+            Decision::LookAgain { at, generation } => (*at, *generation, published, look.start),
+            Decision::Publish(publish) => (
+                publish.look_at?,
+                publish.generation,
+                Some(now),
+                publish.start,
+            ),
+            Decision::Drop | Decision::End { .. } | Decision::EndSteps => return None,
+        };
+        let stamp = self.ctx.time.stamp();
+        Some(Entry::look(
+            look.key.id,
+            generation,
+            at,
+            published,
+            start,
+            Arc::clone(&look.spec),
+            stamp,
+        ))
+    }
+
+    /// Publishes what the looks ask for, where the successor is durable. The successor of a look says that
+    /// its task was published. When the publication fails, another look is put that does not say so. When
+    /// that fails, too, the task is left to the successor.
+    async fn publish(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        results: &[Result<(), Fault>],
+        rows: &[Option<TaskRow>],
+    ) {
+        let in_order = looks.iter().zip(decisions).zip(results).zip(rows);
+        let wanted = in_order.filter_map(|(((look, decision), result), row)| {
+            let (Decision::Publish(publish), Ok(())) = (decision, result) else {
+                return None;
+            };
+            let sending = Sending {
+                dispatch: Dispatch::asked(look.key.id, publish),
+                spec: Arc::clone(&look.spec),
+                first: is_first(look, row.as_ref()),
+            };
+            Some((*look, sending))
+        });
+        let (looks, sendings): (Vec<&Entry>, Vec<Sending>) = wanted.unzip();
+        if sendings.is_empty() {
+            return;
+        }
+        let sent = self.sender.send(&sendings).await;
+        let failed = looks.iter().zip(&sendings).zip(sent);
+        let failed = failed.filter_map(|((look, sending), sent)| {
+            let Kind::Look { published } = look.kind else {
+                return None;
+            };
+            Some((sending, published, sent.err()?))
+        });
+        let again: Vec<Entry> = failed
+            .filter_map(|(sending, published, unsent)| {
+                match undelivered::action(unsent.reason(), Stage::Look, sending.spec.target.class())
+                {
+                    Action::LookSoon => Some(look_soon(&self.ctx, sending, published)),
+                    // The successor of the look is durable: whatever else is asked for, nothing is lost.
+                    Action::LeaveToLook
+                    | Action::RetryHere
+                    | Action::FurtherOn
+                    | Action::SetAside => None,
+                }
+            })
+            .collect();
+        self.come_back(again).await;
+    }
+
+    /// Puts looks at tasks whose publication has failed. When that fails, too, the looks that they have
+    /// anyway remain.
+    pub(in crate::flow) async fn come_back(&self, looks: Vec<Entry>) {
+        if looks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
+            return;
+        }
+        let count = looks.len();
+        let placed = self.placer.place(looks).await;
+        let failed = placed.iter().filter(|placed| placed.is_err()).count();
+        tracing::debug!(
+            count,
+            failed,
+            "publications have failed: their tasks are looked at soon"
+        );
+    }
+
+    /// Gives the contents of redriven tasks their unbounded life back. A content for which this fails is left
+    /// to the next look.
+    async fn keep_contents(&self, rows: &[Option<TaskRow>]) {
+        let redriven = |row: &&TaskRow| restart::may_be_redriven(row);
+        for row in rows.iter().flatten().filter(redriven) {
+            if let Err(fault) = finish::undo(&self.ctx, row.id, &row.detail.spec).await {
+                tracing::debug!(task = %row.id, %fault, "its content was left to the next look");
+            }
+        }
+    }
+
+    fn note_demand(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        rows: &[Option<TaskRow>],
+        now: Millis,
+    ) {
+        for ((look, decision), row) in looks.iter().zip(decisions).zip(rows) {
+            self.note_one(look, decision, row.as_ref(), now);
+        }
+    }
+
+    /// Notes whether the task waits for a worker.
+    fn note_one(&self, look: &Entry, decision: &Decision, row: Option<&TaskRow>, now: Millis) {
+        let id = look.key.id;
+        let due = row.map_or_else(|| id.first_start(), |row| row.next);
+        let again = match decision {
+            Decision::Drop => return,
+            Decision::Publish(publish) => publish.look_at,
+            Decision::LookAgain { at, .. } => Some(*at),
+            Decision::End { .. } | Decision::EndSteps => None,
+        };
+        let lost = matches!(decision, Decision::Publish(_));
+        let waits = due <= now && (lost || row.is_none_or(waits_for_worker));
+        match (look.spec.callback(), again) {
+            (Some(callback), Some(again)) if waits => {
+                self.demand.waits(id, callback, due, again);
+            }
+            _ => self.demand.taken(id),
+        }
+    }
+
+    /// Holds back tasks that are certainly still waiting in the queue. Consumers that are merely slow must
+    /// not be sent their whole backlog again at every look. Such a task is looked at again, and keeps the
+    /// time of the publication that waits. If it were taken for published now, a message that is lost behind
+    /// a backlog would look queued for ever.
+    async fn hold_queued(&self, looks: &[&Entry], decisions: &mut [Decision]) {
+        let probe = |(look, decision): (&&Entry, &Decision)| {
+            let Decision::Publish(publish) = decision else {
+                return None;
+            };
+            let callback = look.spec.callback()?;
+            Some(Probe {
+                topic: message::topic(callback, look.spec.priority),
+                group: message::group(callback),
+                wheel: look.key.wheel(),
+                since: publish.unless_queued_since?,
+            })
+        };
+        let probes: Vec<Option<Probe>> = looks.iter().zip(decisions.iter()).map(probe).collect();
+        let asked: Vec<Probe> = probes.iter().flatten().cloned().collect();
+        if asked.is_empty() {
+            return;
+        }
+        let mut queued = self.ctx.publisher.still_queued(&asked).await.into_iter();
+        for (decision, probe) in decisions.iter_mut().zip(probes) {
+            let waits = probe.is_some() && queued.next().unwrap_or(false);
+            if let (
+                true,
+                Decision::Publish(Publish {
+                    look_at: Some(at),
+                    generation,
+                    ..
+                }),
+            ) = (waits, &*decision)
+            {
+                *decision = Decision::LookAgain {
+                    at: *at,
+                    generation: *generation,
+                };
+            }
+        }
+    }
+
+    /// Moves a task to its end, as of `noted`: the time before what the event says of it was read.
+    async fn end(
+        &self,
+        look: &Entry,
+        row: Option<TaskRow>,
+        event: Event,
+        noted: Millis,
+    ) -> Result<(), Fault> {
+        let (id, spec) = (look.key.id, Arc::clone(&look.spec));
+        let moved = self
+            .mover
+            .apply(id, row, false, |row, now, nonce| {
+                state::next(id, row, &spec, event.clone(), now.min(noted), nonce)
+            })
+            .await?;
+        match moved {
+            Moved::To(row) => {
+                ended::note(&row);
+                finish::steps(&self.ctx, &row).await
+            }
+            Moved::Refused(Refusal::Ended { .. }, Some(row)) => {
+                finish::steps(&self.ctx, &row).await
+            }
+            // The task moved on since it was read: look again at once, with its new row.
+            Moved::Refused(refusal, _) => Err(Fault::Unavailable {
+                reason: format!("task {id} moved on while it was looked at: {refusal:?}"),
+                retry_after: crate::limits::STEP_PAUSE,
+            }),
+        }
+    }
+}
+
+/// Returns the task of a look, with the generation that it was written for.
+pub(in crate::flow) const fn of_generation(look: &Entry) -> (TaskId, u32) {
+    (look.key.id, look.key.generation)
+}
+
+/// Tells whether what a look publishes goes out for the first time in its generation.
+fn is_first(look: &Entry, row: Option<&TaskRow>) -> bool {
+    let unpublished = matches!(look.kind, Kind::Look { published: None });
+    unpublished && row.is_none_or(|row| row.state == State::New)
+}
+
+/// Decides what to do with a task whose row could not be read.
+pub(in crate::flow) fn row_action(error: &store::Error, stage: Stage, look: &Entry) -> Action {
+    let reason = match error {
+        store::Error::Corrupt { .. } => Reason::RowUnreadable,
+        _ => Reason::RowAway,
+    };
+    undelivered::action(reason, stage, look.spec.target.class())
+}
+
+/// Returns the look that comes back soon to a task whose publication has failed; `published` says when it was published before.
+pub(in crate::flow) fn look_soon(
+    ctx: &Context,
+    sending: &Sending,
+    published: Option<Millis>,
+) -> Entry {
+    let (dispatch, spec) = (&sending.dispatch, Arc::clone(&sending.spec));
+    let (id, start) = (dispatch.id, dispatch.start);
+    let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
+    let stamp = ctx.time.stamp();
+    Entry::look(id, dispatch.generation, at, published, start, spec, stamp)
+}
+
+/// A redrive that is under way has a look at a task that is dead as yet.
+const fn waits_for_worker(row: &TaskRow) -> bool {
+    matches!(row.state, State::New | State::Retrying)
+}
+
+const fn name(decision: &Decision) -> &'static str {
+    match decision {
+        Decision::Drop => "drop",
+        Decision::Publish(_) => "publish",
+        Decision::LookAgain { .. } => "look_again",
+        Decision::End { .. } => "end",
+        Decision::EndSteps => "end_steps",
+    }
+}

@@ -1,0 +1,14 @@
+//! Dispatch brings due tasks to the queue for the wheels and for the memory of near tasks.
+//!
+//! [`send`] publishes their records, which [`record`] makes. [`near`] holds tasks that are due before a wheel could hand
+//! them out.
+//! [`look`] examines tasks that went out, and publishes again what was lost. [`unclaimed`] tells operators which tasks no
+//! worker has taken. Rows that cannot be understood are set aside (`undelivered`).
+
+pub mod look;
+pub mod near;
+pub mod record;
+pub mod send;
+pub mod topics;
+pub mod unclaimed;
+pub(in crate::flow) mod undelivered;

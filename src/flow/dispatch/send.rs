@@ -1,0 +1,354 @@
+//! The sender hands due tasks to the queue for the stages that hold them. It loads contents that are kept
+//! apart, builds the records, publishes them, and returns the result of each.
+//!
+//! Tasks that carry their contents go first, as one batch. Contents that are kept apart are read and handed over in parts of
+//! bounded size, each within the node's byte budget ([`crate::flow::budget`]). So a node never holds more of them at once.
+//!
+//! The sender decides nothing: the policy says what a failure means ([`crate::model::undelivered`]). It remembers when
+//! anything was acknowledged last, so that callers can tell a silent target from a silent queue.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use metrics::{Counter, Histogram};
+
+use super::{record::record, unclaimed::Demand};
+use crate::{
+    failpoint,
+    flaw::{self, Flaw},
+    flow::{TASK_EVENTS, context::Context, labels, query::recent::Pulse},
+    limits,
+    model::{
+        dispatch::Dispatch,
+        ids::TaskId,
+        target::Target,
+        task::{Content, Spec},
+        time::Millis,
+        undelivered::Reason,
+    },
+    queue::{PublishError, Record, message::TimeTexts},
+    time_source::Moment,
+};
+
+/// A task to hand over.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Sending {
+    /// Its way to the target.
+    pub dispatch: Dispatch,
+    /// The task.
+    pub spec: Arc<Spec>,
+    /// It goes out for the first time since it was registered or moved. Figures of firing count only such
+    /// tasks.
+    pub first: bool,
+}
+
+/// Why a task was not handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::flow) enum Unsent {
+    /// It is not due by this node's clock.
+    Early,
+    /// Its content, kept apart, is gone.
+    NoContent,
+    /// Its content could not be read now.
+    StoreAway(String),
+    /// The queue did not take it.
+    Queue(PublishError),
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Early => f.write_str("it is not due yet"),
+            Self::NoContent => f.write_str("its content is gone"),
+            Self::StoreAway(reason) => write!(f, "its content cannot be read now: {reason}"),
+            Self::Queue(PublishError::Refused(reason)) => {
+                write!(f, "the queue refuses it: {reason}")
+            }
+            Self::Queue(error) => error.fmt(f),
+        }
+    }
+}
+
+impl Unsent {
+    /// Returns the reason, for the policy.
+    #[must_use]
+    pub(in crate::flow) const fn reason(&self) -> Reason {
+        match self {
+            Self::Early => Reason::Early,
+            Self::NoContent => Reason::ContentGone,
+            Self::StoreAway(_) => Reason::ContentAway,
+            Self::Queue(PublishError::Refused(_)) => Reason::Refused,
+            Self::Queue(PublishError::NoSuchTopic(_)) => Reason::NoSuchTopic,
+            Self::Queue(PublishError::Unconfirmed(_)) => Reason::Unconfirmed,
+        }
+    }
+}
+
+/// The sender.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    ctx: Arc<Context>,
+    pulse: Pulse,
+    demand: Demand,
+    acknowledged: Arc<Mutex<Option<Moment>>>,
+}
+
+impl Sender {
+    /// Publishes through this queue.
+    #[must_use]
+    pub(in crate::flow) fn new(ctx: Arc<Context>, pulse: Pulse, demand: Demand) -> Self {
+        Self {
+            ctx,
+            pulse,
+            demand,
+            acknowledged: Arc::default(),
+        }
+    }
+
+    /// Tells whether the queue has acknowledged anything in the last `within`.
+    #[must_use]
+    pub(in crate::flow) fn acknowledged_within(&self, within: Duration) -> bool {
+        let last = *self
+            .acknowledged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|last| self.ctx.time.moment().since(last) <= within)
+    }
+
+    /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.
+    pub(in crate::flow) async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
+        let mut results = vec![Ok(()); batch.len()];
+        let now = self.ctx.now();
+        let (mut small, mut large) = (Vec::new(), Vec::new());
+        for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
+            // Never early: the last place that can hold it back on this side of the queue.
+            if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
+                *result = Err(Unsent::Early);
+            } else if sending.spec.content().is_some() {
+                small.push((index, sending));
+            } else {
+                large.push((index, sending));
+            }
+        }
+        self.publish(&small, &Ok(HashMap::new()), &mut results)
+            .await;
+        for part in parts(&large) {
+            // Twice: a content takes memory as it is read, and again as the record that is made of it.
+            let _room = self.ctx.contents.take(2 * bytes_of(part)).await;
+            metrics::gauge!("tickwheel_contents_free_bytes").set(self.ctx.contents.free() as f64);
+            let contents = self.contents(part).await;
+            self.publish(part, &contents, &mut results).await;
+        }
+        results
+    }
+
+    /// Publishes tasks of a batch whose contents are at hand, and notes how each went at its index.
+    async fn publish(
+        &self,
+        part: &[(usize, &Sending)],
+        contents: &Result<HashMap<TaskId, Content>, String>,
+        results: &mut [Result<(), Unsent>],
+    ) {
+        let now = self.ctx.now();
+        let mut records = Vec::with_capacity(part.len());
+        let mut published = Vec::with_capacity(part.len());
+        let mut times = TimeTexts::default();
+        for (index, sending) in part {
+            match Self::record(sending, contents, now, &mut times) {
+                Ok(record) => {
+                    records.push(record);
+                    published.push((*index, *sending));
+                }
+                Err(unsent) => set(results, *index, unsent),
+            }
+        }
+        if records.is_empty() {
+            return;
+        }
+        // Before the publication, because a claim may be answered before this call is.
+        self.expect_claims(&published);
+        failpoint::pass("publishing");
+        let answers = self.ctx.publisher.publish(records).await;
+        failpoint::pass("published");
+        self.note(published, answers, results);
+    }
+
+    /// Notes how the queue took each record, at the index of its task.
+    fn note(
+        &self,
+        published: Vec<(usize, &Sending)>,
+        answers: Vec<Result<(), PublishError>>,
+        results: &mut [Result<(), Unsent>],
+    ) {
+        let fired = self.ctx.now();
+        let mut gauges = Gauges::new();
+        let mut sent = Vec::with_capacity(published.len());
+        let mut acknowledged = false;
+        for ((index, sending), answer) in published.into_iter().zip(answers) {
+            match answer {
+                Ok(()) => {
+                    acknowledged = true;
+                    gauges.observe(sending, fired);
+                    if sending.first {
+                        sent.push((
+                            sending.dispatch.id,
+                            sending.spec.target.name(),
+                            sending.dispatch.start,
+                        ));
+                    }
+                }
+                Err(error) => {
+                    self.demand.taken(sending.dispatch.id);
+                    set(results, index, Unsent::Queue(error));
+                }
+            }
+        }
+        gauges.count_callbacks();
+        if !sent.is_empty() {
+            self.pulse.fired(fired, sent.into_iter());
+        }
+        if acknowledged {
+            let moment = self.ctx.time.moment();
+            *self
+                .acknowledged
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(moment);
+        }
+    }
+
+    /// Notes what waits for a worker from now on.
+    fn expect_claims(&self, part: &[(usize, &Sending)]) {
+        let tracked = part.iter().filter_map(|(_, sending)| {
+            let callback = sending.spec.callback()?;
+            Some((sending.dispatch.id, callback, sending.dispatch.start))
+        });
+        self.demand.publishing(tracked);
+    }
+
+    /// Reads the contents of tasks, which are kept apart.
+    async fn contents(
+        &self,
+        part: &[(usize, &Sending)],
+    ) -> Result<HashMap<TaskId, Content>, String> {
+        let apart: Vec<TaskId> = part
+            .iter()
+            .map(|(_, sending)| sending.dispatch.id)
+            .collect();
+        let read = self
+            .ctx
+            .store
+            .bodies(&apart)
+            .await
+            .map_err(|error| error.to_string())?;
+        Ok(apart
+            .into_iter()
+            .zip(read)
+            .filter_map(|(id, body)| Some((id, body?)))
+            .collect())
+    }
+
+    fn record(
+        sending: &Sending,
+        contents: &Result<HashMap<TaskId, Content>, String>,
+        now: Millis,
+        times: &mut TimeTexts,
+    ) -> Result<Record, Unsent> {
+        let content = match sending.spec.content() {
+            Some(content) => content,
+            None => contents
+                .as_ref()
+                .map_err(|reason| Unsent::StoreAway(reason.clone()))?
+                .get(&sending.dispatch.id)
+                .ok_or(Unsent::NoContent)?,
+        };
+        Ok(record(
+            &sending.dispatch,
+            &sending.spec,
+            content,
+            now,
+            times,
+        ))
+    }
+}
+
+/// Cuts tasks whose contents are kept apart into parts of at most [`limits::CONTENTS_STEP_BYTES_MAX`] bytes, or of one task.
+fn parts<'a, 'b>(mut rest: &'a [(usize, &'b Sending)]) -> Vec<&'a [(usize, &'b Sending)]> {
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fits = |(_, sending): &&(usize, &Sending)| {
+            bytes += sending.spec.bytes_apart().unwrap_or(0);
+            bytes <= limits::CONTENTS_STEP_BYTES_MAX
+        };
+        let count = rest.iter().take_while(fits).count().max(1);
+        let (part, others) = rest.split_at(count);
+        parts.push(part);
+        rest = others;
+    }
+    parts
+}
+
+fn bytes_of(part: &[(usize, &Sending)]) -> u64 {
+    let bytes = part.iter().map(|(_, sending)| sending.spec.bytes_apart());
+    bytes.flatten().sum()
+}
+
+fn set(results: &mut [Result<(), Unsent>], index: usize, unsent: Unsent) {
+    if let Some(result) = results.get_mut(index) {
+        *result = Err(unsent);
+    }
+}
+
+/// The metrics that each task of a batch is counted in; they are looked up once a batch.
+struct Gauges<'a> {
+    /// Of each kind of target.
+    fired: [(&'static str, Counter); Target::KINDS.len()],
+    lag: Histogram,
+    lag_again: Histogram,
+    /// How many tasks of the batch each callback has.
+    callbacks: HashMap<&'a str, u64>,
+}
+
+impl<'a> Gauges<'a> {
+    fn new() -> Self {
+        let fired = |kind| metrics::counter!("tickwheel_tasks_fired_total", "target" => kind);
+        Self {
+            fired: Target::KINDS.map(|kind| (kind, fired(kind))),
+            lag: metrics::histogram!("tickwheel_fire_lag_seconds"),
+            lag_again: metrics::histogram!("tickwheel_refire_lag_seconds"),
+            callbacks: HashMap::new(),
+        }
+    }
+
+    fn observe(&mut self, sending: &'a Sending, fired: Millis) {
+        let late_ms = fired.0 - sending.dispatch.start.0;
+        if !sending.first {
+            tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "published again");
+            return self
+                .lag_again
+                .record(fired.since(sending.dispatch.start).as_secs_f64());
+        }
+        tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "fired");
+        let kind = sending.spec.target.kind();
+        if let Some((_, counter)) = self.fired.iter().find(|(name, _)| *name == kind) {
+            counter.increment(1);
+        }
+        if let Some(callback) = sending.spec.callback() {
+            *self.callbacks.entry(callback).or_default() += 1;
+        }
+        self.lag
+            .record(fired.since(sending.dispatch.start).as_secs_f64());
+    }
+
+    fn count_callbacks(self) {
+        for (callback, tasks) in self.callbacks {
+            let callback = labels::label(callback);
+            metrics::counter!("tickwheel_callback_fired_total", "callback" => callback)
+                .increment(tasks);
+        }
+    }
+}

@@ -1,0 +1,474 @@
+//! The finder finds a task by its id for clients and for other stages: its row, else the entries that a registration left.
+//!
+//! A task that was never claimed, cancelled or rescheduled has no row. Its entry lies at the tick of its start. A near or
+//! re-routed task has a look at one of the next points of its grid instead, or a backup entry a few ticks later.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::places::Places;
+use crate::{
+    flow::{
+        api::{Fault, TaskView, View, VisibleState},
+        budget::Budget,
+        context::Context,
+        tasks::transition::Mover,
+    },
+    limits,
+    model::{
+        backup,
+        clock::Position,
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        look::Grid,
+        state::{State, TaskRow, WORKER_LOST},
+        target::Class,
+        task::{Body, Spec},
+        time::Millis,
+    },
+    store::{self, Freshness, Heartbeat},
+};
+
+/// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
+const NEAR_POINTS: usize = 3;
+
+/// Ticks, from the distance of a backup on, in which the backup entry of a near `kafka` task may lie.
+const BACKUP_TICKS: i64 = 12;
+
+/// The trace that a registration left of a task.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// The task.
+    pub spec: Arc<Spec>,
+    /// The entry that was found.
+    pub entry: Entry,
+}
+
+/// The state of knowledge about a task that is to be changed.
+#[derive(Debug)]
+pub(in crate::flow) struct Subject {
+    pub(in crate::flow) row: Option<TaskRow>,
+    pub(in crate::flow) spec: Arc<Spec>,
+    pub(in crate::flow) entry: Option<Entry>,
+}
+
+impl Subject {
+    fn of_row(row: TaskRow) -> Self {
+        Self {
+            spec: Arc::clone(&row.detail.spec),
+            row: Some(row),
+            entry: None,
+        }
+    }
+}
+
+/// The finder. Its clones share its places. Claims have a finder of their own, as clients may use up all places.
+#[derive(Debug, Clone)]
+pub struct Finder {
+    ctx: Arc<Context>,
+    mover: Mover,
+    /// Memory for contents that are read for people. It is apart from the memory of tasks on their way, which must not wait.
+    reading: Budget,
+    finds: Places,
+    searches: Places,
+}
+
+impl Finder {
+    /// Reads through these.
+    #[must_use]
+    pub(in crate::flow) fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        let finds = limits::FINDS_IN_FLIGHT_MAX;
+        // A store in this process reads on threads of its own, of which there are few.
+        let at_once = ctx.store.reads_at_once();
+        let searches = at_once.unwrap_or(limits::SEARCHES_IN_FLIGHT_MAX);
+        Self {
+            finds: Places::new(ctx.time.clone(), finds, "reads by id"),
+            searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id")
+                .waiting_for(limits::SEARCH_WAIT_MAX),
+            ctx,
+            mover,
+            reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),
+        }
+    }
+
+    /// Reads a task.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(in crate::flow) async fn get(
+        &self,
+        id: TaskId,
+        view: View,
+    ) -> Result<Option<TaskView>, Fault> {
+        let place = self.finds.enter().await?;
+        let row = self.mover.row(id).await?;
+        let found = match row.filter(is_told_by) {
+            Some(row) => self.of_row(row).await?,
+            None => match self.registered(id).await? {
+                Some(found) => Some(self.of_entry(found).await?),
+                None => None,
+            },
+        };
+        drop(place);
+        match (found, view) {
+            (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
+            (found, _) => Ok(found),
+        }
+    }
+
+    /// Returns the knowledge about tasks that are to be changed, by one read of rows and one of entries for
+    /// most of them; none where there is no such task.
+    pub(in crate::flow) async fn subjects(
+        &self,
+        ids: &[TaskId],
+    ) -> Vec<Result<Option<Subject>, Fault>> {
+        let rows = self.mover.rows_each(ids).await;
+        let is_tracked = |row: &TaskRow| row.detail.spec.target.is_tracked();
+        let needs_entry = |row: &Option<TaskRow>| !row.as_ref().is_some_and(is_tracked);
+        let unread = ids.iter().zip(&rows);
+        let unread = unread.filter(|(_, row)| row.as_ref().is_ok_and(needs_entry));
+        let unread: Vec<TaskId> = unread.map(|(id, _)| *id).collect();
+        let mut found = self.registered_all(&unread).await.into_iter();
+        let subject = |row: Result<Option<TaskRow>, store::Error>| match row? {
+            Some(row) if is_tracked(&row) => Ok(Some(Subject::of_row(row))),
+            row => match (row, found.next().unwrap_or(Ok(None))?) {
+                (row, Some(Registered { spec, entry })) => Ok(Some(Subject {
+                    row,
+                    spec,
+                    entry: Some(entry),
+                })),
+                (Some(row), None) if row.state == State::Cancelled => {
+                    Ok(Some(Subject::of_row(row)))
+                }
+                (_, None) => Ok(None),
+            },
+        };
+        rows.into_iter().map(subject).collect()
+    }
+
+    /// Finds what the registration of a task without row left.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(in crate::flow) async fn registered(
+        &self,
+        id: TaskId,
+    ) -> Result<Option<Registered>, Fault> {
+        let found = self.registered_all(&[id]).await.pop();
+        found.unwrap_or(Ok(None))
+    }
+
+    /// Finds what the registrations of tasks left: those that lie at their starts, as most do, by one read.
+    async fn registered_all(&self, ids: &[TaskId]) -> Vec<Result<Option<Registered>, Fault>> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        let starts: Vec<(TaskId, Millis)> = ids.iter().map(|id| (*id, id.first_start())).collect();
+        let at_start = self.ctx.store.entries_at(&starts).await;
+        let finds = ids.iter().zip(at_start).map(|(id, entries)| async move {
+            match self.registered_among(entries?).await? {
+                Some(found) => Ok(Some(found)),
+                None => {
+                    let _place = self.searches.enter().await?;
+                    self.registered_elsewhere(*id).await
+                }
+            }
+        });
+        join_all(finds).await
+    }
+
+    async fn registered_elsewhere(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
+        // Up to a thousand of these may follow each other without a wait: the yield lets other tasks run.
+        tokio::task::yield_now().await;
+        for dues in self.later_dues(id) {
+            let found = self.registered_at(id, &dues).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let dues = self.dues_behind_the_hand(id).await?;
+        self.registered_at(id, &dues).await
+    }
+
+    async fn registered_at(
+        &self,
+        id: TaskId,
+        dues: &[Millis],
+    ) -> Result<Option<Registered>, Fault> {
+        if dues.is_empty() {
+            return Ok(None);
+        }
+        self.registered_among(self.ctx.store.find_entries(id, dues).await?)
+            .await
+    }
+
+    async fn registered_among(&self, entries: Vec<Entry>) -> Result<Option<Registered>, Fault> {
+        match entries.into_iter().rev().find(|entry| !is_withdrawn(entry)) {
+            Some(entry) => Ok(Some(self.follow(entry).await?)),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns where the entry of a near task may lie in a wheel that is closed far beyond its start, because
+    /// a clock was set back or is ahead. Such a task is held in memory, with its durable record behind what
+    /// is closed. The time of the node that is asked is no evidence: it may be the one that is ahead.
+    async fn dues_behind_the_hand(&self, id: TaskId) -> Result<Vec<Millis>, Fault> {
+        // An id that somebody made up may name any wheel.
+        if id.wheel().get() >= self.ctx.shape().wheels() {
+            return Ok(Vec::new());
+        }
+        let clock = self.ctx.store.clock(id.wheel(), Freshness::Quorum);
+        let opened = clock.await?.opened;
+        if opened <= self.ctx.tick().tick_of(id.first_start()) {
+            return Ok(Vec::new());
+        }
+        let (tick, grid) = (self.ctx.tick(), Grid::of(id, self.ctx.shape()));
+        // The hand may have gone on by as much as the distance since.
+        let ticks = backup::distance_ticks(tick) - 1 + BACKUP_TICKS;
+        let backups = (1..=ticks).map(|k| tick.end_of(opened.plus(k)));
+        // The hand may have moved on a little since.
+        let first = grid.for_near(id.first_start(), tick.end_of(opened));
+        let looks = grid.points_from(first.before(grid.step()));
+        Ok(backups.chain(looks.take(NEAR_POINTS + 1)).collect())
+    }
+
+    /// Returns where an entry of the task may lie that is not at its start, the likeliest first: the look or
+    /// backup of a near task, then the looks of a task that still waits for a worker.
+    fn later_dues(&self, id: TaskId) -> [Vec<Millis>; 2] {
+        let (start, tick, grid) = (
+            id.first_start(),
+            self.ctx.tick(),
+            Grid::of(id, self.ctx.shape()),
+        );
+        let first = tick.tick_of(start);
+        let distance = backup::distance_ticks(tick);
+        let mut near: Vec<Millis> = (0..BACKUP_TICKS)
+            .map(|k| tick.end_of(first.plus(distance + k)))
+            .collect();
+        near.extend(
+            grid.points_from(grid.for_near(start, start))
+                .take(NEAR_POINTS),
+        );
+        let later = grid.points_around(self.ctx.now());
+        [near, later]
+    }
+
+    /// Follows the marks of a `kafka` task that was rescheduled, a few steps at most.
+    async fn follow(&self, entry: Entry) -> Result<Registered, Fault> {
+        let mut entry = entry;
+        for _ in 0..limits::RACES_MAX {
+            let Kind::Done {
+                reason: DoneReason::Moved { to },
+                ..
+            } = entry.kind
+            else {
+                break;
+            };
+            let next = self.ctx.store.find_entries(entry.key.id, &[to]).await?;
+            match next.into_iter().max_by_key(|next| next.key.generation) {
+                Some(next) if next.key != entry.key => entry = next,
+                Some(_) | None => break,
+            }
+        }
+        Ok(Registered {
+            spec: Arc::clone(&entry.spec),
+            entry,
+        })
+    }
+
+    async fn of_row(&self, row: TaskRow) -> Result<Option<TaskView>, Fault> {
+        let heartbeat = if row.state == State::Claimed {
+            self.ctx
+                .store
+                .heartbeats(&[(row.id, row.attempt)])
+                .await?
+                .into_iter()
+                .next()
+                .flatten()
+        } else {
+            None
+        };
+        let now = self.ctx.now();
+        Ok((!is_hidden(&row, now)).then(|| view_of_attempt(row, heartbeat, now)))
+    }
+
+    async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
+        let Registered { entry, .. } = found;
+        let fired = self.ctx.now() >= entry.start && self.has_fired(&entry).await?;
+        Ok(view_of_entry(&entry, fired))
+    }
+
+    /// Tells whether the entry's task has been handed over, as far as its wheel's clock shows.
+    async fn has_fired(&self, entry: &Entry) -> Result<bool, Fault> {
+        if matches!(entry.kind, Kind::Look { .. }) {
+            // A near task: it goes out from memory at its start.
+            return Ok(true);
+        }
+        let clock = self
+            .ctx
+            .store
+            .clock(entry.key.wheel(), Freshness::Quorum)
+            .await?;
+        Ok(Position {
+            due: entry.key.due,
+            id: entry.key.id,
+        } <= clock.fired)
+    }
+
+    async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {
+        task.content = match &task.spec.body {
+            Body::Inline(content) => Some(content.clone()),
+            Body::Apart { bytes } => {
+                // Many requests may come at once. The memory of an answer is counted when it is made, right after this.
+                let _room = self.reading.take(2 * bytes).await;
+                let read = self.ctx.store.bodies(&[task.id]).await?;
+                read.into_iter().next().flatten()
+            }
+        };
+        Ok(task)
+    }
+}
+
+/// A first copy that was written again elsewhere says nothing about its task.
+fn is_withdrawn(entry: &Entry) -> bool {
+    match entry.kind {
+        Kind::Done {
+            reason: DoneReason::Moved { .. },
+            ..
+        } => entry.spec.target.is_tracked(),
+        Kind::Done { .. } | Kind::Due { .. } | Kind::Look { .. } => false,
+    }
+}
+
+/// Tells whether a task's row gives its state. The row of a task that is never claimed only tells that it was
+/// cancelled, or that a cancel came too late.
+pub(in crate::flow) fn is_told_by(row: &TaskRow) -> bool {
+    row.detail.spec.target.is_tracked() || row.state == State::Cancelled
+}
+
+/// A terminal task is shown for as long as it asked to be.
+pub(in crate::flow) fn is_hidden(row: &TaskRow, now: Millis) -> bool {
+    let retention = row.detail.spec.retention;
+    let ended = row.detail.end_time;
+    row.state.is_terminal() && ended.is_some_and(|end| now > end.after(retention))
+}
+
+/// A task without row as its entry says; `fired` tells whether it has been handed over.
+pub(super) fn view_of_entry(entry: &Entry, fired: bool) -> TaskView {
+    let mut view = unwritten_view(entry.key.id, &entry.spec, entry.start);
+    view.generation = entry.key.generation;
+    match entry.kind {
+        Kind::Done {
+            reason: DoneReason::Cancelled,
+            at,
+        } => {
+            view.state = VisibleState::Cancelled;
+            view.end_time = Some(at);
+        }
+        Kind::Done {
+            reason: DoneReason::Published,
+            at,
+        } => {
+            view.state = VisibleState::Published;
+            view.fire_time = Some(at);
+            view.end_time = Some(at);
+        }
+        Kind::Done {
+            reason: DoneReason::Moved { .. },
+            ..
+        }
+        | Kind::Look { .. }
+        | Kind::Due { .. } => {
+            if fired {
+                view.state = match entry.spec.target.class() {
+                    Class::Tracked => VisibleState::Enqueued,
+                    Class::Record => VisibleState::Published,
+                };
+            }
+        }
+    }
+    view
+}
+
+/// Returns a registered task to which nothing has happened yet.
+pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Millis) -> TaskView {
+    TaskView {
+        id,
+        spec: Arc::clone(spec),
+        content: None,
+        state: VisibleState::Scheduled,
+        start,
+        effective_start: start,
+        fire_time: None,
+        claim_time: None,
+        end_time: None,
+        attempt: 0,
+        generation: 0,
+        worker: String::new(),
+        progress: None,
+        result: None,
+        error: None,
+        cancel_requested: false,
+    }
+}
+
+/// Returns a task as its row and the last sign of life of its attempt say. A task whose worker has stopped
+/// sending heartbeats is shown as waiting for its next attempt, though no write says so.
+pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: Millis) -> TaskView {
+    let alive_until = row.alive_until(heartbeat.as_ref().map(|beat| beat.at));
+    let lost = row.state == State::Claimed && now >= alive_until;
+    let runs_again = !row.cancel_requested && row.tries < row.detail.spec.max_attempts;
+    let mut view = view_of_row(row, heartbeat, now);
+    if lost {
+        view.error = Some(WORKER_LOST.to_owned());
+        if runs_again {
+            view.state = VisibleState::Retrying;
+            view.effective_start = alive_until;
+        }
+    }
+    view
+}
+
+/// A task as its row says.
+pub(in crate::flow) fn view_of_row(
+    row: TaskRow,
+    heartbeat: Option<Heartbeat>,
+    now: Millis,
+) -> TaskView {
+    let state = match row.state {
+        State::New if now >= row.next => VisibleState::Enqueued,
+        State::New => VisibleState::Scheduled,
+        State::Claimed if heartbeat.is_some() => VisibleState::Processing,
+        State::Claimed => VisibleState::Claimed,
+        State::Retrying => VisibleState::Retrying,
+        State::Succeeded => VisibleState::Succeeded,
+        State::Failed => VisibleState::Failed,
+        State::Cancelled => VisibleState::Cancelled,
+        State::Expired => VisibleState::Expired,
+        State::Dead => VisibleState::Dead,
+    };
+    let effective_start = if row.state == State::Retrying {
+        row.next
+    } else {
+        row.detail.start
+    };
+    TaskView {
+        id: row.id,
+        spec: row.detail.spec,
+        content: None,
+        state,
+        start: row.detail.start,
+        effective_start,
+        fire_time: row.detail.fire_time,
+        claim_time: row.detail.claim_time,
+        end_time: row.detail.end_time,
+        attempt: row.attempt,
+        generation: row.generation,
+        worker: row.detail.worker,
+        progress: heartbeat.and_then(|beat| beat.progress),
+        result: row.detail.result,
+        error: row.detail.error,
+        cancel_requested: row.cancel_requested,
+    }
+}

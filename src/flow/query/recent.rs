@@ -1,0 +1,250 @@
+//! The record counts for operators what this node has done in the last five minutes, second by second.
+//!
+//! No decision depends on it, and it is forgotten with the process. A figure that is to be kept is a metric.
+//! Each batch takes one short lock.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::model::{ids::TaskId, time::Millis};
+
+/// How long a second is remembered.
+pub(in crate::flow) const KEPT: Duration = Duration::from_secs(300);
+
+/// How many of the tasks that fired last are remembered.
+const RECENT_MAX: usize = 20;
+
+/// Upper bounds of the classes of lateness, in milliseconds; the last class has none.
+const CLASSES_MS: [i64; 15] = [
+    0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 60_000,
+];
+
+/// A second of a node's work.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Second {
+    /// Seconds since 1970.
+    pub at: i64,
+    /// Tasks registered.
+    pub registered: u64,
+    /// Tasks handed over.
+    pub fired: u64,
+    /// Attempts settled.
+    pub settled: u64,
+    /// The latest of those that were handed over, in milliseconds.
+    pub latest_ms: i64,
+    classes: [u64; CLASSES_MS.len() + 1],
+}
+
+/// A task that was handed over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fired {
+    /// The task.
+    pub id: TaskId,
+    /// The callback or topic it went to.
+    pub to: String,
+    /// When it was due.
+    pub due: Millis,
+    /// When it was handed over.
+    pub at: Millis,
+}
+
+/// How late tasks were handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lateness {
+    /// Half of them at most so late, in milliseconds, rounded up to a class.
+    pub p50_ms: i64,
+    /// All but one in a hundred.
+    pub p99_ms: i64,
+    /// The latest, exactly.
+    pub max_ms: i64,
+}
+
+/// The record. Cheap to clone; clones are the same record.
+#[derive(Debug, Clone, Default)]
+pub(in crate::flow) struct Pulse {
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    seconds: VecDeque<Second>,
+    recent: VecDeque<Fired>,
+}
+
+impl Pulse {
+    /// Counts registrations.
+    pub(in crate::flow) fn registered(&self, now: Millis, tasks: usize) {
+        self.with(now, |_, second| second.registered += tasks as u64);
+    }
+
+    /// Counts settled attempts.
+    pub(in crate::flow) fn settled(&self, now: Millis, attempts: usize) {
+        self.with(now, |_, second| second.settled += attempts as u64);
+    }
+
+    /// Notes what was handed over at `at`: task, target, due time.
+    pub(in crate::flow) fn fired<'a>(
+        &self,
+        at: Millis,
+        tasks: impl ExactSizeIterator<Item = (TaskId, &'a str, Millis)>,
+    ) {
+        let forgotten = tasks.len().saturating_sub(RECENT_MAX);
+        self.with(at, |recent, second| {
+            for (index, (id, to, due)) in tasks.enumerate() {
+                let late = (at.0 - due.0).max(0);
+                let class = CLASSES_MS.partition_point(|bound| *bound < late);
+                if let Some(class) = second.classes.get_mut(class) {
+                    *class += 1;
+                }
+                second.fired += 1;
+                second.latest_ms = second.latest_ms.max(late);
+                if index >= forgotten {
+                    recent.truncate(RECENT_MAX - 1);
+                    let to = to.to_owned();
+                    recent.push_front(Fired { id, to, due, at });
+                }
+            }
+        });
+    }
+
+    /// Returns the seconds from the oldest to the one before `now`, those without work included.
+    #[must_use]
+    pub(in crate::flow) fn seconds(&self, now: Millis) -> Vec<Second> {
+        let (last, kept) = (now.0.div_euclid(1000), self.lock());
+        let length = i64::try_from(KEPT.as_secs()).unwrap_or(i64::MAX);
+        let mut known = kept.seconds.iter().peekable();
+        let second = |at| {
+            while known.next_if(|second| second.at < at).is_some() {}
+            let found = known.next_if(|second| second.at == at);
+            found.cloned().unwrap_or_else(|| Second {
+                at,
+                ..Second::default()
+            })
+        };
+        (last - length..last).map(second).collect()
+    }
+
+    /// Returns what was handed over last, the newest first.
+    #[must_use]
+    pub(in crate::flow) fn recent(&self) -> Vec<Fired> {
+        self.lock().recent.iter().cloned().collect()
+    }
+
+    fn with(&self, now: Millis, note: impl FnOnce(&mut VecDeque<Fired>, &mut Second)) {
+        let at = now.0.div_euclid(1000);
+        let mut kept = self.lock();
+        let Kept { seconds, recent } = &mut *kept;
+        // A clock that was set back starts the record anew.
+        if seconds.back().is_some_and(|last| last.at > at) {
+            seconds.clear();
+        }
+        if seconds.back().is_none_or(|last| last.at < at) {
+            let oldest = at - i64::try_from(KEPT.as_secs()).unwrap_or(i64::MAX);
+            while seconds.front().is_some_and(|first| first.at < oldest) {
+                seconds.pop_front();
+            }
+            seconds.push_back(Second {
+                at,
+                ..Second::default()
+            });
+        }
+        if let Some(second) = seconds.back_mut() {
+            note(recent, second);
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sums up how late what was handed over in these seconds was; none when there was nothing.
+#[must_use]
+pub fn lateness(seconds: &[Second]) -> Option<Lateness> {
+    let total: u64 = seconds.iter().map(|second| second.fired).sum();
+    let max_ms = seconds.iter().map(|second| second.latest_ms).max()?;
+    let within = |share: f64| {
+        let wanted = (total as f64 * share).ceil() as u64;
+        let mut sum = 0;
+        let class = (0..CLASSES_MS.len()).find(|class| {
+            let of_class = seconds
+                .iter()
+                .filter_map(|second| second.classes.get(*class));
+            sum += of_class.sum::<u64>();
+            sum >= wanted
+        });
+        class
+            .and_then(|class| CLASSES_MS.get(class))
+            .map_or(max_ms, |bound| (*bound).min(max_ms))
+    };
+    (total > 0).then(|| Lateness {
+        p50_ms: within(0.5),
+        p99_ms: within(0.99),
+        max_ms,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wheel::WheelNumber;
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Millis(0), WheelNumber::new(0).unwrap(), number)
+    }
+
+    #[test]
+    fn seconds_without_work_are_there_and_old_ones_are_not() {
+        let pulse = Pulse::default();
+        pulse.registered(Millis(1_000_500), 3);
+        pulse.registered(Millis(1_002_000), 4);
+        let seconds = pulse.seconds(Millis(1_003_100));
+        assert_eq!(seconds.len(), 300);
+        let counts: Vec<u64> = seconds.iter().rev().take(4).map(|s| s.registered).collect();
+        assert_eq!(counts, [4, 0, 3, 0]);
+        pulse.registered(Millis(2_000_000), 1);
+        assert!(
+            pulse
+                .seconds(Millis(2_001_000))
+                .iter()
+                .map(|s| s.registered)
+                .sum::<u64>()
+                == 1
+        );
+    }
+
+    #[test]
+    fn lateness_is_weighted_by_tasks() {
+        let pulse = Pulse::default();
+        let at = Millis(5_000_100);
+        let on_time = (0..98).map(|n| (id(n), "c", Millis(at.0 - 1)));
+        pulse.fired(at, on_time.collect::<Vec<_>>().into_iter());
+        pulse.fired(
+            at,
+            [
+                (id(98), "c", Millis(at.0 - 40)),
+                (id(99), "c", Millis(at.0 - 700)),
+            ]
+            .into_iter(),
+        );
+        let lateness = lateness(&pulse.seconds(Millis(5_001_000))).unwrap();
+        assert_eq!(
+            (lateness.p50_ms, lateness.p99_ms, lateness.max_ms),
+            (1, 50, 700)
+        );
+        let recent = pulse.recent();
+        assert_eq!((recent.len(), recent[0].id), (RECENT_MAX, id(99)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_starts_anew() {
+        let pulse = Pulse::default();
+        pulse.settled(Millis(9_000_000), 5);
+        pulse.settled(Millis(5_000_000), 1);
+        let sum = |now| pulse.seconds(now).iter().map(|s| s.settled).sum::<u64>();
+        assert_eq!(sum(Millis(5_001_000)), 1);
+    }
+}

@@ -1,0 +1,42 @@
+//! Remembered holds for the parts of a node the hints and figures that they share in memory; nothing rests on them.
+
+use std::sync::Arc;
+
+use super::{pending::Pending, recent::Pulse};
+use crate::flow::{
+    context::Context,
+    dispatch::unclaimed::Demand,
+    entries::{leftovers::Leftovers, watermarks::Hands},
+    tasks::deadlines::Deadlines,
+};
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Remembered {
+    pub(in crate::flow) pulse: Pulse,
+    pub(in crate::flow) deadlines: Deadlines,
+    pub(in crate::flow) pending: Pending,
+    pub(in crate::flow) demand: Demand,
+    pub(in crate::flow) leftovers: Leftovers,
+    /// Write times from here on are of this process.
+    pub(in crate::flow) began: i64,
+}
+
+impl Remembered {
+    pub(in crate::flow) fn new(ctx: &Arc<Context>, hands: &Hands) -> Self {
+        let (pending, demand) = (Pending::new(ctx), Demand::new(Arc::clone(ctx)));
+        Self {
+            pulse: Pulse::default(),
+            deadlines: Deadlines::new(ctx),
+            leftovers: Leftovers::new(
+                Arc::clone(ctx),
+                hands.clone(),
+                pending.clone(),
+                demand.clone(),
+            ),
+            pending,
+            demand,
+            began: ctx.time.stamp(),
+        }
+    }
+}

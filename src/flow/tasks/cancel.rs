@@ -1,0 +1,282 @@
+//! The cancel stage cancels tasks by id for clients, one or many at a time. Each cancel is atomic against
+//! firing, and its answer says who won.
+//!
+//! The linearisation point of a tracked task is the conditional write of its row. A cancel that is applied
+//! there is final: no claim can be applied after it, whatever is in the queue.
+//!
+//! `kafka` tasks have no row until they are cancelled (`withdraw.rs`).
+//!
+//! A single cancel is a batch of one. A batch saves round trips: rows are read together, and so are entries.
+//! Its conditional writes go to the mover at once, which groups them, and its marks are one write. Each task
+//! has an outcome of its own, so the fault of one does not affect another.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use futures_util::{
+    future::join_all,
+    stream::{self, StreamExt as _},
+};
+
+use super::{
+    deadlines::Deadlines,
+    ended, finish,
+    transition::{Moved, Mover},
+    withdraw::Withdrawer,
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        TASK_EVENTS,
+        api::{CancelOutcome, Fault, TaskView, View},
+        context::Context,
+        entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
+        query::find::{Finder, Subject, unwritten_view, view_of_row},
+    },
+    limits,
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::Millis,
+    },
+};
+
+/// The answer to a cancel: who won, and the task after it; none when there is no such task. An error means
+/// that the store is away; repeating the cancel is safe.
+pub type Answer = Result<Option<(CancelOutcome, TaskView)>, Fault>;
+
+/// The canceller.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Canceller {
+    ctx: Arc<Context>,
+    placer: Placer,
+    mover: Mover,
+    finder: Finder,
+    withdrawer: Withdrawer,
+    deadlines: Deadlines,
+    leftovers: Leftovers,
+}
+
+/// A tracked task that this cancel has ended.
+struct Ended {
+    row: TaskRow,
+    /// Its entry, where that is known.
+    entry: Option<Entry>,
+    /// It waited for its start, not for another attempt.
+    first: bool,
+}
+
+impl Canceller {
+    /// Cancels through these.
+    #[must_use]
+    pub(in crate::flow) fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        mover: Mover,
+        finder: Finder,
+        deadlines: Deadlines,
+        leftovers: Leftovers,
+    ) -> Self {
+        let withdrawer = Withdrawer::new(Arc::clone(&ctx), hands, placer.clone(), mover.clone());
+        Self {
+            ctx,
+            placer,
+            mover,
+            finder,
+            withdrawer,
+            deadlines,
+            leftovers,
+        }
+    }
+
+    /// Cancels; one answer per id, in order. An id that comes again is answered as if it had been cancelled a second time.
+    pub(in crate::flow) async fn cancel(&self, ids: &[TaskId]) -> Vec<Answer> {
+        let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(ids.len());
+        let mut once = Vec::with_capacity(ids.len());
+        for id in ids {
+            places.entry(*id).or_insert_with(|| {
+                once.push(*id);
+                once.len() - 1
+            });
+        }
+        let mut answers = self.cancel_distinct(&once).await;
+        if once.len() == ids.len() {
+            return answers;
+        }
+        let answer = |id| {
+            let place = places.get(id).and_then(|place| answers.get_mut(*place));
+            place.map_or(Ok(None), |answer| {
+                let first = answer.clone();
+                if let Ok(Some((outcome @ CancelOutcome::Cancelled, _))) = answer {
+                    *outcome = CancelOutcome::AlreadyCancelled;
+                }
+                first
+            })
+        };
+        ids.iter().map(answer).collect()
+    }
+
+    async fn cancel_distinct(&self, ids: &[TaskId]) -> Vec<Answer> {
+        let (mut tracked, mut published) = (Vec::new(), Vec::new());
+        let mut answers = Vec::with_capacity(ids.len());
+        for (place, (id, subject)) in ids.iter().zip(self.finder.subjects(ids).await).enumerate() {
+            answers.push(subject.map(|subject| {
+                match subject? {
+                    Subject {
+                        row,
+                        spec,
+                        entry: Some(entry),
+                    } if !spec.target.is_tracked() => published.push((place, (entry, row))),
+                    subject => tracked.push((place, (*id, subject))),
+                }
+                None
+            }));
+        }
+        let (tracked_places, tracked): (Vec<usize>, Vec<_>) = tracked.into_iter().unzip();
+        let (published_places, published): (Vec<usize>, Vec<_>) = published.into_iter().unzip();
+        let (tracked, published) = tokio::join!(
+            self.cancel_tracked(tracked),
+            self.cancel_published(&published)
+        );
+        let places = tracked_places.into_iter().chain(published_places);
+        for (place, answer) in places.zip(tracked.into_iter().chain(published)) {
+            if let Ok((outcome, view)) = &answer {
+                tracing::debug!(target: TASK_EVENTS, task = %view.id, ?outcome, "cancel");
+            }
+            if let Some(at) = answers.get_mut(place) {
+                *at = answer.map(Some);
+            }
+        }
+        answers
+    }
+
+    async fn cancel_tracked(
+        &self,
+        tasks: Vec<(TaskId, Subject)>,
+    ) -> Vec<Result<(CancelOutcome, TaskView), Fault>> {
+        let moves = tasks.into_iter().map(|(id, subject)| self.end(id, subject));
+        let mut answers = Vec::with_capacity(moves.len());
+        let mut ended = Vec::with_capacity(moves.len());
+        for moved in join_all(moves).await {
+            answers.push(moved.map(|(outcome, view, its)| {
+                ended.extend(its);
+                (outcome, view)
+            }));
+        }
+        // Each may have a content in hand.
+        stream::iter(&ended)
+            .for_each_concurrent(
+                limits::END_STEPS_IN_FLIGHT_MAX,
+                |Ended { row, .. }| async move {
+                    ended::note(row);
+                    if let Err(fault) = finish::steps(&self.ctx, row).await {
+                        tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+                    }
+                },
+            )
+            .await;
+        // Spares the scanner publications that nobody could claim; nothing depends on it.
+        let marks = ended.into_iter().filter_map(|ended| self.mark(ended));
+        self.placer.mark(marks.collect()).await;
+        answers
+    }
+
+    /// Writes the row of a cancelled task.
+    async fn end(
+        &self,
+        id: TaskId,
+        subject: Subject,
+    ) -> Result<(CancelOutcome, TaskView, Option<Ended>), Fault> {
+        let Subject { row, spec, entry } = subject;
+        let first = AtomicBool::new(false);
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let is_new = row.is_none_or(|row| row.state == State::New);
+            first.store(is_new, Ordering::Relaxed);
+            state::next(id, row, &spec, Event::Cancel, now, nonce)
+        };
+        if flaw::is(Flaw::CancelNotWritten) {
+            let view = unwritten_view(id, &spec, id.first_start());
+            return Ok((CancelOutcome::Cancelled, view, None));
+        }
+        let moved = self.mover.apply(id, row, true, decide).await?;
+        let now = self.ctx.now();
+        match moved {
+            Moved::To(row) if row.state == State::Cancelled => {
+                let view = view_of_row((*row).clone(), None, now);
+                let ended = Ended {
+                    row: *row,
+                    entry,
+                    first: first.load(Ordering::Relaxed),
+                };
+                Ok((CancelOutcome::Cancelled, view, Some(ended)))
+            }
+            Moved::To(row) => {
+                // Its worker may be gone already: then nobody is told, and it ends at once.
+                self.deadlines.watch(&row, None);
+                let view = view_of_row(*row, None, now);
+                Ok((CancelOutcome::CancelRequested, view, None))
+            }
+            Moved::Refused(refusal, row) => {
+                let outcome = match refusal {
+                    Refusal::Running => CancelOutcome::CancelRequested,
+                    Refusal::Ended {
+                        state: State::Cancelled,
+                    } => CancelOutcome::AlreadyCancelled,
+                    Refusal::Ended { .. }
+                    | Refusal::Stale
+                    | Refusal::Held { .. }
+                    | Refusal::Early { .. } => CancelOutcome::TooLate,
+                };
+                let view = row.map_or_else(
+                    || unwritten_view(id, &spec, id.first_start()),
+                    |row| view_of_row(*row, None, now),
+                );
+                Ok((outcome, view, None))
+            }
+        }
+    }
+
+    /// Returns the mark of a task whose entry is still ahead.
+    fn mark(&self, Ended { row, entry, first }: Ended) -> Option<Entry> {
+        let at_start = || {
+            let spec = Arc::clone(&row.detail.spec);
+            let stamp = self.ctx.time.stamp();
+            let entry = Entry::due(row.id, row.generation, row.attempt, row.next, spec, stamp);
+            if first {
+                entry.first_of_generation()
+            } else {
+                entry
+            }
+        };
+        let found = entry.filter(|entry| matches!(entry.kind, Kind::Due { .. }));
+        let entry = found.unwrap_or_else(at_start);
+        self.leftovers.retire(&entry, DoneReason::Cancelled)
+    }
+
+    async fn cancel_published(
+        &self,
+        tasks: &[(Entry, Option<TaskRow>)],
+    ) -> Vec<Result<(CancelOutcome, TaskView), Fault>> {
+        let told = self.withdrawer.cancel(tasks).await;
+        let views = tasks.iter().zip(told).map(|((entry, _), told)| async move {
+            let id = entry.key.id;
+            let view = match told? {
+                (outcome, Some(row)) => {
+                    return Ok((outcome, view_of_row(row, None, self.ctx.now())));
+                }
+                (outcome, None) => (outcome, self.finder.get(id, View::Basic).await?),
+            };
+            let (outcome, view) = view;
+            let view = view.unwrap_or_else(|| unwritten_view(id, &entry.spec, entry.start));
+            Ok((outcome, view))
+        });
+        join_all(views).await
+    }
+}

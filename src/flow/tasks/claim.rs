@@ -1,0 +1,265 @@
+//! The claim stage gives a worker the exclusive right to run an attempt.
+//!
+//! The claim is the linearisation point of the whole protocol. It is the third check of never-early, it refuses
+//! messages of the past, and it raises `attempt`, the fencing token. Claims of slot-mates share one
+//! conditional write. A claim whose outcome stays unknown is answered as a fault: the worker forgets the
+//! message, and a look comes back to the task.
+//!
+//! An absent row means a new task, so a first claim reads nothing. This holds as long as rows live, but a
+//! queue may hand out an older message: after lost group offsets, from a mirror, or after a reset by hand.
+//! The claim of such a message needs an entry or a look of the task. A task that is not terminal has one; a
+//! task that has ended long ago has none, and its message is stale. Where the queue is this node's own, the
+//! claim of a message that this node has not handed out needs one, too: such a message is made up, or comes
+//! again. On a cluster this rule would cost a read for almost every claim, as any node may have published a
+//! message.
+
+use std::{collections::HashMap, sync::Arc};
+
+use futures_util::future::join_all;
+
+use super::{
+    claim_room::{Held, Room},
+    claimed::ClaimedRows,
+    deadlines::Deadlines,
+    ended, finish,
+    transition::{Moved, Mover},
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
+        context::Context,
+        dispatch::unclaimed::Demand,
+        labels,
+        query::find::Finder,
+    },
+    limits,
+    model::{
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        task::{Content, Spec},
+        time::Millis,
+    },
+    schema, store,
+};
+
+/// The claimer.
+#[derive(Debug, Clone)]
+pub struct Claimer {
+    ctx: Arc<Context>,
+    mover: Mover,
+    finder: Finder,
+    claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
+    demand: Demand,
+}
+
+impl Claimer {
+    /// Claims through these.
+    #[must_use]
+    pub const fn new(
+        ctx: Arc<Context>,
+        mover: Mover,
+        finder: Finder,
+        claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
+        demand: Demand,
+    ) -> Self {
+        Self {
+            ctx,
+            mover,
+            finder,
+            claimed,
+            deadlines,
+            demand,
+        }
+    }
+
+    /// Claims messages for a worker; one answer per message, in order. A message that would make the answer
+    /// longer than that of a poll is not claimed. It is answered as early, and the next call may claim it.
+    pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
+        let rows = self.rows(&requests).await;
+        let room = Room::new();
+        let claims = requests.iter().map(|request| async {
+            let answer = match self.claim_one(worker, request, &rows, &room).await {
+                Ok(answer) => answer,
+                Err(fault) => ClaimAnswer::Fault(fault),
+            };
+            match &answer {
+                ClaimAnswer::Claimed(_) | ClaimAnswer::Stale | ClaimAnswer::Held => {
+                    self.demand.taken(request.id);
+                }
+                ClaimAnswer::Early { .. } | ClaimAnswer::Fault(_) => {}
+            }
+            metrics::counter!("tickwheel_claims_total", "answer" => name(&answer)).increment(1);
+            answer
+        });
+        let answers = join_all(claims).await;
+        count_callbacks(&answers);
+        answers
+    }
+
+    /// Reads the rows that must be there: those of tasks that were claimed or rescheduled before. A first claim expects
+    /// none, and its conditional write says so if there is one.
+    async fn rows(&self, requests: &[ClaimRequest]) -> HashMap<TaskId, Result<TaskRow, Fault>> {
+        let ids: Vec<TaskId> = requests
+            .iter()
+            .filter(|r| r.expected_attempt > 0 || r.generation > 0)
+            .map(|r| r.id)
+            .collect();
+        // A row that cannot be read fails its own claim only.
+        let rows = self.mover.rows_each(&ids).await;
+        let found = |(id, row): (TaskId, Result<Option<TaskRow>, store::Error>)| {
+            Some((id, row.map_err(Fault::from).transpose()?))
+        };
+        ids.iter().copied().zip(rows).filter_map(found).collect()
+    }
+
+    async fn claim_one(
+        &self,
+        worker: &str,
+        request: &ClaimRequest,
+        rows: &HashMap<TaskId, Result<TaskRow, Fault>>,
+        room: &Room,
+    ) -> Result<ClaimAnswer, Fault> {
+        let row = rows.get(&request.id).cloned().transpose()?;
+        // Taken before the heartbeat is read: a later heartbeat must not find its lease ended by the time of the claim.
+        let noted = self.ctx.now();
+        let heartbeat = self.heartbeat(row.as_ref()).await?;
+        let Some(spec) = self.spec(request, row.as_ref()).await? else {
+            return Ok(ClaimAnswer::Stale);
+        };
+        let fresh = row.is_some();
+        if spec.is_expired(
+            row.as_ref()
+                .map_or_else(|| request.id.first_start(), |row| row.detail.start),
+            self.ctx.now(),
+        ) && row.as_ref().is_none_or(|row| row.state != State::Claimed)
+        {
+            return self.expire(request.id, row, &spec).await;
+        }
+        let Held::Content(content) = room.content(&self.ctx, request, &spec).await? else {
+            let not_before = self.ctx.now();
+            return Ok(ClaimAnswer::Early { not_before });
+        };
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let event = Event::Claim {
+                generation: request.generation,
+                expected_attempt: request.expected_attempt,
+                worker: worker.to_owned(),
+                heartbeat,
+                published: request.published,
+            };
+            let held = row.is_some_and(|row| row.state == State::Claimed);
+            let now = if held { now.min(noted) } else { now };
+            state::next(request.id, row, &spec, event, now, nonce)
+        };
+        match self.mover.apply(request.id, row, fresh, decide).await? {
+            Moved::To(row) => {
+                let lag = self.ctx.now().since(row.detail.start);
+                metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
+                let answer = claimed(&row, content);
+                self.deadlines.watch(&row, None);
+                self.claimed.remember(*row);
+                Ok(answer)
+            }
+            Moved::Refused(refusal, _) => Ok(match refusal {
+                Refusal::Early { not_before } => ClaimAnswer::Early { not_before },
+                Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
+                Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
+            }),
+        }
+    }
+
+    /// An attempt that was published again because its lease had ended may have given a sign of life since.
+    async fn heartbeat(&self, row: Option<&TaskRow>) -> Result<Option<Millis>, Fault> {
+        let Some(row) = row.filter(|row| row.state == State::Claimed) else {
+            return Ok(None);
+        };
+        let beats = self.ctx.store.heartbeats(&[(row.id, row.attempt)]).await?;
+        let last = beats.into_iter().flatten().next().map(|beat| beat.at);
+        Ok(self.ctx.sign_of_life(last))
+    }
+
+    /// Returns the task from its row, from the message if that is young, or from its entry; none when there is no
+    /// such task. A row holds a bounded content: a larger one that came inside a message is left where it is kept.
+    async fn spec(
+        &self,
+        request: &ClaimRequest,
+        row: Option<&TaskRow>,
+    ) -> Result<Option<Arc<Spec>>, Fault> {
+        if let Some(row) = row {
+            return Ok(Some(Arc::clone(&row.detail.spec)));
+        }
+        let now = self.ctx.now();
+        let is_young = |at: Millis| {
+            now.since(at) < limits::MESSAGE_TRUSTED_MAX || flaw::is(Flaw::OldMessageTrusted)
+        };
+        let young = request.published.is_some_and(is_young);
+        // The message may be forged or repeated, or there was no room to note it: a read tells.
+        let young = young && self.demand.may_have_published(request.id);
+        match request.spec.as_ref().filter(|_| young) {
+            Some(spec) => Ok(Some(schema::without_large_content(spec))),
+            None => Ok(self
+                .finder
+                .registered(request.id)
+                .await?
+                .map(|found| found.spec)),
+        }
+    }
+
+    async fn expire(
+        &self,
+        id: TaskId,
+        row: Option<TaskRow>,
+        spec: &Arc<Spec>,
+    ) -> Result<ClaimAnswer, Fault> {
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, spec, Event::Expire, now, nonce)
+        };
+        if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
+            ended::note(&row);
+            finish::steps(&self.ctx, &row).await?;
+        }
+        Ok(ClaimAnswer::Stale)
+    }
+}
+
+fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
+    ClaimAnswer::Claimed(Box::new(ClaimedTask {
+        id: row.id,
+        attempt: row.attempt,
+        generation: row.generation,
+        spec: Arc::clone(&row.detail.spec),
+        content,
+        start: row.detail.start,
+        expires: row.next,
+    }))
+}
+
+/// Counts the attempts that were claimed, by callback.
+fn count_callbacks(answers: &[ClaimAnswer]) {
+    let mut counts: HashMap<&str, u64> = HashMap::new();
+    for answer in answers {
+        if let ClaimAnswer::Claimed(task) = answer {
+            *counts
+                .entry(task.spec.callback().unwrap_or_default())
+                .or_default() += 1;
+        }
+    }
+    for (callback, attempts) in counts {
+        let callback = labels::label(callback);
+        metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
+            .increment(attempts);
+    }
+}
+
+const fn name(answer: &ClaimAnswer) -> &'static str {
+    match answer {
+        ClaimAnswer::Claimed(_) => "claimed",
+        ClaimAnswer::Stale => "stale",
+        ClaimAnswer::Held => "held",
+        ClaimAnswer::Early { .. } => "early",
+        ClaimAnswer::Fault(_) => "fault",
+    }
+}

@@ -1,0 +1,316 @@
+//! The watch notices for every task that its worker has stopped sending heartbeats. It does so when the lease
+//! ends, not when the next look of the task comes up.
+//!
+//! A node watches, in memory, the attempts whose claims and heartbeats it serves. When a lease lapses it
+//! reads the row and the last heartbeat, since heartbeats may go to another node. Then it does what a look
+//! does ([`crate::flow::dispatch::look`]): successor first, publication after. So nothing is written for a
+//! healthy attempt. Several nodes that notice one death repeat each other harmlessly, and the durable look
+//! remains the safety net for a node that died.
+//!
+//! The watch is bounded: beyond [`limits::WATCHED_ATTEMPTS_MAX`] an attempt is left to its look.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    flow::{TASK_EVENTS, context::Context, dispatch::look::Looker},
+    limits,
+    model::{
+        entry::Entry,
+        ids::TaskId,
+        state::{State, TaskRow},
+        time::Millis,
+    },
+};
+
+/// Wait before an attempt is examined again after the store was away.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// An attempt that is watched.
+#[derive(Debug, Clone, Copy)]
+struct Watch {
+    attempt: u32,
+    /// When it is examined, as far as is known by now.
+    until: Millis,
+    /// Its place in the order: at `until`, or before if a heartbeat has come since.
+    placed: Millis,
+}
+
+/// An attempt whose lease has lapsed, as far as this node knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lapsed {
+    id: TaskId,
+    attempt: u32,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    by_id: HashMap<TaskId, Watch>,
+    order: BTreeSet<(Millis, TaskId)>,
+}
+
+impl Watched {
+    /// Watches an attempt until `until`, or longer if it is watched for longer already; tells whether it is now the first.
+    fn watch(&mut self, id: TaskId, attempt: u32, until: Millis, max: usize) -> bool {
+        if let Some(watch) = self.by_id.get_mut(&id)
+            && watch.attempt >= attempt
+        {
+            // A heartbeat costs no more than this: its place in the order is mended when it comes up.
+            if watch.attempt == attempt {
+                watch.until = watch.until.max(until);
+            }
+            return false;
+        }
+        self.forget(id);
+        if self.by_id.len() >= max {
+            return false;
+        }
+        let first = self.order.first().is_none_or(|(next, _)| until < *next);
+        self.order.insert((until, id));
+        let watch = Watch {
+            attempt,
+            until,
+            placed: until,
+        };
+        self.by_id.insert(id, watch);
+        first
+    }
+
+    fn forget(&mut self, id: TaskId) {
+        if let Some(watch) = self.by_id.remove(&id) {
+            self.order.remove(&(watch.placed, id));
+        }
+    }
+
+    /// Takes out what has lapsed at `now`, at most `max`.
+    fn take(&mut self, now: Millis, max: usize) -> Vec<Lapsed> {
+        let mut lapsed = Vec::new();
+        while lapsed.len() < max
+            && let Some((placed, id)) = self.order.first().copied()
+            && placed <= now
+        {
+            self.order.pop_first();
+            let Some(watch) = self.by_id.get_mut(&id) else {
+                continue;
+            };
+            if watch.until > now {
+                watch.placed = watch.until;
+                self.order.insert((watch.until, id));
+                continue;
+            }
+            let attempt = watch.attempt;
+            self.by_id.remove(&id);
+            lapsed.push(Lapsed { id, attempt });
+        }
+        lapsed
+    }
+}
+
+/// The watched attempts of a node. Cheap to clone; clones are the same watch.
+#[derive(Debug, Clone, Default)]
+pub struct Deadlines {
+    watched: Arc<Mutex<Watched>>,
+    earlier: Arc<Notify>,
+    /// The grace behind each lease: on a cluster, how far the clock of the node that answers the next claim may be behind.
+    grace: Duration,
+}
+
+impl Deadlines {
+    /// Watches nothing yet.
+    #[must_use]
+    pub fn new(ctx: &Context) -> Self {
+        // One process has one clock.
+        let shared = ctx.underway.is_none();
+        Self {
+            grace: if shared {
+                ctx.rules.skew_max
+            } else {
+                Duration::ZERO
+            },
+            ..Self::default()
+        }
+    }
+
+    /// Watches the attempt of a row that is claimed; `heartbeat` is the last sign of life that is known. Other rows are not
+    /// watched, nor is one for which there is no room: its look comes to it.
+    pub fn watch(&self, row: &TaskRow, heartbeat: Option<Millis>) {
+        if row.state == State::Claimed {
+            self.watch_until(row.id, row.attempt, row.alive_until(heartbeat));
+        }
+    }
+
+    /// Forgets a task: its attempt has ended.
+    pub fn forget(&self, id: TaskId) {
+        self.lock().forget(id);
+    }
+
+    fn watch_until(&self, id: TaskId, attempt: u32, alive_until: Millis) {
+        let until = alive_until.after(self.grace);
+        let max = limits::WATCHED_ATTEMPTS_MAX;
+        if self.lock().watch(id, attempt, until, max) {
+            self.earlier.notify_one();
+        }
+    }
+
+    fn next(&self) -> Option<Millis> {
+        self.lock().order.first().map(|(at, _)| *at)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stage that examines attempts whose leases have lapsed.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Watcher {
+    pub(in crate::flow) ctx: Arc<Context>,
+    pub(in crate::flow) deadlines: Deadlines,
+    pub(in crate::flow) looker: Looker,
+}
+
+impl Watcher {
+    /// Examines what lapses until `stop`.
+    pub(in crate::flow) async fn run(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let max = limits::STEP_ENTRIES_MAX;
+            let lapsed = self.deadlines.lock().take(self.ctx.now(), max);
+            if !lapsed.is_empty() {
+                let mut taken = Taken {
+                    watcher: &self,
+                    lapsed: &lapsed,
+                };
+                self.examine(&lapsed).await;
+                taken.lapsed = &[];
+                continue;
+            }
+            let next = self.deadlines.next();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = self.deadlines.earlier.notified() => {}
+                () = async { self.ctx.time.sleep_until_wall(next.unwrap_or(Millis::MAX)).await }, if next.is_some() => {}
+            }
+        }
+    }
+
+    async fn examine(&self, lapsed: &[Lapsed]) {
+        // Taken before the reads: a later heartbeat must not find its lease ended by the time of the decision.
+        let now = self.ctx.now();
+        let tasks: Vec<(TaskId, u32)> = lapsed.iter().map(|lapsed| (lapsed.id, 0)).collect();
+        let known = match self.looker.known(&tasks).await {
+            Ok(known) => known,
+            Err(fault) => {
+                tracing::debug!(%fault, "lapsed attempts cannot be read now: trying again");
+                return self.again(lapsed);
+            }
+        };
+        let (mut looks, mut lost) = (Vec::new(), Vec::new());
+        for (one, row) in lapsed.iter().zip(known.rows) {
+            let lives = |row: &TaskRow| row.state == State::Claimed && row.attempt == one.attempt;
+            let Some(row) = row.filter(lives) else {
+                continue;
+            };
+            let alive_until = row.alive_until(known.heartbeats.get(&one.id).map(|beat| beat.at));
+            if now < alive_until.after(self.deadlines.grace) {
+                self.deadlines.watch_until(one.id, one.attempt, alive_until);
+                continue;
+            }
+            tracing::debug!(
+                target: TASK_EVENTS, task = %one.id, attempt = one.attempt, worker = row.detail.worker,
+                "its worker stopped sending heartbeats"
+            );
+            let spec = Arc::clone(&row.detail.spec);
+            let (start, stamp) = (row.detail.start, self.ctx.time.stamp());
+            looks.push(Entry::look(
+                one.id,
+                row.generation,
+                now,
+                None,
+                start,
+                spec,
+                stamp,
+            ));
+            lost.push(*one);
+        }
+        if looks.is_empty() {
+            return;
+        }
+        metrics::counter!("tickwheel_attempts_lost_total").increment(lost.len() as u64);
+        let looks: Vec<&Entry> = looks.iter().collect();
+        let results = self.looker.look(&looks).await;
+        let failed = lost.into_iter().zip(results);
+        let failed: Vec<Lapsed> = failed
+            .filter_map(|(one, result)| result.is_err().then_some(one))
+            .collect();
+        self.again(&failed);
+    }
+
+    /// Examines attempts again in a moment; one that has moved on is dropped then.
+    fn again(&self, lapsed: &[Lapsed]) {
+        let at = self.ctx.now().after(PAUSE);
+        for Lapsed { id, attempt } in lapsed {
+            self.deadlines.watch_until(*id, *attempt, at);
+        }
+    }
+}
+
+/// Attempts that were taken out to be examined. If that panics they are watched again: the stage is started anew.
+struct Taken<'a> {
+    watcher: &'a Watcher,
+    lapsed: &'a [Lapsed],
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.watcher.again(self.lapsed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wheel::WheelNumber;
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Millis(0), WheelNumber::new(0).unwrap(), number)
+    }
+
+    fn ids(lapsed: &[Lapsed]) -> Vec<(TaskId, u32)> {
+        lapsed.iter().map(|one| (one.id, one.attempt)).collect()
+    }
+
+    #[test]
+    fn a_heartbeat_puts_off_what_a_settle_ends() {
+        let mut watched = Watched::default();
+        assert!(watched.watch(id(1), 1, Millis(50), 9));
+        assert!(!watched.watch(id(2), 1, Millis(60), 9));
+        assert!(watched.watch(id(3), 4, Millis(40), 9));
+        watched.watch(id(1), 1, Millis(90), 9);
+        watched.forget(id(2));
+        assert_eq!(watched.take(Millis(39), 9), []);
+        assert_eq!(ids(&watched.take(Millis(89), 9)), [(id(3), 4)]);
+        assert_eq!(ids(&watched.take(Millis(90), 9)), [(id(1), 1)]);
+        assert!(watched.by_id.is_empty() && watched.order.is_empty());
+    }
+
+    #[test]
+    fn the_newest_attempt_is_watched_and_no_more_than_there_is_room_for() {
+        let mut watched = Watched::default();
+        watched.watch(id(1), 2, Millis(50), 2);
+        watched.watch(id(1), 1, Millis(70), 2);
+        watched.watch(id(1), 3, Millis(60), 2);
+        watched.watch(id(2), 1, Millis(10), 2);
+        watched.watch(id(3), 1, Millis(20), 2);
+        assert_eq!((watched.by_id.len(), watched.order.len()), (2, 2));
+        let lapsed = watched.take(Millis(100), 1);
+        assert_eq!(ids(&lapsed), [(id(2), 1)]);
+        assert_eq!(ids(&watched.take(Millis(100), 9)), [(id(1), 3)]);
+    }
+}

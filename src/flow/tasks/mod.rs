@@ -1,0 +1,17 @@
+//! Operations on single tasks: one file for each thing that a client or a worker can do to a task.
+//!
+//! Clients register, cancel and reschedule; workers claim and settle. [`transition`] is the conditional write behind all of
+//! them, and `finish` does what follows when a task has come to its end. [`deadlines`] watches the leases of running tasks.
+
+pub mod cancel;
+pub mod claim;
+pub(in crate::flow) mod claim_room;
+pub mod claimed;
+pub mod deadlines;
+pub(in crate::flow) mod ended;
+pub(in crate::flow) mod finish;
+pub mod register;
+pub mod reschedule;
+pub mod settle;
+pub mod transition;
+pub(in crate::flow) mod withdraw;

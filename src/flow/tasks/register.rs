@@ -1,0 +1,298 @@
+//! Registration stores new tasks for clients: it writes the entry, looks at the clock, and acknowledges.
+//!
+//! A task that is due behind everything closed gets a due entry in its slot: one plain write and one shared
+//! read. A task that is due sooner is "near". It first gets its durable record, a look (tracked) or a backup
+//! entry (`kafka` target), and then waits in this node's memory. A crash before the acknowledgement may leave
+//! a task that fires though no client was told its id. A crash after the acknowledgement loses nothing.
+
+use std::sync::Arc;
+
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        TASK_EVENTS,
+        api::{Fault, NewTask, TaskView},
+        context::Context,
+        dispatch::{
+            near::{Near, NearTask},
+            send::Sending,
+            topics::Topics,
+        },
+        entries::{
+            entry_writer::{Placed, Placer},
+            near_record::near_record,
+            watermarks::Hands,
+        },
+        query::find,
+    },
+    limits,
+    model::{
+        dispatch::Dispatch,
+        draft::Defaults,
+        entry::{Entry, Kind},
+        ids::TaskId,
+        look_step::LookStep,
+        preference::mix,
+        task::{Body, CONTENT_WRITTEN, Content, Spec},
+        time::{Millis, Tick},
+    },
+    schema,
+};
+
+/// A task with its id, on its way into the wheel.
+#[derive(Debug, Clone)]
+struct Incoming {
+    id: TaskId,
+    start: Millis,
+    spec: Arc<Spec>,
+}
+
+impl Incoming {
+    const fn dispatch(&self) -> Dispatch {
+        Dispatch::first(self.id, self.start)
+    }
+}
+
+/// The registrar.
+#[derive(Debug, Clone)]
+pub struct Registrar {
+    ctx: Arc<Context>,
+    hands: Hands,
+    placer: Placer,
+    near: Near,
+    topics: Topics,
+}
+
+impl Registrar {
+    /// Registers through these.
+    #[must_use]
+    pub fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+        let topics = Topics::new(Arc::clone(&ctx));
+        Self {
+            ctx,
+            hands,
+            placer,
+            near,
+            topics,
+        }
+    }
+
+    /// Registers tasks; one result per task, in order. Each task that is returned is durable.
+    pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
+        // Before anything is decided on: a wheel may go on meanwhile.
+        if let Err(full) = self.ctx.store.let_in(tasks.len()).await {
+            return vec![Err(full.into()); tasks.len()];
+        }
+        let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
+        let incoming: Vec<Incoming> = tasks
+            .into_iter()
+            .map(|task| self.admit(task, &mut bodies))
+            .collect();
+        let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
+        self.put_bodies(&bodies, &incoming, &mut results).await;
+
+        let mut near: Vec<(usize, Tick)> = Vec::new();
+        let mut far: Vec<(usize, Entry)> = Vec::new();
+        for (index, task) in incoming.iter().enumerate() {
+            if results.get(index).is_some_and(Option::is_some) {
+                continue;
+            }
+            let opened = self.hands.closing(task.id.wheel());
+            if self.ctx.tick().tick_of(task.start) > opened && !self.goes_around(task) {
+                far.push((index, self.due_entry(task)));
+            } else {
+                near.push((index, opened));
+            }
+        }
+        if !far.is_empty() {
+            let entries: Vec<Entry> = far.iter().map(|(_, entry)| entry.clone()).collect();
+            for ((index, entry), placed) in far.into_iter().zip(self.placer.write(&entries).await) {
+                match self.follow_up(&entry, placed).await {
+                    Ok(None) => {}
+                    Ok(Some(opened)) => near.push((index, opened)),
+                    Err(fault) => set(&mut results, index, fault),
+                }
+            }
+        }
+        self.register_near(&incoming, near, &mut results).await;
+        incoming
+            .into_iter()
+            .zip(results)
+            .map(|(task, fault)| self.answer(&task, fault))
+            .collect()
+    }
+
+    /// Sees to an entry that was written: returns up to where its wheel is closed if the task is near from now on.
+    async fn follow_up(
+        &self,
+        entry: &Entry,
+        placed: Result<Placed, Fault>,
+    ) -> Result<Option<Tick>, Fault> {
+        let wheel = entry.key.wheel();
+        match placed? {
+            // It may or may not be seen where it is: the copy is a duplicate.
+            Placed::Closed(opened) => {
+                self.withdraw(entry).await?;
+                Ok(Some(opened))
+            }
+            Placed::Open if !self.hands.will_be_late(wheel, entry.start) => Ok(None),
+            // Its entry stands. A later publication by the wheel is refused by the claim.
+            Placed::Open if entry.spec.target.is_tracked() => {
+                let dispatch = Dispatch::first(entry.key.id, entry.start);
+                self.hold(dispatch, &entry.spec, None, true);
+                Ok(None)
+            }
+            Placed::Open => Ok(None),
+        }
+    }
+
+    /// Tells whether a record goes around its wheel, which is late. Records are not claimed, so a record must not
+    /// be in two places. It cannot be cancelled on this way, so only a record that is due at once takes it.
+    fn goes_around(&self, task: &Incoming) -> bool {
+        !task.spec.target.is_tracked()
+            && task.start < self.ctx.now().after(limits::BEHIND_MIN)
+            && self.hands.will_be_late(task.id.wheel(), task.start)
+    }
+
+    fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {
+        let mut spec = task.draft.complete(&Defaults::SERVICE);
+        let random = self.ctx.time.random();
+        let start = task.start.max(self.ctx.now());
+        let wheel = self.ctx.shape().wheel_of_hash(mix(random));
+        let step = LookStep::covering(spec.claim_timeout);
+        let id = TaskId::new(start, wheel, random).with_look_step(step);
+        if let Body::Inline(content) = &spec.body {
+            let bytes = schema::content_bytes(content);
+            if bytes > limits::INLINE_BYTES_MAX {
+                bodies.push((id, Arc::new(content.clone())));
+                spec.body = Body::Apart {
+                    bytes: bytes as u64,
+                };
+            }
+        }
+        Incoming {
+            id,
+            start,
+            spec: Arc::new(spec),
+        }
+    }
+
+    /// Contents that are kept apart are durable before any entry names them.
+    async fn put_bodies(
+        &self,
+        bodies: &[(TaskId, Arc<Content>)],
+        incoming: &[Incoming],
+        results: &mut [Option<Fault>],
+    ) {
+        if bodies.is_empty() {
+            return;
+        }
+        let put = self
+            .ctx
+            .store
+            .put_bodies(bodies, CONTENT_WRITTEN, None)
+            .await;
+        for ((id, _), result) in bodies.iter().zip(put) {
+            let index = incoming.iter().position(|task| task.id == *id);
+            if let (Err(error), Some(index)) = (result, index) {
+                set(results, index, error.into());
+            }
+        }
+    }
+
+    fn due_entry(&self, task: &Incoming) -> Entry {
+        let stamp = self.ctx.time.stamp();
+        let entry = task.dispatch().entry(Arc::clone(&task.spec), stamp);
+        entry.first_of_generation()
+    }
+
+    async fn register_near(
+        &self,
+        incoming: &[Incoming],
+        near: Vec<(usize, Tick)>,
+        results: &mut [Option<Fault>],
+    ) {
+        if near.is_empty() {
+            return;
+        }
+        let records = near
+            .iter()
+            .filter_map(|(index, opened)| Some(self.record(incoming.get(*index)?, *opened)))
+            .collect();
+        let placed = if flaw::is(Flaw::NearWithoutRecord) {
+            let records: Vec<Entry> = records;
+            records.into_iter().map(Ok).collect()
+        } else {
+            self.placer.place(records).await
+        };
+        for ((index, _), placed) in near.into_iter().zip(placed) {
+            let Some(task) = incoming.get(index) else {
+                continue;
+            };
+            match placed {
+                Ok(record) => {
+                    let backup = (!task.spec.target.is_tracked()).then_some(record);
+                    self.hold(task.dispatch(), &task.spec, backup, false);
+                }
+                Err(fault) => set(results, index, fault),
+            }
+        }
+    }
+
+    /// Builds the durable record of a near task.
+    fn record(&self, task: &Incoming, opened: Tick) -> Entry {
+        let mut record = near_record(&self.ctx, task.dispatch(), &task.spec, opened);
+        // A task that is left to its look is published by the look for the first time.
+        if let Kind::Look { published } = &mut record.kind
+            && !self.near.has_room()
+        {
+            *published = None;
+        }
+        record
+    }
+
+    fn hold(&self, dispatch: Dispatch, spec: &Arc<Spec>, backup: Option<Entry>, stands: bool) {
+        let sending = Sending {
+            dispatch,
+            spec: Arc::clone(spec),
+            first: true,
+        };
+        let task = NearTask {
+            sending,
+            backup,
+            stands,
+        };
+        if let Err(action) = self.near.hold(task) {
+            tracing::debug!(task = %dispatch.id, ?action, "no room for a near task");
+        }
+    }
+
+    async fn withdraw(&self, entry: &Entry) -> Result<(), Fault> {
+        let reason = crate::model::entry::DoneReason::Moved { to: entry.start };
+        let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
+        self.placer.mark(vec![mark]).await.into_iter().collect()
+    }
+
+    fn answer(&self, task: &Incoming, fault: Option<Fault>) -> Result<TaskView, Fault> {
+        match fault {
+            Some(fault) => Err(fault),
+            None => {
+                self.topics.expect(&task.spec);
+                // The clock is read only if anybody listens.
+                tracing::debug!(
+                    target: TASK_EVENTS, task = %task.id, to = task.spec.target.name(),
+                    due_in_ms = task.start.0 - self.ctx.now().0, "registered"
+                );
+                metrics::counter!("tickwheel_tasks_registered_total", "target" => task.spec.target.kind())
+                    .increment(1);
+                Ok(find::unwritten_view(task.id, &task.spec, task.start))
+            }
+        }
+    }
+}
+
+fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {
+    if let Some(result) = results.get_mut(index) {
+        *result = Some(fault);
+    }
+}

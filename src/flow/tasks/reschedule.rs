@@ -1,0 +1,468 @@
+//! The reschedule stage moves and redrives tasks by id for clients, atomic against firing: the answer says
+//! who won. ([`super::cancel`] cancels.)
+//!
+//! The linearisation point of a tracked task is the conditional write of its row. The new entry is written
+//! first, then the row. A crash in between, or a lost race, leaves an entry whose claim is refused. A node
+//! that pauses between the two writes may write the row when the new entry has already come up and was
+//! refused. So the clock is read after the row is written, and if that slot is closed by then, a look is
+//! written further on. The answer is sent after that.
+//!
+//! A dead task has no look ahead. Its redrive gives its content back its unbounded life, then writes a look
+//! of the new generation, then the row. A crash in between leaves a dead task. The look waits for the row for
+//! a while ([`crate::model::restart`]).
+//!
+//! Tasks of `kafka` targets have no row: the mark on the old entry decides. A mark that finds its slot closed
+//! cannot tell whether the old entry was read before. Then the old start stands: a copy of the old entry is
+//! put further on, the new entry is withdrawn, and the answer is too late. The record goes out once, or twice
+//! if the reader came first. It is never lost.
+
+use std::sync::Arc;
+
+use super::{
+    finish,
+    transition::{Moved, Mover},
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        TASK_EVENTS,
+        api::{Fault, RescheduleOutcome, TaskView, View},
+        context::Context,
+        dispatch::{
+            near::{Near, NearTask},
+            send::Sending,
+        },
+        entries::{
+            entry_writer::{Placed, Placer},
+            leftovers::Leftovers,
+            near_record::near_record,
+            watermarks::Hands,
+        },
+        query::find::{Finder, is_hidden, is_told_by, view_of_row},
+    },
+    limits,
+    model::{
+        dispatch::Dispatch,
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+        task::Spec,
+        time::{Millis, Tick},
+    },
+};
+
+/// A precondition on the task as it reads (`If-Match`).
+pub type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
+
+/// The changer of tasks.
+#[derive(Debug, Clone)]
+pub struct Changer {
+    ctx: Arc<Context>,
+    hands: Hands,
+    placer: Placer,
+    near: Near,
+    mover: Mover,
+    finder: Finder,
+    leftovers: Leftovers,
+}
+
+impl Changer {
+    /// Changes through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        near: Near,
+        mover: Mover,
+        finder: Finder,
+        leftovers: Leftovers,
+    ) -> Self {
+        Self {
+            ctx,
+            hands,
+            placer,
+            near,
+            mover,
+            finder,
+            leftovers,
+        }
+    }
+
+    /// Moves the start; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn reschedule(
+        &self,
+        id: TaskId,
+        start: Millis,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let start = start.max(self.ctx.now());
+        self.restart(id, Wanted::Moved(start), condition).await
+    }
+
+    /// Starts a task now: one that waits is moved, one that is dead is redriven; none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn run(
+        &self,
+        id: TaskId,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let wanted = Wanted::Run(self.ctx.now());
+        self.restart(id, wanted, condition).await
+    }
+
+    async fn restart(
+        &self,
+        id: TaskId,
+        wanted: Wanted,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
+        for _ in 0..limits::RACES_MAX {
+            let subject = self.finder.subjects(&[id]).await.pop();
+            let Some(subject) = subject.unwrap_or(Ok(None))? else {
+                return Ok(None);
+            };
+            let view = match subject.row.as_ref().filter(|row| is_told_by(row)) {
+                Some(row) => view_of_row(row.clone(), None, self.ctx.now()),
+                None => match self.finder.get(id, View::Basic).await? {
+                    Some(view) => view,
+                    None => return Ok(None),
+                },
+            };
+            if condition.as_ref().is_some_and(|holds| !holds(&view)) {
+                return Ok(Some((RescheduleOutcome::Mismatch, view)));
+            }
+            let moved = match subject.entry {
+                Some(entry) if !subject.spec.target.is_tracked() => {
+                    Some(self.move_published(&entry, start, view).await?)
+                }
+                _ => {
+                    self.move_tracked(id, subject.row, &subject.spec, wanted)
+                        .await?
+                }
+            };
+            if let Some(answer) = moved {
+                let due_in_ms = start.0 - self.ctx.now().0;
+                tracing::debug!(target: TASK_EVENTS, task = %id, outcome = ?answer.0, due_in_ms, run = matches!(wanted, Wanted::Run(_)), "reschedule");
+                return Ok(Some(answer));
+            }
+        }
+        Err(Fault::Unavailable {
+            reason: format!("task {id} is being changed by many at once"),
+            retry_after: std::time::Duration::from_secs(1),
+        })
+    }
+
+    /// Moves a tracked task; none when it was changed by somebody else meanwhile: look again.
+    async fn move_tracked(
+        &self,
+        id: TaskId,
+        row: Option<TaskRow>,
+        spec: &Arc<Spec>,
+        wanted: Wanted,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
+        let planned = row
+            .as_ref()
+            .map_or((0, 0), |row| (row.generation, row.attempt));
+        let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
+            return Ok(self.too_late(row));
+        };
+        if way == Way::Redrive && !finish::undo(&self.ctx, id, spec).await? {
+            // Its content is gone: there is nothing to run.
+            return Ok(self.too_late(row));
+        }
+        let old = self.waiting(id, row.as_ref(), spec);
+        let dispatch = Dispatch {
+            id,
+            generation: planned.0 + 1,
+            expected_attempt: planned.1,
+            start,
+        };
+        let put = self.put_entry(dispatch, spec).await?;
+        let near = matches!(put, Put::Near(_));
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let unchanged = row.map_or((0, 0), |row| (row.generation, row.attempt)) == planned;
+            if !unchanged {
+                return Err(Refusal::Stale);
+            }
+            state::next(id, row, spec, way.event(start), now, nonce)
+        };
+        let now = self.ctx.now();
+        let moved = self.mover.apply(id, row, true, decide).await?;
+        if let Moved::Refused(_, row) = &moved
+            && !near
+        {
+            self.take_back(dispatch, spec, row.as_deref()).await;
+        }
+        match moved {
+            Moved::To(row) => {
+                self.follow_up(way, dispatch, &old, &put).await?;
+                Ok(Some((
+                    RescheduleOutcome::Rescheduled,
+                    view_of_row(*row, None, now),
+                )))
+            }
+            Moved::Refused(Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. }, _)
+            | Moved::Refused(_, None) => Ok(None),
+            Moved::Refused(Refusal::Running | Refusal::Ended { .. }, Some(row)) => Ok(Some((
+                RescheduleOutcome::TooLate,
+                view_of_row(*row, None, now),
+            ))),
+        }
+    }
+
+    /// Finishes the change of a task whose row has its new start: its old entry is retired, and a near start
+    /// goes out from here.
+    async fn follow_up(
+        &self,
+        way: Way,
+        dispatch: Dispatch,
+        old: &Entry,
+        put: &Put,
+    ) -> Result<(), Fault> {
+        let came_up = self.look_again(dispatch, put).await?;
+        match way {
+            Way::Move => {
+                let to = dispatch.start;
+                let mark = self.leftovers.retire(old, DoneReason::Moved { to });
+                self.placer.mark(mark.into_iter().collect()).await;
+            }
+            // No entry of a dead task waits, and no count of it is left to take out.
+            Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
+        }
+        let near = matches!(put, Put::Near(_));
+        let wheel = dispatch.id.wheel();
+        if near || came_up || self.hands.will_be_late(wheel, dispatch.start) {
+            self.hold(dispatch, &put.entry().spec, None, !near);
+        }
+        Ok(())
+    }
+
+    fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {
+        let view = view_of_row(row?, None, self.ctx.now());
+        Some((RescheduleOutcome::TooLate, view))
+    }
+
+    /// Writes a look further on when what was put for a new start may have been read before the row named that start.
+    /// Its claim was refused then, and nothing else would come back to the task. Tells whether that was so.
+    async fn look_again(&self, dispatch: Dispatch, put: &Put) -> Result<bool, Fault> {
+        let entry = put.entry();
+        let opened = self.hands.opened(dispatch.id.wheel()).await?;
+        if self.ctx.tick().tick_of(entry.key.due) > opened {
+            return Ok(false);
+        }
+        // The record of a tracked task is a look: it reads the row, and names no attempt.
+        let look = near_record(&self.ctx, dispatch, &entry.spec, opened);
+        for placed in self.placer.place(vec![look]).await {
+            placed?;
+        }
+        Ok(true)
+    }
+
+    /// The entry by which a task waits for its start, or for its next attempt.
+    fn waiting(&self, id: TaskId, row: Option<&TaskRow>, spec: &Arc<Spec>) -> Entry {
+        let (generation, attempt) = row.map_or((0, 0), |row| (row.generation, row.attempt));
+        let due = row.map_or_else(|| id.first_start(), |row| row.next);
+        let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
+        let entry = Entry::due(id, generation, attempt, due, spec, stamp);
+        if row.is_some_and(|row| row.state == State::Retrying) {
+            entry
+        } else {
+            entry.first_of_generation()
+        }
+    }
+
+    /// Withdraws the entry of a refused move, unless the move that was made instead rests on the same entry.
+    async fn take_back(&self, dispatch: Dispatch, spec: &Arc<Spec>, row: Option<&TaskRow>) {
+        let Some(row) = row else { return };
+        if (row.generation, row.next) == (dispatch.generation, dispatch.start) {
+            return;
+        }
+        // The winner's publications have the same generation: a note about a closed slot would hold them back.
+        if self.ctx.tick().tick_of(dispatch.start) <= self.hands.guess(dispatch.id.wheel()) {
+            return;
+        }
+        let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
+        let entry = dispatch.entry(spec, stamp).first_of_generation();
+        let mark = self
+            .leftovers
+            .drop(&entry, DoneReason::Moved { to: row.next });
+        self.placer.mark(mark.into_iter().collect()).await;
+    }
+
+    /// Writes the entry of a new start, or the durable record of a near one.
+    async fn put_entry(&self, dispatch: Dispatch, spec: &Arc<Spec>) -> Result<Put, Fault> {
+        let start = dispatch.start;
+        let mut opened = self.hands.closing(dispatch.id.wheel());
+        if self.ctx.tick().tick_of(start) > opened {
+            let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
+            let entry = dispatch.entry(spec, stamp).first_of_generation();
+            let written = self.placer.write(std::slice::from_ref(&entry)).await;
+            match written.into_iter().next() {
+                Some(Ok(Placed::Open)) | None => return Ok(Put::Slot(entry)),
+                Some(Ok(Placed::Closed(closed))) => {
+                    opened = closed;
+                    // The eraser keeps every entry that its slot's reader has not seen.
+                    let moved = DoneReason::Moved { to: start };
+                    let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
+                    for marked in self.placer.mark(vec![mark]).await {
+                        marked?;
+                    }
+                }
+                Some(Err(fault)) => return Err(fault),
+            }
+        }
+        let record = near_record(&self.ctx, dispatch, spec, opened);
+        if dispatch.expected_attempt > 0 && flaw::is(Flaw::RedriveWithoutLook) {
+            return Ok(Put::Near(record));
+        }
+        let placed = self.placer.place(vec![record.clone()]).await;
+        placed
+            .into_iter()
+            .next()
+            .unwrap_or(Ok(record))
+            .map(Put::Near)
+    }
+
+    fn hold(&self, dispatch: Dispatch, spec: &Arc<Spec>, backup: Option<Entry>, stands: bool) {
+        let sending = Sending {
+            dispatch,
+            spec: Arc::clone(spec),
+            first: true,
+        };
+        let task = NearTask {
+            sending,
+            backup,
+            stands,
+        };
+        if let Err(action) = self.near.hold(task) {
+            tracing::debug!(task = %dispatch.id, ?action, "no room for a near task");
+        }
+    }
+
+    /// Moves a `kafka` task: the new entry first, then the mark that withdraws the old one.
+    async fn move_published(
+        &self,
+        entry: &Entry,
+        start: Millis,
+        view: TaskView,
+    ) -> Result<(RescheduleOutcome, TaskView), Fault> {
+        let (id, generation) = (entry.key.id, entry.key.generation + 1);
+        let tick = self.ctx.tick().tick_of(entry.key.due);
+        let waiting = matches!(entry.kind, Kind::Due { .. }) && !entry.is_moved();
+        let closing = self.hands.opened(id.wheel()).await?;
+        if !waiting || tick <= closing.max(self.hands.closing(id.wheel())) {
+            return Ok((RescheduleOutcome::TooLate, view));
+        }
+        let dispatch = Dispatch {
+            id,
+            generation,
+            expected_attempt: 0,
+            start,
+        };
+        let put = self.put_entry(dispatch, &entry.spec).await?;
+        let to = put.entry().key.due;
+        let mark = entry.marked_done(
+            DoneReason::Moved { to },
+            self.ctx.now(),
+            self.ctx.time.stamp(),
+        );
+        for written in self.placer.write(&[mark]).await {
+            if let Placed::Closed(opened) = written? {
+                self.stay(entry, put.entry(), opened).await?;
+                return Ok((RescheduleOutcome::TooLate, view));
+            }
+        }
+        self.placer.gone(entry);
+        if let Put::Near(record) = put {
+            self.hold(dispatch, &entry.spec, Some(record), false);
+        }
+        Ok((
+            RescheduleOutcome::Rescheduled,
+            TaskView {
+                start,
+                effective_start: start,
+                generation,
+                ..view
+            },
+        ))
+    }
+
+    /// Lets a record go out at its old start, whether its reader saw the mark or not: a copy of the old entry further on,
+    /// then a mark on the new one. A crash in between leaves both: the record goes out twice.
+    async fn stay(&self, old: &Entry, new: &Entry, opened: Tick) -> Result<(), Fault> {
+        let chance = self.ctx.time.random();
+        let copy = old.due_again(self.ctx.time.stamp());
+        let copy = copy.moved_behind(opened, self.ctx.shape(), chance);
+        for placed in self.placer.place(vec![copy]).await {
+            let to = placed?.key.due;
+            let moved = DoneReason::Moved { to };
+            let mark = new.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
+            for marked in self.placer.write(&[mark]).await {
+                marked?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The wish of a caller for a task.
+#[derive(Debug, Clone, Copy)]
+enum Wanted {
+    /// To start at this time, if it waits.
+    Moved(Millis),
+    /// To start at this time (now), also if it is dead.
+    Run(Millis),
+}
+
+/// How a tracked task gets its new start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Move,
+    Redrive,
+}
+
+impl Way {
+    /// The way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
+    fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
+        let Some(row) = row else {
+            return Some(Self::Move);
+        };
+        match (row.state, wanted) {
+            (State::New | State::Retrying, _) => Some(Self::Move),
+            (State::Dead, Wanted::Run(_)) if !is_hidden(row, now) => Some(Self::Redrive),
+            _ => None,
+        }
+    }
+
+    const fn event(self, start: Millis) -> Event {
+        match self {
+            Self::Move => Event::Reschedule { start },
+            Self::Redrive => Event::Redrive { start },
+        }
+    }
+}
+
+/// The durable stand-in for a new start.
+#[derive(Debug)]
+enum Put {
+    /// An entry in its slot.
+    Slot(Entry),
+    /// The durable record of a task that is due too soon for its slot, and goes out from memory.
+    Near(Entry),
+}
+
+impl Put {
+    const fn entry(&self) -> &Entry {
+        match self {
+            Self::Slot(entry) | Self::Near(entry) => entry,
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! The settle stage records for workers how their attempts ended, and their signs of life while they run.
+//!
+//! A report counts only for the attempt that is alive: `attempt` is the fence. A report may be repeated because its answer
+//! was lost. It is answered as the first one, and repeats what the first may have left undone. The due entry of a retry makes
+//! it punctual, and the task's look makes it safe: a crash between the two writes costs time, not the retry. A retry that
+//! goes out from memory has a look about one claim timeout later. If the task's look lies further ahead, another is written.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use futures_util::future::join_all;
+
+use super::{
+    claimed::ClaimedRows,
+    deadlines::Deadlines,
+    ended, finish,
+    transition::{Moved, Mover},
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        TASK_EVENTS,
+        api::{
+            Fault, HeartbeatAnswer, HeartbeatRequest, LostReason, SettleAnswer, SettleRequest,
+            VisibleState,
+        },
+        context::Context,
+        dispatch::{
+            near::{Near, NearTask},
+            send::Sending,
+        },
+        entries::{
+            entry_writer::{Placed, Placer},
+            near_record::near_record,
+            watermarks::Hands,
+        },
+    },
+    limits,
+    model::{
+        dispatch::Dispatch,
+        entry::{DoneReason, Entry},
+        ids::TaskId,
+        retry_look,
+        state::{self, Event, Outcome, State, TaskRow},
+        time::Millis,
+    },
+    store::{self, Heartbeat},
+};
+
+/// The settler.
+#[derive(Debug, Clone)]
+pub struct Settler {
+    ctx: Arc<Context>,
+    mover: Mover,
+    hands: Hands,
+    placer: Placer,
+    near: Near,
+    claimed: Arc<ClaimedRows>,
+    deadlines: Deadlines,
+}
+
+impl Settler {
+    /// Settles through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        mover: Mover,
+        hands: Hands,
+        placer: Placer,
+        near: Near,
+        claimed: Arc<ClaimedRows>,
+        deadlines: Deadlines,
+    ) -> Self {
+        Self {
+            ctx,
+            mover,
+            hands,
+            placer,
+            near,
+            claimed,
+            deadlines,
+        }
+    }
+
+    /// Records how attempts ended; one answer per report, in order.
+    ///
+    /// It runs to its end even if its caller is cancelled: a broken connection must not separate the write of
+    /// a row from the write of the retry that the row asks for.
+    pub async fn settle(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
+        let count = requests.len();
+        let settler = self.clone();
+        let settling = tokio::spawn(async move { settler.settle_all(requests).await });
+        settling.await.unwrap_or_else(|error| {
+            let reason = format!("the report was not handled to its end: {error}");
+            vec![SettleAnswer::Fault(Fault::Unknown { reason }); count]
+        })
+    }
+
+    async fn settle_all(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
+        let remembered: Vec<Option<TaskRow>> = requests
+            .iter()
+            .map(|request| self.claimed.take(request.id))
+            .collect();
+        let unknown: Vec<TaskId> = requests
+            .iter()
+            .zip(&remembered)
+            .filter(|(_, row)| row.is_none())
+            .map(|(request, _)| request.id)
+            .collect();
+        let read = self.mover.rows_each(&unknown).await;
+        // A row that cannot be read fails its own report only.
+        let read: HashMap<TaskId, Result<Option<TaskRow>, store::Error>> =
+            unknown.into_iter().zip(read).collect();
+        let settles = requests.into_iter().zip(remembered).map(|(request, row)| {
+            let (row, fresh) = match row {
+                Some(row) => (Ok(Some(row)), false),
+                None => (read.get(&request.id).cloned().unwrap_or(Ok(None)), true),
+            };
+            self.settle_one(request, row, fresh)
+        });
+        join_all(settles).await
+    }
+
+    async fn settle_one(
+        &self,
+        request: SettleRequest,
+        row: Result<Option<TaskRow>, store::Error>,
+        fresh: bool,
+    ) -> SettleAnswer {
+        let outcome = outcome_name(&request.outcome);
+        let (id, attempt) = (request.id, request.attempt);
+        let mut died = false;
+        let settled = match row {
+            Ok(row) => self.try_settle(request, row, fresh, &mut died).await,
+            Err(error) => Err(error.into()),
+        };
+        let answer = settled.unwrap_or_else(SettleAnswer::Fault);
+        let counted = if died {
+            "dead"
+        } else if matches!(answer, SettleAnswer::Ok) {
+            outcome
+        } else {
+            "refused"
+        };
+        metrics::counter!("tickwheel_settles_total", "outcome" => counted).increment(1);
+        tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, "settled");
+        answer
+    }
+
+    async fn try_settle(
+        &self,
+        request: SettleRequest,
+        row: Option<TaskRow>,
+        fresh: bool,
+        died: &mut bool,
+    ) -> Result<SettleAnswer, Fault> {
+        let SettleRequest {
+            id,
+            attempt,
+            outcome,
+        } = request;
+        // Only a task that was claimed can be settled: it has a row, or had one.
+        let Some(spec) = row.as_ref().map(|row| Arc::clone(&row.detail.spec)) else {
+            return Ok(SettleAnswer::Lost(LostReason::Unknown));
+        };
+        let chance = self.ctx.time.random();
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let event = Event::Settle {
+                attempt,
+                outcome: outcome.clone(),
+                chance,
+            };
+            state::next(id, row, &spec, event, now, nonce)
+        };
+        let moved = self.mover.apply(id, row, fresh, decide).await?;
+        if let Moved::To(row) = &moved {
+            self.deadlines.forget(id);
+            *died = row.state == State::Dead;
+            ended::note(row);
+        }
+        match moved {
+            Moved::To(row) if row.state.is_terminal() => {
+                // The look repeats the end steps if they fail here.
+                if let Err(fault) = finish::steps(&self.ctx, &row).await {
+                    tracing::debug!(task = %id, %fault, "end steps were left to the look");
+                }
+                Ok(SettleAnswer::Ok)
+            }
+            Moved::To(row) => {
+                self.put_retry(&row).await?;
+                Ok(SettleAnswer::Ok)
+            }
+            Moved::Refused(_, row) => {
+                let is_repeated =
+                    |row: &TaskRow| row.attempt == attempt && is_result_of(row, &outcome);
+                let Some(repeated) = row.as_deref().filter(|row| is_repeated(row)) else {
+                    return Ok(SettleAnswer::Lost(why_lost(row.as_deref(), attempt)));
+                };
+                // The first report may have ended between its two writes.
+                if repeated.state == State::Retrying {
+                    self.put_retry(repeated).await?;
+                }
+                Ok(SettleAnswer::Ok)
+            }
+        }
+    }
+
+    /// Makes the next attempt punctual. A failure to do so is left to the look. An error means that a needed
+    /// look was not written; repeating the report is safe.
+    async fn put_retry(&self, row: &TaskRow) -> Result<(), Fault> {
+        if flaw::is(Flaw::RetryNotPut) {
+            return Ok(());
+        }
+        let spec = Arc::clone(&row.detail.spec);
+        let near = self.ctx.tick().tick_of(row.next) <= self.hands.guess(row.id.wheel());
+        if !near {
+            let stamp = self.ctx.time.stamp();
+            let entry = Dispatch::next_of(row).entry(Arc::clone(&spec), stamp);
+            match self
+                .placer
+                .write(std::slice::from_ref(&entry))
+                .await
+                .into_iter()
+                .next()
+            {
+                Some(Ok(Placed::Open)) if self.hands.will_be_late(row.id.wheel(), row.next) => {}
+                Some(Ok(Placed::Open)) => return Ok(()),
+                Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
+                // The eraser keeps every entry that its slot's reader has not seen.
+                Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
+                Some(Err(fault)) => {
+                    tracing::debug!(task = %row.id, %fault, "a retry was left to the look");
+                    return Ok(());
+                }
+                None => return Ok(()),
+            }
+        }
+        let looked = self.put_look(row).await;
+        let sending = Sending {
+            dispatch: Dispatch::next_of(row),
+            spec,
+            first: false,
+        };
+        if let Err(action) = self.near.hold(NearTask {
+            sending,
+            backup: None,
+            stands: false,
+        }) {
+            tracing::debug!(task = %row.id, ?action, "no room for a near retry");
+        }
+        looked
+    }
+
+    /// Writes a look about one claim timeout behind a retry that goes out from memory, unless the task's own
+    /// look comes as soon. The memory may be lost, or the queue may not answer.
+    async fn put_look(&self, row: &TaskRow) -> Result<(), Fault> {
+        if retry_look::comes_soon(row) {
+            return Ok(());
+        }
+        let opened = self.hands.closing(row.id.wheel());
+        let spec = &row.detail.spec;
+        let look = near_record(&self.ctx, Dispatch::next_of(row), spec, opened);
+        let placed = self.placer.place(vec![look]).await.into_iter().next();
+        placed.unwrap_or(Err(Fault::Unknown {
+            reason: "the look of a retry was not written".to_owned(),
+        }))?;
+        Ok(())
+    }
+
+    /// Marks an entry that stands in a closed slot: the retry goes out from memory.
+    async fn withdraw(&self, entry: &Entry) {
+        let reason = DoneReason::Moved { to: entry.start };
+        let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
+        self.placer.mark(vec![mark]).await;
+    }
+
+    /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
+    pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
+        let at = self.ctx.now();
+        let lost = self.lost(&requests).await;
+        let kept: Vec<&HeartbeatRequest> = requests
+            .iter()
+            .zip(&lost)
+            .filter(|(_, lost)| matches!(lost, Ok(None)))
+            .map(|(request, _)| request)
+            .collect();
+        let beats: Vec<Heartbeat> = kept
+            .iter()
+            .map(|request| Heartbeat {
+                id: request.id,
+                attempt: request.attempt,
+                at,
+                progress: request.progress.clone(),
+            })
+            .collect();
+        // Recorded before the row is read: any later reader that finds the row live also finds the sign of life.
+        let written = if flaw::is(Flaw::HeartbeatIgnored) || beats.is_empty() {
+            beats.iter().map(|_| Ok(())).collect()
+        } else {
+            let kept = limits::HEARTBEAT_KEPT_MIN;
+            self.ctx.store.put_heartbeats(&beats, kept).await
+        };
+        let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
+        let rows = self.mover.rows_each(&ids).await;
+        let written = self.keep_longer(beats, &rows, written).await;
+        let recorded = kept.iter().enumerate().map(|(index, request)| {
+            if let Some(Err(error)) = written.get(index) {
+                return HeartbeatAnswer::Fault(error.clone().into());
+            }
+            let row = match rows.get(index) {
+                Some(Ok(row)) => row.as_ref(),
+                Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
+                None => None,
+            };
+            let answer = answer(request, row);
+            if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
+                (row, &answer)
+            {
+                self.deadlines.watch(row, Some(at));
+            }
+            answer
+        });
+        let mut recorded = recorded.collect::<Vec<_>>().into_iter();
+        let answers = lost.into_iter().map(|lost| match lost {
+            Ok(None) => recorded
+                .next()
+                .unwrap_or(HeartbeatAnswer::Lost(LostReason::Unknown)),
+            Ok(Some(lost)) => HeartbeatAnswer::Lost(lost),
+            Err(fault) => HeartbeatAnswer::Fault(fault),
+        });
+        answers.inspect(count).collect()
+    }
+
+    /// Tells which attempts do not live, and why. Attempts claimed through this node are not looked up: a read
+    /// for each sign of life would double its cost for a rare event. Other attempts in a request may be made up.
+    async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
+        let known: Vec<bool> = requests
+            .iter()
+            .map(|request| self.claimed.has(request.id, request.attempt))
+            .collect();
+        let unknown: Vec<TaskId> = requests
+            .iter()
+            .zip(&known)
+            .filter(|(_, known)| !**known)
+            .map(|(request, _)| request.id)
+            .collect();
+        let mut rows = self.mover.rows_each(&unknown).await.into_iter();
+        let judged = requests.iter().zip(known).map(|(request, known)| {
+            if known {
+                return Ok(None);
+            }
+            let row = rows.next().unwrap_or(Ok(None))?;
+            let is_alive = row
+                .as_ref()
+                .is_some_and(|row| is_alive(row, request.attempt));
+            Ok((!is_alive).then(|| why_lost(row.as_ref(), request.attempt)))
+        });
+        judged.collect()
+    }
+}
+
+fn is_alive(row: &TaskRow, attempt: u32) -> bool {
+    row.state == State::Claimed && row.attempt == attempt
+}
+
+/// Says why an attempt does not live, or did not when this row was read.
+fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
+    let Some(row) = row else {
+        return LostReason::Unknown;
+    };
+    match row.state {
+        State::Succeeded => LostReason::Ended(VisibleState::Succeeded),
+        State::Failed => LostReason::Ended(VisibleState::Failed),
+        State::Cancelled => LostReason::Ended(VisibleState::Cancelled),
+        State::Expired => LostReason::Ended(VisibleState::Expired),
+        State::Dead => LostReason::Ended(VisibleState::Dead),
+        State::New | State::Retrying if row.attempt == attempt => LostReason::Waits,
+        State::New | State::Retrying | State::Claimed => LostReason::Attempt(row.attempt),
+    }
+}
+
+impl Settler {
+    /// Repeats signs of life that must be kept longer than usual, as only the rows of their tasks tell. A
+    /// sign of life that is gone before its timeout has passed makes a live worker look dead.
+    async fn keep_longer(
+        &self,
+        mut beats: Vec<Heartbeat>,
+        rows: &[Result<Option<TaskRow>, store::Error>],
+        mut written: Vec<Result<(), store::Error>>,
+    ) -> Vec<Result<(), store::Error>> {
+        let kept = |row: &Result<Option<TaskRow>, store::Error>| {
+            let live = row.as_ref().ok()?.as_ref();
+            let live = live.filter(|row| row.state == State::Claimed)?;
+            let timeout = live.detail.spec.heartbeat_timeout;
+            let kept = timeout.saturating_mul(limits::HEARTBEAT_KEPT_TIMEOUTS);
+            (kept > limits::HEARTBEAT_KEPT_MIN).then_some(kept)
+        };
+        let long = rows.iter().map(kept).enumerate();
+        let long: Vec<(usize, Duration)> = long
+            .filter_map(|(index, kept)| Some((index, kept?)))
+            .collect();
+        for (index, kept) in long {
+            let Some(beat) = beats.get_mut(index) else {
+                continue;
+            };
+            // Newer than the first write, so that it replaces that one in every store.
+            beat.at = beat.at.after(Duration::from_millis(1));
+            let again = self
+                .ctx
+                .store
+                .put_heartbeats(std::slice::from_ref(beat), kept);
+            if let (Some(slot), Some(again)) = (written.get_mut(index), again.await.pop())
+                && slot.is_ok()
+            {
+                *slot = again;
+            }
+        }
+        written
+    }
+}
+
+fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>) -> HeartbeatAnswer {
+    match row {
+        Some(row) if is_alive(row, request.attempt) => {
+            if row.cancel_requested {
+                HeartbeatAnswer::CancelRequested
+            } else {
+                HeartbeatAnswer::Ok
+            }
+        }
+        row => HeartbeatAnswer::Lost(why_lost(row, request.attempt)),
+    }
+}
+
+fn count(answer: &HeartbeatAnswer) {
+    let name = match answer {
+        HeartbeatAnswer::Ok => "ok",
+        HeartbeatAnswer::Lost(_) => "lost",
+        HeartbeatAnswer::CancelRequested => "cancel_requested",
+        HeartbeatAnswer::Fault(_) => "fault",
+    };
+    metrics::counter!("tickwheel_heartbeats_total", "answer" => name).increment(1);
+}
+
+/// Tells whether a row is what this outcome of its last attempt made of it.
+fn is_result_of(row: &TaskRow, outcome: &Outcome) -> bool {
+    match (outcome, row.state) {
+        (Outcome::Succeeded { .. }, State::Succeeded)
+        | (Outcome::Failed { .. }, State::Failed)
+        | (Outcome::Retry { .. }, State::Retrying | State::Dead | State::Cancelled)
+        | (Outcome::Snoozed { .. }, State::Retrying | State::Cancelled) => true,
+        (
+            Outcome::Succeeded { .. }
+            | Outcome::Failed { .. }
+            | Outcome::Retry { .. }
+            | Outcome::Snoozed { .. },
+            _,
+        ) => false,
+    }
+}
+
+const fn outcome_name(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded { .. } => "succeeded",
+        Outcome::Retry { .. } => "retry",
+        Outcome::Failed { .. } => "failed",
+        Outcome::Snoozed { .. } => "snoozed",
+    }
+}

@@ -1,0 +1,148 @@
+//! The check of a message's spec holds what a worker sends back to the bounds of a registration.
+//!
+//! A first claim writes the spec that comes with its message into the task's row. Messages are the service's own, but any
+//! program can send one: without these bounds a row could be kept for ever, or its lease never end.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use super::{
+    new_task::{FACTOR_MAX, RETENTION_MIN},
+    violations::name,
+};
+use crate::{
+    limits::{
+        ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, CONTENT_TYPE_CHARS_MAX, DURATION_MAX,
+        HEARTBEAT_TIMEOUT_MIN, LABEL_CHARS_MAX, LABELS_MAX,
+    },
+    model::task::{Content, Spec},
+};
+
+/// Longest trace context that is kept: the standard's only version has 55 characters.
+const TRACE_PARENT_BYTES_MAX: usize = 55;
+
+/// Checks a spec as a registration of it would have been checked.
+///
+/// # Errors
+/// A text about the first mistake in it.
+pub(super) fn check(spec: &Spec) -> Result<(), String> {
+    let callback = spec.callback().ok_or("is of a task that nobody claims")?;
+    named("callback", callback)?;
+    if !spec.collection.is_empty() {
+        named("collection", &spec.collection)?;
+    }
+    if !(1..=ATTEMPTS_MAX).contains(&spec.max_attempts) {
+        return Err(format!(
+            "has max_attempts out of range (1 to {ATTEMPTS_MAX})"
+        ));
+    }
+    let zero = Duration::ZERO;
+    let factor = f64::from(spec.backoff.factor_milli) / 1000.0;
+    within("retry.initial", spec.backoff.initial, zero)?;
+    within("retry.max", spec.backoff.max, zero)?;
+    within("claim_timeout", spec.claim_timeout, CLAIM_TIMEOUT_MIN)?;
+    within(
+        "heartbeat_timeout",
+        spec.heartbeat_timeout,
+        HEARTBEAT_TIMEOUT_MIN,
+    )?;
+    within("retention", spec.retention, RETENTION_MIN)?;
+    if let Some(expire_after) = spec.expire_after {
+        within("expire_after", expire_after, zero)?;
+    }
+    if !(1.0..=FACTOR_MAX).contains(&factor) {
+        return Err(format!("has retry.factor out of range (1 to {FACTOR_MAX})"));
+    }
+    spec.content().map_or(Ok(()), check_content)
+}
+
+/// Payload and headers are bounded by what travels in a row; the rest is not.
+fn check_content(content: &Content) -> Result<(), String> {
+    let chars: RangeInclusive<usize> = 0..=LABEL_CHARS_MAX;
+    let fits = |text: &str| chars.contains(&text.chars().count());
+    let labels_fit = content.labels.len() <= LABELS_MAX
+        && content
+            .labels
+            .iter()
+            .all(|(label, value)| fits(label) && fits(value));
+    let trace_bytes = content.trace_parent.as_ref().map_or(0, String::len);
+    if !labels_fit {
+        Err(format!(
+            "has labels out of bounds ({LABELS_MAX} of {LABEL_CHARS_MAX} characters)"
+        ))
+    } else if content.content_type.len() > CONTENT_TYPE_CHARS_MAX {
+        Err(format!(
+            "has a content_type of more than {CONTENT_TYPE_CHARS_MAX} characters"
+        ))
+    } else if trace_bytes > TRACE_PARENT_BYTES_MAX {
+        Err(format!(
+            "has a traceparent of more than {TRACE_PARENT_BYTES_MAX} characters"
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+fn named(field: &str, text: &str) -> Result<(), String> {
+    let checked = name(text.to_owned());
+    checked.map_or_else(
+        |reason| Err(format!("has a {field} that {reason}")),
+        |_| Ok(()),
+    )
+}
+
+fn within(field: &str, duration: Duration, least: Duration) -> Result<(), String> {
+    if (least..=DURATION_MAX).contains(&duration) {
+        Ok(())
+    } else {
+        Err(format!(
+            "has {field} of {duration:?}, out of range ({least:?} to {DURATION_MAX:?})"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{fixtures, task::Body};
+
+    #[test]
+    fn a_spec_of_a_message_has_the_bounds_of_a_registration() {
+        assert_eq!(check(&fixtures::spec()), Ok(()));
+        let years = Duration::from_secs(200 * 365 * 24 * 3600);
+        type Spoil = fn(&mut Spec, Duration);
+        let spoils: [(&str, Spoil); 9] = [
+            ("callback", |spec, _| {
+                spec.target = crate::model::target::Target::Callback {
+                    name: "a b".to_owned(),
+                };
+            }),
+            ("collection", |spec, _| spec.collection = "x".repeat(129)),
+            ("max_attempts", |spec, _| {
+                spec.max_attempts = ATTEMPTS_MAX + 1
+            }),
+            ("retention", |spec, years| spec.retention = years),
+            ("claim_timeout", |spec, years| spec.claim_timeout = years),
+            ("heartbeat_timeout", |spec, _| {
+                spec.heartbeat_timeout = Duration::ZERO
+            }),
+            ("expire_after", |spec, years| {
+                spec.expire_after = Some(years)
+            }),
+            ("retry.initial", |spec, years| spec.backoff.initial = years),
+            ("labels", |spec, _| {
+                let labels = vec![("a".to_owned(), "b".to_owned()); LABELS_MAX + 1];
+                let content = Content {
+                    labels,
+                    ..Content::default()
+                };
+                spec.body = Body::Inline(content);
+            }),
+        ];
+        for (field, spoil) in spoils {
+            let mut spec = fixtures::spec();
+            spoil(&mut spec, years);
+            let refused = check(&spec).unwrap_err();
+            assert!(refused.contains(field), "{field}: {refused}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The conversions turn requests into values of the domain, and its answers into wire types ([`crate::api`])
+//! for handlers.
+//!
+//! No value of a request is trusted before a conversion has checked it. A conversion reports all mistakes of
+//! a request at once.
+
+mod content;
+pub mod json;
+mod message_spec;
+pub mod new_task;
+pub mod page_token;
+pub mod read_poll;
+pub mod stats_view;
+mod target;
+pub mod task_view;
+mod violations;
+pub mod worker_calls;
+
+pub(in crate::http) use content::is_json;
+pub(in crate::http) use violations::{Violations, name, unknown};
+
+#[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
+mod bounds_tests;
+#[cfg(test)]
+mod mutation_tests;
+#[cfg(test)]
+mod request_tests;

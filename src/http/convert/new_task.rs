@@ -1,0 +1,280 @@
+//! This conversion makes a draft of a registration request for the domain. It checks bounds, and reports all
+//! mistakes at once.
+//!
+//! It fills nothing in: registration completes the draft ([`crate::model::draft`]).
+
+use std::time::Duration;
+
+use super::{
+    content::{self, Parts},
+    json, target,
+    violations::{Violations, name},
+};
+use crate::{
+    api::{
+        task_request::{RescheduleRequest, RetryPolicy, TaskRequest},
+        text::{DurationText, InstantText, shorten},
+        time,
+    },
+    flow::api::NewTask,
+    http::error::{Code, Error},
+    limits::{ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, HEARTBEAT_TIMEOUT_MIN, LABEL_CHARS_MAX, LABELS_MAX},
+    model::{
+        draft::{BackoffDraft, Defaults, TaskDraft},
+        task::{Body, Content},
+        time::Millis,
+    },
+    schema,
+};
+
+/// Shortest retention: stores count it in seconds.
+pub(super) const RETENTION_MIN: Duration = Duration::from_secs(1);
+
+/// Factor between waits, at most; beyond it the longest wait is reached at once anyway.
+pub(super) const FACTOR_MAX: f64 = 1000.0;
+
+/// Facts that a conversion needs and the request does not contain.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// When it was received.
+    pub now: Millis,
+    /// Largest content, encoded.
+    pub content_bytes_max: usize,
+    /// Whether there is a Kafka that `kafka` targets can go to.
+    pub has_kafka: bool,
+    /// Trace context of the request, well formed.
+    pub trace_parent: Option<String>,
+}
+
+/// Converts a request.
+///
+/// # Errors
+/// All mistakes of the request.
+pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Error> {
+    let mut violations = Violations::default();
+    let wrong = &mut violations;
+    let start = start_of(
+        request.start_time.as_ref(),
+        request.delay.as_ref(),
+        context.now,
+        wrong,
+    );
+    target::only_callback_fields(&request, wrong);
+    let rules = rules(&request, wrong);
+    let parts = target::read(request.callback, request.kafka, wrong);
+    let payload = content::read(
+        Parts {
+            payload: request.payload,
+            payload_base64: request.payload_base64,
+            content_type: request.content_type,
+        },
+        wrong,
+    );
+    let labels = labels(request.labels.unwrap_or_default(), wrong);
+    violations.finish()?;
+    let Some(parts) = parts else {
+        return Err(Error::new(Code::Internal, "a task without target passed"));
+    };
+    if !context.has_kafka && !parts.target.is_tracked() {
+        return Err(Error::field(
+            Code::Unsupported,
+            "/kafka",
+            "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT, or give the task a callback",
+        ));
+    }
+    let content = Content {
+        payload: payload.bytes,
+        content_type: payload.content_type,
+        record_key: parts.record_key,
+        record_headers: parts.record_headers,
+        labels,
+        trace_parent: context.trace_parent.clone(),
+    };
+    check_size(&content, context.content_bytes_max)?;
+    Ok(NewTask {
+        start: start.unwrap_or(context.now),
+        draft: TaskDraft {
+            target: parts.target,
+            body: Body::Inline(content),
+            asked_start: passed(request.start_time.as_ref(), context.now),
+            collection: rules.collection,
+            priority: request.priority.map(Into::into),
+            max_attempts: rules.max_attempts,
+            backoff: rules.backoff,
+            claim_timeout: rules.claim_timeout,
+            heartbeat_timeout: rules.heartbeat_timeout,
+            expire_after: rules.expire_after,
+            retention: rules.retention,
+            create_time: context.now,
+        },
+    })
+}
+
+/// The start that was asked for, if it has passed.
+fn passed(start_time: Option<&InstantText>, now: Millis) -> Option<Millis> {
+    let asked = start_time.and_then(|text| time::instant(text).ok());
+    asked.filter(|asked| *asked < now)
+}
+
+/// The fields of a request that are neither target nor content, checked.
+struct Rules {
+    collection: Option<String>,
+    max_attempts: Option<u32>,
+    backoff: BackoffDraft,
+    claim_timeout: Option<Duration>,
+    heartbeat_timeout: Option<Duration>,
+    expire_after: Option<Duration>,
+    retention: Option<Duration>,
+}
+
+fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
+    let collection = request.collection.clone();
+    let collection = collection.and_then(|text| wrong.take("/collection", name(text)));
+    check_attempts(request.max_attempts, wrong);
+    let backoff = backoff(request.retry.as_ref(), wrong);
+    let mut duration = |pointer, text: &Option<DurationText>, least| {
+        read_duration(pointer, text.as_ref(), least, wrong)
+    };
+    let moment = Duration::from_millis(1);
+    Rules {
+        collection,
+        max_attempts: request.max_attempts,
+        backoff,
+        claim_timeout: duration("/claim_timeout", &request.claim_timeout, CLAIM_TIMEOUT_MIN),
+        heartbeat_timeout: duration(
+            "/heartbeat_timeout",
+            &request.heartbeat_timeout,
+            HEARTBEAT_TIMEOUT_MIN,
+        ),
+        expire_after: duration("/expire_after", &request.expire_after, moment),
+        retention: duration("/retention", &request.retention, RETENTION_MIN),
+    }
+}
+
+/// Converts the new start of a task.
+///
+/// # Errors
+/// All mistakes of the request.
+pub fn new_start(request: &RescheduleRequest, now: Millis) -> Result<Millis, Error> {
+    let mut violations = Violations::default();
+    let (start_time, delay) = (request.start_time.as_ref(), request.delay.as_ref());
+    if start_time.is_none() && delay.is_none() {
+        violations.add(
+            "",
+            "give `start_time` or `delay`; to start at once, use /run",
+        );
+    }
+    let start = start_of(start_time, delay, now, &mut violations);
+    violations.finish()?;
+    Ok(start.unwrap_or(now))
+}
+
+/// Checks the size of all that would be stored and published: payload, headers, key and labels as encoded.
+fn check_size(content: &Content, bytes_max: usize) -> Result<(), Error> {
+    let bytes = schema::content_bytes(content);
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    Err(Error::field(
+        Code::TooLarge,
+        "/payload",
+        format!(
+            "payload, headers, key and labels are {bytes} bytes together as encoded; the limit is {bytes_max}"
+        ),
+    ))
+}
+
+pub(super) fn read_duration(
+    pointer: &str,
+    text: Option<&DurationText>,
+    least: Duration,
+    violations: &mut Violations,
+) -> Option<Duration> {
+    text.and_then(|text| violations.take(pointer, time::duration(text, least)))
+}
+
+fn check_attempts(wanted: Option<u32>, violations: &mut Violations) {
+    if wanted.is_some_and(|attempts| !(1..=ATTEMPTS_MAX).contains(&attempts)) {
+        violations.add("/max_attempts", format!("must be 1 to {ATTEMPTS_MAX}"));
+    }
+}
+
+fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> BackoffDraft {
+    let Some(policy) = policy else {
+        return BackoffDraft::default();
+    };
+    let zero = Duration::ZERO;
+    let initial = read_duration("/retry/initial", policy.initial.as_ref(), zero, violations);
+    let max = read_duration("/retry/max", policy.max.as_ref(), zero, violations);
+    // A bound that is below the first wait of the service is a mistake, too, if no first wait is given.
+    let least = initial.unwrap_or(Defaults::SERVICE.backoff.initial);
+    if max.is_some_and(|max| max < least) {
+        violations.add("/retry/max", "must not be shorter than `initial`");
+    }
+    if policy
+        .factor
+        .is_some_and(|factor| !(1.0..=FACTOR_MAX).contains(&factor))
+    {
+        violations.add("/retry/factor", format!("must be 1 to {FACTOR_MAX}"));
+    }
+    BackoffDraft {
+        initial,
+        factor_milli: policy.factor.map(thousandths),
+        max,
+        jitter: policy.jitter.map(Into::into),
+    }
+}
+
+/// Rounds to thousandths; the bounds have been checked.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float saturates, and the value is 1 to 1000"
+)]
+fn thousandths(factor: f64) -> u32 {
+    (factor * 1000.0).round() as u32
+}
+
+fn labels(
+    labels: std::collections::BTreeMap<String, String>,
+    violations: &mut Violations,
+) -> Vec<(String, String)> {
+    if labels.len() > LABELS_MAX {
+        violations.add("/labels", format!("more than {LABELS_MAX} labels"));
+        return Vec::new();
+    }
+    for (label, value) in &labels {
+        let pointer = format!("/labels/{}", json::escape(label));
+        if !(1..=LABEL_CHARS_MAX).contains(&label.chars().count()) {
+            let detail = format!("the label's name must have 1 to {LABEL_CHARS_MAX} characters");
+            violations.add(pointer.clone(), detail);
+        }
+        if value.chars().count() > LABEL_CHARS_MAX {
+            let detail = format!(
+                "`{}` is too long; a label's value has at most {LABEL_CHARS_MAX} characters",
+                shorten(value)
+            );
+            violations.add(pointer, detail);
+        }
+    }
+    labels.into_iter().collect()
+}
+
+/// Reads when a task is to start. At most one of the two fields may be given; without either there is no
+/// start.
+fn start_of(
+    start_time: Option<&InstantText>,
+    delay: Option<&DurationText>,
+    now: Millis,
+    violations: &mut Violations,
+) -> Option<Millis> {
+    violations.exclusive(
+        ("start_time", start_time.is_some()),
+        ("delay", delay.is_some()),
+    );
+    let at = start_time.and_then(|text| violations.take("/start_time", time::instant(text)));
+    let after =
+        delay.and_then(|text| violations.take("/delay", time::duration(text, Duration::ZERO)));
+    at.map(|at| at.max(now))
+        .or_else(|| after.map(|after| now.after(after)))
+}

@@ -1,0 +1,204 @@
+//! Page tokens tell the service which list a request continues, and where.
+//!
+//! A token is opaque to clients and checked when it comes back. It carries its filters: a request with other
+//! filters is refused, and the refusal names the filter that differs. A token is not signed. A forged one
+//! reads another part of the same wheels, within the same bounds.
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::{
+    flow::{
+        api::VisibleState,
+        query::list::{Cursor, Filter},
+    },
+    model::{
+        entry::{Key, KeyCode},
+        ids::TaskId,
+        time::Millis,
+    },
+};
+
+/// Longest token that is read: longer than the token of the longest filter.
+const TOKEN_CHARS_MAX: usize = 1024;
+
+/// The content of a token. A field is never reused for another meaning: a token may come back to a newer
+/// node.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Token {
+    callback: Option<String>,
+    state: Option<String>,
+    from: Option<i64>,
+    to: Option<i64>,
+    /// Due time, id, generation and code of the key that everything has been listed up to.
+    behind: (i64, Uuid, u32, i32),
+    through: i64,
+    end: i64,
+    /// The id of a task that has ended, once the walk has reached the ended tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ended: Option<Uuid>,
+    /// Only tasks that have not ended are listed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pending: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// Writes a token.
+#[must_use]
+pub fn write(filter: &Filter, cursor: &Cursor) -> String {
+    let Key {
+        due,
+        id,
+        generation,
+        code,
+    } = cursor.behind;
+    let token = Token {
+        callback: filter.callback.clone(),
+        state: filter.state.map(|state| state.name().to_owned()),
+        from: filter.from.map(|at| at.0),
+        to: filter.to.map(|at| at.0),
+        behind: (due.0, id.uuid(), generation, code.0),
+        through: cursor.through.0,
+        end: cursor.to.0,
+        ended: cursor.ended.map(TaskId::uuid),
+        pending: filter.pending,
+    };
+    // Numbers, texts and a uuid can always be written.
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
+}
+
+/// Reads a token that must belong to this filter.
+///
+/// # Errors
+/// A text about the mistake.
+pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
+    let foreign = || "is not a token of this service: send `next_page_token` as it was".to_owned();
+    if text.len() > TOKEN_CHARS_MAX {
+        return Err(foreign());
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| foreign())?;
+    let token: Token = serde_json::from_slice(&bytes).map_err(|_| foreign())?;
+    let state = filter.state.map(VisibleState::name);
+    let differs = [
+        ("callback", token.callback != filter.callback),
+        ("state", token.state.as_deref() != state),
+        ("start_time_from", token.from != filter.from.map(|at| at.0)),
+        ("start_time_to", token.to != filter.to.map(|at| at.0)),
+        ("ended", token.pending != filter.pending),
+    ];
+    if let Some((name, _)) = differs.into_iter().find(|(_, differs)| *differs) {
+        return Err(format!(
+            "belongs to a list with another `{name}`: send the filters of the first page with every page, or no token"
+        ));
+    }
+    let times = [token.behind.0, token.through, token.end];
+    let sound = |at: i64| (-Millis::MAX.0..=Millis::MAX.0 + 1).contains(&at);
+    if !times.into_iter().all(sound) {
+        return Err(foreign());
+    }
+    let (due, id, generation, code) = token.behind;
+    Ok(Cursor {
+        behind: Key {
+            due: Millis(due),
+            id: TaskId::bound(id),
+            generation,
+            code: KeyCode(code),
+        },
+        through: Millis(token.through),
+        to: Millis(token.end),
+        ended: token.ended.map(TaskId::bound),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter() -> Filter {
+        Filter {
+            callback: Some("c".repeat(128)),
+            state: Some(VisibleState::Processing),
+            from: Some(Millis::EPOCH),
+            to: Some(Millis::MAX),
+            pending: true,
+        }
+    }
+
+    fn cursor() -> Cursor {
+        Cursor {
+            behind: Key::behind(Millis(1_800_000_000_437)),
+            through: Millis::MAX,
+            to: Millis::MAX,
+            ended: Some(TaskId::bound(Uuid::max())),
+        }
+    }
+
+    #[test]
+    fn a_token_comes_back_as_it_was() {
+        for filter in [filter(), Filter::default()] {
+            let token = write(&filter, &cursor());
+            assert!(token.len() < TOKEN_CHARS_MAX, "{}", token.len());
+            assert_eq!(read(&token, &filter), Ok(cursor()));
+        }
+    }
+
+    #[test]
+    fn a_token_of_other_filters_names_what_differs() {
+        let token = write(&filter(), &cursor());
+        let others = [
+            (
+                "callback",
+                Filter {
+                    callback: None,
+                    ..filter()
+                },
+            ),
+            (
+                "state",
+                Filter {
+                    state: Some(VisibleState::Dead),
+                    ..filter()
+                },
+            ),
+            (
+                "start_time_from",
+                Filter {
+                    from: Some(Millis(1)),
+                    ..filter()
+                },
+            ),
+            (
+                "start_time_to",
+                Filter {
+                    to: None,
+                    ..filter()
+                },
+            ),
+        ];
+        for (name, other) in others {
+            let refused = read(&token, &other).unwrap_err();
+            assert!(refused.contains(&format!("another `{name}`")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_token_is_refused() {
+        let odd = write(
+            &Filter::default(),
+            &Cursor {
+                through: Millis(i64::MAX),
+                ..cursor()
+            },
+        );
+        for text in ["", "x", "e30", "!!!", &"A".repeat(2000), &odd] {
+            let refused = read(text, &Filter::default()).unwrap_err();
+            assert!(refused.contains("is not a token"), "{text}: {refused}");
+        }
+    }
+}

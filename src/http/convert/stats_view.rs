@@ -1,0 +1,84 @@
+//! This conversion turns the statistics of the flow into answers for clients.
+
+use crate::{
+    api::stats::{
+        ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount, StatsResponse,
+        UnclaimedCallback, UnclaimedResponse, WheelResponse,
+    },
+    flow::query::stats::Stats,
+    model::{ids::NodeId, time::TickLength},
+};
+
+impl From<&Stats> for StatsResponse {
+    fn from(stats: &Stats) -> Self {
+        let pending = stats.pending.iter().map(|pending| PendingCount {
+            horizon: pending.horizon.name().to_owned(),
+            tasks: pending.tasks,
+            complete: pending.complete,
+        });
+        Self {
+            time: stats.at.into(),
+            pending: pending.collect(),
+            exact: stats.exact,
+            unclaimed: unclaimed(stats),
+            behind_ms: millis(stats.behind()),
+            node: NodeStats {
+                registered_per_second: stats.per_second(|second| second.registered),
+                fired_per_second: stats.per_second(|second| second.fired),
+                settled_per_second: stats.per_second(|second| second.settled),
+                lateness: stats.lateness.map(|late| LatenessResponse {
+                    p50_ms: late.p50_ms,
+                    p99_ms: late.p99_ms,
+                    max_ms: late.max_ms,
+                }),
+            },
+        }
+    }
+}
+
+fn unclaimed(stats: &Stats) -> UnclaimedResponse {
+    let callbacks = stats.unclaimed.callbacks.iter();
+    UnclaimedResponse {
+        tasks: stats.unclaimed.tasks,
+        exact: stats.unclaimed.exact,
+        callbacks: callbacks
+            .map(|waiting| UnclaimedCallback {
+                callback: waiting.callback.clone(),
+                tasks: waiting.tasks,
+                oldest_due_time: waiting.oldest.into(),
+                oldest_age_ms: millis(stats.at.since(waiting.oldest)),
+                last_poll_ms: waiting.polled.map(millis),
+            })
+            .collect(),
+    }
+}
+
+/// Converts the view of the cluster.
+#[must_use]
+pub fn cluster(stats: &Stats, tick: TickLength) -> ClusterResponse {
+    let nodes = stats.nodes.iter().map(|node| NodeResponse {
+        id: node.node.0.to_string(),
+        name: node.name.clone(),
+        address: node.address.clone(),
+        ready: node.ready,
+        wall_time: node.wall.into(),
+    });
+    let wheels = stats.wheels.iter().map(|(wheel, row)| WheelResponse {
+        wheel: wheel.get(),
+        owner: (row.owner != NodeId::NOBODY).then(|| row.owner.0.to_string()),
+        version: row.version,
+        opened: tick.end_of(row.opened).into(),
+        fired: row.fired.due.into(),
+        erased: tick.end_of(row.erased).into(),
+        behind_ms: millis(stats.at.since(row.fired.due)),
+    });
+    ClusterResponse {
+        time: stats.at.into(),
+        nodes: nodes.collect(),
+        wheels: wheels.collect(),
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

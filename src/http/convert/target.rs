@@ -1,0 +1,223 @@
+//! This conversion reads the target of a request for the domain, and writes it for answers.
+//!
+//! A request has exactly one target, and no fields of another kind of target.
+
+use bytes::Bytes;
+
+use super::{
+    content::{base64, to_base64},
+    json,
+    violations::{Violations, name},
+};
+use crate::{
+    api::{
+        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget, TargetResponse},
+        task_request::TaskRequest,
+    },
+    limits::HEADERS_MAX,
+    model::{target::Target, task::Content},
+    queue::message::{START_TIME_HEADER, TASK_ID_HEADER, TOPIC_PREFIX},
+};
+
+/// A target, and the parts of its request that belong to the content.
+#[derive(Debug, Clone)]
+pub(super) struct TargetParts {
+    /// The target.
+    pub(super) target: Target,
+    /// The record's key.
+    pub(super) record_key: Option<Bytes>,
+    /// The record's headers.
+    pub(super) record_headers: Vec<(String, Bytes)>,
+}
+
+/// Reads the one target. Returns none only when a violation was noted.
+pub(super) fn read(
+    callback: Option<CallbackTarget>,
+    kafka: Option<KafkaTarget>,
+    violations: &mut Violations,
+) -> Option<TargetParts> {
+    match (callback, kafka) {
+        (Some(callback), None) => read_callback(callback, violations),
+        (None, Some(kafka)) => read_kafka(kafka, violations),
+        (None, None) => {
+            violations.add("", "a target is missing: give `callback` or `kafka`");
+            None
+        }
+        (Some(_), Some(_)) => {
+            violations.exclusive(("callback", true), ("kafka", true));
+            None
+        }
+    }
+}
+
+/// Refuses fields that have no meaning for a record: it is published once, and nobody claims it.
+pub(super) fn only_callback_fields(request: &TaskRequest, violations: &mut Violations) {
+    if request.kafka.is_none() || request.callback.is_some() {
+        return;
+    }
+    let fields = [
+        ("collection", request.collection.is_some()),
+        ("priority", request.priority.is_some()),
+        ("max_attempts", request.max_attempts.is_some()),
+        ("retry", request.retry.is_some()),
+        ("claim_timeout", request.claim_timeout.is_some()),
+        ("heartbeat_timeout", request.heartbeat_timeout.is_some()),
+        ("expire_after", request.expire_after.is_some()),
+    ];
+    for (field, _) in fields.into_iter().filter(|(_, given)| *given) {
+        violations.add(
+            format!("/{field}"),
+            format!("`{field}` has no effect on a `kafka` target: leave it out"),
+        );
+    }
+}
+
+fn read_callback(callback: CallbackTarget, violations: &mut Violations) -> Option<TargetParts> {
+    let (pointer, text) = match callback {
+        CallbackTarget::Name(text) => ("/callback", text),
+        CallbackTarget::Object(object) => ("/callback/name", object.name),
+    };
+    let name = violations.take(pointer, name(text))?;
+    Some(TargetParts {
+        target: Target::Callback { name },
+        record_key: None,
+        record_headers: Vec::new(),
+    })
+}
+
+fn read_kafka(kafka: KafkaTarget, violations: &mut Violations) -> Option<TargetParts> {
+    let topic = violations.take("/kafka/topic", name(kafka.topic).and_then(foreign));
+    if kafka.partition.is_some_and(|partition| partition < 0) {
+        violations.add("/kafka/partition", "must not be negative");
+    }
+    let record_key = match (kafka.key, kafka.key_base64) {
+        (Some(_), Some(_)) => {
+            violations.add(
+                "/kafka/key_base64",
+                "`key` and `key_base64` exclude each other: give one",
+            );
+            None
+        }
+        (Some(key), None) => Some(Bytes::from(key)),
+        (None, Some(key)) => violations.take("/kafka/key_base64", base64(&key)),
+        (None, None) => None,
+    };
+    let record_headers = read_headers(kafka.headers, violations);
+    Some(TargetParts {
+        target: Target::Kafka {
+            topic: topic?,
+            partition: kafka.partition,
+        },
+        record_key,
+        record_headers,
+    })
+}
+
+/// Refuses the topics between the service and its workers, because a message there is believed in all that it
+/// says of its task.
+fn foreign(topic: String) -> Result<String, String> {
+    if topic.starts_with(TOPIC_PREFIX) {
+        return Err(format!(
+            "topics that begin with `{TOPIC_PREFIX}` are the service's own: use another one"
+        ));
+    }
+    Ok(topic)
+}
+
+fn read_headers(
+    headers: Option<KafkaHeaders>,
+    violations: &mut Violations,
+) -> Vec<(String, Bytes)> {
+    let headers: Vec<(String, KafkaHeader)> = match headers {
+        None => return Vec::new(),
+        Some(KafkaHeaders::Object(map)) => map
+            .into_iter()
+            .map(|(name, value)| {
+                let pointer = format!("/kafka/headers/{}", json::escape(&name));
+                let value = Some(value);
+                let value_base64 = None;
+                (
+                    pointer,
+                    KafkaHeader {
+                        name,
+                        value,
+                        value_base64,
+                    },
+                )
+            })
+            .collect(),
+        Some(KafkaHeaders::List(list)) => list
+            .into_iter()
+            .enumerate()
+            .map(|(index, header)| (format!("/kafka/headers/{index}"), header))
+            .collect(),
+    };
+    if headers.len() > HEADERS_MAX {
+        violations.add("/kafka/headers", format!("more than {HEADERS_MAX} headers"));
+        return Vec::new();
+    }
+    headers
+        .into_iter()
+        .filter_map(|(pointer, header)| violations.take(&pointer, read_header(header)))
+        .collect()
+}
+
+fn read_header(header: KafkaHeader) -> Result<(String, Bytes), String> {
+    let KafkaHeader {
+        name,
+        value,
+        value_base64,
+    } = header;
+    // A NUL would cut the name short in the broker's client.
+    if name.is_empty() || name.contains('\0') {
+        return Err("a header needs a name, without NUL".to_owned());
+    }
+    if [TASK_ID_HEADER, START_TIME_HEADER].contains(&name.as_str()) {
+        return Err(format!("the service sets the header `{name}` itself"));
+    }
+    match (value, value_base64) {
+        (Some(value), None) => Ok((name, Bytes::from(value))),
+        (None, Some(value)) => base64(&value).map(|value| (name, value)),
+        (None, None) => Err("a header needs `value` or `value_base64`".to_owned()),
+        (Some(_), Some(_)) => {
+            Err("`value` and `value_base64` exclude each other: give one".to_owned())
+        }
+    }
+}
+
+/// Converts a target; what belongs to the content of its record is shown with a content only.
+pub(super) fn response(target: &Target, content: Option<&Content>) -> TargetResponse {
+    match target {
+        Target::Callback { name } => TargetResponse::Callback { name: name.clone() },
+        Target::Kafka { topic, partition } => {
+            let key = content.and_then(|content| content.record_key.as_ref());
+            let (key, key_base64) = key.map_or((None, None), text_or_base64);
+            TargetResponse::Kafka {
+                topic: topic.clone(),
+                partition: *partition,
+                key,
+                key_base64,
+                headers: content.map(headers).unwrap_or_default(),
+            }
+        }
+    }
+}
+
+fn headers(content: &Content) -> Vec<KafkaHeader> {
+    let header = |(name, value): &(String, Bytes)| {
+        let (value, value_base64) = text_or_base64(value);
+        KafkaHeader {
+            name: name.clone(),
+            value,
+            value_base64,
+        }
+    };
+    content.record_headers.iter().map(header).collect()
+}
+
+fn text_or_base64(bytes: &Bytes) -> (Option<String>, Option<String>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (Some(text.to_owned()), None),
+        Err(_) => (None, Some(to_base64(bytes))),
+    }
+}

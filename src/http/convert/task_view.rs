@@ -1,0 +1,160 @@
+//! This conversion turns a task of the domain into an answer for clients.
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::{
+    content::{self, Parts},
+    target,
+};
+use crate::{
+    api::{
+        task_request::{Jitter, RetryPolicy},
+        task_response::{CancelOutcome, RescheduleOutcome, TaskResponse, TaskState},
+        text::DurationText,
+        worker::View,
+    },
+    flow::api::{self, TaskView, VisibleState},
+    model::{
+        backoff::{self, Backoff},
+        time::Millis,
+    },
+};
+
+/// Converts a task.
+#[must_use]
+pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
+    let content = task.content.as_ref().or_else(|| task.spec.content());
+    let full = match view {
+        View::Full => content,
+        View::Basic => None,
+    };
+    let Parts {
+        payload,
+        payload_base64,
+        content_type,
+    } = full.map_or_else(Parts::default, |content| {
+        content::write(&content.payload, &content.content_type)
+    });
+    // A client that reads all of a task can register it again as it is.
+    let spec = (view == View::Full).then_some(&task.spec);
+    let tracked = spec.filter(|spec| spec.target.is_tracked());
+    TaskResponse {
+        id: task.id.to_string(),
+        target: target::response(&task.spec.target, full),
+        collection: some_text(&task.spec.collection),
+        state: task.state.into(),
+        start_time: asked_start(task).into(),
+        effective_start_time: task.effective_start.into(),
+        create_time: task.spec.create_time.into(),
+        fire_time: task.fire_time.map(Into::into),
+        claim_time: task.claim_time.map(Into::into),
+        end_time: task.end_time.map(Into::into),
+        attempt: task.attempt,
+        max_attempts: task.spec.max_attempts,
+        priority: task.spec.priority.into(),
+        labels: content
+            .map(|content| content.labels.iter().cloned().collect())
+            .unwrap_or_default(),
+        worker: some_text(&task.worker),
+        progress: task.progress.as_ref().map(json_or_text),
+        result: task.result.as_ref().map(json_or_text),
+        error: task.error.clone(),
+        cancel_requested: task.cancel_requested,
+        generation: task.generation,
+        payload,
+        payload_base64,
+        content_type,
+        retry: tracked.map(|spec| retry_policy(&spec.backoff)),
+        claim_timeout: tracked.map(|spec| DurationText::readable(spec.claim_timeout)),
+        heartbeat_timeout: tracked.map(|spec| DurationText::readable(spec.heartbeat_timeout)),
+        expire_after: spec
+            .and_then(|spec| spec.expire_after)
+            .map(DurationText::readable),
+        retention: spec.map(|spec| DurationText::readable(spec.retention)),
+    }
+}
+
+fn retry_policy(backoff: &Backoff) -> RetryPolicy {
+    RetryPolicy {
+        initial: Some(DurationText::readable(backoff.initial)),
+        factor: Some(f64::from(backoff.factor_milli) / 1000.0),
+        max: Some(DurationText::readable(backoff.max)),
+        jitter: Some(match backoff.jitter {
+            backoff::Jitter::Full => Jitter::Full,
+            backoff::Jitter::None => Jitter::None,
+        }),
+    }
+}
+
+pub(super) fn some_text(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Returns a result or a note as JSON. Those that came through this API are JSON; others are shown as text.
+fn json_or_text(bytes: &Bytes) -> Box<RawValue> {
+    content::raw(bytes)
+        .or_else(|| serde_json::value::to_raw_value(&String::from_utf8_lossy(bytes)).ok())
+        .unwrap_or_else(|| RawValue::NULL.to_owned())
+}
+
+impl From<VisibleState> for TaskState {
+    fn from(state: VisibleState) -> Self {
+        match state {
+            VisibleState::Scheduled => Self::Scheduled,
+            VisibleState::Enqueued => Self::Enqueued,
+            VisibleState::Claimed => Self::Claimed,
+            VisibleState::Processing => Self::Processing,
+            VisibleState::Succeeded => Self::Succeeded,
+            VisibleState::Failed => Self::Failed,
+            VisibleState::Retrying => Self::Retrying,
+            VisibleState::Cancelled => Self::Cancelled,
+            VisibleState::Expired => Self::Expired,
+            VisibleState::Dead => Self::Dead,
+            VisibleState::Published => Self::Published,
+        }
+    }
+}
+
+/// Returns the start that was asked for. One that had passed at the registration is kept until the task is
+/// moved, although the task started at once.
+fn asked_start(task: &TaskView) -> Millis {
+    let first = (task.generation == 0).then_some(task.spec.asked_start);
+    first.flatten().unwrap_or(task.start)
+}
+
+impl From<api::CancelOutcome> for CancelOutcome {
+    fn from(outcome: api::CancelOutcome) -> Self {
+        match outcome {
+            api::CancelOutcome::Cancelled => Self::Cancelled,
+            api::CancelOutcome::AlreadyCancelled => Self::AlreadyCancelled,
+            api::CancelOutcome::CancelRequested => Self::CancelRequested,
+            api::CancelOutcome::TooLate => Self::TooLate,
+        }
+    }
+}
+
+/// Converts the outcome of a reschedule; none when its precondition does not hold.
+#[must_use]
+pub(in crate::http) const fn reschedule_outcome(
+    outcome: api::RescheduleOutcome,
+) -> Option<RescheduleOutcome> {
+    match outcome {
+        api::RescheduleOutcome::Rescheduled => Some(RescheduleOutcome::Rescheduled),
+        api::RescheduleOutcome::TooLate => Some(RescheduleOutcome::TooLate),
+        api::RescheduleOutcome::Mismatch => None,
+    }
+}
+
+/// Says why a task cannot be cancelled or moved any more.
+#[must_use]
+pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
+    match task.state {
+        VisibleState::Published => "its record has been published".to_owned(),
+        state if state.is_terminal() => format!("it has ended: it is {}", state.name()),
+        VisibleState::Claimed | VisibleState::Processing => {
+            format!("attempt {} is running", task.attempt)
+        }
+        state => format!("it is {}, and on its way", state.name()),
+    }
+}

@@ -1,0 +1,144 @@
+//! These handlers serve the description of the API to clients: `/openapi.json`, a page to try it at `/docs`,
+//! and a page for each kind of problem.
+//!
+//! The description is generated from the handlers and the wire types. A copy is checked in as
+//! `schemas/openapi.json`, and a test fails when the two differ. To write it anew:
+//! `TICKWHEEL_UPDATE_GOLDEN=1 cargo test --lib openapi`.
+
+use axum::{
+    Router,
+    extract::Path,
+    http::{HeaderValue, header},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use utoipa::OpenApi;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+use super::{health, list, metrics, poll, stats, tasks, worker};
+use crate::http::{
+    Api,
+    error::{Code, Error},
+};
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tickwheel",
+        description = "A durable, distributed timer service: register a task, and it starts at its time.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+        contact()
+    ),
+    paths(
+        list::list,
+        tasks::create,
+        tasks::batch_create,
+        tasks::read,
+        tasks::cancel,
+        tasks::batch_cancel,
+        tasks::reschedule,
+        tasks::run,
+        poll::poll,
+        poll::leave,
+        worker::subscribe,
+        worker::claim,
+        worker::heartbeat,
+        worker::settle,
+        stats::read,
+        stats::cluster,
+        health::livez,
+        health::readyz,
+        health::startupz,
+        metrics::metrics,
+    ),
+    tags(
+        (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
+        (name = "worker", description = "For consumers of callbacks"),
+        (name = "cluster", description = "A look at the whole"),
+        (name = "health", description = "For orchestrators and monitoring"),
+    )
+)]
+struct Description;
+
+/// Returns the OpenAPI 3.1 description of the service, as pretty JSON with a line end.
+#[must_use]
+pub fn document() -> String {
+    let mut text = Description::openapi().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The page loads only what this server sends, and no other page may show it in a frame. The interface writes
+/// styles into its elements.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+);
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    let page = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
+    let protected = middleware::map_response(async |mut response: Response| {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
+        response
+    });
+    let text = document();
+    Router::new()
+        .merge(Router::from(page).layer(protected))
+        .route(
+            "/openapi.json",
+            get(move || {
+                let text = text.clone();
+                async { ([(header::CONTENT_TYPE, "application/json")], text) }
+            }),
+        )
+        .route("/problems/{code}", get(problem))
+}
+
+/// Explains a kind of problem. The `type` of a problem document points here.
+async fn problem(Path(name): Path<String>) -> Response {
+    let Some(code) = Code::ALL.into_iter().find(|code| code.name() == name) else {
+        return Error::new(Code::NotFound, "there is no problem of this name").into_response();
+    };
+    let again = if code.is_retryable() {
+        "The same request may succeed later."
+    } else {
+        "The same request will not succeed later."
+    };
+    format!(
+        "{} ({})\n\n{}\n\n{}\n{again}\n",
+        code.name(),
+        code.status(),
+        code.title(),
+        code.advice()
+    )
+    .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openapi_document_is_the_one_checked_in() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas/openapi.json");
+        if std::env::var_os("TICKWHEEL_UPDATE_GOLDEN").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let checked_in = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            checked_in == document(),
+            "schemas/openapi.json is not what the code says; write it anew with \
+             `TICKWHEEL_UPDATE_GOLDEN=1 cargo test --lib openapi` and look at the difference"
+        );
+    }
+
+    #[test]
+    fn openapi_document_describes_this_service() {
+        let value: serde_json::Value = serde_json::from_str(&document()).unwrap();
+        assert!(value["openapi"].as_str().unwrap().starts_with("3.1"));
+        assert_eq!(value["info"]["title"], "Tickwheel");
+        assert!(value["paths"]["/v1/tasks:batchCreate"]["post"].is_object());
+    }
+}

@@ -1,0 +1,424 @@
+//! The task handlers register, read, cancel and move tasks at `/v1/tasks` for clients.
+
+use std::time::Duration;
+
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{batch::Batch, list, query::unquoted};
+use crate::{
+    api::{
+        problem::Problem,
+        task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
+        task_response::{
+            BatchCancelResponse, BatchCancelResult, BatchCreateResponse, BatchCreateResult,
+            CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
+        },
+        text::{DurationText, shorten},
+        time,
+        worker::View,
+    },
+    flow::{
+        api::{self, CancelOutcome, Fault, NewTask, TaskView},
+        tasks::cancel as flow_cancel,
+    },
+    http::{
+        Api, body,
+        convert::{
+            Violations, json,
+            new_task::{Context, new_start, new_task},
+            task_view::{reschedule_outcome, task_response, why_too_late},
+            unknown,
+        },
+        error::{Code, Error},
+        headers,
+    },
+    limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
+    model::ids::TaskId,
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    // Verbs are paths of their own: axum's router refuses `{id}:cancel`.
+    Router::new()
+        .route("/v1/tasks", get(list::list).post(create))
+        .route("/v1/tasks:batchCreate", post(batch_create))
+        .route("/v1/tasks:batchCancel", post(batch_cancel))
+        .route("/v1/tasks/{id}", get(read))
+        .route("/v1/tasks/{id}/cancel", post(cancel))
+        .route("/v1/tasks/{id}/reschedule", post(reschedule))
+        .route("/v1/tasks/{id}/run", post(run))
+}
+
+/// Registers a task. Once the call is answered, the task is durable and will start.
+#[utoipa::path(post, path = "/v1/tasks", tag = "tasks", operation_id = "createTask",
+    request_body = TaskRequest,
+    responses(
+        (status = 201, description = "Registered", body = TaskResponse, headers(
+            ("location" = String, description = "Path of the task"),
+            ("etag" = String, description = "For If-Match"))),
+        (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn create(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    if let Err(refused) = api.admission.is_open(false) {
+        return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
+    }
+    headers::refuse_idempotency_key(request.headers())?;
+    let context = context(&api, request.headers());
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    // A slow store must not fill the room for bodies.
+    drop(text);
+    let mut admitted = api.admission.registration(1)?;
+    let task = api
+        .service
+        .register(vec![task])
+        .await
+        .pop()
+        .ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?
+        .map_err(Error::of_registration)?;
+    admitted.registered();
+    let location = format!("/v1/tasks/{}", task.id);
+    Ok((
+        StatusCode::CREATED,
+        [
+            (header::LOCATION, location),
+            (header::ETAG, headers::etag(&task)),
+        ],
+        crate::http::answer::json(&task_response(&task, View::Basic)),
+    )
+        .into_response())
+}
+
+/// Registers up to 1000 tasks. One bad task fails only itself.
+#[utoipa::path(post, path = "/v1/tasks:batchCreate", tag = "tasks", operation_id = "batchCreateTasks",
+    request_body = BatchCreateRequest,
+    responses(
+        (status = 200, description = "One result per task, in order; `store_full` and `registration_unknown` are errors of items", body = BatchCreateResponse),
+        (status = "default", description = "Nothing registered", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn batch_create(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        tasks: json::Items<'a>,
+    }
+
+    if let Err(refused) = api.admission.is_open(true) {
+        return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
+    }
+    api.answers.is_open()?;
+    headers::refuse_idempotency_key(request.headers())?;
+    let context = context(&api, request.headers());
+    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    let mut admitted = api.admission.registration(call.tasks.0.len())?;
+    let batch = Batch::read(&call.tasks.0, |item| {
+        new_task(json::read_item::<TaskRequest>(item)?, &context)
+    });
+    drop(text);
+    let results: Vec<BatchCreateResult> = batch
+        .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
+        .await;
+    if results.iter().any(|result| result.task.is_some()) {
+        admitted.registered();
+    }
+    Ok(crate::http::answer::json(&BatchCreateResponse { results }))
+}
+
+impl From<Result<TaskView, Fault>> for BatchCreateResult {
+    fn from(result: Result<TaskView, Fault>) -> Self {
+        match result {
+            Ok(task) => Self {
+                task: Some(task_response(&task, View::Basic)),
+                error: None,
+            },
+            Err(fault) => Error::of_registration(fault).into(),
+        }
+    }
+}
+
+impl From<Error> for BatchCreateResult {
+    fn from(error: Error) -> Self {
+        Self {
+            task: None,
+            error: Some(error.problem()),
+        }
+    }
+}
+
+/// Reads a task, at once or when it has ended.
+#[utoipa::path(get, path = "/v1/tasks/{id}", tag = "tasks", operation_id = "getTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("wait" = Option<String>, Query, description = "Answer when the task has ended, or after this duration (at most 60s)"),
+        ("view" = Option<View>, Query, description = "FULL returns the payload, too; BASIC is the default"),
+        ("if-none-match" = Option<String>, Header, description = "Answer 304 when the answer would still have this ETag")),
+    responses(
+        (status = 200, description = "The task", body = TaskResponse,
+            headers(("etag" = String, description = "Of this answer: for If-None-Match and If-Match"))),
+        (status = 304, description = "Unchanged"),
+        (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn read(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    uri: Uri,
+    request_headers: HeaderMap,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let query = ReadQuery::read(&uri)?;
+    let view = match query.view {
+        View::Basic => api::View::Basic,
+        View::Full => api::View::Full,
+    };
+    let task = match query.wait {
+        None => api.service.get(id, view).await,
+        Some(wait) => tokio::select! {
+            task = api.service.get_when_terminal(id, view, wait) => task,
+            // A node that stops does not keep clients waiting.
+            () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
+        },
+    }?
+    .ok_or_else(Error::task_not_found)?;
+    let answer = crate::http::answer::json_text(&task_response(&task, query.view))?;
+    let etag = headers::etag_of_answer(&task, &answer);
+    if headers::if_none_match(&request_headers, &etag)? {
+        return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
+    }
+    Ok(([(header::ETAG, etag)], crate::http::answer::json_of(answer)).into_response())
+}
+
+/// Cancels a task. The answer says whether the cancel or the firing won.
+#[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", operation_id = "cancelTask",
+    params(("id" = String, Path, description = "The task's id")),
+    responses(
+        (status = 200, description = "Who won", body = CancelResponse),
+        (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn cancel(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    headers::refuse_if_match(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let (outcome, task) = api
+        .service
+        .cancel(id)
+        .await?
+        .ok_or_else(Error::task_not_found)?;
+    let is_late = outcome == CancelOutcome::TooLate;
+    let answer = CancelResponse {
+        outcome: outcome.into(),
+        reason: is_late.then(|| why_too_late(&task)),
+        task: task_response(&task, View::Basic),
+    };
+    Ok(tagged(&task, &answer))
+}
+
+/// Cancels up to 1000 tasks. One bad id fails only itself. Each answer says whether the cancel or the firing
+/// won.
+#[utoipa::path(post, path = "/v1/tasks:batchCancel", tag = "tasks", operation_id = "batchCancelTasks",
+    request_body = BatchCancelRequest,
+    responses(
+        (status = 200, description = "One result per id, in order", body = BatchCancelResponse),
+        (status = "default", description = "Nothing cancelled", body = Problem, content_type = "application/problem+json")))]
+pub(super) async fn batch_cancel(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        ids: json::Items<'a>,
+    }
+
+    api.answers.is_open()?;
+    headers::refuse_if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    let expected = api.answers.expect(call.ids.0.len())?;
+    drop(text);
+    let results = batch
+        .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
+        .await;
+    let answer = crate::http::answer::json(&BatchCancelResponse { results });
+    drop(expected);
+    Ok(answer)
+}
+
+impl From<flow_cancel::Answer> for BatchCancelResult {
+    fn from(answer: flow_cancel::Answer) -> Self {
+        match answer {
+            Ok(Some((outcome, task))) => Self {
+                reason: (outcome == CancelOutcome::TooLate).then(|| why_too_late(&task)),
+                outcome: Some(outcome.into()),
+                task: Some(task_response(&task, View::Basic)),
+                error: None,
+            },
+            Ok(None) => Error::task_not_found().into(),
+            Err(fault) => Error::from(fault).into(),
+        }
+    }
+}
+
+impl From<Error> for BatchCancelResult {
+    fn from(error: Error) -> Self {
+        Self {
+            error: Some(error.problem()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Moves the start of a task that is not running. The answer says whether the move or the firing won.
+#[utoipa::path(post, path = "/v1/tasks/{id}/reschedule", tag = "tasks", operation_id = "rescheduleTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    request_body = RescheduleRequest,
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not moved", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn reschedule(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let condition = headers::if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let start = new_start(&json::read(&text)?, api.options.time.now())?;
+    drop(text);
+    let moved = api.service.reschedule(id, start, condition).await?;
+    restarted(moved)
+}
+
+/// Starts a task now, if it is not running already and has not ended. A dead task runs again, with its
+/// attempts counted afresh.
+#[utoipa::path(post, path = "/v1/tasks/{id}/run", tag = "tasks", operation_id = "runTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn run(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = path_id(id)?;
+    let condition = headers::if_match(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    restarted(api.service.run(id, condition).await?)
+}
+
+fn restarted(moved: Option<(api::RescheduleOutcome, TaskView)>) -> Result<Response, Error> {
+    let (outcome, task) = moved.ok_or_else(Error::task_not_found)?;
+    let outcome = reschedule_outcome(outcome).ok_or_else(|| {
+        let detail = format!("the task's ETag is {} now", headers::etag(&task));
+        Error::new(Code::PreconditionFailed, detail)
+    })?;
+    let answer = RescheduleResponse {
+        reason: (outcome == RescheduleOutcome::TooLate).then(|| why_too_late(&task)),
+        outcome,
+        task: task_response(&task, View::Basic),
+    };
+    Ok(tagged(&task, &answer))
+}
+
+fn tagged(task: &TaskView, body: &impl Serialize) -> Response {
+    (
+        [(header::ETAG, headers::etag(task))],
+        crate::http::answer::json(body),
+    )
+        .into_response()
+}
+
+fn context(api: &Api, headers: &HeaderMap) -> Context {
+    Context {
+        now: api.options.time.now(),
+        content_bytes_max: api.options.content_bytes_max,
+        has_kafka: api.options.has_kafka,
+        trace_parent: headers::trace_parent(headers).map(str::to_owned),
+    }
+}
+
+fn path_id(id: Result<Path<String>, PathRejection>) -> Result<TaskId, Error> {
+    task_id(&id.map_or_else(|_| String::new(), |Path(text)| text))
+}
+
+fn task_id(text: &str) -> Result<TaskId, Error> {
+    text.parse()
+        .map_err(|error: crate::model::ids::NotATaskId| {
+            let detail = format!("`{}`: {error}", shorten(text));
+            Error::new(Code::InvalidTaskId, detail)
+        })
+}
+
+/// The query of a read.
+#[derive(Debug)]
+struct ReadQuery {
+    wait: Option<Duration>,
+    view: View,
+}
+
+impl ReadQuery {
+    fn read(uri: &Uri) -> Result<Self, Error> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+        let mut query = Self {
+            wait: None,
+            view: View::Basic,
+        };
+        let mut violations = Violations::default();
+        for (name, value) in pairs.0 {
+            match name.as_str() {
+                "wait" => query.wait = violations.take("?wait", wait(value)),
+                "view" => {
+                    query.view = violations.take("?view", view(&value)).unwrap_or(query.view);
+                }
+                _ => {
+                    let detail = unknown("query parameter", &name, &["wait", "view"]);
+                    violations.add(format!("?{}", shorten(&name)), detail);
+                }
+            }
+        }
+        violations.finish().map(|()| query)
+    }
+}
+
+fn wait(text: String) -> Result<Duration, String> {
+    let wait = time::duration(&DurationText(text), Duration::ZERO);
+    let wait = wait.map_err(|detail| unquoted(&detail))?;
+    if wait > WAIT_MAX {
+        let max = WAIT_MAX.as_secs();
+        return Err(format!("must be at most {max}s; ask again after it"));
+    }
+    Ok(wait)
+}
+
+fn view(text: &str) -> Result<View, String> {
+    match text {
+        "BASIC" => Ok(View::Basic),
+        "FULL" => Ok(View::Full),
+        _ => Err("must be BASIC or FULL".to_owned()),
+    }
+}

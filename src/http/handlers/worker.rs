@@ -1,0 +1,178 @@
+//! The worker handlers answer the calls of consumers at `/v1/worker`, list by list.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    response::Response,
+    routing::post,
+};
+use serde::Deserialize;
+
+use super::{batch::Batch, poll};
+use crate::{
+    api::{
+        problem::Problem,
+        worker::{
+            ClaimItem, ClaimRequest, ClaimResponse, HeartbeatItem, HeartbeatRequest,
+            HeartbeatResponse, SettleItem, SettleRequest, SettleResponse, SubscribeRequest,
+            SubscribeResponse, View,
+        },
+    },
+    flow::api,
+    http::{
+        Api, body,
+        convert::{
+            Violations, json, name,
+            worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
+        },
+        error::Error,
+    },
+    limits::{BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX},
+    queue::message::group,
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/worker/poll", post(poll::poll))
+        .route("/v1/worker/leave", post(poll::leave))
+        .route("/v1/worker/subscribe", post(subscribe))
+        .route("/v1/worker/claim", post(claim))
+        .route("/v1/worker/heartbeat", post(heartbeat))
+        .route("/v1/worker/settle", post(settle))
+}
+
+/// Makes sure that the topics of some callbacks exist, and says where their tasks arrive.
+#[utoipa::path(post, path = "/v1/worker/subscribe", tag = "worker", operation_id = "subscribe",
+    request_body = SubscribeRequest,
+    responses(
+        (status = 200, description = "Topics and groups", body = SubscribeResponse),
+        (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn subscribe(
+    State(state): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
+    let call: SubscribeRequest = json::read(&text)?;
+    worker_name(&call.worker)?;
+    let mut violations = Violations::default();
+    if !(1..=BATCH_ITEMS_MAX).contains(&call.callbacks.len()) {
+        let detail = format!("must have 1 to {BATCH_ITEMS_MAX} items");
+        violations.add("/callbacks", detail);
+    }
+    let callbacks: Vec<String> = call
+        .callbacks
+        .into_iter()
+        .take(BATCH_ITEMS_MAX)
+        .enumerate()
+        .filter_map(|(index, text)| violations.take(&format!("/callbacks/{index}"), name(text)))
+        .collect();
+    violations.finish()?;
+    let topics = state.service.subscribe(&callbacks).await?;
+    let groups: BTreeMap<String, String> = callbacks
+        .into_iter()
+        .map(|callback| {
+            let group = group(&callback);
+            (callback, group)
+        })
+        .collect();
+    Ok(crate::http::answer::json(&SubscribeResponse {
+        topics,
+        groups,
+    }))
+}
+
+/// Claims messages that a worker has consumed. A claim gives it the exclusive right to run the task.
+#[utoipa::path(post, path = "/v1/worker/claim", tag = "worker", operation_id = "claim",
+    request_body = ClaimRequest,
+    responses(
+        (status = 200, description = "One result per message, in order", body = ClaimResponse),
+        (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn claim(
+    State(state): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        worker: String,
+        #[serde(borrow)]
+        messages: json::Items<'a>,
+        #[serde(default)]
+        view: View,
+    }
+
+    state.answers.is_open()?;
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    worker_name(&call.worker)?;
+    let batch = Batch::read(&call.messages.0, |item| {
+        claim_request(&json::read_item::<ClaimItem>(item)?, call.view)
+    });
+    let worker = call.worker;
+    drop(text);
+    let results = batch
+        .answer(async |items: Vec<api::ClaimRequest>| state.service.claim(&worker, items).await)
+        .await;
+    Ok(crate::http::answer::json(&ClaimResponse { results }))
+}
+
+/// Reports that attempts are alive, and their progress.
+#[utoipa::path(post, path = "/v1/worker/heartbeat", tag = "worker", operation_id = "heartbeat",
+    request_body = HeartbeatRequest,
+    responses(
+        (status = 200, description = "One result per attempt, in order", body = HeartbeatResponse),
+        (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn heartbeat(
+    State(state): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: TasksCall<'_> = json::read(&text)?;
+    worker_name(&call.worker)?;
+    let batch = Batch::read(&call.tasks.0, |item| {
+        heartbeat_request(&json::read_item::<HeartbeatItem>(item)?)
+    });
+    let worker = call.worker;
+    drop(text);
+    let results = batch
+        .answer(async |items: Vec<api::HeartbeatRequest>| {
+            state.service.heartbeat(&worker, items).await
+        })
+        .await;
+    Ok(crate::http::answer::json(&HeartbeatResponse { results }))
+}
+
+/// Reports how attempts ended.
+#[utoipa::path(post, path = "/v1/worker/settle", tag = "worker", operation_id = "settle",
+    request_body = SettleRequest,
+    responses(
+        (status = 200, description = "One result per report, in order", body = SettleResponse),
+        (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn settle(
+    State(state): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: TasksCall<'_> = json::read(&text)?;
+    worker_name(&call.worker)?;
+    let batch = Batch::read(&call.tasks.0, |item| {
+        settle_request(&json::read_item::<SettleItem>(item)?)
+    });
+    let worker = call.worker;
+    drop(text);
+    let results = batch
+        .answer(async |items: Vec<api::SettleRequest>| state.service.settle(&worker, items).await)
+        .await;
+    Ok(crate::http::answer::json(&SettleResponse { results }))
+}
+
+/// A call about attempts.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TasksCall<'a> {
+    worker: String,
+    #[serde(borrow)]
+    tasks: json::Items<'a>,
+}

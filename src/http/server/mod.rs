@@ -1,0 +1,13 @@
+//! The server accepts connections for the API and bounds them in number, time and bytes.
+//!
+//! [`serve`](serve::serve) runs the listener. `stall` and `traffic` watch single connections, `leftover` takes in what a
+//! client still sends behind an early answer, and `wrap` counts and times requests. [`starting`] answers for a node that
+//! is not connected yet.
+
+pub(in crate::http) mod files;
+pub(in crate::http) mod leftover;
+pub(in crate::http) mod serve;
+pub(in crate::http) mod stall;
+pub mod starting;
+pub(in crate::http) mod traffic;
+pub(in crate::http) mod wrap;

@@ -1,0 +1,148 @@
+//! The wrapper surrounds every request for the server: it checks its host, counts and times it, counts its answer, adds the trace
+//! id to errors, and answers panics.
+//!
+//! It is one layer and not several, because the router clones and allocates for each layer and each request.
+
+use std::{any::Any, panic::AssertUnwindSafe};
+
+use axum::{
+    extract::{MatchedPath, Request, State},
+    http::{Method, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use futures_util::FutureExt as _;
+use metrics::{counter, histogram};
+
+use crate::{
+    http::{
+        Api,
+        error::{Code, Error},
+        headers, hosts,
+    },
+    time_source::Moment,
+};
+
+/// Route of requests that no route matches; their paths would be labels without bound.
+const UNMATCHED: &str = "unmatched";
+
+/// Answers a request and sees to all that every request needs.
+pub(in crate::http) async fn wrap(
+    State(api): State<Api>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let seen = Seen::of(&api, &request);
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let answer = match hosts::check(&api, &request) {
+        Ok(()) => {
+            let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
+            let answer = answering.await.unwrap_or_else(panicked);
+            api.answers.hold(is_read, answer)
+        }
+        Err(refused) => refused.into_response(),
+    };
+    seen.finish(&api, answer)
+}
+
+/// The parts of a request that are needed when it is answered.
+struct Seen {
+    begun: Moment,
+    method: &'static str,
+    route: Option<MatchedPath>,
+    trace_id: Option<String>,
+}
+
+impl Seen {
+    fn of(api: &Api, request: &Request) -> Self {
+        Self {
+            begun: api.options.time.moment(),
+            method: method_name(request.method()),
+            route: request.extensions().get::<MatchedPath>().cloned(),
+            trace_id: headers::trace_parent(request.headers())
+                .and_then(headers::trace_id)
+                .map(str::to_owned),
+        }
+    }
+
+    fn route(&self) -> &str {
+        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+    }
+
+    /// Writes the problem document of an error, and counts and times the request.
+    fn finish(mut self, api: &Api, mut answer: Response) -> Response {
+        if let Some(error) = answer.extensions_mut().remove::<Error>() {
+            self.explain(api, error, &mut answer);
+        }
+        let status = answer.status().as_str().to_owned();
+        let took = api.options.time.moment().since(self.begun);
+        let route = self.route().to_owned();
+        counter!("tickwheel_http_requests_total", "route" => route.clone(), "method" => self.method, "status" => status)
+            .increment(1);
+        histogram!("tickwheel_http_request_duration_seconds", "route" => route).record(took);
+        answer
+    }
+
+    fn explain(&mut self, api: &Api, error: Error, answer: &mut Response) {
+        let random = || api.options.time.random_uuid().simple().to_string();
+        let trace_id = self.trace_id.take().unwrap_or_else(random);
+        let (method, route) = (self.method, self.route());
+        let (code, detail) = (error.code.name(), &error.detail);
+        if error.code.status().is_server_error() {
+            tracing::warn!(%trace_id, method, route, code, detail, "request failed");
+        } else {
+            tracing::debug!(%trace_id, method, route, code, detail, "request refused");
+        }
+        // Headers of the first answer (such as Allow) stay; length and type are those of the new one.
+        let (parts, body) = error.respond(Some(trace_id)).into_parts();
+        answer.headers_mut().remove(header::CONTENT_LENGTH);
+        answer.headers_mut().extend(parts.headers);
+        *answer.body_mut() = body;
+    }
+}
+
+/// Turns a panic into an answer; the panic itself is in the log.
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let reason = panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_default();
+    tracing::error!(reason, "a request handler panicked");
+    drop(panic);
+    Error::new(Code::Internal, "the service has a bug; see its log").into_response()
+}
+
+/// Returns a method's name for a label; unknown methods are text of the client, so they share one name.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_answer_that_tells_nothing_of_the_inside() {
+        for panic in [
+            Box::new("secret") as Box<dyn Any + Send>,
+            Box::new("secret".to_owned()),
+            Box::new(7),
+        ] {
+            let response = panicked(panic);
+            assert_eq!(response.status(), 500);
+            let error = response.extensions().get::<Error>().unwrap();
+            assert_eq!(error.code, Code::Internal);
+            assert!(!error.detail.contains("secret"));
+        }
+    }
+}

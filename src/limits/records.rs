@@ -1,0 +1,50 @@
+//! Bounds of records and of rows of the index.
+
+use std::time::Duration;
+
+use crate::model::{configuration, record};
+
+/// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
+/// spare.
+pub const RECORD_KEY_BYTES_MAX: usize = record::KEY_BYTES_MAX;
+
+/// Largest value of a record: a payload of 16 KiB, what else a schedule carries, and as much again. Larger conditional writes
+/// time out under load.
+pub const RECORD_VALUE_BYTES_MAX: usize = record::VALUE_BYTES_MAX;
+
+/// Changes that the epoch of the configuration names: with the longest keys they fit into one record.
+pub const EPOCH_CHANGES_MAX: usize = configuration::EPOCH_CHANGES_MAX;
+
+const _: () = assert!(EPOCH_CHANGES_MAX * (RECORD_KEY_BYTES_MAX + 32) < RECORD_VALUE_BYTES_MAX);
+
+/// Records of a page of a list: a page of the largest values is 5 MB.
+pub const RECORDS_PAGE_MAX: usize = 100;
+
+/// Longest name of a partition of the index: a callback and a collection of 128 characters, of up to four bytes each, and some
+/// numbers.
+pub const INDEX_PARTITION_BYTES_MAX: usize = 2048;
+
+/// Longest sort key of a row of the index: the longest key of a record, and as much again for numbers before it.
+pub const INDEX_SORT_BYTES_MAX: usize = 2048;
+
+/// Largest value of a row of the index: a page of a thousand of them is 4 MB.
+pub const INDEX_VALUE_BYTES_MAX: usize = 4096;
+
+/// Rows of a page of the index: a round trip is amortised, memory stays small.
+pub const INDEX_PAGE_ROWS_MAX: usize = 1000;
+
+/// Rows that the embedded store looks at for such a page: those that were removed lately are passed over, and a page may have
+/// none of the others.
+pub const INDEX_ROWS_LOOKED_AT_MAX: usize = 10_000;
+
+/// How long a removal of a row of the index, or the end of its life, is remembered against older writes that arrive late. A
+/// write whose caller gave up is minutes late, one that a server kept for another 3 h (Cassandra's hints). The table's grace
+/// is the same.
+pub const INDEX_REMOVED_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// How old a row of the index is that may be taken for one of a record that was never written: no writer is under way that
+/// long.
+pub const LISTING_ORPHAN_MIN: Duration = Duration::from_secs(24 * 3600);
+
+/// How often the epoch is raised anew after another node was first: changes of the configuration are made by people.
+pub const EPOCH_RACES_MAX: usize = 20;

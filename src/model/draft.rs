@@ -1,0 +1,233 @@
+//! The draft holds a registration for the service as its client wrote it: fields that were not given are absent.
+//!
+//! Registration completes it from [`Defaults`] before the id of the task is made, because the id carries what
+//! follows from the spec. A field that was given always wins: where a default contradicts it, the default
+//! gives way.
+
+use std::time::Duration;
+
+use super::{
+    backoff::{Backoff, Jitter},
+    target::Target,
+    task::{Body, Priority, Spec},
+    time::Millis,
+};
+
+/// The values of fields that a registration leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Defaults {
+    /// The queue of the callback.
+    pub priority: Priority,
+    /// How often a tracked task may be tried.
+    pub max_attempts: u32,
+    /// Waits between attempts.
+    pub backoff: Backoff,
+    /// How long a published task may stay unclaimed.
+    pub claim_timeout: Duration,
+    /// How long an attempt lives after a sign of life.
+    pub heartbeat_timeout: Duration,
+    /// How long after its start the task is still useful; none is for ever.
+    pub expire_after: Option<Duration>,
+    /// How long a terminal task can be read.
+    pub retention: Duration,
+}
+
+impl Defaults {
+    /// The defaults of the service.
+    pub const SERVICE: Self = Self {
+        priority: Priority::Normal,
+        // With the waits between them they span two days.
+        max_attempts: 10,
+        backoff: Backoff::DEFAULT,
+        // Longer than a rebalance of consumers usually takes.
+        claim_timeout: Duration::from_secs(60),
+        // Three heartbeats of 15 s.
+        heartbeat_timeout: Duration::from_secs(45),
+        expire_after: None,
+        // A task that failed on Friday can be read on Monday.
+        retention: Duration::from_secs(72 * 3600),
+    };
+}
+
+/// The waits between attempts, as far as they were given.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BackoffDraft {
+    /// Wait after the first failed attempt.
+    pub initial: Option<Duration>,
+    /// Factor between waits, in thousandths.
+    pub factor_milli: Option<u32>,
+    /// Longest wait.
+    pub max: Option<Duration>,
+    /// How waits are spread.
+    pub jitter: Option<Jitter>,
+}
+
+impl BackoffDraft {
+    /// Completes the rule. A longest wait that was given caps the default of the first wait, and a first wait
+    /// that was given raises the default of the longest.
+    #[must_use]
+    pub fn complete(self, default: &Backoff) -> Backoff {
+        let capped = || {
+            self.max
+                .map_or(default.initial, |max| default.initial.min(max))
+        };
+        let initial = self.initial.unwrap_or_else(capped);
+        Backoff {
+            initial,
+            factor_milli: self.factor_milli.unwrap_or(default.factor_milli),
+            max: self.max.unwrap_or_else(|| default.max.max(initial)),
+            jitter: self.jitter.unwrap_or(default.jitter),
+        }
+    }
+}
+
+/// A task to register, without its id. See [`Spec`] for the fields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskDraft {
+    /// Where it goes.
+    pub target: Target,
+    /// Label for a subset of a callback's tasks.
+    pub collection: Option<String>,
+    /// Which queue of the callback.
+    pub priority: Option<Priority>,
+    /// How often it may be tried; at least 1.
+    pub max_attempts: Option<u32>,
+    /// Waits between attempts.
+    pub backoff: BackoffDraft,
+    /// How long it may stay unclaimed.
+    pub claim_timeout: Option<Duration>,
+    /// How long an attempt lives after a sign of life.
+    pub heartbeat_timeout: Option<Duration>,
+    /// How long after its start it is still useful.
+    pub expire_after: Option<Duration>,
+    /// How long it can be read once it has ended.
+    pub retention: Option<Duration>,
+    /// When the registration was received.
+    pub create_time: Millis,
+    /// The start that was requested, if that had passed; else none.
+    pub asked_start: Option<Millis>,
+    /// The content, or where it is.
+    pub body: Body,
+}
+
+impl TaskDraft {
+    /// Completes the draft.
+    #[must_use]
+    pub fn complete(self, defaults: &Defaults) -> Spec {
+        Spec {
+            target: self.target,
+            collection: self.collection.unwrap_or_default(),
+            priority: self.priority.unwrap_or(defaults.priority),
+            max_attempts: self.max_attempts.unwrap_or(defaults.max_attempts),
+            backoff: self.backoff.complete(&defaults.backoff),
+            claim_timeout: self.claim_timeout.unwrap_or(defaults.claim_timeout),
+            heartbeat_timeout: self.heartbeat_timeout.unwrap_or(defaults.heartbeat_timeout),
+            expire_after: self.expire_after.or(defaults.expire_after),
+            retention: self.retention.unwrap_or(defaults.retention),
+            create_time: self.create_time,
+            asked_start: self.asked_start,
+            body: self.body,
+        }
+    }
+}
+
+/// A draft in which everything is given.
+impl From<Spec> for TaskDraft {
+    fn from(spec: Spec) -> Self {
+        let Backoff {
+            initial,
+            factor_milli,
+            max,
+            jitter,
+        } = spec.backoff;
+        Self {
+            target: spec.target,
+            collection: Some(spec.collection),
+            priority: Some(spec.priority),
+            max_attempts: Some(spec.max_attempts),
+            backoff: BackoffDraft {
+                initial: Some(initial),
+                factor_milli: Some(factor_milli),
+                max: Some(max),
+                jitter: Some(jitter),
+            },
+            claim_timeout: Some(spec.claim_timeout),
+            heartbeat_timeout: Some(spec.heartbeat_timeout),
+            expire_after: spec.expire_after,
+            retention: Some(spec.retention),
+            create_time: spec.create_time,
+            asked_start: spec.asked_start,
+            body: spec.body,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixtures;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_draft_in_which_everything_is_given_is_completed_as_it_is() {
+        let spec = fixtures::spec();
+        let draft = TaskDraft::from(spec.clone());
+        assert_eq!(draft.complete(&Defaults::SERVICE), spec);
+    }
+
+    #[test]
+    fn fields_that_are_absent_get_the_defaults_that_are_given() {
+        let spec = fixtures::spec();
+        let draft = TaskDraft {
+            collection: None,
+            priority: None,
+            max_attempts: None,
+            backoff: BackoffDraft::default(),
+            claim_timeout: None,
+            heartbeat_timeout: None,
+            expire_after: None,
+            retention: None,
+            ..TaskDraft::from(spec.clone())
+        };
+        let defaults = Defaults {
+            priority: Priority::Low,
+            max_attempts: 3,
+            backoff: Backoff::QUICK,
+            claim_timeout: SECOND * 7,
+            heartbeat_timeout: SECOND * 8,
+            expire_after: Some(SECOND * 9),
+            retention: SECOND * 10,
+        };
+        let expected = Spec {
+            collection: String::new(),
+            priority: Priority::Low,
+            max_attempts: 3,
+            backoff: Backoff::QUICK,
+            claim_timeout: SECOND * 7,
+            heartbeat_timeout: SECOND * 8,
+            expire_after: Some(SECOND * 9),
+            retention: SECOND * 10,
+            ..spec
+        };
+        assert_eq!(draft.complete(&defaults), expected);
+    }
+
+    #[test]
+    fn a_default_gives_way_to_a_wait_that_was_given() {
+        let default = Backoff::DEFAULT;
+        let waits = |initial: Option<Duration>, max: Option<Duration>| {
+            let draft = BackoffDraft {
+                initial,
+                max,
+                ..BackoffDraft::default()
+            };
+            let backoff = draft.complete(&default);
+            (backoff.initial, backoff.max)
+        };
+        assert_eq!(waits(None, None), (default.initial, default.max));
+        assert_eq!(waits(None, Some(SECOND)), (SECOND, SECOND));
+        let day = SECOND * 24 * 3600;
+        assert_eq!(waits(Some(day), None), (day, day));
+    }
+}

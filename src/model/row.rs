@@ -1,0 +1,162 @@
+//! The row of a task holds for the state machine and the stores where the task stands.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{ids::TaskId, task::Spec, time::Millis};
+
+/// The state of a row; numbers are what stores keep, and never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(i8)]
+pub enum State {
+    /// Waiting for its (new) start time.
+    New = 1,
+    /// An attempt of it may be running.
+    Claimed = 2,
+    /// Waiting for its next attempt.
+    Retrying = 3,
+    /// Terminal: done.
+    Succeeded = 4,
+    /// Terminal: the callback said that trying again is of no use.
+    Failed = 5,
+    /// Terminal: cancelled before it was done.
+    Cancelled = 6,
+    /// Terminal: too late to be useful.
+    Expired = 7,
+    /// Terminal: used up its attempts.
+    Dead = 8,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [Self; 8] = [
+        Self::New,
+        Self::Claimed,
+        Self::Retrying,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Expired,
+        Self::Dead,
+    ];
+
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> i8 {
+        self as i8
+    }
+
+    /// Reads a stored number.
+    #[must_use]
+    pub fn from_number(number: i8) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.number() == number)
+    }
+
+    /// Tells whether the task's life has ended.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        self.number() >= Self::Succeeded.number()
+    }
+}
+
+/// The part of a row beside the columns that conditions name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Detail {
+    /// The task.
+    pub spec: Arc<Spec>,
+    /// Its start time: of the registration, or of the last reschedule or redrive.
+    pub start: Millis,
+    /// When the message of its last claim was handed to the queue.
+    pub fire_time: Option<Millis>,
+    /// When it was claimed last.
+    pub claim_time: Option<Millis>,
+    /// When it became terminal.
+    pub end_time: Option<Millis>,
+    /// The worker that claimed it last.
+    pub worker: String,
+    /// The result the callback returned.
+    pub result: Option<Bytes>,
+    /// The last failure.
+    pub error: Option<String>,
+}
+
+/// The row of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRow {
+    /// The task.
+    pub id: TaskId,
+    /// Where it stands.
+    pub state: State,
+    /// Reschedules and redrives so far.
+    pub generation: u32,
+    /// Claims so far: the fencing token.
+    pub attempt: u32,
+    /// Claims that count against `max_attempts`: without snoozes and releases.
+    pub tries: u32,
+    /// Not before: the start (new), the end of the claim's lease (claimed), the next try (retrying).
+    pub next: Millis,
+    /// No entry written for the task, up to its last transition, lies behind this; only grows.
+    pub last: Millis,
+    /// Someone asked to cancel while an attempt was running.
+    pub cancel_requested: bool,
+    /// Names the write that made the row what it is.
+    pub nonce: Uuid,
+    /// The rest.
+    pub detail: Detail,
+}
+
+impl TaskRow {
+    /// Returns until when the live attempt is taken to live.
+    #[must_use]
+    pub fn alive_until(&self, heartbeat: Option<Millis>) -> Millis {
+        heartbeat.map_or(self.next, |at| {
+            self.next.max(at.after(self.detail.spec.heartbeat_timeout))
+        })
+    }
+
+    /// Tells whether a claim that expects so many attempts would come too late: there were more, or the task has ended.
+    #[must_use]
+    pub const fn has_passed(&self, expected_attempt: u32) -> bool {
+        self.attempt > expected_attempt || self.state.is_terminal()
+    }
+
+    /// Returns what a conditional write must still find to replace this row.
+    #[must_use]
+    pub const fn seen(&self) -> Expect {
+        Expect::Row {
+            state: self.state,
+            generation: self.generation,
+            attempt: self.attempt,
+            cancel_requested: self.cancel_requested,
+        }
+    }
+}
+
+/// The row that a conditional write must find.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// No row.
+    Absent,
+    /// A row with these values. They name every row a task can have: each transition changes one of them.
+    /// Only a claim extension without a heartbeat would not, and it does not exist.
+    Row {
+        /// The state.
+        state: State,
+        /// The generation.
+        generation: u32,
+        /// The attempt.
+        attempt: u32,
+        /// The cancel flag.
+        cancel_requested: bool,
+    },
+}
+
+impl Expect {
+    /// Tells whether a row is the expected one.
+    #[must_use]
+    pub fn holds(&self, row: Option<&TaskRow>) -> bool {
+        row.map_or(Self::Absent, TaskRow::seen) == *self
+    }
+}

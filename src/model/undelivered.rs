@@ -1,0 +1,248 @@
+//! The policy for undelivered tasks tells every stage what to do with a task that is due and may not go out now.
+//!
+//! One function decides, from the reason and from the stage that has the task; stages only carry it out. A
+//! gate that is paused and a rate that is used up will be reasons here. They bring two more actions: to hold
+//! the task as a row of its own, and to drop it with a reason.
+
+use std::time::Duration;
+
+use super::target::Class;
+
+/// How long an entry that fails alone is tried in place before something durable stands in for it.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same for a tracked task that the queue did not acknowledge: trying again costs next to nothing, and its look may come a
+/// claim timeout later. A broker that dies is missed by the others after some nine seconds.
+pub const UNCONFIRMED_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Why a task may not go out now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// It is not due by this node's clock.
+    Early,
+    /// Its content, kept apart, cannot be read now.
+    ContentAway,
+    /// Its content, kept apart, is gone.
+    ContentGone,
+    /// The queue does not acknowledge it for a while.
+    Unconfirmed,
+    /// Its topic is missing.
+    NoSuchTopic,
+    /// The queue will never take it: it is too large, or not allowed.
+    Refused,
+    /// Its row cannot be read now.
+    RowAway,
+    /// Its row cannot be understood.
+    RowUnreadable,
+    /// The memory has no room for it: none at all, or its lane has its share.
+    NoRoom,
+}
+
+/// The stage that has the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// The reader of a wheel has its entry, ahead of its time.
+    Read,
+    /// The owner of a wheel fires its entry.
+    Fire {
+        /// How long that has failed.
+        failing: Duration,
+        /// The queue has acknowledged other tasks within [`PATIENCE`].
+        others_pass: bool,
+    },
+    /// It waits in the memory of near tasks.
+    Near {
+        /// Its durable record comes up before it would be tried again.
+        record_comes: bool,
+        /// The record takes it for published, and it never was.
+        never_published: bool,
+    },
+    /// Its look asks for a publication; a successor of the look is durable.
+    Look,
+    /// A node that starts goes on with what was under way.
+    Recovery,
+}
+
+/// The remedy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// The same stage tries again, shortly or as room comes.
+    RetryHere,
+    /// Its durable record stands in for it: its look, or the backup entry of a near record.
+    LeaveToLook,
+    /// The same, and one more look is put, which comes soon and does not take the task for published.
+    LookSoon,
+    /// Its entry is put into a later slot, with its start kept.
+    FurtherOn,
+    /// It is set aside for a person.
+    SetAside,
+}
+
+/// Decides what to do with a task of a class that may not go out now.
+#[must_use]
+pub const fn action(reason: Reason, stage: Stage, class: Class) -> Action {
+    match stage {
+        // The second reader comes back to it, and `fired` waits for it.
+        Stage::Read => Action::RetryHere,
+        Stage::Fire {
+            failing,
+            others_pass,
+        } => fire(reason, failing, others_pass, class),
+        Stage::Near {
+            record_comes,
+            never_published,
+        } => match reason {
+            Reason::Early | Reason::ContentAway | Reason::Unconfirmed if !record_comes => {
+                Action::RetryHere
+            }
+            Reason::NoRoom => Action::LeaveToLook,
+            _ if never_published => look_of(reason, class),
+            _ => Action::LeaveToLook,
+        },
+        Stage::Look => match reason {
+            Reason::RowAway => Action::RetryHere,
+            Reason::RowUnreadable => Action::SetAside,
+            _ => look_of(reason, class),
+        },
+        Stage::Recovery => Action::LeaveToLook,
+    }
+}
+
+const fn fire(reason: Reason, failing: Duration, others_pass: bool, class: Class) -> Action {
+    let alone = others_pass && failing.as_millis() >= PATIENCE.as_millis();
+    let long = failing.as_millis() >= UNCONFIRMED_PATIENCE.as_millis();
+    match (reason, class) {
+        (Reason::Early | Reason::ContentAway | Reason::RowAway | Reason::NoRoom, _) => {
+            Action::RetryHere
+        }
+        (Reason::Unconfirmed, _) if !alone => Action::RetryHere,
+        (Reason::Unconfirmed, Class::Tracked) if !long => Action::RetryHere,
+        (Reason::Refused | Reason::RowUnreadable, _) | (Reason::ContentGone, Class::Record) => {
+            Action::SetAside
+        }
+        // The content expires with a terminal task; the look reads the row and knows.
+        (_, Class::Tracked) => look_of(reason, class),
+        // This holds however long the outage lasts: an outage is no reason to set an entry aside.
+        (_, Class::Record) => Action::FurtherOn,
+    }
+}
+
+/// Leaves a task to a look that comes soon, where there is something to publish then and a look at all.
+const fn look_of(reason: Reason, class: Class) -> Action {
+    match (reason, class) {
+        (Reason::ContentGone, _) | (_, Class::Record) => Action::LeaveToLook,
+        (_, Class::Tracked) => Action::LookSoon,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Action::*, Class::*, Reason::*, *};
+
+    const SENT: [Reason; 6] = [
+        Early,
+        ContentAway,
+        ContentGone,
+        Unconfirmed,
+        NoSuchTopic,
+        Refused,
+    ];
+
+    /// The actions for all reasons of a publication, in their order.
+    fn row(stage: Stage, class: Class) -> [Action; 6] {
+        SENT.map(|reason| action(reason, stage, class))
+    }
+
+    const fn fired(failing_ms: u64, others_pass: bool) -> Stage {
+        Stage::Fire {
+            failing: Duration::from_millis(failing_ms),
+            others_pass,
+        }
+    }
+
+    const fn near(record_comes: bool, never_published: bool) -> Stage {
+        Stage::Near {
+            record_comes,
+            never_published,
+        }
+    }
+
+    #[test]
+    fn a_firing_entry_waits_for_the_queue_and_passes_what_fails_alone() {
+        let table = [
+            (fired(0, true), Tracked, RetryHere),
+            (fired(0, true), Record, RetryHere),
+            (fired(1_999, true), Record, RetryHere),
+            (fired(2_000, true), Record, FurtherOn),
+            (fired(600_000, false), Record, RetryHere),
+            (fired(600_000, false), Tracked, RetryHere),
+            (fired(14_999, true), Tracked, RetryHere),
+            (fired(15_000, true), Tracked, LookSoon),
+        ];
+        for (stage, class, unconfirmed) in table {
+            let [early, away, gone, silent, no_topic, refused] = row(stage, class);
+            let (gone_is, no_topic_is) = match class {
+                Tracked => (LeaveToLook, LookSoon),
+                Record => (SetAside, FurtherOn),
+            };
+            let case = (stage, class);
+            assert_eq!([early, away], [RetryHere, RetryHere], "{case:?}");
+            assert_eq!(silent, unconfirmed, "{case:?}");
+            assert_eq!([gone, no_topic], [gone_is, no_topic_is], "{case:?}");
+            assert_eq!(refused, SetAside, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn a_near_task_is_tried_until_its_durable_record_takes_over() {
+        let left = [LeaveToLook; 6];
+        let tried = |left: Action| [RetryHere, RetryHere, LeaveToLook, RetryHere, left, left];
+        let soon = [
+            LookSoon,
+            LookSoon,
+            LeaveToLook,
+            LookSoon,
+            LookSoon,
+            LookSoon,
+        ];
+        assert_eq!(row(near(false, true), Tracked), tried(LookSoon));
+        assert_eq!(row(near(false, false), Tracked), tried(LeaveToLook));
+        assert_eq!(row(near(true, true), Tracked), soon);
+        assert_eq!(row(near(true, false), Tracked), left);
+        assert_eq!(row(near(false, true), Record), tried(LeaveToLook));
+        assert_eq!(row(near(true, true), Record), left);
+    }
+
+    #[test]
+    fn a_look_comes_back_soon_unless_there_is_nothing_to_publish() {
+        let soon = [
+            LookSoon,
+            LookSoon,
+            LeaveToLook,
+            LookSoon,
+            LookSoon,
+            LookSoon,
+        ];
+        assert_eq!(row(Stage::Look, Tracked), soon);
+        assert_eq!(action(RowAway, Stage::Look, Tracked), RetryHere);
+        assert_eq!(action(RowUnreadable, Stage::Look, Tracked), SetAside);
+    }
+
+    #[test]
+    fn a_recovery_leaves_everything_to_the_looks() {
+        for class in [Tracked, Record] {
+            assert_eq!(row(Stage::Recovery, class), [LeaveToLook; 6]);
+            for reason in [RowAway, RowUnreadable, NoRoom] {
+                assert_eq!(action(reason, Stage::Recovery, class), LeaveToLook);
+            }
+        }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_read_again_or_left_to_its_durable_record() {
+        for class in [Tracked, Record] {
+            assert_eq!(action(NoRoom, Stage::Read, class), RetryHere);
+            assert_eq!(action(NoRoom, near(false, true), class), LeaveToLook);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The walk over the rows of tasks finds the tasks that have ended for lists: their entries are gone after
+//! ten minutes.
+//!
+//! Rows lie in the order of ids, which begin with the first start, in one keyspace, so one ordered read
+//! passes them. No index is kept; rows of tasks that have not ended are passed over.
+
+use crate::{
+    model::{ids::TaskId, time::Millis},
+    store::{
+        EndedPage, Error,
+        embedded::{
+            disk::database::{Open, Space},
+            faults::{corrupt, fault},
+            key::{self, family},
+            value,
+        },
+    },
+};
+
+/// Reads up to `rows_max` rows behind an id, and returns those of tasks that have ended.
+pub(in crate::store::embedded) fn page(
+    open: &Open,
+    behind: TaskId,
+    rows_max: usize,
+    now: Millis,
+) -> Result<EndedPage, Error> {
+    let operation = "list tasks that have ended";
+    let from = [&*key::task(behind), &[0]].concat();
+    let rows = open
+        .space(Space::Row)
+        .range(from..vec![family::TASK + 1])
+        .take(rows_max.max(1));
+    let mut page = EndedPage::default();
+    for (count, row) in rows.enumerate() {
+        let (key, found) = row.into_inner().map_err(|cause| fault(operation, &cause))?;
+        let id = key::task_of(&key).ok_or_else(|| Error::Corrupt {
+            operation,
+            reason: "the key of a row is cut short".to_owned(),
+        })?;
+        if count + 1 >= rows_max.max(1) {
+            page.reached = Some(id);
+        }
+        if !value::is_live(&found, now) {
+            continue;
+        }
+        let row = value::parse_task(id, &found).map_err(|cause| corrupt(operation, &cause))?;
+        if row.state.is_terminal() {
+            page.rows.push(row);
+        }
+    }
+    Ok(page)
+}

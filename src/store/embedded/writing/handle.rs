@@ -1,0 +1,249 @@
+//! The handle brings requests of callers to the writer: by a bounded queue to its thread, or by a lock.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::{
+    command::Act,
+    writer::{GROUP_ROWS_MAX, Writer},
+};
+use crate::store::{
+    Error,
+    embedded::{
+        Mode,
+        faults::refused,
+        shared::Shared,
+        stalls::maintenance::{LOOK_INTERVAL, Upkeep, WRITING_INTERVAL, Writing},
+    },
+};
+
+/// Requests that wait for the writer. When there are more, callers wait.
+const QUEUE_ACTS_MAX: usize = 4096;
+
+/// KiB of requests that wait for the writer: bounds their memory.
+const QUEUE_KIB_MAX: u32 = 32 * 1024;
+
+/// Longest wait for an answer. A stall of the disk is shorter, and a caller must get on.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// The interval at which erased ticks are dropped. Each time that there are some, everything stands for the
+/// syncs with which the database notes its remaining tables, 2 to 5 ms.
+const DROP_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A request, and its share of the queue.
+type Queued = (Act, Option<OwnedSemaphorePermit>);
+
+/// The way to the writer.
+pub(in crate::store::embedded) struct Pen {
+    shared: Arc<Shared>,
+    way: Way,
+}
+
+enum Way {
+    Thread {
+        queue: Option<mpsc::Sender<Queued>>,
+        kib: Arc<Semaphore>,
+        writer: Option<JoinHandle<()>>,
+        stops: Vec<SyncSender<()>>,
+        helpers: Vec<JoinHandle<()>>,
+    },
+    Inline(Mutex<Writer>),
+}
+
+impl Pen {
+    pub(in crate::store::embedded) fn new(shared: &Arc<Shared>, mode: Mode) -> Result<Self, Error> {
+        let way = match mode {
+            Mode::Inline => Way::Inline(Mutex::new(Writer::new(Arc::clone(shared), false))),
+            Mode::Threaded => threads(shared)?,
+        };
+        Ok(Self {
+            shared: Arc::clone(shared),
+            way,
+        })
+    }
+
+    /// Leaves the writer as a panic does: it decides nothing until the database has been opened anew.
+    #[cfg(test)]
+    pub(in crate::store::embedded) fn break_writer(&self) {
+        if let Way::Inline(writer) = &self.way {
+            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            writer.panicked();
+        }
+    }
+
+    pub(in crate::store::embedded) const fn is_inline(&self) -> bool {
+        matches!(self.way, Way::Inline(_))
+    }
+
+    /// Asks for something and waits for the answer. An error means that it was certainly not done, and none
+    /// that the outcome is unknown.
+    pub(in crate::store::embedded) async fn ask<T: Send>(
+        &self,
+        bytes: usize,
+        act: impl FnOnce(oneshot::Sender<T>) -> Act + Send,
+    ) -> Result<Option<T>, Error> {
+        let (answer, mut answered) = oneshot::channel();
+        let act = act(answer);
+        match &self.way {
+            Way::Inline(writer) => {
+                write_inline(writer, act);
+                Ok(answered.try_recv().ok())
+            }
+            Way::Thread { queue, kib, .. } => {
+                let time = &self.shared.time;
+                let wanted = u32::try_from(bytes / 1024)
+                    .unwrap_or(u32::MAX)
+                    .saturating_add(1);
+                let enqueue = async {
+                    let room = Arc::clone(kib)
+                        .acquire_many_owned(wanted.min(QUEUE_KIB_MAX))
+                        .await
+                        .ok()?;
+                    queue.as_ref()?.send((act, Some(room))).await.ok()
+                };
+                let queued = time.within(ANSWER_WAIT_MAX, enqueue).await.flatten();
+                queued.ok_or_else(|| Error::Unavailable {
+                    operation: "write",
+                    reason: "the disk does not keep up: too much waits to be written".to_owned(),
+                })?;
+                let answered = time.within(ANSWER_WAIT_MAX, answered).await;
+                Ok(answered.and_then(Result::ok))
+            }
+        }
+    }
+
+    /// Asks for work that may as well be left undone.
+    pub(in crate::store::embedded) fn offer(&self, act: Act) {
+        match &self.way {
+            Way::Inline(writer) => write_inline(writer, act),
+            Way::Thread { queue, .. } => {
+                if let Some(queue) = queue {
+                    // A full queue has more important work.
+                    drop(queue.try_send((act, None)));
+                }
+            }
+        }
+    }
+}
+
+fn write_inline(writer: &Mutex<Writer>, act: Act) {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    writer.turn(vec![act]);
+}
+
+fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
+    let (queue, waiting) = mpsc::channel(QUEUE_ACTS_MAX);
+    let writer = Writer::new(Arc::clone(shared), true);
+    let writer = spawn(shared, "store-writer", move || {
+        write_groups(writer, waiting)
+    })?;
+    let (tell_writing, told) = sync_channel::<()>(1);
+    let mut writing = Writing::new(Arc::clone(shared));
+    let writing = spawn(shared, "store-writeback", move || {
+        // This loop ends with the upkeep.
+        loop {
+            let wait = if writing.look() {
+                told.recv_timeout(WRITING_INTERVAL)
+            } else {
+                told.recv().map_err(Into::into)
+            };
+            if wait == Err(RecvTimeoutError::Disconnected) {
+                return;
+            }
+        }
+    })?;
+    let (stop_upkeep, stopped) = sync_channel::<()>(0);
+    let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
+    let upkeep = spawn(shared, "store-upkeep", move || {
+        let mut upkeep = Upkeep::new(looking, tell_writing);
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
+            if !upkeep.look() {
+                continue;
+            }
+            let Some(queue) = weak.upgrade() else { return };
+            // A full queue has more important work.
+            drop(queue.try_send((Act::Upkeep, None)));
+        }
+    })?;
+    let (stop_dropping, stopped) = sync_channel::<()>(0);
+    let past = Arc::clone(shared);
+    let dropping = spawn(shared, "store-drop", move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(DROP_INTERVAL) {
+            past.drop_erased();
+        }
+    })?;
+    Ok(Way::Thread {
+        queue: Some(queue),
+        kib: Arc::new(Semaphore::new(QUEUE_KIB_MAX as usize)),
+        writer: Some(writer),
+        stops: vec![stop_upkeep, stop_dropping],
+        helpers: vec![upkeep, writing, dropping],
+    })
+}
+
+fn spawn(
+    shared: &Shared,
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
+    let thread = thread::Builder::new().name(name.to_owned());
+    thread
+        .spawn(run)
+        .map_err(|error| refused(&shared.path, &error))
+}
+
+/// Runs the writer's thread. It ends when the last caller has gone and everything is written.
+fn write_groups(mut writer: Writer, mut waiting: mpsc::Receiver<Queued>) {
+    loop {
+        let first = waiting.blocking_recv();
+        if first.is_none() {
+            return;
+        }
+        let mut acts = Vec::new();
+        let mut shares = Vec::new();
+        let mut rows = 0;
+        let mut next = first;
+        while let Some((act, share)) = next {
+            rows += act.rows();
+            acts.push(act);
+            shares.push(share);
+            next = if rows < GROUP_ROWS_MAX {
+                waiting.try_recv().ok()
+            } else {
+                None
+            };
+        }
+        // The outcome of requests that a panic leaves unanswered is unknown to their callers.
+        if catch_unwind(AssertUnwindSafe(|| writer.turn(acts))).is_err() {
+            writer.panicked();
+        }
+    }
+}
+
+impl Drop for Pen {
+    fn drop(&mut self) {
+        if let Way::Thread {
+            queue,
+            writer,
+            stops,
+            helpers,
+            ..
+        } = &mut self.way
+        {
+            drop((queue.take(), std::mem::take(stops)));
+            for thread in helpers.drain(..).chain(writer.take()) {
+                // A thread that has panicked has reported it.
+                drop(thread.join());
+            }
+        }
+    }
+}

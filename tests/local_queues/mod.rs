@@ -1,0 +1,5 @@
+//! The queue contract holds in memory, on the embedded queue, and on a Kafka client whose brokers are mocked.
+
+mod embedded;
+mod keyless;
+mod memory;
