@@ -34,6 +34,7 @@ pub mod low_water;
 pub mod memory;
 pub mod message;
 mod partitioner;
+pub mod ready;
 pub mod weighted_round_robin;
 
 /// The partition that a record goes to.

@@ -40,8 +40,6 @@ mod builder;
 #[cfg(feature = "queue")]
 mod claims;
 mod context;
-#[cfg(all(test, feature = "queue"))]
-mod fixtures;
 mod handler;
 mod heartbeater;
 #[cfg(feature = "queue")]

@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     client,
-    limits::BATCH_ITEMS_MAX,
+    limits::{BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX},
     queue::{self, Consumer, Delivery, message::TaskMessage},
     time_source::TimeSource,
 };
@@ -39,6 +39,9 @@ const RECEIVE_WAIT: Duration = Duration::from_secs(1);
 
 /// Least time between two receives that only keep the membership alive.
 const KEEP_ALIVE: Duration = Duration::from_millis(500);
+
+/// The bytes of messages that one claim carries: as base64, with their envelopes, they fit into a request.
+const CLAIM_BYTES_MAX: usize = BATCH_REQUEST_BYTES_MAX / 2;
 
 /// Consumes the queue for one callback.
 pub(super) struct Runner {
@@ -143,7 +146,7 @@ impl Runner {
     /// message at hand.
     fn room(&self) -> usize {
         self.concurrency
-            .saturating_sub(self.progress.intake.len())
+            .saturating_sub(self.progress.intake.waiting())
             .min(BATCH_ITEMS_MAX)
     }
 
@@ -163,13 +166,14 @@ impl Runner {
             let origin = (delivery.topic, delivery.partition, delivery.offset);
             match TaskMessage::decode(delivery.value.clone()) {
                 Ok(message) if message.spec.callback() == Some(&self.callback) => {
-                    self.progress.intake.add(Waiting {
+                    let waiting = Waiting {
                         origin,
                         value: delivery.value,
                         due: message.dispatch.start,
                         message,
                         failures: 0,
-                    });
+                    };
+                    self.progress.intake.add(waiting, self.time.now());
                 }
                 Ok(message) => {
                     let reason = format!("it is of callback {:?}", message.spec.callback());
@@ -216,13 +220,15 @@ impl Runner {
         let free = self.slots.available_permits().min(most);
         let count = progress.intake.ready().min(free);
         let permits = u32::try_from(count).unwrap_or(u32::MAX);
-        let (1.., Ok(slots)) = (
+        let (1.., Ok(mut slots)) = (
             permits,
             Arc::clone(&self.slots).try_acquire_many_owned(permits),
         ) else {
             return;
         };
-        let batch = progress.intake.take(count);
+        let batch = progress.intake.take(count, CLAIM_BYTES_MAX);
+        // Slots of messages that were too large for this claim.
+        drop(slots.split(count - batch.len()));
         let (server, worker) = (Arc::clone(&self.server), self.worker.clone());
         progress.alone = progress.alone.saturating_sub(1);
         progress.claiming = Some(Box::pin(claim(
@@ -275,7 +281,7 @@ impl Runner {
                 }
                 Verdict::Hold(until) => {
                     waiting.due = until;
-                    self.progress.intake.add(waiting);
+                    self.progress.intake.add(waiting, self.time.now());
                 }
                 Verdict::Again => {
                     waiting.failures += 1;
@@ -308,7 +314,7 @@ impl Runner {
         if batch.len() > 1 {
             tracing::warn!(callback = self.callback, %error, "the server refuses a batch of claims: sending them one by one");
             self.progress.alone = batch.len();
-            return self.progress.intake.put_back(batch);
+            return self.progress.intake.put_back(batch, self.time.now());
         }
         for waiting in batch {
             tracing::error!(callback = self.callback, id = %waiting.message.dispatch.id, %error, "the server refuses a claim: skipped the message");
@@ -317,7 +323,7 @@ impl Runner {
     }
 
     fn again(&mut self, batch: Vec<Waiting>, asked: Option<Duration>) {
-        self.progress.intake.put_back(batch);
+        self.progress.intake.put_back(batch, self.time.now());
         self.progress.claims.failed(asked, &self.time);
     }
 }

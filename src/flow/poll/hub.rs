@@ -195,7 +195,7 @@ impl Hub {
             };
         };
         let idle = moment.since(feed.polled) >= limits::POLL_IDLE;
-        let buffered = feed.buffer.len();
+        let buffered = feed.buffer.waiting();
         let before = std::mem::replace(&mut feed.counted, buffered);
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
         // Ready messages are for waiting polls; held messages are bounded.
