@@ -56,7 +56,7 @@ impl Node {
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
-        let members = Members::new(Arc::clone(&ctx));
+        let members = Members::new(Arc::clone(&ctx), sender.clone());
         let looker = Looker::new(
             Arc::clone(&ctx),
             placer.clone(),

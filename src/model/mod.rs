@@ -53,6 +53,7 @@ pub mod record;
 pub mod restart;
 pub mod retry_look;
 pub mod row;
+pub mod stalls;
 pub mod state;
 pub mod target;
 pub mod task;

@@ -16,17 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::clock_step::Watch;
 use crate::{
-    flow::{api::Check, context::Context},
-    model::{clock, ids::NodeId, preference, time::Millis, wheel::WheelNumber},
+    flow::{api::Check, context::Context, dispatch::send::Sender},
+    model::{clock, ids::NodeId, preference, stalls::Stalls, time::Millis, wheel::WheelNumber},
     store::NodeRow,
     time_source::Moment,
 };
 
 /// How often a node writes its row.
 const EVERY: Duration = Duration::from_secs(1);
-
-/// After a wheel of it stood still, a node leaves wheels to others for this long.
-pub(in crate::flow) const AVOID: Duration = Duration::from_secs(30);
 
 /// A node that has not written its row for this long is taken for dead.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
@@ -86,20 +83,25 @@ pub(in crate::flow) struct Members {
     seen: Arc<Mutex<Seen>>,
     leaving: Arc<AtomicBool>,
     started: Arc<AtomicBool>,
-    /// When a wheel of this node last stood still although it had work.
-    stalled: Arc<Mutex<Option<Moment>>>,
+    /// The wheels of this node that stood still although they had work.
+    stalls: Arc<Mutex<Stalls>>,
+    /// It knows when the queue last took something from this node.
+    sender: Sender,
+    began: Moment,
 }
 
 impl Members {
     /// Knows nobody yet.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>) -> Self {
+    pub(in crate::flow) fn new(ctx: Arc<Context>, sender: Sender) -> Self {
         Self {
+            began: ctx.time.moment(),
             ctx,
+            sender,
             seen: Arc::default(),
             leaving: Arc::default(),
             started: Arc::default(),
-            stalled: Arc::default(),
+            stalls: Arc::default(),
         }
     }
 
@@ -118,12 +120,23 @@ impl Members {
     /// Takes notice that a wheel of this node stands still: nothing of it is acknowledged. For a while the node does not
     /// offer itself, so that another takes the wheel.
     pub(in crate::flow) fn note_stalled(&self) {
-        *self.stalled.lock().unwrap_or_else(PoisonError::into_inner) = Some(self.ctx.time.moment());
+        let (now, taken) = self.now_and_taken();
+        let mut stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+        stalls.note(now, taken);
     }
 
-    fn stalled_lately(&self) -> bool {
-        let stalled = *self.stalled.lock().unwrap_or_else(PoisonError::into_inner);
-        stalled.is_some_and(|at| self.ctx.time.moment().since(at) < AVOID)
+    /// Tells whether the node leaves wheels to others, because wheels of it stood still.
+    fn stays_away(&self) -> bool {
+        let (now, taken) = self.now_and_taken();
+        let stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+        stalls.stays_away(now, taken)
+    }
+
+    /// Returns the present moment, and when the queue last took something from this node.
+    fn now_and_taken(&self) -> (Duration, Option<Duration>) {
+        let since = |moment: Moment| moment.since(self.began);
+        let taken = self.sender.acknowledged().map(since);
+        (since(self.ctx.time.moment()), taken)
     }
 
     /// Tells whether the others' clocks agree with this node's. One that is off may not propose, so it must not be offered
@@ -186,7 +199,7 @@ impl Members {
             ready: queue_problem.is_none()
                 && self.ctx.settings.scans
                 && !self.is_leaving()
-                && !self.stalled_lately()
+                && !self.stays_away()
                 && self.has_sane_clock(),
         };
         let listed = match self.ctx.store.put_node(&row).await {

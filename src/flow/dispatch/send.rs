@@ -112,11 +112,15 @@ impl Sender {
     /// Tells whether the queue has acknowledged anything in the last `within`.
     #[must_use]
     pub(in crate::flow) fn acknowledged_within(&self, within: Duration) -> bool {
-        let last = *self
-            .acknowledged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let last = self.acknowledged();
         last.is_some_and(|last| self.ctx.time.moment().since(last) <= within)
+    }
+
+    /// Returns when the queue last acknowledged anything.
+    #[must_use]
+    pub(in crate::flow) fn acknowledged(&self) -> Option<Moment> {
+        let acknowledged = self.acknowledged.lock();
+        *acknowledged.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.

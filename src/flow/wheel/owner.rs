@@ -20,14 +20,11 @@ use super::{
 };
 use crate::{
     flaw::{self, Flaw},
-    flow::{
-        cluster::members::{AVOID, Members},
-        context::Context,
-        entries::watermarks::Hands,
-    },
+    flow::{cluster::members::Members, context::Context, entries::watermarks::Hands},
     limits,
     model::{
         clock::{self, ClockRow, Move, Reason, Rest, Situation},
+        stalls::AVOID,
         time::Millis,
         wheel::WheelNumber,
     },

@@ -1,10 +1,15 @@
 //! A missing or silent topic delays no other topic, and its tasks are not parked, however long it lasts.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use tickwheel::{
     flow::api::NewTask,
-    model::{ids::TaskId, target::Target, task::Priority, time::Millis},
+    model::{
+        ids::{NodeId, TaskId},
+        target::Target,
+        task::Priority,
+        time::Millis,
+    },
     queue::{
         Consumer,
         message::{group, topic},
@@ -128,4 +133,53 @@ async fn a_group_that_begins_anew_repeats_nothing() {
     let received = late.receive(10, SECOND).await.unwrap();
     assert_eq!(received, []);
     worker.abort();
+}
+
+/// Found by seed 44889: while no topic answers, each owner gives its wheel up, and each next one reads all missed ticks again.
+/// These reads grew with the square of the outage. The nodes stay away longer and longer, so the wheels come to rest.
+#[tokio::test(start_paused = true)]
+async fn wheels_come_to_rest_while_no_topic_answers_and_move_again_when_one_does() {
+    const HALF_HOURS: usize = 2;
+    let world = World::new(4, 100_000);
+    world.queue.create_topic("sick", None);
+    let nodes = [1, 2, 3].map(|number| world.node(number));
+    world.pass(20 * SECOND).await;
+    world.queue.faults().silent("sick", true);
+    let soon = world.time.now().after(5 * SECOND);
+    let due = (0..40).map(|_| to_topic("sick", soon)).collect();
+    let tasks = register(&nodes[0].service(), due).await;
+    let mut moves = Vec::new();
+    let mut owners = owners(&world);
+    for _ in 0..HALF_HOURS {
+        let mut moved = 0;
+        for _ in 0..1800 {
+            world.pass(SECOND).await;
+            let now = self::owners(&world);
+            moved += now.iter().zip(&owners).filter(|(a, b)| a != b).count();
+            owners = now;
+        }
+        moves.push(moved);
+    }
+    // Four wheels and three nodes that offer themselves every ten minutes.
+    assert!(
+        moves[0] > 0,
+        "a stalled wheel must be tried elsewhere: {moves:?}"
+    );
+    assert!(moves[1..].iter().all(|moved| *moved <= 48), "{moves:?}");
+    world.queue.faults().silent("sick", false);
+    world.pass(60 * SECOND).await;
+    for task in tasks {
+        assert!(!records_of(&world, "sick", task.id).is_empty());
+    }
+    // The nodes offer themselves again: the queue takes something from them.
+    world.pass(700 * SECOND).await;
+    let preferred: BTreeSet<NodeId> = self::owners(&world).into_iter().collect();
+    assert!(preferred.len() > 1, "one node is left with all wheels");
+}
+
+/// The owner of each wheel.
+fn owners(world: &World) -> Vec<NodeId> {
+    let wheels = world.rules.shape.all_wheels();
+    let owner = |wheel| world.store.clock_row(wheel).unwrap().owner;
+    wheels.map(owner).collect()
 }
