@@ -73,6 +73,7 @@ async fn a_thousand_heads_that_never_end_keep_nobody_out() {
 }
 
 #[tokio::test]
+#[ignore = "waits for a minute: make test-all"]
 async fn ten_thousand_idle_polls_keep_nobody_out() {
     let _alone = ALONE.lock().await;
     let (_directory, server) = server().await;

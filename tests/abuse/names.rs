@@ -29,6 +29,7 @@ async fn polls(url: &str, from: usize) -> Vec<Line> {
 }
 
 #[tokio::test]
+#[ignore = "makes ten thousand callbacks: make test-all"]
 async fn ten_thousand_callbacks_are_polled_and_served_and_made_up_ones_cost_little() {
     let _alone = ALONE.lock().await;
     let (_directory, server) = server().await;

@@ -25,6 +25,7 @@ async fn pour(stream: &mut TcpStream, bytes: &[u8]) {
 }
 
 #[tokio::test]
+#[ignore = "waits for half a minute: make test-all"]
 async fn heads_as_large_as_they_may_be_have_a_bound_together() {
     const CONNECTIONS: usize = 2000;
     let _alone = ALONE.lock().await;
@@ -56,6 +57,7 @@ async fn heads_as_large_as_they_may_be_have_a_bound_together() {
 }
 
 #[tokio::test]
+#[ignore = "waits for half a minute: make test-all"]
 async fn answers_that_nobody_reads_have_a_bound_and_keep_nobody_out() {
     const CONNECTIONS: usize = 1000;
     let _alone = ALONE.lock().await;

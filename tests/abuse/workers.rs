@@ -9,6 +9,7 @@ use super::{ALONE, server, somebody_is_served};
 use crate::server::post;
 
 #[tokio::test]
+#[ignore = "waits for a minute: make test-all"]
 async fn a_worker_that_never_settles_and_one_that_dies_in_a_loop_hold_up_nobody() {
     let _alone = ALONE.lock().await;
     let (_directory, server) = server().await;
