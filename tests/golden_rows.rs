@@ -6,9 +6,11 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
+    flow::dead_letters::places::{Part, Scope, Spot},
     model::{
         clock::{ClockRow, Position},
         configuration::Epoch,
+        dead_letter::Letter,
         entry::{DoneReason, Entry, KeyCode},
         ids::{NodeId, TaskId},
         look_step::LookStep,
@@ -17,7 +19,7 @@ use tickwheel::{
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    schema::{decode_epoch, encode_epoch},
+    schema::{decode_epoch, encode_epoch, encode_letter},
     store::{
         index::{IndexKind, Partition},
         row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
@@ -81,7 +83,31 @@ pub(crate) fn task() -> TaskRow {
             worker: "w-1".to_owned(),
             result: Some(Bytes::from_static(b"{\"ok\":1}")),
             error: Some("no route".to_owned()),
+            died: None,
+            erased: false,
         },
+    }
+}
+
+/// A task that was deleted after its second death.
+pub(crate) fn deleted() -> TaskRow {
+    let mut row = TaskRow {
+        state: State::Dead,
+        ..task()
+    };
+    row.detail.died = Some(1_893_456_000_250_001);
+    row.detail.erased = true;
+    row
+}
+
+pub(crate) fn letter() -> Letter {
+    Letter {
+        callback: "send-email".to_owned(),
+        error: "timeout after # ms".to_owned(),
+        attempts: 10,
+        time: START,
+        stamp: START.0 * 1000 + 2,
+        kept: Duration::from_secs(30 * 86_400),
     }
 }
 
@@ -162,6 +188,26 @@ fn rendered() -> String {
         writeln!(text, "its list {:?}", listed.name()).unwrap();
     }
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
+    let deleted = TaskColumns::of(&deleted()).detail;
+    writeln!(text, "detail of a task that was deleted {deleted:?}").unwrap();
+    let letter = letter();
+    let part = Part::of(id(), letter.time);
+    let spot = Spot {
+        time: letter.time,
+        id: id().uuid(),
+    };
+    writeln!(text, "place of a letter {:?}", spot.sort()).unwrap();
+    for scope in [Scope::All, Scope::Callback(letter.callback.clone())] {
+        let (entry, end) = part.entry(&scope, &letter).unwrap();
+        let names = (entry.partition().name(), part.partition(&scope).unwrap());
+        let value = encode_letter(&letter, scope.names_callbacks());
+        writeln!(
+            text,
+            "letters {names:?} {:?} {end:?} {value:?}",
+            entry.sort()
+        )
+        .unwrap();
+    }
     text
 }
 
@@ -190,6 +236,10 @@ fn rows_are_read_as_they_were_written() {
         let read = RecordColumns::of(&record).into_record(record.name.clone());
         assert_eq!(read.as_ref(), Ok(&record), "{name}");
     }
+    assert_eq!(
+        TaskColumns::of(&deleted()).into_row(id().uuid()).ok(),
+        Some(deleted())
+    );
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));

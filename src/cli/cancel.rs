@@ -52,7 +52,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
 
 /// Returns the worse exit: a fault is worse than an answer, and an exit after which the command may be
 /// repeated is the worst.
-fn worse(one: Exit, other: Exit) -> Exit {
+pub(super) fn worse(one: Exit, other: Exit) -> Exit {
     let rank = |exit: Exit| match exit {
         Exit::Ok => 0,
         Exit::TooLate => 1,

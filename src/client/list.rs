@@ -96,7 +96,15 @@ fn path(filter: &TaskFilter, token: &str) -> String {
         ("page_size", filter.page_size.map(|size| size.to_string())),
         ("page_token", Some(token.to_owned())),
     ];
-    let mut path = "/v1/tasks".to_owned();
+    with_query("/v1/tasks", parameters)
+}
+
+/// Returns the path with those parameters that have a value.
+pub(super) fn with_query<const N: usize>(
+    path: &str,
+    parameters: [(&str, Option<String>); N],
+) -> String {
+    let mut path = path.to_owned();
     let mut separator = '?';
     for (name, value) in parameters {
         if let Some(value) = value.filter(|value| !value.is_empty()) {

@@ -16,6 +16,7 @@
 //! stop. A call that may have arrived is repeated on another server only when repeating does no harm. A
 //! registration is not repeated, since it would register twice; [`Error::Transport`] says so in `sent`.
 
+mod dead_letters;
 mod error;
 mod list;
 mod task;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
 pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
@@ -35,6 +37,9 @@ use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::api::{
     NotATaskId, TaskId,
+    dead_letter::{
+        DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
+    },
     problem::{FieldError, Problem},
     stats::StatsResponse,
     target::TargetResponse,

@@ -20,6 +20,7 @@
 //! - [`poll`] gives workers their tasks.
 //! - [`query`] answers questions and changes nothing.
 //! - [`cluster`] watches the other nodes and the wall clock.
+//! - [`dead_letters`] lists dead tasks, and redrives or deletes them.
 //! - [`records`] keeps a copy of the configuration.
 //!
 //! A stage is made of what it needs. Its `step` does one bounded batch and says whether more remains. Its `run` waits, steps,
@@ -36,6 +37,7 @@ pub mod api;
 pub mod budget;
 pub mod cluster;
 pub mod context;
+pub mod dead_letters;
 pub mod dispatch;
 pub mod entries;
 mod labels;

@@ -7,6 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     cluster::members::Members,
     context::Context,
+    dead_letters::desk::Desk,
     dispatch::{look::Looker, near::Near, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
     poll::Poller,
@@ -233,6 +234,18 @@ fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover)
     Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
 }
 
+/// The poller, if the node makes consumers for workers that poll.
+fn poller(ctx: &Arc<Context>, claimer: &Claimer, settler: &Settler) -> Option<Arc<Poller>> {
+    let subscriptions = ctx.subscriptions.clone()?;
+    let (claimer, settler) = (claimer.clone(), settler.clone());
+    Some(Poller::new(
+        Arc::clone(ctx),
+        subscriptions,
+        claimer,
+        settler,
+    ))
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -265,9 +278,7 @@ fn service(
         claimed,
         deadlines(),
     );
-    let subscriptions = ctx().subscriptions.clone();
-    let poller = subscriptions
-        .map(|subscriptions| Poller::new(ctx(), subscriptions, claimer.clone(), settler.clone()));
+    let poller = poller(&ctx(), &claimer, &settler);
     let canceller = Canceller::new(
         ctx(),
         hands(),
@@ -278,11 +289,13 @@ fn service(
         leftovers(),
     );
     let (moved, found) = (mover.clone(), finder.clone());
+    let changer = Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers());
     Service {
         ctx: ctx(),
         registrar: Registrar::new(ctx(), hands(), placer(), near()),
         canceller,
-        changer: Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers()),
+        desk: Desk::new(ctx(), mover.clone(), changer.clone()),
+        changer,
         claimer,
         settler,
         lister: Lister::new(ctx()),

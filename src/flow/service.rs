@@ -9,6 +9,7 @@ use super::{
     },
     cluster::members::Members,
     context::Context,
+    dead_letters::desk::Desk,
     dispatch::unclaimed::Demand,
     poll::{Handout, PollRequest, Poller, Refusal},
     query::{
@@ -47,6 +48,7 @@ pub struct Service {
     pub(super) statistician: Statistician,
     pub(super) pulse: Pulse,
     pub(super) demand: Demand,
+    pub(super) desk: Desk,
 }
 
 impl Service {
@@ -156,6 +158,12 @@ impl Service {
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         self.changer.run(id, condition).await
+    }
+
+    /// Returns the desk that lists, redrives and deletes dead tasks.
+    #[must_use]
+    pub const fn dead_letters(&self) -> &Desk {
+        &self.desk
     }
 
     /// Claims messages for a worker; one answer per message, in order.

@@ -1,8 +1,8 @@
-//! Bounds of records and of rows of the index.
+//! Bounds of records, of rows of the index, and of dead letters.
 
 use std::time::Duration;
 
-use crate::model::{configuration, record};
+use crate::model::{configuration, dead_letter, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -48,3 +48,36 @@ pub const LISTING_ORPHAN_MIN: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the epoch is raised anew after another node was first: changes of the configuration are made by people.
 pub const EPOCH_RACES_MAX: usize = 20;
+
+/// A dead task can be read and redriven at least this long.
+pub const DEAD_RETENTION: Duration = dead_letter::DEAD_RETENTION;
+
+/// Shards of the letters of a day: a million of them are partitions of some 10 MB, and as many redriven in a day leave fewer
+/// removals in each than the 100,000 at which Cassandra refuses a read. The number is frozen with the format.
+pub const DEAD_LETTER_SHARDS: u8 = 16;
+
+/// Rows that a page of a list looks at while it searches for an error: a fraction of a second. A page may then be empty and
+/// still not be the last.
+pub const DEAD_LETTERS_LOOKED_AT_MAX: usize = 10_000;
+
+/// Letters that one call counts: several millions are rather walked page by page. Beyond it the answer says "at least".
+pub const DEAD_LETTERS_COUNTED_MAX: usize = 5_000_000;
+
+/// Groups of errors in one answer: nobody reads more, and errors that a callback makes up must not fill the memory. Further
+/// errors are counted together as `(other)`.
+pub const DEAD_LETTER_GROUPS_MAX: usize = 1000;
+
+/// Letters that one call redrives: each is a few writes, and the call must end before its client gives up.
+pub const REDRIVE_MAX: usize = super::BATCH_ITEMS_MAX;
+
+/// Redrives of one call that are under way at once: they share conditional writes, and leave room for others.
+pub const REDRIVES_IN_FLIGHT_MAX: usize = 32;
+
+/// Tasks that a dry run shows.
+pub const DRY_RUN_SAMPLE: usize = 20;
+
+/// Rows that are read ahead of a list from each shard: what a page of the usual size needs, and little more.
+pub const DEAD_LETTERS_AHEAD: usize = 128;
+
+/// Parts that one count reads at once: it must not take the store from others.
+pub const DEAD_LETTER_PARTS_IN_FLIGHT_MAX: usize = 8;

@@ -72,6 +72,8 @@ pub enum Event {
         /// The new start.
         start: Millis,
     },
+    /// Someone deletes a task that has ended.
+    Erase,
     /// Too late to be useful, found by a look or a claim.
     Expire,
     /// The lease of `attempt` has ended, found by a look: it is cancelled if that was requested, dead if it was the last.

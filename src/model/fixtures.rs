@@ -79,6 +79,8 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            died: None,
+            erased: false,
         },
     }
 }

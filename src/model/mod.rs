@@ -19,6 +19,8 @@
 //! | [`dispatch`] | which publication a claim must find |
 //! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`row`] | where a task stands, and what a conditional write must find |
+//! | [`dead_letter`] | what a dead task leaves behind for people, and when that is spent |
+//! | [`erasure`] | what is left of a task that a person deletes |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`undelivered`] | what to do with a task that is due and may not go out |
 //! | [`clock`] | the clock row's next value, whatever the reason |
@@ -35,12 +37,14 @@ pub mod backoff;
 pub mod backup;
 pub mod clock;
 pub mod configuration;
+pub mod dead_letter;
 pub mod decision;
 pub mod dispatch;
 pub mod draft;
 pub mod due_queue;
 pub mod entry;
 pub mod entry_life;
+pub mod erasure;
 pub mod event;
 pub mod ids;
 pub mod lanes;

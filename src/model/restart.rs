@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::{
+    dead_letter,
     entry::Entry,
     look,
     row::{Detail, State, TaskRow},
@@ -37,6 +38,7 @@ pub(super) fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
 pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
     let detail = Detail {
         end_time: None,
+        died: dead_letter::stamp(&base).max(base.detail.died),
         ..base.detail
     };
     let tries = if flaw::is(Flaw::RedriveKeepsTries) {
@@ -125,6 +127,7 @@ mod tests {
         assert_eq!((row.attempt, row.tries), (5, 0));
         assert_eq!((row.next, row.detail.start), (NOW, NOW));
         assert_eq!(row.detail.end_time, None);
+        assert_eq!(row.detail.died, dead_letter::stamp(&dead(&spec)));
         assert_eq!(row.detail.error.as_deref(), Some("no"));
         for stale in [claim(0, 4), claim(0, 5), claim(1, 4)] {
             assert_eq!(applied(&row, stale, NOW), Err(Refusal::Stale));

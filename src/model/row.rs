@@ -80,6 +80,10 @@ pub struct Detail {
     pub result: Option<Bytes>,
     /// The last failure.
     pub error: Option<String>,
+    /// The stamp of its last death that is over: it was redriven, or erased ([`super::dead_letter::stamp`]).
+    pub died: Option<i64>,
+    /// It was deleted by a person. The row is a tombstone.
+    pub erased: bool,
 }
 
 /// The row of a task.

@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use super::{ids::TaskId, look, restart, task::Spec, time::Millis};
+use super::{dead_letter, erasure, ids::TaskId, look, restart, task::Spec, time::Millis};
 use crate::flaw::{self, Flaw};
 
 pub use super::{
@@ -60,8 +60,7 @@ pub fn next(
     let base = row.map_or_else(|| unwritten(id, spec), TaskRow::clone);
     let expect = row.map_or(Expect::Absent, TaskRow::seen);
     let state = base.state;
-    let runs_again = state == State::Dead && matches!(event, Event::Redrive { .. });
-    if state.is_terminal() && !runs_again {
+    if state.is_terminal() && !applies_to_ended(&base, &event) {
         return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
@@ -112,9 +111,13 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             restart::rescheduled(base, start)
         }
         (State::Dead, Event::Redrive { start }) => restart::redriven(base, start),
-        (State::New | State::Retrying | State::Claimed, Event::Redrive { .. }) => {
+        (State::New | State::Retrying | State::Claimed, Event::Redrive { .. } | Event::Erase) => {
             return Err(Refusal::Stale);
         }
+        (
+            State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
+            Event::Erase,
+        ) => erasure::erased(base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?
@@ -130,6 +133,12 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
     })
 }
 
+/// Tells whether an event applies to this task, which has ended: a dead one may run again, and each may be erased, once.
+fn applies_to_ended(row: &TaskRow, event: &Event) -> bool {
+    let runs_again = row.state == State::Dead && matches!(event, Event::Redrive { .. });
+    (runs_again || matches!(event, Event::Erase)) && !row.detail.erased
+}
+
 /// Why nothing applies to a terminal task.
 const fn after_the_end(state: State, event: &Event) -> Refusal {
     match event {
@@ -138,6 +147,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Kept
         | Event::Reschedule { .. }
         | Event::Redrive { .. }
+        | Event::Erase
         | Event::Expire
         | Event::Abandoned { .. } => Refusal::Ended { state },
     }
@@ -165,6 +175,8 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            died: None,
+            erased: false,
         },
     }
 }
@@ -335,7 +347,7 @@ fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
     if flaw::is(Flaw::TerminalRowExpiresEarly) && row.state.is_terminal() {
         return Some(Duration::from_secs(1));
     }
-    let ttl = row.detail.spec.retention.max(TERMINAL_TTL_MIN) + ahead;
+    let ttl = dead_letter::kept(row).max(TERMINAL_TTL_MIN) + ahead;
     (row.state.is_terminal() && ttl <= TERMINAL_TTL_MAX).then_some(ttl)
 }
 

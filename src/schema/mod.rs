@@ -4,6 +4,7 @@
 //! are separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
 mod content;
+mod dead_letter;
 mod epoch;
 mod short;
 mod spec;
@@ -22,6 +23,7 @@ use crate::{
 };
 
 pub use content::{content_bytes, decode_content, encode_content};
+pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,

@@ -3,6 +3,7 @@
 
 mod browsers;
 mod cancel;
+mod dead_letters;
 mod http2;
 mod leftover;
 mod list;

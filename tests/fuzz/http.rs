@@ -120,6 +120,11 @@ fn samples() -> Vec<Vec<u8>> {
         format!("POST /v1/tasks/{id}/run\n{{}}"),
         "GET /v1/tasks?callback=c&state=scheduled&start_time_from=2030-01-01T00:00:00Z&page_size=10\n".to_owned(),
         "POST /v1/worker/poll\n{\"worker\":\"w\",\"callbacks\":[\"c\"],\"max_tasks\":2,\"wait\":\"1s\"}".to_owned(),
+        "GET /v1/dead-letters?callback=c&error=e&page_size=10\n".to_owned(),
+        "GET /v1/dead-letters:groups?callback=c\n".to_owned(),
+        format!("POST /v1/dead-letters/redrive\n{{\"ids\":[\"{id}\",\"x\",1]}}"),
+        "POST /v1/dead-letters/redrive\n{\"callback\":\"c\",\"dry_run\":true}".to_owned(),
+        format!("DELETE /v1/dead-letters/{id}\n"),
         "POST /v1/worker/leave\n{\"worker\":\"w\"}".to_owned(),
         "POST /v1/worker/subscribe\n{\"worker\":\"w\",\"callbacks\":[\"c\"]}".to_owned(),
         format!(

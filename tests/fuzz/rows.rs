@@ -1,9 +1,12 @@
 //! These targets damage the data of stores and queues: messages, specs, contents, rows and keys, columns.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tickwheel::{
     model::{
         configuration::Epoch,
+        dead_letter::Letter,
         dispatch::Dispatch,
         ids::TaskId,
         record::{Kind, Name, Record, Version},
@@ -12,8 +15,8 @@ use tickwheel::{
     },
     queue::message::TaskMessage,
     schema::{
-        decode_content, decode_epoch, decode_spec, encode_content, encode_epoch, encode_short,
-        encode_spec,
+        LetterValue, decode_content, decode_epoch, decode_letter, decode_spec, encode_content,
+        encode_epoch, encode_letter, encode_short, encode_spec,
     },
     store::{
         Heartbeat, Parked,
@@ -273,6 +276,32 @@ fn columns_of_records_and_the_epoch() {
             return false;
         };
         assert_eq!(decode_epoch(9, encode_epoch(&epoch)).unwrap(), epoch);
+        true
+    });
+    let letter = Letter {
+        callback: "send_email".to_owned(),
+        error: "timeout after # ms".to_owned(),
+        attempts: 3,
+        time: START,
+        stamp: START.0 * 1000,
+        kept: Duration::from_secs(1),
+    };
+    target("dead_letter", vec![encode_letter(&letter, true).to_vec()]).run(|bytes| {
+        let Ok(value) = decode_letter(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        let LetterValue {
+            callback,
+            error,
+            attempts,
+        } = value.clone();
+        let again = Letter {
+            callback,
+            error,
+            attempts,
+            ..letter.clone()
+        };
+        assert_eq!(decode_letter(encode_letter(&again, true)).unwrap(), value);
         true
     });
 }

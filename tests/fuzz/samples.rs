@@ -109,6 +109,8 @@ pub(crate) fn row() -> TaskRow {
             worker: "w-1".to_owned(),
             result: Some(Bytes::from_static(b"{\"ok\":1}")),
             error: Some("no route".to_owned()),
+            died: Some(7_001),
+            erased: true,
         },
     }
 }

@@ -184,6 +184,8 @@ impl Lease {
                 worker: String::new(),
                 result: None,
                 error: None,
+                died: None,
+                erased: false,
             },
         }
     }

@@ -32,7 +32,6 @@ use crate::{
         entry::{Entry, Kind},
         ids::TaskId,
         look::Grid,
-        restart,
         state::{self, Event, Refusal, State, TaskRow},
         time::Millis,
         undelivered::{self, Action, Reason, Stage},
@@ -109,7 +108,7 @@ impl Looker {
         let mut decisions: Vec<Decision> = in_order.map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
-        self.keep_contents(&known.rows).await;
+        finish::keep_redriven(&self.ctx, &known.rows).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results, &known.rows).await;
         let ends = looks.iter().zip(&decisions).zip(known.rows).map(
@@ -331,17 +330,6 @@ impl Looker {
             failed,
             "publications have failed: their tasks are looked at soon"
         );
-    }
-
-    /// Gives the contents of redriven tasks their unbounded life back. A content for which this fails is left
-    /// to the next look.
-    async fn keep_contents(&self, rows: &[Option<TaskRow>]) {
-        let redriven = |row: &&TaskRow| restart::may_be_redriven(row);
-        for row in rows.iter().flatten().filter(redriven) {
-            if let Err(fault) = finish::undo(&self.ctx, row.id, &row.detail.spec).await {
-                tracing::debug!(task = %row.id, %fault, "its content was left to the next look");
-            }
-        }
     }
 
     fn note_demand(

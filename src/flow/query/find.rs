@@ -19,6 +19,7 @@ use crate::{
     model::{
         backup,
         clock::Position,
+        dead_letter,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
         look::Grid,
@@ -347,11 +348,11 @@ pub(in crate::flow) fn is_told_by(row: &TaskRow) -> bool {
     row.detail.spec.target.is_tracked() || row.state == State::Cancelled
 }
 
-/// A terminal task is shown for as long as it asked to be.
+/// A terminal task is shown for as long as it asked to be, a dead one at least thirty days. One that was deleted is not shown.
 pub(in crate::flow) fn is_hidden(row: &TaskRow, now: Millis) -> bool {
-    let retention = row.detail.spec.retention;
     let ended = row.detail.end_time;
-    row.state.is_terminal() && ended.is_some_and(|end| now > end.after(retention))
+    let is_past = |end: Millis| now > end.after(dead_letter::kept(row));
+    row.detail.erased || row.state.is_terminal() && ended.is_some_and(is_past)
 }
 
 /// A task without row as its entry says; `fired` tells whether it has been handed over.

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::{
     finish,
     transition::{Moved, Mover},
+    way::{Wanted, Way},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -28,6 +29,7 @@ use crate::{
         TASK_EVENTS,
         api::{Fault, RescheduleOutcome, TaskView, View},
         context::Context,
+        dead_letters::filing,
         dispatch::{
             near::{Near, NearTask},
             send::Sending,
@@ -38,14 +40,14 @@ use crate::{
             near_record::near_record,
             watermarks::Hands,
         },
-        query::find::{Finder, is_hidden, is_told_by, view_of_row},
+        query::find::{Finder, is_told_by, view_of_row},
     },
     limits,
     model::{
         dispatch::Dispatch,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
-        state::{self, Event, Refusal, State, TaskRow},
+        state::{self, Refusal, State, TaskRow},
         task::Spec,
         time::{Millis, Tick},
     },
@@ -116,13 +118,25 @@ impl Changer {
         self.restart(id, wanted, condition).await
     }
 
+    /// Starts a task now if it is dead; too late if it is not, none when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(in crate::flow) async fn redrive(
+        &self,
+        id: TaskId,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let wanted = Wanted::Redriven(self.ctx.now());
+        self.restart(id, wanted, None).await
+    }
+
     async fn restart(
         &self,
         id: TaskId,
         wanted: Wanted,
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
+        let start = wanted.start();
         for _ in 0..limits::RACES_MAX {
             let subject = self.finder.subjects(&[id]).await.pop();
             let Some(subject) = subject.unwrap_or(Ok(None))? else {
@@ -137,6 +151,10 @@ impl Changer {
             };
             if condition.as_ref().is_some_and(|holds| !holds(&view)) {
                 return Ok(Some((RescheduleOutcome::Mismatch, view)));
+            }
+            let is_row = subject.row.is_some() && subject.spec.target.is_tracked();
+            if matches!(wanted, Wanted::Redriven(_)) && !is_row {
+                return Ok(Some((RescheduleOutcome::TooLate, view)));
             }
             let moved = match subject.entry {
                 Some(entry) if !subject.spec.target.is_tracked() => {
@@ -167,14 +185,14 @@ impl Changer {
         spec: &Arc<Spec>,
         wanted: Wanted,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        let (Wanted::Moved(start) | Wanted::Run(start)) = wanted;
+        let start = wanted.start();
         let planned = row
             .as_ref()
             .map_or((0, 0), |row| (row.generation, row.attempt));
         let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
             return Ok(self.too_late(row));
         };
-        if way == Way::Redrive && !finish::undo(&self.ctx, id, spec).await? {
+        if way == Way::Redrive && !self.prepare(row.as_ref(), id, spec).await? {
             // Its content is gone: there is nothing to run.
             return Ok(self.too_late(row));
         }
@@ -204,6 +222,9 @@ impl Changer {
         match moved {
             Moved::To(row) => {
                 self.follow_up(way, dispatch, &old, &put).await?;
+                if let (Way::Redrive, Err(fault)) = (way, filing::withdraw(&self.ctx, &row).await) {
+                    tracing::debug!(task = %id, %fault, "its letter was left to the look");
+                }
                 Ok(Some((
                     RescheduleOutcome::Rescheduled,
                     view_of_row(*row, None, now),
@@ -216,6 +237,20 @@ impl Changer {
                 view_of_row(*row, None, now),
             ))),
         }
+    }
+
+    /// Makes a dead task ready to run again: its content lives on, and the letter of the death before its last one, which
+    /// its row is about to forget, is surely gone. Tells whether it has its content.
+    async fn prepare(
+        &self,
+        row: Option<&TaskRow>,
+        id: TaskId,
+        spec: &Arc<Spec>,
+    ) -> Result<bool, Fault> {
+        if let Some(row) = row {
+            filing::withdraw(&self.ctx, row).await?;
+        }
+        finish::undo(&self.ctx, id, spec).await
     }
 
     /// Finishes the change of a task whose row has its new start: its old entry is retired, and a near start
@@ -410,43 +445,6 @@ impl Changer {
             }
         }
         Ok(())
-    }
-}
-
-/// The wish of a caller for a task.
-#[derive(Debug, Clone, Copy)]
-enum Wanted {
-    /// To start at this time, if it waits.
-    Moved(Millis),
-    /// To start at this time (now), also if it is dead.
-    Run(Millis),
-}
-
-/// How a tracked task gets its new start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Move,
-    Redrive,
-}
-
-impl Way {
-    /// The way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
-    fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
-        let Some(row) = row else {
-            return Some(Self::Move);
-        };
-        match (row.state, wanted) {
-            (State::New | State::Retrying, _) => Some(Self::Move),
-            (State::Dead, Wanted::Run(_)) if !is_hidden(row, now) => Some(Self::Redrive),
-            _ => None,
-        }
-    }
-
-    const fn event(self, start: Millis) -> Event {
-        match self {
-            Self::Move => Event::Reschedule { start },
-            Self::Redrive => Event::Redrive { start },
-        }
     }
 }
 

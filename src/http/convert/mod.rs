@@ -5,6 +5,7 @@
 //! a request at once.
 
 mod content;
+pub mod dead_letter_token;
 pub mod json;
 mod message_spec;
 pub mod new_task;

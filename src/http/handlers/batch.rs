@@ -33,6 +33,17 @@ impl<T> Batch<T> {
         Self { good, places }
     }
 
+    /// Returns the items, if all are good.
+    ///
+    /// # Errors
+    /// The error of the first bad one.
+    pub(in crate::http) fn all(self) -> Result<Vec<T>, Error> {
+        match self.places.into_iter().flatten().next() {
+            Some(error) => Err(error),
+            None => Ok(self.good),
+        }
+    }
+
     /// Hands the good items to `call`, unless there are none, and puts its answers and the errors in order.
     pub(in crate::http) async fn answer<A, R: From<A> + From<Error>>(
         self,

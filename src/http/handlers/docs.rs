@@ -16,7 +16,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{health, list, metrics, poll, stats, tasks, worker};
+use super::{dead_letters, health, list, metrics, poll, stats, tasks, worker};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -39,6 +39,10 @@ use crate::http::{
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
+        dead_letters::list,
+        dead_letters::groups,
+        dead_letters::redrive,
+        dead_letters::delete,
         poll::poll,
         poll::leave,
         worker::subscribe,
@@ -54,6 +58,7 @@ use crate::http::{
     ),
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
+        (name = "dead letters", description = "Look at, redrive and delete dead tasks"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),
         (name = "health", description = "For orchestrators and monitoring"),

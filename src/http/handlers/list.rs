@@ -175,7 +175,7 @@ fn state(text: &str) -> Result<VisibleState, String> {
     known.ok_or_else(|| unknown("state", text, &names))
 }
 
-fn page_size(text: &str) -> Result<usize, String> {
+pub(super) fn page_size(text: &str) -> Result<usize, String> {
     let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
     // A larger number counts as the largest: a client that wants all tasks need not know the limit.
     size.map(|size| size.min(LIST_TASKS_MAX)).ok_or_else(|| {

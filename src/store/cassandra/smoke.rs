@@ -219,6 +219,8 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            died: None,
+            erased: false,
         },
     }
 }

@@ -166,6 +166,8 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         worker,
         result,
         error,
+        died,
+        erased,
     } = detail;
     let message = v1::TaskDetail {
         spec: Some(to_message(spec)),
@@ -176,6 +178,8 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         result: result.clone(),
         error: error.clone(),
         fire_time_ms: fire_time.map(|at| at.0),
+        death_stamp: *died,
+        erased: *erased,
     };
     message.encode_to_vec().into()
 }
@@ -193,6 +197,8 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             worker: message.worker,
             result: message.result,
             error: message.error,
+            died: message.death_stamp,
+            erased: message.erased,
         })
     };
     read(bytes).map_err(|cause| malformed("detail", cause))

@@ -82,6 +82,8 @@ fn row(state: State) -> TaskRow {
             worker: "w".to_owned(),
             result: Some(Bytes::new()),
             error: Some("e".to_owned()),
+            died: Some(7_001),
+            erased: true,
         },
     }
 }

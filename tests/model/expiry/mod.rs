@@ -118,6 +118,8 @@ impl Expiry {
                 worker: String::new(),
                 result: None,
                 error: None,
+                died: None,
+                erased: false,
             },
         }
     }

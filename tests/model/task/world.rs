@@ -204,6 +204,8 @@ fn whole(row: Row) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            died: None,
+            erased: false,
         },
     }
 }

@@ -5,6 +5,7 @@ mod catch_up;
 mod clock_steps;
 mod configuration;
 mod crash;
+mod dead_letters;
 mod faults;
 mod figures;
 mod firing;

@@ -184,6 +184,8 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 worker: String::new(),
                 result: None,
                 error: None,
+                died: None,
+                erased: false,
             },
         },
         ttl: None,

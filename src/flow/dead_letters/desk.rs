@@ -1,0 +1,250 @@
+//! The desk lists, counts, redrives and deletes dead tasks for the people who look after them.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::{StreamExt, stream};
+
+use super::{
+    filing,
+    places::Spot,
+    walk::{self, Found, Groups, Wanted},
+};
+use crate::{
+    flow::{
+        api::{Fault, RescheduleOutcome, TaskView},
+        context::Context,
+        query::find::{is_hidden, view_of_row},
+        tasks::{
+            erase::{Erased, Eraser},
+            finish,
+            reschedule::Changer,
+            transition::Mover,
+        },
+    },
+    limits::{DRY_RUN_SAMPLE, REDRIVES_IN_FLIGHT_MAX},
+    model::{
+        dead_letter,
+        ids::TaskId,
+        state::{State, TaskRow},
+    },
+    store,
+};
+
+/// The answer to the redrive of one task: whether it was dead, and the task after the call; none when there is no such task.
+pub type Redriven = Result<Option<(bool, TaskView)>, Fault>;
+
+/// A letter of a list with its task; none when its row cannot be read.
+#[derive(Debug)]
+pub struct Listed {
+    /// The letter.
+    pub letter: Found,
+    /// The task.
+    pub task: Option<TaskView>,
+}
+
+/// A page of letters.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// The letters, newest first.
+    pub letters: Vec<Listed>,
+    /// Where there may be more; none at the end.
+    pub next: Option<Spot>,
+}
+
+/// The result of a redrive of a filter.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Tasks that run again.
+    pub redriven: u64,
+    /// Tasks that were not dead any more.
+    pub not_dead: u64,
+    /// Tasks for which it failed; they are dead as before, or run again.
+    pub failed: u64,
+    /// Where there may be more; none at the end.
+    pub next: Option<Spot>,
+}
+
+/// The effect that a redrive would have.
+#[derive(Debug, Default)]
+pub struct Preview {
+    /// So many tasks are dead.
+    pub tasks: u64,
+    /// There are more than one call counts.
+    pub cut: bool,
+    /// The first of them.
+    pub sample: Vec<TaskView>,
+}
+
+/// The desk.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    ctx: Arc<Context>,
+    mover: Mover,
+    changer: Changer,
+    eraser: Eraser,
+}
+
+impl Desk {
+    /// Works through these.
+    #[must_use]
+    pub(in crate::flow) fn new(ctx: Arc<Context>, mover: Mover, changer: Changer) -> Self {
+        Self {
+            eraser: Eraser::new(Arc::clone(&ctx), mover.clone()),
+            ctx,
+            mover,
+            changer,
+        }
+    }
+
+    /// Lists dead tasks, newest first: one page, and where the next one begins.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn list(
+        &self,
+        wanted: &Wanted,
+        behind: Option<Spot>,
+        letters_max: usize,
+    ) -> Result<Page, Fault> {
+        let walked = walk::walk(&self.ctx, wanted, behind, letters_max).await?;
+        let ids: Vec<TaskId> = walked.letters.iter().map(|letter| letter.id).collect();
+        let rows = self.mover.rows_each(&ids).await;
+        let mut page = Page {
+            letters: Vec::with_capacity(ids.len()),
+            next: walked.next,
+        };
+        for ((letter, id), row) in walked.letters.into_iter().zip(ids).zip(rows) {
+            page.letters.extend(self.listed(id, letter, row).await);
+        }
+        Ok(page)
+    }
+
+    /// Returns a letter with its task, if that is dead. A letter whose death is over is removed.
+    async fn listed(
+        &self,
+        id: TaskId,
+        letter: Found,
+        row: Result<Option<TaskRow>, store::Error>,
+    ) -> Option<Listed> {
+        let row = match row {
+            Ok(row) => row,
+            Err(error) => {
+                tracing::debug!(task = %id, %error, "the row of a dead letter cannot be read");
+                return Some(Listed { letter, task: None });
+            }
+        };
+        if dead_letter::is_spent(letter.stamp, row.as_ref()) {
+            self.remove(id, &letter, row.as_ref()).await;
+            return None;
+        }
+        let now = self.ctx.now();
+        let row = row.filter(|row| row.state == State::Dead && !is_hidden(row, now))?;
+        let task = Some(view_of_row(row, None, now));
+        Some(Listed { letter, task })
+    }
+
+    /// Removes a letter whose death is over, and repeats what may have been left undone with it.
+    async fn remove(&self, id: TaskId, letter: &Found, row: Option<&TaskRow>) {
+        let removed = match row {
+            Some(row) if row.state.is_terminal() => finish::steps(&self.ctx, row).await,
+            Some(_) | None => Ok(()),
+        };
+        let removed = match removed {
+            Ok(()) => filing::remove(&self.ctx, id, &letter.callback, letter.stamp).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = removed {
+            tracing::debug!(task = %id, %fault, "a letter was left to the next reader");
+        }
+    }
+
+    /// Counts the dead tasks of a filter by callback and error.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn groups(&self, wanted: &Wanted) -> Result<Groups, Fault> {
+        walk::count(&self.ctx, wanted).await
+    }
+
+    /// Makes dead tasks run again, at once; one answer per id, in order.
+    pub async fn redrive(&self, ids: &[TaskId]) -> Vec<Redriven> {
+        stream::iter(ids.to_vec())
+            .map(|id| async move {
+                let answer = self.changer.redrive(id).await?;
+                Ok(answer.map(|(outcome, view)| (outcome == RescheduleOutcome::Rescheduled, view)))
+            })
+            .buffered(REDRIVES_IN_FLIGHT_MAX)
+            .collect()
+            .await
+    }
+
+    /// Makes the dead tasks of a filter run again, the newest first, at most so many.
+    ///
+    /// # Errors
+    /// When the list of them cannot be read; repeating it is safe.
+    pub async fn redrive_some(
+        &self,
+        wanted: &Wanted,
+        behind: Option<Spot>,
+        tasks_max: usize,
+    ) -> Result<Progress, Fault> {
+        let page = self.list(wanted, behind, tasks_max).await?;
+        let ids: Vec<TaskId> = page.letters.iter().map(|listed| listed.letter.id).collect();
+        let mut progress = Progress {
+            next: page.next,
+            ..Progress::default()
+        };
+        for answer in self.redrive(&ids).await {
+            match answer {
+                Ok(Some((true, _))) => progress.redriven += 1,
+                Ok(Some((false, _)) | None) => progress.not_dead += 1,
+                Err(_) => progress.failed += 1,
+            }
+        }
+        Ok(progress)
+    }
+
+    /// Tells what the redrive of these ids would do.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn preview(&self, ids: &[TaskId]) -> Result<Preview, Fault> {
+        let now = self.ctx.now();
+        let mut dead: BTreeMap<TaskId, TaskView> = BTreeMap::new();
+        for row in self.mover.rows_each(ids).await {
+            let row = row?.filter(|row| row.state == State::Dead && !is_hidden(row, now));
+            dead.extend(row.map(|row| (row.id, view_of_row(row, None, now))));
+        }
+        Ok(Preview {
+            tasks: dead.len() as u64,
+            cut: false,
+            sample: dead.into_values().take(DRY_RUN_SAMPLE).collect(),
+        })
+    }
+
+    /// Tells what the redrive of a filter would do, call by call, to its end.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn preview_some(&self, wanted: &Wanted) -> Result<Preview, Fault> {
+        let sample = self.list(wanted, None, DRY_RUN_SAMPLE).await?;
+        let Groups { groups, cut } = self.groups(wanted).await?;
+        Ok(Preview {
+            tasks: groups.iter().map(|group| group.tasks).sum(),
+            cut,
+            sample: sample
+                .letters
+                .into_iter()
+                .filter_map(|listed| listed.task)
+                .collect(),
+        })
+    }
+
+    /// Deletes a dead task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn delete(&self, id: TaskId) -> Result<Erased, Fault> {
+        self.eraser.erase(id).await
+    }
+}

@@ -1,0 +1,90 @@
+//! The erase stage deletes dead tasks for people: what the client gave and what the callback returned is gone after that.
+//!
+//! The row is written first and stays as a tombstone, so that no entry or message of the task can bring it back. Then the
+//! content that is kept apart goes, and the letter last. A crash in between leaves a letter, and the reader that meets it
+//! repeats the steps behind the row. So does a repeated call.
+
+use std::sync::Arc;
+
+use super::{
+    finish,
+    transition::{Moved, Mover},
+};
+use crate::{
+    flow::{
+        api::{Fault, TaskView},
+        context::Context,
+        query::find::{is_hidden, view_of_row},
+    },
+    model::{
+        ids::TaskId,
+        state::{self, Event, Refusal, State, TaskRow},
+    },
+};
+
+/// The outcome of a deletion.
+#[derive(Debug)]
+pub enum Erased {
+    /// It is deleted.
+    Done,
+    /// It is not dead.
+    NotDead(Box<TaskView>),
+    /// There is no such task, or none that can be read.
+    Unknown,
+}
+
+/// The eraser.
+#[derive(Debug, Clone)]
+pub struct Eraser {
+    ctx: Arc<Context>,
+    mover: Mover,
+}
+
+impl Eraser {
+    /// Erases through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        Self { ctx, mover }
+    }
+
+    /// Deletes a dead task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(in crate::flow) async fn erase(&self, id: TaskId) -> Result<Erased, Fault> {
+        let Some(row) = self.mover.row(id).await? else {
+            return Ok(Erased::Unknown);
+        };
+        if row.detail.erased {
+            finish::steps(&self.ctx, &row).await?;
+            return Ok(Erased::Unknown);
+        }
+        if is_hidden(&row, self.ctx.now()) {
+            return Ok(Erased::Unknown);
+        }
+        if row.state != State::Dead {
+            return Ok(self.not_dead(row));
+        }
+        let spec = Arc::clone(&row.detail.spec);
+        let decide = |row: Option<&TaskRow>, now, nonce| {
+            // It may have been redriven meanwhile, and have ended well.
+            let is_dead = row.is_some_and(|row| row.state == State::Dead);
+            if !is_dead {
+                return Err(Refusal::Stale);
+            }
+            state::next(id, row, &spec, Event::Erase, now, nonce)
+        };
+        match self.mover.apply(id, Some(row), true, decide).await? {
+            Moved::To(row) => {
+                finish::steps(&self.ctx, &row).await?;
+                Ok(Erased::Done)
+            }
+            Moved::Refused(_, Some(row)) if !row.detail.erased => Ok(self.not_dead(*row)),
+            Moved::Refused(..) => Ok(Erased::Unknown),
+        }
+    }
+
+    fn not_dead(&self, row: TaskRow) -> Erased {
+        Erased::NotDead(Box::new(view_of_row(row, None, self.ctx.now())))
+    }
+}

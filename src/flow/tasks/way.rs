@@ -1,0 +1,62 @@
+//! The way decides for the reschedule stage how a tracked task gets the start that its caller wants.
+
+use crate::{
+    flow::query::find::is_hidden,
+    model::{
+        state::{Event, State, TaskRow},
+        time::Millis,
+    },
+};
+
+/// The wish of a caller for a task.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Wanted {
+    /// To start at this time, if it waits.
+    Moved(Millis),
+    /// To start at this time (now), also if it is dead.
+    Run(Millis),
+    /// To start at this time (now), only if it is dead.
+    Redriven(Millis),
+}
+
+impl Wanted {
+    /// Returns the new start.
+    pub(super) const fn start(self) -> Millis {
+        match self {
+            Self::Moved(start) | Self::Run(start) | Self::Redriven(start) => start,
+        }
+    }
+}
+
+/// How a tracked task gets its new start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// From a start that it waits for.
+    Move,
+    /// From its death.
+    Redrive,
+}
+
+impl Way {
+    /// Returns the way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
+    pub(super) fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
+        let Some(row) = row else {
+            return Some(Self::Move);
+        };
+        match (row.state, wanted) {
+            (State::New | State::Retrying, Wanted::Moved(_) | Wanted::Run(_)) => Some(Self::Move),
+            (State::Dead, Wanted::Run(_) | Wanted::Redriven(_)) if !is_hidden(row, now) => {
+                Some(Self::Redrive)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the event of the way.
+    pub(super) const fn event(self, start: Millis) -> Event {
+        match self {
+            Self::Move => Event::Reschedule { start },
+            Self::Redrive => Event::Redrive { start },
+        }
+    }
+}

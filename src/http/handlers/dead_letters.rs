@@ -1,0 +1,407 @@
+//! The dead letter handlers list, count, redrive and delete dead tasks at `/v1/dead-letters` for the people who look after
+//! them.
+
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State, rejection::PathRejection},
+    http::{StatusCode, Uri},
+    response::Response,
+    routing::{delete as remove, get, post},
+};
+use serde::Deserialize;
+
+use super::{batch::Batch, list::page_size};
+use crate::{
+    api::{
+        dead_letter::{
+            DeadLetter, DeadLetterGroup, ListDeadLettersResponse, RedriveOutcome, RedriveRequest,
+            RedriveResponse, RedriveResult,
+        },
+        problem::Problem,
+        text::shorten,
+        worker::View,
+    },
+    flow::{
+        dead_letters::{
+            desk::{Listed, Preview, Progress, Redriven},
+            places::{Scope, Spot},
+            walk::{Group, Wanted},
+        },
+        tasks::erase::Erased,
+    },
+    http::{
+        Api, answer, body,
+        convert::{
+            self, Violations, dead_letter_token as token, json, task_view::task_response, unknown,
+        },
+        error::{Code, Error},
+        headers,
+    },
+    limits::{LIST_TASKS_DEFAULT, REDRIVE_MAX, REQUEST_BYTES_MAX},
+    model::{
+        dead_letter::error_class,
+        ids::{NotATaskId, TaskId},
+    },
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/dead-letters", get(list))
+        .route("/v1/dead-letters:groups", get(groups))
+        .route("/v1/dead-letters/redrive", post(redrive))
+        .route("/v1/dead-letters/{id}", remove(delete))
+}
+
+/// Lists dead tasks, newest first, page by page.
+///
+/// A dead task has used up its attempts. It stays here for 30 days, or longer if its `retention` says so, until it is
+/// redriven or deleted. One request looks at a bounded number of dead tasks, so a page of a list with `error` may be empty.
+/// Only the absence of `next_page_token` says that the list has ended.
+#[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", operation_id = "listDeadLetters",
+    params(
+        ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
+        ("error" = Option<String>, Query,
+            description = "Only tasks with this class of error, as groups show it; a whole error stands for its class"),
+        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
+            description = "At most so many; 100 by default; more than 1000 is 1000"),
+        ("page_token" = Option<String>, Query,
+            description = "`next_page_token` of the page before, with the same filters")),
+    responses(
+        (status = 200, description = "A page", body = ListDeadLettersResponse),
+        (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
+    let query = ListQuery::read(&uri, &["callback", "error", "page_size", "page_token"])?;
+    let behind = spot(query.page_token.as_deref(), "?page_token", &query.wanted)?;
+    let desk = api.service.dead_letters();
+    let page = desk.list(&query.wanted, behind, query.page_size).await?;
+    Ok(answer::json(&ListDeadLettersResponse {
+        dead_letters: page.letters.into_iter().map(Into::into).collect(),
+        next_page_token: page.next.map(|next| token::write(&query.wanted, next)),
+    }))
+}
+
+/// Counts dead tasks by callback and class of error, the largest group first.
+///
+/// The class of an error is its first line, in which `#` stands for each number.
+#[utoipa::path(get, path = "/v1/dead-letters:groups", tag = "dead letters", operation_id = "groupDeadLetters",
+    params(("callback" = Option<String>, Query, description = "Only tasks of this callback")),
+    responses(
+        (status = 200, description = "The groups", body = Vec<DeadLetterGroup>),
+        (status = "default", description = "Not counted", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn groups(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
+    let query = ListQuery::read(&uri, &["callback"])?;
+    let counted = api.service.dead_letters().groups(&query.wanted).await?;
+    let groups = counted.groups.into_iter();
+    let groups: Vec<DeadLetterGroup> = groups.map(|group| shown(group, counted.cut)).collect();
+    Ok(answer::json(&groups))
+}
+
+/// Makes dead tasks run again, each with all its attempts: up to 1000 ids, or those of a filter.
+///
+/// Each id is answered at its place. With a filter, one call redrives up to 1000 tasks, the newest first, and says how many;
+/// `next_page_token` is there as long as there may be more. A task that was redriven before is `not_dead`.
+#[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters", operation_id = "redriveDeadLetters",
+    request_body = RedriveRequest,
+    responses(
+        (status = 200, description = "What was done", body = RedriveResponse),
+        (status = "default", description = "Nothing done", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn redrive(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    api.answers.is_open()?;
+    headers::refuse_if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let call = Call::read(&text)?;
+    let dry_run = call.dry_run;
+    let response = match call.what {
+        What::Ids(items) => {
+            let expected = api.answers.expect(items.len())?;
+            let read = |item: &serde_json::value::RawValue| task_id(&json::read_text_item(item)?);
+            let ids: Vec<String> = items
+                .iter()
+                .map(|item| shorten(&json::read_text_item(item).unwrap_or_default()))
+                .collect();
+            let batch = Batch::read(&items, read);
+            drop(text);
+            let response = of_ids(&api, batch, ids, dry_run).await?;
+            drop(expected);
+            response
+        }
+        What::Filter(wanted, behind) => {
+            drop(text);
+            of_filter(&api, &wanted, behind, dry_run).await?
+        }
+    };
+    Ok(answer::json(&response))
+}
+
+/// Deletes a dead task for good: its payload, labels, result and error are erased, and it is found no more.
+///
+/// A repeated call answers 404.
+#[utoipa::path(delete, path = "/v1/dead-letters/{id}", tag = "dead letters", operation_id = "deleteDeadLetter",
+    params(("id" = String, Path, description = "The task's id")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = "default", description = "Not deleted", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn delete(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<StatusCode, Error> {
+    let id = task_id(&id.map_or_else(|_| String::new(), |Path(text)| text))?;
+    headers::refuse_if_match(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    match api.service.dead_letters().delete(id).await? {
+        Erased::Done => Ok(StatusCode::NO_CONTENT),
+        Erased::Unknown => Err(Error::task_not_found()),
+        Erased::NotDead(task) => {
+            let state = task.state.name();
+            let detail = format!("the task of this id is no dead letter: it is {state}");
+            Err(Error::new(Code::TaskNotFound, detail))
+        }
+    }
+}
+
+async fn of_ids(
+    api: &Api,
+    batch: Batch<TaskId>,
+    ids: Vec<String>,
+    dry_run: bool,
+) -> Result<RedriveResponse, Error> {
+    let desk = api.service.dead_letters();
+    if dry_run {
+        return Ok(previewed(desk.preview(&batch.all()?).await?));
+    }
+    let mut results: Vec<RedriveResult> = batch
+        .answer(async |ids: Vec<TaskId>| desk.redrive(&ids).await)
+        .await;
+    for (result, id) in results.iter_mut().zip(ids) {
+        result.id = id;
+    }
+    let count = |outcome| {
+        let same = results.iter().filter(|result| result.outcome == outcome);
+        same.count() as u64
+    };
+    Ok(RedriveResponse {
+        redriven: count(Some(RedriveOutcome::Redriven)),
+        not_dead: count(Some(RedriveOutcome::NotDead)),
+        failed: count(None),
+        results,
+        ..RedriveResponse::default()
+    })
+}
+
+async fn of_filter(
+    api: &Api,
+    wanted: &Wanted,
+    behind: Option<Spot>,
+    dry_run: bool,
+) -> Result<RedriveResponse, Error> {
+    let desk = api.service.dead_letters();
+    if dry_run {
+        return Ok(previewed(desk.preview_some(wanted).await?));
+    }
+    let Progress {
+        redriven,
+        not_dead,
+        failed,
+        next,
+    } = desk.redrive_some(wanted, behind, REDRIVE_MAX).await?;
+    Ok(RedriveResponse {
+        redriven,
+        not_dead,
+        failed,
+        next_page_token: next.map(|next| token::write(wanted, next)),
+        ..RedriveResponse::default()
+    })
+}
+
+fn previewed(preview: Preview) -> RedriveResponse {
+    let sample = preview.sample.iter();
+    RedriveResponse {
+        dry_run: true,
+        matching: Some(preview.tasks),
+        at_least: preview.cut,
+        sample: sample
+            .map(|task| task_response(task, View::Basic))
+            .collect(),
+        ..RedriveResponse::default()
+    }
+}
+
+impl From<Listed> for DeadLetter {
+    fn from(Listed { letter, task }: Listed) -> Self {
+        Self {
+            id: letter.id.to_string(),
+            callback: letter.callback,
+            error: letter.error,
+            attempt: letter.attempts,
+            end_time: letter.spot.time.into(),
+            task: task.map(|task| task_response(&task, View::Basic)),
+        }
+    }
+}
+
+fn shown(group: Group, cut: bool) -> DeadLetterGroup {
+    DeadLetterGroup {
+        callback: group.callback,
+        error: group.error,
+        tasks: group.tasks,
+        oldest: group.oldest.into(),
+        newest: group.newest.into(),
+        at_least: cut,
+    }
+}
+
+impl From<Redriven> for RedriveResult {
+    fn from(answer: Redriven) -> Self {
+        match answer {
+            Ok(Some((redriven, task))) => Self {
+                outcome: Some(if redriven {
+                    RedriveOutcome::Redriven
+                } else {
+                    RedriveOutcome::NotDead
+                }),
+                task: Some(task_response(&task, View::Basic)),
+                ..Self::default()
+            },
+            Ok(None) => Error::task_not_found().into(),
+            Err(fault) => Error::from(fault).into(),
+        }
+    }
+}
+
+impl From<Error> for RedriveResult {
+    fn from(error: Error) -> Self {
+        Self {
+            error: Some(error.problem()),
+            ..Self::default()
+        }
+    }
+}
+
+/// The subject of a redrive.
+enum What<'a> {
+    Ids(Vec<&'a serde_json::value::RawValue>),
+    Filter(Wanted, Option<Spot>),
+}
+
+/// A redrive as it was read.
+struct Call<'a> {
+    what: What<'a>,
+    dry_run: bool,
+}
+
+impl<'a> Call<'a> {
+    fn read(text: &'a str) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Body<'a> {
+            #[serde(borrow)]
+            ids: Option<json::Items<'a>>,
+            callback: Option<String>,
+            error: Option<String>,
+            page_token: Option<String>,
+            rate_per_second: Option<f64>,
+            #[serde(default)]
+            dry_run: bool,
+        }
+
+        let body: Body<'a> = json::read(text)?;
+        if body.rate_per_second.is_some() {
+            let detail = "is for jobs, which this version does not have: send calls of up to 1000 tasks at your own pace";
+            return Err(Error::field(Code::Unsupported, "/rate_per_second", detail));
+        }
+        let dry_run = body.dry_run;
+        let is_filter = body.callback.is_some() || body.error.is_some();
+        let refused = |pointer, detail| Err(Error::field(Code::InvalidRequest, pointer, detail));
+        let what = match body.ids {
+            Some(_) if is_filter || body.page_token.is_some() => {
+                return refused(
+                    "/ids",
+                    "excludes `callback`, `error` and `page_token`: give one kind",
+                );
+            }
+            Some(json::Items(ids)) => What::Ids(ids),
+            None if !is_filter => {
+                return refused(
+                    "",
+                    "give `ids`, or `callback` or `error`: nothing says which tasks are meant",
+                );
+            }
+            None => {
+                let mut violations = Violations::default();
+                let callback = body.callback.map(convert::name);
+                let callback = callback.and_then(|name| violations.take("/callback", name));
+                violations.finish()?;
+                let wanted = wanted(callback, body.error.as_deref());
+                let behind = spot(body.page_token.as_deref(), "/page_token", &wanted)?;
+                What::Filter(wanted, behind)
+            }
+        };
+        Ok(Self { what, dry_run })
+    }
+}
+
+fn wanted(callback: Option<String>, error: Option<&str>) -> Wanted {
+    Wanted {
+        scope: Scope::of(callback.as_deref()),
+        error: error.map(error_class),
+    }
+}
+
+/// An empty token asks for the first page.
+fn spot(text: Option<&str>, pointer: &str, wanted: &Wanted) -> Result<Option<Spot>, Error> {
+    let text = text.filter(|text| !text.is_empty());
+    let read = text.map(|text| token::read(text, wanted)).transpose();
+    read.map_err(|detail| Error::field(Code::InvalidRequest, pointer, detail))
+}
+
+fn task_id(text: &str) -> Result<TaskId, Error> {
+    text.parse().map_err(|error: NotATaskId| {
+        let detail = format!("`{}`: {error}", shorten(text));
+        Error::new(Code::InvalidTaskId, detail)
+    })
+}
+
+/// The query of a list or a count.
+struct ListQuery {
+    wanted: Wanted,
+    page_size: usize,
+    page_token: Option<String>,
+}
+
+impl ListQuery {
+    fn read(uri: &Uri, known: &[&str]) -> Result<Self, Error> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+        let (mut callback, mut error, mut page_token) = (None, None, None);
+        let mut size = LIST_TASKS_DEFAULT;
+        let mut violations = Violations::default();
+        let mut seen: Vec<String> = Vec::new();
+        for (name, value) in pairs.0 {
+            let pointer = format!("?{}", shorten(&name));
+            if seen.contains(&name) {
+                violations.add(pointer, "is given twice: give it once");
+                continue;
+            }
+            match name.as_str() {
+                _ if !known.contains(&name.as_str()) => {
+                    violations.add(pointer, unknown("query parameter", &name, known));
+                }
+                "callback" => callback = violations.take(&pointer, convert::name(value)),
+                "error" => error = Some(value),
+                "page_size" => size = violations.take(&pointer, page_size(&value)).unwrap_or(size),
+                _ => page_token = Some(value),
+            }
+            seen.push(name);
+        }
+        violations.finish()?;
+        Ok(Self {
+            wanted: wanted(callback, error.as_deref()),
+            page_size: size,
+            page_token,
+        })
+    }
+}

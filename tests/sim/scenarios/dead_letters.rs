@@ -1,0 +1,307 @@
+//! At rest each dead task has one letter and no other task has one, whatever fails between the row and the letter.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tickwheel::{
+    flow::{
+        api::{View, VisibleState},
+        dead_letters::{
+            places::{Part, Scope},
+            walk::Wanted,
+        },
+        service::Service,
+        tasks::erase::Erased,
+    },
+    model::{dead_letter::DEAD_RETENTION, ids::TaskId, state::Outcome, time::Millis},
+    store::{
+        IndexStore as _,
+        faulty::{Call, Fate},
+        index::IndexRange,
+    },
+};
+
+use crate::world::{Behaviour, Simulated, World, callback, register};
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Fails at each of its first attempts, then succeeds.
+fn fails(attempts: u32) -> Behaviour {
+    Arc::new(move |_, attempt| {
+        let outcome = if attempt <= attempts {
+            Outcome::Retry {
+                error: format!("no answer after {attempt}00 ms"),
+                after: None,
+            }
+        } else {
+            Outcome::Succeeded { result: None }
+        };
+        (SECOND / 10, Some(outcome))
+    })
+}
+
+fn all() -> Wanted {
+    Wanted {
+        scope: Scope::All,
+        error: None,
+    }
+}
+
+/// The letters as they lie in the store: those of the callback, and those of all. Tells times of death by task.
+async fn letters(world: &World, ids: &[TaskId]) -> [BTreeMap<String, usize>; 2] {
+    let mut found = [BTreeMap::new(), BTreeMap::new()];
+    let today = world.time.now().0 / 86_400_000;
+    for (scope, found) in [Scope::All, Scope::Callback("work".to_owned())]
+        .iter()
+        .zip(&mut found)
+    {
+        for day in today - 40..=today {
+            for shard in 0..=u8::MAX {
+                let range = IndexRange {
+                    partition: Part { day, shard }.partition(scope).unwrap(),
+                    after: None,
+                    rows_max: 1000,
+                };
+                for row in world.store.index_range(&range).await.unwrap().rows {
+                    let id = ids
+                        .iter()
+                        .find(|id| row.sort.ends_with(id.uuid().as_bytes()));
+                    *found.entry(id.unwrap().to_string()).or_default() += 1;
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Checks the law, in the store and as people see it.
+async fn check(world: &World, service: &Service, ids: &[TaskId], what: &str) {
+    let mut dead = BTreeSet::new();
+    for id in ids {
+        let view = service.get(*id, View::Basic).await.unwrap();
+        if view.is_some_and(|view| view.state == VisibleState::Dead) {
+            dead.insert(*id);
+        }
+    }
+    let expected: BTreeMap<String, usize> = dead.iter().map(|id| (id.to_string(), 1)).collect();
+    assert_eq!(
+        letters(world, ids).await,
+        [expected.clone(), expected],
+        "{what}"
+    );
+    let groups = service.dead_letters().groups(&all()).await.unwrap().groups;
+    let counted: u64 = groups.iter().map(|group| group.tasks).sum();
+    assert_eq!(counted, dead.len() as u64, "{what}");
+    let page = service
+        .dead_letters()
+        .list(&all(), None, 1000)
+        .await
+        .unwrap();
+    let listed: BTreeSet<TaskId> = page.letters.iter().map(|listed| listed.letter.id).collect();
+    assert_eq!(listed, dead, "{what}");
+}
+
+/// A node that stops at its n-th call of an operation from the moment it is armed.
+fn stopping(
+    world: &World,
+    operation: &'static str,
+    fate: fn() -> Fate,
+) -> (Simulated, Arc<AtomicBool>) {
+    let armed = Arc::new(AtomicBool::new(false));
+    let watched = Arc::clone(&armed);
+    let fates = move |_, call: Call| {
+        if call.operation == operation && watched.load(SeqCst) {
+            fate()
+        } else {
+            Fate::Go
+        }
+    };
+    (world.node_with(1, Arc::new(fates)), armed)
+}
+
+async fn registered(world: &World, service: &Service, count: usize) -> Vec<TaskId> {
+    let tasks = vec![callback(world.time.now()); count];
+    let views = register(service, tasks).await;
+    views.into_iter().map(|view| view.id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_death_whose_letter_was_not_written_gets_it_from_the_look() {
+    for fate in [|| Fate::StopBefore, || Fate::StopAfter] {
+        let world = World::new(1, 1000);
+        let (one, armed) = stopping(&world, "put_index", fate);
+        let other = world.node(2);
+        // All reports go to the node that stops at the letter of the first death.
+        let worker = world.worker(one.service(), fails(3));
+        world.pass(3 * SECOND).await;
+        let ids = registered(&world, &other.service(), 3).await;
+        armed.store(true, SeqCst);
+        world.pass(20 * SECOND).await;
+        worker.abort();
+        let worker = world.worker(other.service(), fails(3));
+        for id in &ids {
+            let end = world.end_of(&other.service(), *id, SECOND * 120).await;
+            assert_eq!(end, VisibleState::Dead);
+        }
+        world.pass(60 * SECOND).await;
+        check(&world, &other.service(), &ids, "a crash at the letter").await;
+        world.check();
+        worker.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_redrive_that_stops_before_it_removes_the_letter_leaves_none_at_rest() {
+    for fate in [|| Fate::StopBefore, || Fate::StopAfter] {
+        let world = World::new(1, 1000);
+        let (one, armed) = stopping(&world, "remove_index", fate);
+        let other = world.node(2);
+        // The second of the three succeeds in its second life; the others die again.
+        let worker = world.worker(other.service(), fails(6));
+        world.pass(3 * SECOND).await;
+        let ids = registered(&world, &other.service(), 3).await;
+        for id in &ids {
+            let end = world.end_of(&other.service(), *id, SECOND * 60).await;
+            assert_eq!(end, VisibleState::Dead);
+        }
+        world.pass(30 * SECOND).await;
+        check(&world, &other.service(), &ids, "three deaths").await;
+        armed.store(true, SeqCst);
+        let (service, asked) = (one.service(), ids[0]);
+        let asked = tokio::spawn(async move { service.dead_letters().redrive(&[asked]).await });
+        world.pass(5 * SECOND).await;
+        asked.abort();
+        let rest = other.service().dead_letters().redrive(&ids[1..]).await;
+        assert!(
+            rest.iter()
+                .all(|answer| answer.as_ref().is_ok_and(|one| one.as_ref().unwrap().0))
+        );
+        for life in [VisibleState::Dead, VisibleState::Succeeded] {
+            for id in &ids {
+                let end = world.end_of(&other.service(), *id, SECOND * 120).await;
+                assert_eq!(end, life);
+            }
+            world.pass(60 * SECOND).await;
+            check(
+                &world,
+                &other.service(),
+                &ids,
+                &format!("the next life: {life:?}"),
+            )
+            .await;
+            for answer in other.service().dead_letters().redrive(&ids).await {
+                let (redriven, _) = answer.unwrap().unwrap();
+                assert_eq!(redriven, life == VisibleState::Dead);
+            }
+        }
+        world.check();
+        worker.abort();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_redrives_at_once_have_one_winner_and_the_task_runs_once_more() {
+    let world = World::new(1, 1000);
+    let (one, other) = (world.node(1), world.node(2));
+    let worker = world.worker(other.service(), fails(3));
+    world.pass(3 * SECOND).await;
+    let ids = registered(&world, &other.service(), 5).await;
+    for id in &ids {
+        world.end_of(&other.service(), *id, SECOND * 60).await;
+    }
+    let (first, second) = (one.service(), other.service());
+    let (first, second) = tokio::join!(
+        first.dead_letters().redrive(&ids),
+        second.dead_letters().redrive(&ids)
+    );
+    for (first, second) in first.into_iter().zip(second) {
+        let won = |answer: Result<Option<(bool, _)>, _>| answer.unwrap().unwrap().0;
+        assert!(won(first) != won(second), "one of the two has won");
+    }
+    for id in &ids {
+        let end = world.end_of(&other.service(), *id, SECOND * 60).await;
+        assert_eq!(end, VisibleState::Succeeded);
+        assert_eq!(world.executions_of(*id).len(), 4);
+    }
+    world.pass(60 * SECOND).await;
+    check(&world, &other.service(), &ids, "all have ended").await;
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_stops_half_way_is_finished_by_a_reader() {
+    let world = World::new(1, 1000);
+    let (one, armed) = stopping(&world, "delete_bodies", || Fate::StopBefore);
+    let other = world.node(2);
+    let worker = world.worker(other.service(), fails(3));
+    world.pass(3 * SECOND).await;
+    let ids = registered(&world, &other.service(), 1).await;
+    world.end_of(&other.service(), ids[0], SECOND * 60).await;
+    world.pass(30 * SECOND).await;
+    armed.store(true, SeqCst);
+    let (service, id) = (one.service(), ids[0]);
+    let asked = tokio::spawn(async move { service.dead_letters().delete(id).await });
+    world.pass(10 * SECOND).await;
+    asked.abort();
+    assert!(
+        other
+            .service()
+            .get(id, View::Basic)
+            .await
+            .unwrap()
+            .is_none()
+    );
+    assert_eq!(
+        letters(&world, &ids).await[0].len(),
+        1,
+        "its letter was left"
+    );
+    let page = other
+        .service()
+        .dead_letters()
+        .list(&all(), None, 10)
+        .await
+        .unwrap();
+    assert!(page.letters.is_empty());
+    check(&world, &other.service(), &ids, "a reader has met it").await;
+    let again = other.service().dead_letters().delete(id).await.unwrap();
+    assert!(matches!(again, Erased::Unknown), "{again:?}");
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_task_is_read_and_listed_for_thirty_days_and_no_longer() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let worker = world.worker(node.service(), fails(3));
+    world.pass(3 * SECOND).await;
+    let ids = registered(&world, &node.service(), 1).await;
+    let end = world.end_of(&node.service(), ids[0], SECOND * 60).await;
+    assert_eq!(end, VisibleState::Dead);
+    world.pass(SECOND * 30).await;
+    let died: Millis = world.time.now();
+    worker.abort();
+    // Nodes that run have something to do each second of a month.
+    node.crash();
+    drop(node);
+    world.pass(DEAD_RETENTION - DAY).await;
+    let node = world.node(2);
+    check(&world, &node.service(), &ids, "a day before the end").await;
+    let read = node.service().get(ids[0], View::Basic).await.unwrap();
+    assert!(read.is_some());
+    node.crash();
+    drop(node);
+    world.pass(DAY).await;
+    assert!(world.time.now() >= died.after(DEAD_RETENTION));
+    let node = world.node(3);
+    let read = node.service().get(ids[0], View::Basic).await.unwrap();
+    assert!(read.is_none());
+    check(&world, &node.service(), &ids, "past the end").await;
+}
