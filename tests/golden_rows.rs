@@ -17,7 +17,7 @@ use tickwheel::{
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    schema::{decode_epoch, encode_epoch},
+    schema::{Request, decode_epoch, decode_request, encode_epoch, encode_request},
     store::{
         index::{IndexKind, Partition},
         row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
@@ -117,6 +117,11 @@ pub(crate) fn records() -> [(&'static str, Record); 2] {
     ]
 }
 
+pub(crate) fn request() -> Request {
+    let hash = 0x0123_4567_89ab_cdef;
+    Request { id: id(), hash }
+}
+
 pub(crate) fn epoch() -> Epoch {
     let name = |kind, key| Name::new(kind, key).unwrap();
     Epoch::default()
@@ -162,6 +167,7 @@ fn rendered() -> String {
         writeln!(text, "its list {:?}", listed.name()).unwrap();
     }
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
+    writeln!(text, "marked request {:?}", encode_request(&request())).unwrap();
     text
 }
 
@@ -192,5 +198,6 @@ fn rows_are_read_as_they_were_written() {
     }
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
+    assert_eq!(decode_request(encode_request(&request())), Ok(request()));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

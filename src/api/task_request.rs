@@ -30,6 +30,17 @@ pub struct TaskRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub kafka: Option<KafkaTarget>,
+    /// The id of the task, made by its client for a request that may be repeated: a UUID of version 8 that carries
+    /// `start_time`, a wheel of the service and a look step (docs/keys.md). The same id is one task. By default the
+    /// service makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: Option<String>,
+    /// The mark of this item of a batch, as the header `Idempotency-Key` of a single registration: for a day, the same
+    /// key with the same item is one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 255))]
+    pub idempotency_key: Option<String>,
     /// Label for a subset of a callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(

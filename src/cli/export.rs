@@ -145,6 +145,8 @@ fn request(task: TaskResponse) -> TaskRequest {
     TaskRequest {
         callback,
         kafka,
+        id: None,
+        idempotency_key: None,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,

@@ -85,6 +85,12 @@ pub(super) struct RegisterArgs {
     /// How long it can be read once it has ended.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     retention: Option<DurationText>,
+    /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
+    #[arg(long, value_name = "UUID", requires = "at")]
+    id: Option<String>,
+    /// Mark of the registration: for a day, the same mark with the same task is one task.
+    #[arg(long, value_name = "TEXT")]
+    idempotency_key: Option<String>,
     /// Key of the record.
     #[arg(long, value_name = "TEXT", conflicts_with = "callback")]
     key: Option<String>,
@@ -146,6 +152,8 @@ impl RegisterArgs {
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
             kafka,
+            id: self.id,
+            idempotency_key: self.idempotency_key,
             collection: self.collection,
             start_time,
             delay,

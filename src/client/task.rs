@@ -176,6 +176,12 @@ impl Task {
         self
     }
 
+    /// Marks the registration: for a day, the same key with the same task is one task, whoever sends it.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.request.idempotency_key = Some(key.into());
+        self
+    }
+
     /// Sets the record's key; only for a Kafka task, without effect on others.
     pub fn record_key(mut self, key: impl AsRef<[u8]>) -> Self {
         if let Some(kafka) = &mut self.request.kafka {

@@ -15,9 +15,9 @@ use super::{
     },
     service::Service,
     tasks::{
-        cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        register::Registrar, reschedule::Changer, settle::Settler, transition::Mover,
-        withdraw::Withdrawer,
+        asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
+        register::Registrar, reschedule::Changer, settle::Settler, standing::Standing,
+        transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -278,9 +278,12 @@ fn service(
         leftovers(),
     );
     let (moved, found) = (mover.clone(), finder.clone());
+    let registrar = Registrar::new(ctx(), hands(), placer(), near());
+    let standing = Standing::new(ctx(), hands(), finder.clone());
     Service {
         ctx: ctx(),
-        registrar: Registrar::new(ctx(), hands(), placer(), near()),
+        asker: Asker::new(ctx(), registrar.clone(), standing),
+        registrar,
         canceller,
         changer: Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers()),
         claimer,

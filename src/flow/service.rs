@@ -18,6 +18,7 @@ use super::{
         stats::{Statistician, Stats},
     },
     tasks::{
+        asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
         register::Registrar,
@@ -36,6 +37,7 @@ use crate::{
 pub struct Service {
     pub(super) ctx: Arc<Context>,
     pub(super) registrar: Registrar,
+    pub(super) asker: Asker,
     pub(super) finder: Finder,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
@@ -66,6 +68,17 @@ impl Service {
     pub async fn register(&self, tasks: Vec<NewTask>) -> Vec<Result<TaskView, Fault>> {
         let registered = self.registrar.register(tasks).await;
         let taken = registered.iter().filter(|result| result.is_ok()).count();
+        self.pulse.registered(self.ctx.now(), taken);
+        registered
+    }
+
+    /// Registers tasks whose requests may come twice; one result per task, in order, each as of [`Self::register`].
+    pub async fn register_asked(&self, tasks: Vec<AskedTask>) -> Vec<Result<asked::Answer, Fault>> {
+        let registered = self.asker.register(tasks).await;
+        let is_new = |result: &&Result<asked::Answer, Fault>| {
+            matches!(result, Ok(asked::Answer::Created(_)))
+        };
+        let taken = registered.iter().filter(is_new).count();
         self.pulse.registered(self.ctx.now(), taken);
         registered
     }

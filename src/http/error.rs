@@ -26,6 +26,10 @@ pub enum Code {
     Unsupported,
     /// The text is not an id.
     InvalidTaskId,
+    /// The id that a client made cannot name its task.
+    UnusableId,
+    /// The idempotency key belongs to another request.
+    IdempotencyKeyReused,
     /// The request may come from a web page of another site.
     Forbidden,
     /// No such path.
@@ -60,11 +64,13 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
         Self::InvalidTaskId,
+        Self::UnusableId,
+        Self::IdempotencyKeyReused,
         Self::Forbidden,
         Self::NotFound,
         Self::TaskNotFound,
@@ -90,6 +96,8 @@ impl Code {
             Self::InvalidRequest => "invalid_request",
             Self::Unsupported => "unsupported",
             Self::InvalidTaskId => "invalid_task_id",
+            Self::UnusableId => "unusable_id",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::TaskNotFound => "task_not_found",
@@ -116,6 +124,7 @@ impl Code {
             Self::InvalidRequest => StatusCode::BAD_REQUEST,
             Self::Unsupported => StatusCode::BAD_REQUEST,
             Self::InvalidTaskId => StatusCode::BAD_REQUEST,
+            Self::UnusableId | Self::IdempotencyKeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::TaskNotFound => StatusCode::NOT_FOUND,
@@ -141,6 +150,8 @@ impl Code {
             Self::InvalidRequest => "The request is not valid",
             Self::Unsupported => "Not offered by this service",
             Self::InvalidTaskId => "Not a task id",
+            Self::UnusableId => "The id cannot name this task",
+            Self::IdempotencyKeyReused => "The idempotency key belongs to another request",
             Self::Forbidden => "The host, or the site of the web page, is not listed",
             Self::NotFound => "No such path",
             Self::TaskNotFound => "No such task",
@@ -187,6 +198,12 @@ impl Code {
                 "Leave out what the detail names. It is refused because ignoring it would not be safe."
             }
             Self::InvalidTaskId => "Use the id that registration returned.",
+            Self::UnusableId => {
+                "Make the id as docs/keys.md says, or leave it out: the service makes one then."
+            }
+            Self::IdempotencyKeyReused => {
+                "Use a new key for each request, and repeat a request byte for byte."
+            }
             Self::Forbidden => {
                 "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
             }

@@ -48,3 +48,17 @@ pub const LISTING_ORPHAN_MIN: Duration = Duration::from_secs(24 * 3600);
 
 /// How often the epoch is raised anew after another node was first: changes of the configuration are made by people.
 pub const EPOCH_RACES_MAX: usize = 20;
+
+/// How long the record of an idempotency key is kept: a client that repeats a request does so within minutes, and one that
+/// was stopped over night within a day.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Longest idempotency key. Clients use UUIDs and ids of their own; longer texts are usually bodies by mistake.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+
+/// Registrations of one request whose records are written at once: a batch of a thousand takes as long as sixteen of them one
+/// by one.
+pub const ASKED_IN_FLIGHT_MAX: usize = 64;
+
+/// When a request comes again that lost every race for a record: the others are done by then.
+pub const RACED_RETRY_AFTER: Duration = Duration::from_secs(1);

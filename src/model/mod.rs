@@ -8,6 +8,7 @@
 //! | [`time`] | instants, ticks, rounding |
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
+//! | [`client_id`] | whether an id that a client made can name its task |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
 //! | [`target`] | where a due task goes, and what follows from its kind |
@@ -33,6 +34,7 @@
 
 pub mod backoff;
 pub mod backup;
+pub mod client_id;
 pub mod clock;
 pub mod configuration;
 pub mod decision;

@@ -8,6 +8,7 @@ mod leftover;
 mod list;
 mod poll;
 mod refused;
+mod repeats;
 mod served;
 mod worker;
 

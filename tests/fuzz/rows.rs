@@ -12,8 +12,8 @@ use tickwheel::{
     },
     queue::message::TaskMessage,
     schema::{
-        decode_content, decode_epoch, decode_spec, encode_content, encode_epoch, encode_short,
-        encode_spec,
+        Request, decode_content, decode_epoch, decode_request, decode_spec, encode_content,
+        encode_epoch, encode_request, encode_short, encode_spec,
     },
     store::{
         Heartbeat, Parked,
@@ -273,6 +273,21 @@ fn columns_of_records_and_the_epoch() {
             return false;
         };
         assert_eq!(decode_epoch(9, encode_epoch(&epoch)).unwrap(), epoch);
+        true
+    });
+}
+
+#[test]
+fn records_of_marked_requests() {
+    let sample = Request {
+        id: TaskId::bound(Uuid::from_u128(0x018b_cfe5_6800_8000_8000_0000_0000_0001)),
+        hash: 7,
+    };
+    target("marked_request", vec![encode_request(&sample).to_vec()]).run(|bytes| {
+        let Ok(request) = decode_request(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_request(encode_request(&request)), Ok(request));
         true
     });
 }

@@ -41,6 +41,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
     let tracked = spec.filter(|spec| spec.target.is_tracked());
     TaskResponse {
         id: task.id.to_string(),
+        outcome: None,
         target: target::response(&task.spec.target, full),
         collection: some_text(&task.spec.collection),
         state: task.state.into(),

@@ -16,7 +16,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{health, list, metrics, poll, stats, tasks, worker};
+use super::{health, ids, list, metrics, poll, stats, tasks, worker};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -32,6 +32,7 @@ use crate::http::{
     ),
     paths(
         list::list,
+        ids::read,
         tasks::create,
         tasks::batch_create,
         tasks::read,

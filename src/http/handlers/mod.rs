@@ -3,10 +3,12 @@
 pub(in crate::http) mod batch;
 pub mod docs;
 pub mod health;
+pub(in crate::http) mod ids;
 pub(in crate::http) mod list;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;
 mod query;
+mod registered;
 pub(in crate::http) mod stats;
 pub(in crate::http) mod tasks;
 pub(in crate::http) mod worker;
