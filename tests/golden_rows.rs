@@ -11,13 +11,17 @@ use tickwheel::{
         configuration::Epoch,
         entry::{DoneReason, Entry, KeyCode},
         ids::{NodeId, TaskId},
+        key::Holder,
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, State, TaskRow},
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    schema::{Request, decode_epoch, decode_request, encode_epoch, encode_request},
+    schema::{
+        Request, decode_epoch, decode_holder, decode_request, encode_epoch, encode_holder,
+        encode_request,
+    },
     store::{
         index::{IndexKind, Partition},
         row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
@@ -122,6 +126,16 @@ pub(crate) fn request() -> Request {
     Request { id: id(), hash }
 }
 
+pub(crate) fn holder() -> Holder {
+    let mut spec = full().0;
+    spec.key = Some("order-7".to_owned());
+    Holder {
+        id: id(),
+        generation: 2,
+        spec: Arc::new(spec),
+    }
+}
+
 pub(crate) fn epoch() -> Epoch {
     let name = |kind, key| Name::new(kind, key).unwrap();
     Epoch::default()
@@ -168,6 +182,7 @@ fn rendered() -> String {
     }
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
     writeln!(text, "marked request {:?}", encode_request(&request())).unwrap();
+    writeln!(text, "holder of a key {:?}", encode_holder(&holder())).unwrap();
     text
 }
 
@@ -198,6 +213,7 @@ fn rows_are_read_as_they_were_written() {
     }
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
+    assert_eq!(decode_holder(encode_holder(&holder())), Ok(holder()));
     assert_eq!(decode_request(encode_request(&request())), Ok(request()));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

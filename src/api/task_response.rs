@@ -27,6 +27,9 @@ pub struct TaskResponse {
     pub outcome: Option<RegistrationOutcome>,
     /// The target of the task.
     pub target: TargetResponse,
+    /// The name that its client chose, by which it is found while the key names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Label for a subset of the callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,

@@ -147,6 +147,8 @@ fn request(task: TaskResponse) -> TaskRequest {
         kafka,
         id: None,
         idempotency_key: None,
+        key: task.key,
+        on_conflict: None,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,

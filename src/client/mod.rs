@@ -42,7 +42,7 @@ pub use crate::api::{
     problem::{FieldError, Problem},
     stats::StatsResponse,
     target::TargetResponse,
-    task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
+    task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
     task_response::{
         CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome, RescheduleResponse,
         TaskResponse, TaskState,

@@ -16,7 +16,7 @@ use super::{
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        register::Registrar, reschedule::Changer, settle::Settler, standing::Standing,
+        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler, standing::Standing,
         transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
@@ -280,12 +280,29 @@ fn service(
     let (moved, found) = (mover.clone(), finder.clone());
     let registrar = Registrar::new(ctx(), hands(), placer(), near());
     let standing = Standing::new(ctx(), hands(), finder.clone());
+    let keys = Keys::new(ctx(), mover.clone());
+    let changer = Changer::new(
+        ctx(),
+        hands(),
+        placer(),
+        near(),
+        (moved, keys.clone()),
+        found,
+        leftovers(),
+    );
     Service {
         ctx: ctx(),
-        asker: Asker::new(ctx(), registrar.clone(), standing),
+        asker: Asker::new(
+            ctx(),
+            registrar.clone(),
+            standing,
+            keys.clone(),
+            changer.clone(),
+        ),
         registrar,
+        keys,
         canceller,
-        changer: Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers()),
+        changer,
         claimer,
         settler,
         lister: Lister::new(ctx()),

@@ -21,6 +21,7 @@ use super::{
         asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
+        keys::{self, Keys},
         register::Registrar,
         reschedule::{Changer, Condition},
         settle::Settler,
@@ -38,6 +39,7 @@ pub struct Service {
     pub(super) ctx: Arc<Context>,
     pub(super) registrar: Registrar,
     pub(super) asker: Asker,
+    pub(super) keys: Keys,
     pub(super) finder: Finder,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
@@ -81,6 +83,14 @@ impl Service {
         let taken = registered.iter().filter(is_new).count();
         self.pulse.registered(self.ctx.now(), taken);
         registered
+    }
+
+    /// Returns the task that a key of a callback names: the live one, or the last; none when the key is not known.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn id_by_key(&self, callback: &str, key: &str) -> Result<Option<TaskId>, Fault> {
+        self.keys.find(&keys::name(callback, key)?).await
     }
 
     /// Reads a task.

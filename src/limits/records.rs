@@ -62,3 +62,8 @@ pub const ASKED_IN_FLIGHT_MAX: usize = 64;
 
 /// When a request comes again that lost every race for a record: the others are done by then.
 pub const RACED_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Longest key of a task: with a callback of 128 characters, and four bytes a character, it fits into the key of a record.
+pub const KEY_CHARS_MAX: usize = 128;
+
+const _: () = assert!(128 + 1 + 4 * KEY_CHARS_MAX <= RECORD_KEY_BYTES_MAX);

@@ -9,6 +9,7 @@
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
 //! | [`client_id`] | whether an id that a client made can name its task |
+//! | [`key`] | which task a key names, and when the key is free |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
 //! | [`target`] | where a due task goes, and what follows from its kind |
@@ -45,6 +46,7 @@ pub mod entry;
 pub mod entry_life;
 pub mod event;
 pub mod ids;
+pub mod key;
 pub mod lanes;
 pub mod ledger;
 pub mod listing;

@@ -37,6 +37,7 @@ pub(super) fn message(callback: &str, number: u64, start: Millis) -> TaskMessage
             retention: Duration::from_secs(3600),
             create_time: start,
             asked_start: None,
+            key: None,
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"{}"),
                 content_type: "application/json".to_owned(),

@@ -63,16 +63,29 @@ async fn the_same_id_of_a_client_is_one_task_wherever_the_task_stands() {
         assert_eq!(cancel["outcome"], "cancelled");
         let ended = site.post("/v1/tasks", body.clone()).await.ok();
         assert_eq!(ended["state"], "cancelled");
-        // Also when its retention is over.
-        site.world.pass(5 * 24 * 60 * MINUTE).await;
-        let ended = site.post("/v1/tasks", body).await.ok();
-        assert_eq!(
-            (&ended["state"], &ended["outcome"]),
-            (&json!("cancelled"), &json!("existing"))
-        );
-        site.world.pass(3 * MINUTE).await;
-        assert_eq!(published(&site.world, id).len(), before, "{ahead}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_retention_is_over_does_not_run_again() {
+    let site = Site::slow();
+    site.world.pass(5 * MINUTE).await;
+    let id = id_at(site.world.time.now(), 77);
+    let mut body = body_of(id);
+    body["retention"] = json!("1s");
+    site.post("/v1/tasks", body.to_string()).await;
+    site.world.pass(SECOND).await;
+    site.post(&format!("/v1/tasks/{id}/cancel"), "").await.ok();
+    site.world.pass(5 * 24 * 60 * MINUTE).await;
+    let before = published(&site.world, id).len();
+    assert_eq!(site.get(&format!("/v1/tasks/{id}")).await.status, 404);
+    let again = site.post("/v1/tasks", body.to_string()).await.ok();
+    assert_eq!(
+        (&again["state"], &again["outcome"]),
+        (&json!("cancelled"), &json!("existing"))
+    );
+    site.world.pass(10 * MINUTE).await;
+    assert_eq!(published(&site.world, id).len(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -188,11 +201,21 @@ async fn a_marked_request_is_one_task_however_often_and_at_once_it_comes() {
     assert_eq!(ended.ok()["outcome"], "cancelled");
     let again = site.send(marked("order-7", body)).await.ok();
     assert_eq!(again["state"], "cancelled", "as it is now");
-    // A day later the key is free.
-    site.world.pass(IDEMPOTENCY_KEPT).await;
-    let fresh = told(&site.send(marked("order-7", other)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_a_request_is_free_after_a_day() {
+    let site = Site::slow();
+    site.world.pass(5 * MINUTE).await;
+    let body = |payload: u8| json!({"callback": "work", "payload": payload}).to_string();
+    let first = told(&site.send(marked("order-7", &body(1))).await);
+    site.world.pass(IDEMPOTENCY_KEPT - MINUTE).await;
+    let again = told(&site.send(marked("order-7", &body(1))).await);
+    assert_eq!((again.0, &again.2), (200, &first.2));
+    site.world.pass(2 * MINUTE).await;
+    let fresh = told(&site.send(marked("order-7", &body(2))).await);
     assert_eq!((fresh.0, fresh.1.as_str()), (201, "created"));
-    assert_ne!(fresh.2, id.to_string());
+    assert_ne!(fresh.2, first.2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,14 +6,15 @@ use tickwheel::{
         configuration::Epoch,
         dispatch::Dispatch,
         ids::TaskId,
+        key::Holder,
         record::{Kind, Name, Record, Version},
         task::Spec,
         time::Millis,
     },
     queue::message::TaskMessage,
     schema::{
-        Request, decode_content, decode_epoch, decode_request, decode_spec, encode_content,
-        encode_epoch, encode_request, encode_short, encode_spec,
+        Request, decode_content, decode_epoch, decode_holder, decode_request, decode_spec,
+        encode_content, encode_epoch, encode_holder, encode_request, encode_short, encode_spec,
     },
     store::{
         Heartbeat, Parked,
@@ -273,6 +274,24 @@ fn columns_of_records_and_the_epoch() {
             return false;
         };
         assert_eq!(decode_epoch(9, encode_epoch(&epoch)).unwrap(), epoch);
+        true
+    });
+}
+
+#[test]
+fn records_of_keys() {
+    let holder = |spec| Holder {
+        id: id(),
+        generation: 3,
+        spec: std::sync::Arc::new(spec),
+    };
+    let samples = specs().into_iter().take(2).map(holder);
+    let samples = samples.map(|holder| encode_holder(&holder).to_vec());
+    target("key_holder", samples.collect()).run(|bytes| {
+        let Ok(holder) = decode_holder(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_holder(encode_holder(&holder)), Ok(holder));
         true
     });
 }

@@ -3,7 +3,7 @@
 //! Three things make a repetition harmless, and a request may use any of them. A client may choose the id of its task
 //! ([`crate::model::client_id`]): the same id is one task by the key of its entry alone, without a record. It may mark the
 //! request with an `Idempotency-Key` ([`super::idempotent`]): the record of the key names the id before the task is
-//! written. It may give the task a `key`.
+//! written. It may give the task a `key` ([`super::keys`]): then at most one task of that key is live.
 //!
 //! The order of the writes is always record, content, entry, clock. A crash after the record leaves a name without a task:
 //! nobody was told of it, and the repetition that finds the record writes the task that it names. A crash after the entry
@@ -21,7 +21,9 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{
     idempotent::{self, Marked},
+    keys::{self, Keys, Reserved},
     register::{Incoming, Registrar},
+    reschedule::Changer,
     standing::Standing,
 };
 use crate::{
@@ -32,6 +34,8 @@ use crate::{
     limits,
     model::{
         ids::TaskId,
+        key::OnConflict,
+        record::Name,
         task::{CONTENT_WRITTEN, Spec},
     },
 };
@@ -48,6 +52,8 @@ pub struct AskedTask {
     pub id: Option<TaskId>,
     /// The mark of the request.
     pub request: Option<RequestMark>,
+    /// The wish for the case that the key of the task, which is in its draft, names a live task.
+    pub on_conflict: OnConflict,
 }
 
 /// The mark by which a request is known again.
@@ -66,6 +72,8 @@ pub enum Answer {
     Created(Box<TaskView>),
     /// It had been registered before; this is the task as it is now.
     Existing(Box<TaskView>),
+    /// Its key names this live task.
+    KeyTaken(Box<TaskView>),
     /// The mark belongs to another request.
     OtherRequest,
 }
@@ -87,6 +95,8 @@ pub(super) enum Then {
     Created,
     /// It had been registered before.
     Existing,
+    /// It has the key that another task was to have.
+    KeyTaken,
 }
 
 impl Then {
@@ -94,16 +104,37 @@ impl Then {
         match self {
             Self::Created => Answer::Created(Box::new(task)),
             Self::Existing => Answer::Existing(Box::new(task)),
+            Self::KeyTaken => Answer::KeyTaken(Box::new(task)),
         }
+    }
+
+    /// Returns the answer about a task that stands already.
+    fn answer_standing(self, task: TaskView) -> Answer {
+        match self {
+            Self::Created | Self::Existing => Self::Existing.answer(task),
+            Self::KeyTaken => Self::KeyTaken.answer(task),
+        }
+    }
+}
+
+/// Returns the decision to write a task, at once or unless it stands.
+fn write(incoming: Incoming, then: Then, looks: bool) -> Decided {
+    let incoming = Box::new(incoming);
+    if looks {
+        Decided::WriteUnlessStanding(incoming, then)
+    } else {
+        Decided::Write(incoming, then)
     }
 }
 
 /// The asking stage.
 #[derive(Debug, Clone)]
 pub struct Asker {
-    pub(super) ctx: Arc<Context>,
+    ctx: Arc<Context>,
     registrar: Registrar,
-    pub(super) standing: Standing,
+    standing: Standing,
+    keys: Keys,
+    changer: Changer,
 }
 
 impl Asker {
@@ -113,11 +144,15 @@ impl Asker {
         ctx: Arc<Context>,
         registrar: Registrar,
         standing: Standing,
+        keys: Keys,
+        changer: Changer,
     ) -> Self {
         Self {
             ctx,
             registrar,
             standing,
+            keys,
+            changer,
         }
     }
 
@@ -141,29 +176,112 @@ impl Asker {
 
     /// Writes what is to be written before the task itself.
     async fn decide(&self, asked: AskedTask) -> Result<Decided, Fault> {
-        let AskedTask { task, id, request } = asked;
+        let AskedTask {
+            task,
+            id,
+            request,
+            on_conflict,
+        } = asked;
         let mut incoming = self.registrar.admit(task);
         if let Some(id) = id {
             self.rename(&mut incoming, id);
         }
-        let Some(mark) = request else {
-            let write = if self.may_be_a_repetition(&incoming) {
-                Decided::WriteUnlessStanding
-            } else {
-                Decided::Write
-            };
-            return Ok(write(Box::new(incoming), Then::Created));
-        };
-        Ok(
-            match idempotent::mark(&self.ctx, &mark, incoming.id).await? {
-                Marked::First => Decided::Write(Box::new(incoming), Then::Created),
+        let mut then = Then::Created;
+        if let Some(mark) = &request {
+            match idempotent::mark(&self.ctx, mark, incoming.id).await? {
+                Marked::First => {}
                 Marked::Again(id) => {
                     self.rename(&mut incoming, id);
-                    Decided::WriteUnlessStanding(Box::new(incoming), Then::Existing)
+                    then = Then::Existing;
                 }
-                Marked::OtherRequest => Decided::Done(Answer::OtherRequest),
-            },
-        )
+                Marked::OtherRequest => return Ok(Decided::Done(Answer::OtherRequest)),
+            }
+        }
+        let again = then == Then::Existing;
+        let Some(name) = keys::name_of(&incoming.spec)? else {
+            let looks = again || (id.is_some() && self.may_be_a_repetition(&incoming));
+            return Ok(write(incoming, then, looks));
+        };
+        if again && let Some(task) = self.standing.one(incoming.id).await? {
+            return Ok(Decided::Done(then.answer(task)));
+        }
+        let was_out = again || id.is_some();
+        let wish = (then, on_conflict);
+        let (decided, ids) = self.reserve(incoming, &name, wish, was_out).await?;
+        // A repetition is to get the same task.
+        if let (Some((mine, holder)), Some(mark), OnConflict::Ignore) = (ids, request, on_conflict)
+        {
+            idempotent::point(&self.ctx, &mark, mine, holder).await?;
+        }
+        Ok(decided)
+    }
+
+    /// Asks for the key of a task. Returns what is to be written, and the ids of this task and of the one that has the key.
+    async fn reserve(
+        &self,
+        incoming: Incoming,
+        name: &Name,
+        (then, on_conflict): (Then, OnConflict),
+        was_out: bool,
+    ) -> Result<(Decided, Option<(TaskId, TaskId)>), Fault> {
+        self.put_content(&incoming).await?;
+        for _ in 0..limits::RACES_MAX {
+            let task = (incoming.id, &incoming.spec);
+            let holder = match self.keys.reserve(task, name, was_out).await? {
+                Reserved::Mine => return Ok((write(incoming, then, false), None)),
+                Reserved::MineBefore => return Ok((write(incoming, then, true), None)),
+                Reserved::Redriven(id) => {
+                    self.changer.run(id, None).await?;
+                    continue;
+                }
+                Reserved::Taken(holder) => holder,
+            };
+            if !was_out {
+                self.take_content(&incoming).await;
+            }
+            let then = match on_conflict {
+                OnConflict::Ignore => Then::Existing,
+                OnConflict::Reject => Then::KeyTaken,
+            };
+            let other = Incoming {
+                id: holder.id,
+                start: holder.id.first_start(),
+                spec: holder.spec,
+                // It was written before the record.
+                content: None,
+                content_written: CONTENT_WRITTEN,
+            };
+            let ids = (incoming.id, other.id);
+            return Ok((write(other, then, true), Some(ids)));
+        }
+        Err(Fault::Unavailable {
+            reason: format!("{name} is being redriven by many at once"),
+            retry_after: limits::RACED_RETRY_AFTER,
+        })
+    }
+
+    /// Writes a content that is kept apart before the record names its task, so that any request that finds the record can
+    /// write the task.
+    async fn put_content(&self, incoming: &Incoming) -> Result<(), Fault> {
+        let Some(content) = &incoming.content else {
+            return Ok(());
+        };
+        let body = [(incoming.id, Arc::clone(content))];
+        let put = self
+            .ctx
+            .store
+            .put_bodies(&body, incoming.content_written, None);
+        put.await.into_iter().try_for_each(|result| Ok(result?))
+    }
+
+    /// Deletes the content of a task that was not registered. One that stays costs its place in the store.
+    async fn take_content(&self, incoming: &Incoming) {
+        if incoming.content.is_some() {
+            let (id, written) = (incoming.id, incoming.content_written);
+            if let Err(error) = self.ctx.store.delete_bodies(&[id], written).await {
+                tracing::debug!(task = %id, %error, "the content of a task that was not registered stays");
+            }
+        }
     }
 
     /// Gives a task another id, with all that follows from it.
@@ -210,7 +328,13 @@ impl Asker {
                 continue;
             };
             match found {
-                Ok(Some(task)) => *at = Ok(Decided::Done(Then::Existing.answer(task))),
+                Ok(Some(task)) => {
+                    let then = match at {
+                        Ok(Decided::WriteUnlessStanding(_, then)) => *then,
+                        Ok(Decided::Write(..) | Decided::Done(_)) | Err(_) => Then::Existing,
+                    };
+                    *at = Ok(Decided::Done(then.answer_standing(task)));
+                }
                 Ok(None) => {}
                 Err(fault) => *at = Err(fault),
             }
@@ -230,7 +354,13 @@ impl Asker {
                 Ok(Decided::Done(answer)) => Ok(answer),
                 Ok(Decided::Write(task, then) | Decided::WriteUnlessStanding(task, then)) => {
                     match written.entry(task.id) {
-                        Slot::Occupied(first) => open.push((place, *first.get(), Then::Existing)),
+                        Slot::Occupied(first) => {
+                            let then = match then {
+                                Then::Created | Then::Existing => Then::Existing,
+                                Then::KeyTaken => Then::KeyTaken,
+                            };
+                            open.push((place, *first.get(), then));
+                        }
                         Slot::Vacant(free) => {
                             open.push((place, *free.insert(incoming.len()), then));
                             incoming.push(*task);

@@ -75,6 +75,40 @@ pub(super) async fn mark(
     })
 }
 
+/// Lets the record of a mark name another task: the one that has the key of the task it named.
+///
+/// # Errors
+/// When it may not name it. The repetition asks for the key again then.
+pub(super) async fn point(
+    ctx: &Arc<Context>,
+    mark: &RequestMark,
+    from: TaskId,
+    to: TaskId,
+) -> Result<(), Fault> {
+    let name = Name::new(Kind::IdempotencyKey, &mark.key).map_err(unsuitable)?;
+    let record = ctx.store.record(&name, Freshness::Serial).await?;
+    let Some(record) = record.filter(|record| !record.is_removed()) else {
+        return Ok(());
+    };
+    if read(&record, mark.hash)? != Marked::Again(from) {
+        return Ok(());
+    }
+    let write = Mark {
+        nonce: ctx.time.random_uuid(),
+        stamp: ctx.time.stamp(),
+    };
+    let hash = mark.hash;
+    let value = encode_request(&Request { id: to, hash });
+    let change = Change::put(name, Some(&record), value, record.expires, write);
+    match ctx.store.put_if(&change.map_err(unsuitable)?).await? {
+        Swapped::Applied => Ok(()),
+        Swapped::Conflict(_) | Swapped::Unknown => Err(Fault::Unavailable {
+            reason: "the idempotency key is being written by another request".to_owned(),
+            retry_after: limits::RACED_RETRY_AFTER,
+        }),
+    }
+}
+
 fn read(record: &Record, hash: u128) -> Result<Marked, Fault> {
     let value = record.value.clone().unwrap_or_default();
     let request = decode_request(value).map_err(|cause| store::Error::Corrupt {

@@ -12,6 +12,7 @@ pub mod deadlines;
 pub(in crate::flow) mod ended;
 pub(in crate::flow) mod finish;
 pub(in crate::flow) mod idempotent;
+pub(in crate::flow) mod keys;
 pub mod register;
 pub mod reschedule;
 pub mod settle;

@@ -56,6 +56,12 @@ impl Standing {
         join_all(finds.map(|(id, subject)| self.view(*id, subject))).await
     }
 
+    /// Returns a task as it is now if it stands.
+    pub(in crate::flow) async fn one(&self, id: TaskId) -> Result<Option<TaskView>, Fault> {
+        let subject = self.finder.subjects(&[id]).await.pop();
+        self.view(id, subject.unwrap_or(Ok(None))).await
+    }
+
     async fn view(
         &self,
         id: TaskId,

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::{
-        task_request::TaskRequest,
+        task_request::{OnConflict, TaskRequest},
         text::{InstantText, shorten},
         time,
     },
@@ -19,8 +19,8 @@ use crate::{
         tasks::asked::{AskedTask, RequestMark},
     },
     http::error::{Code, Error},
-    limits::IDEMPOTENCY_KEY_CHARS_MAX,
-    model::{client_id, ids::TaskId, wheel::Shape},
+    limits::{IDEMPOTENCY_KEY_CHARS_MAX, KEY_CHARS_MAX},
+    model::{client_id, ids::TaskId, key, wheel::Shape},
 };
 
 /// A registration that was read.
@@ -45,17 +45,20 @@ pub fn read(
 ) -> Result<Read, Error> {
     let id = request.id.take();
     let key = mark(request.idempotency_key.take(), header)?;
+    let (name, on_conflict) = key_of(&mut request)?;
     let start_time = request.start_time.clone();
-    let task = new_task(request, context)?;
-    if id.is_none() && key.is_none() {
+    let mut task = new_task(request, context)?;
+    if id.is_none() && key.is_none() && name.is_none() {
         return Ok(Read::Plain(task));
     }
+    task.draft.key = name;
     let id = id.map(|text| client_id(&text, start_time.as_ref(), &task, context, shape));
     let hash = || xxh3_128(text);
     let mut asked = AskedTask {
         task,
         id: id.transpose()?,
         request: key.map(|key| RequestMark { key, hash: hash() }),
+        on_conflict,
     };
     if let Some(id) = asked.id {
         // The task starts where its id says, also where that has passed: a repetition must find the same task.
@@ -63,6 +66,52 @@ pub fn read(
         asked.task.draft.asked_start = None;
     }
     Ok(Read::Asked(asked))
+}
+
+/// Reads the key of a task, and the wish for the case that it is taken.
+fn key_of(request: &mut TaskRequest) -> Result<(Option<String>, key::OnConflict), Error> {
+    let (name, wish) = (request.key.take(), request.on_conflict.take());
+    let Some(name) = name else {
+        return match wish {
+            None => Ok((None, key::OnConflict::default())),
+            Some(_) => Err(Error::field(
+                Code::InvalidRequest,
+                "/on_conflict",
+                "needs a `key`: leave it out",
+            )),
+        };
+    };
+    let unusable = |pointer: &str, detail: &str| Error::field(Code::UnusableKey, pointer, detail);
+    if request.callback.is_none() && request.kafka.is_some() {
+        let detail =
+            "a `kafka` task has no key: nothing tells whether it is live; give the task a callback";
+        return Err(unusable("/key", detail));
+    }
+    let wish = match wish {
+        None | Some(OnConflict::Reject) => key::OnConflict::Reject,
+        Some(OnConflict::Ignore) => key::OnConflict::Ignore,
+        Some(OnConflict::Replace) => {
+            let detail = "`replace` is not supported yet; use `reject` or `ignore`";
+            return Err(unusable("/on_conflict", detail));
+        }
+    };
+    let name =
+        checked_name(name).map_err(|detail| Error::field(Code::InvalidRequest, "/key", detail))?;
+    Ok((Some(name), wish))
+}
+
+/// Checks the key of a task.
+///
+/// # Errors
+/// A text about the mistake.
+pub(in crate::http) fn checked_name(key: String) -> Result<String, String> {
+    if !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
+        return Err(format!("must have 1 to {KEY_CHARS_MAX} characters"));
+    }
+    match key.chars().find(|c| c.is_control()) {
+        Some(odd) => Err(format!("must have no control characters; found {odd:?}")),
+        None => Ok(key),
+    }
 }
 
 /// Reads the id that a client made.

@@ -16,7 +16,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{health, ids, list, metrics, poll, stats, tasks, worker};
+use super::{by_key, health, ids, list, metrics, poll, stats, tasks, worker};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -40,6 +40,9 @@ use crate::http::{
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
+        by_key::cancel,
+        by_key::reschedule,
+        by_key::run,
         poll::poll,
         poll::leave,
         worker::subscribe,

@@ -89,6 +89,7 @@ impl Registration {
             Self::Asked(result) => match result {
                 Ok(Answer::Created(task)) => Ok((Some(RegistrationOutcome::Created), task)),
                 Ok(Answer::Existing(task)) => Ok((Some(RegistrationOutcome::Existing), task)),
+                Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(task.id)),
                 Ok(Answer::OtherRequest) => Err(Error::new(
                     Code::IdempotencyKeyReused,
                     "the key was used within the last 24 h for a request with another body",

@@ -64,8 +64,9 @@ pub(in crate::http) fn routes() -> Router<Api> {
         (status = 201, description = "Registered", body = TaskResponse, headers(
             ("location" = String, description = "Path of the task"),
             ("etag" = String, description = "For If-Match"))),
-        (status = 200, description = "Registered before, by the same request: the task as it is now", body = TaskResponse),
-        (status = 422, description = "`unusable_id`: the id cannot name this task. `idempotency_key_reused`: the key belongs to another request",
+        (status = 200, description = "Registered before, by the same request or with the same key and `on_conflict` ignore: the task as it is now", body = TaskResponse),
+        (status = 409, description = "`key_taken`: the key names the live task in `existing`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `idempotency_key_reused`: the key belongs to another request",
             body = Problem, content_type = "application/problem+json"),
         (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),
@@ -191,11 +192,16 @@ pub(in crate::http) async fn cancel(
     let id = path_id(id)?;
     headers::refuse_if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-    let (outcome, task) = api
-        .service
-        .cancel(id)
-        .await?
-        .ok_or_else(Error::task_not_found)?;
+    cancelled(
+        api.service
+            .cancel(id)
+            .await?
+            .ok_or_else(Error::task_not_found)?,
+    )
+}
+
+/// Answers a cancel.
+pub(super) fn cancelled((outcome, task): (CancelOutcome, TaskView)) -> Result<Response, Error> {
     let is_late = outcome == CancelOutcome::TooLate;
     let answer = CancelResponse {
         outcome: outcome.into(),
@@ -307,7 +313,10 @@ pub(in crate::http) async fn run(
     restarted(api.service.run(id, condition).await?)
 }
 
-fn restarted(moved: Option<(api::RescheduleOutcome, TaskView)>) -> Result<Response, Error> {
+/// Answers a move or a run.
+pub(super) fn restarted(
+    moved: Option<(api::RescheduleOutcome, TaskView)>,
+) -> Result<Response, Error> {
     let (outcome, task) = moved.ok_or_else(Error::task_not_found)?;
     let outcome = reschedule_outcome(outcome).ok_or_else(|| {
         let detail = format!("the task's ETag is {} now", headers::etag(&task));

@@ -15,7 +15,7 @@ use tickwheel::{
         service::Service,
         tasks::asked::{Answer, AskedTask, RequestMark},
     },
-    model::{client_id, ids::TaskId, time::Millis},
+    model::{client_id, ids::TaskId, key::OnConflict, time::Millis},
     store::faulty::Fate,
 };
 
@@ -29,6 +29,7 @@ fn marked(start: Millis) -> AskedTask {
         task: callback(start),
         id: None,
         request: Some(RequestMark { key, hash: 7 }),
+        on_conflict: OnConflict::Ignore,
     }
 }
 
@@ -37,6 +38,19 @@ fn named(id: TaskId) -> AskedTask {
         task: callback(id.first_start()),
         id: Some(id),
         request: None,
+        on_conflict: OnConflict::Ignore,
+    }
+}
+
+/// A task with a key, of which its client knows nothing more when it asks again.
+fn keyed(start: Millis) -> AskedTask {
+    let mut task = callback(start);
+    task.draft.key = Some("order-7".to_owned());
+    AskedTask {
+        task,
+        id: None,
+        request: None,
+        on_conflict: OnConflict::Ignore,
     }
 }
 
@@ -103,8 +117,8 @@ async fn run(make: impl Fn(Millis) -> AskedTask, delay: Duration, at: usize, fat
 }
 
 /// Dies before and after each of the first operations of a registration.
-async fn run_all(make: impl Fn(Millis) -> AskedTask, least: usize) {
-    for delay in [20 * SECOND, SECOND / 2] {
+async fn run_all(make: impl Fn(Millis) -> AskedTask, delays: [Duration; 2], least: usize) {
+    for delay in delays {
         let total = run(&make, delay, usize::MAX, Fate::Go).await;
         assert!(total >= least, "{total} operations");
         for at in 0..total.min(12) {
@@ -122,18 +136,28 @@ async fn run_all(make: impl Fn(Millis) -> AskedTask, least: usize) {
 
 #[tokio::test(start_paused = true)]
 async fn a_marked_registration_is_one_task_wherever_its_node_dies() {
-    run_all(marked, 3).await;
+    run_all(marked, [20 * SECOND, SECOND / 2], 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_with_a_key_is_one_task_wherever_its_node_dies() {
+    // A key is free when its task has ended, and the client asks again after a second.
+    run_all(keyed, [20 * SECOND, 3 * SECOND / 2], 3).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_registration_with_the_id_of_its_client_is_one_task_wherever_its_node_dies() {
     let id = |start| client_id::make(start, 10 * SECOND, 1, 99);
-    run_all(|start| named(id(start)), 2).await;
+    run_all(|start| named(id(start)), [20 * SECOND, SECOND / 2], 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_nodes_that_are_asked_at_once_register_one_task() {
-    for delay in [0, 500, 20_000] {
+    let makes: [fn(Millis) -> AskedTask; 2] = [marked, keyed];
+    for (delay, make) in [0, 500, 20_000]
+        .into_iter()
+        .flat_map(|delay| makes.map(|make| (delay, make)))
+    {
         let world = World::new(1, 64);
         let nodes = [world.node(1), world.node(2)];
         let worker = world.worker(nodes[0].service(), succeeds(SECOND));
@@ -141,7 +165,7 @@ async fn two_nodes_that_are_asked_at_once_register_one_task() {
         let start = world.time.now().after(Duration::from_millis(delay));
         let services = nodes.each_ref().map(Simulated::service);
         let [one, two] = services.each_ref().map(|service| {
-            let twice = vec![marked(start), marked(start)];
+            let twice = vec![make(start), make(start)];
             service.register_asked(twice)
         });
         let (one, two) = tokio::join!(one, two);
@@ -168,6 +192,7 @@ async fn a_record_that_was_cancelled_or_is_ahead_does_not_come_back_by_a_repetit
         task: record(start),
         id: Some(client_id::make(start, 60 * SECOND, 1, 7)),
         request: None,
+        on_conflict: OnConflict::Ignore,
     };
     let first = until_answered(&node.service(), &world, asked()).await;
     let again = until_answered(&node.service(), &world, asked()).await;
@@ -207,5 +232,9 @@ async fn a_task_without_mark_and_id_costs_no_call_more() {
         .remove(0)
         .unwrap();
     let with_mark = node.operations.load(SeqCst) - before;
-    assert_eq!((plain, with_id, with_mark), (2, 2, 3));
+    let before = node.operations.load(SeqCst);
+    let answer = service.register_asked(vec![keyed(start)]).await.remove(0);
+    let with_key = node.operations.load(SeqCst) - before;
+    assert!(matches!(answer, Ok(Answer::Created(_))));
+    assert_eq!((plain, with_id, with_mark, with_key), (2, 2, 3, 3));
 }
