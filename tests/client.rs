@@ -23,6 +23,7 @@ use tickwheel::{
 use tokio::net::TcpListener;
 
 const ID: &str = "018bcfe5-6800-8000-8000-000000000001";
+const TIME: &str = "2030-01-01T00:00:00.000Z";
 
 /// A server that counts its requests and answers all of them alike.
 struct Peer {
@@ -31,14 +32,29 @@ struct Peer {
 }
 
 impl Peer {
+    /// A server that does not tell what ids are made of.
     async fn start(answer: fn(&Uri, &Value) -> Response) -> Self {
+        Self::of(None, answer).await
+    }
+
+    /// A server with so many wheels.
+    async fn of(wheels: Option<u16>, answer: fn(&Uri, &Value) -> Response) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let requests = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&requests);
         let router = Router::new().fallback(move |uri: Uri, body: String| async move {
-            counter.fetch_add(1, Ordering::SeqCst);
+            if uri.path() == "/v1/ids" {
+                return match wheels {
+                    Some(wheels) => Json(json!({"wheels": wheels, "time": TIME})).into_response(),
+                    None => problem(StatusCode::NOT_FOUND, false),
+                };
+            }
+            let before = counter.fetch_add(1, Ordering::SeqCst);
             let body = serde_json::from_str(&body).unwrap_or(Value::Null);
+            if body["callback"] == "lost" && before == 0 {
+                std::future::pending::<()>().await;
+            }
             if uri.path() == "/v1/tasks" && body["callback"] == "slow" {
                 std::future::pending::<()>().await;
             }
@@ -133,6 +149,36 @@ async fn a_registration_that_may_have_arrived_is_not_sent_again() {
         "{error}"
     );
     assert_eq!(other.requests(), 0);
+}
+
+/// Answers as the service does to a task whose id the client made.
+fn named(_: &Uri, body: &Value) -> Response {
+    let mut answer = task("scheduled");
+    answer["id"] = body["id"].clone();
+    answer["start_time"] = body["start_time"].clone();
+    answer["outcome"] = json!("existing");
+    Json(answer).into_response()
+}
+
+#[tokio::test]
+async fn a_registration_whose_answer_was_lost_is_sent_again_with_the_same_id() {
+    let peer = Peer::of(Some(4), named).await;
+    let client = Client::connect(&peer.url()).unwrap();
+    let client = client.call_limit(Duration::from_millis(300));
+    let lost = Task::callback("lost").delay(secs(90));
+    let registered = client.register(lost).await.unwrap();
+    assert_eq!(peer.requests(), 2);
+    assert!(registered.id.wheel().get() < 4);
+    // The delay counts from the time of the service.
+    let start = registered.id.first_start().0 - 1_893_456_090_000;
+    assert!((0..10_000).contains(&start), "{start}");
+    let mark = Task::callback("lost").delay(secs(90)).idempotency_key("k");
+    let silent = Peer::start(named).await;
+    let client = Client::connect(&silent.url()).unwrap();
+    let client = client.call_limit(Duration::from_millis(300));
+    // The answer of this server names no task.
+    assert!(client.register(mark).await.is_err());
+    assert_eq!(silent.requests(), 2);
 }
 
 #[tokio::test]

@@ -37,8 +37,8 @@ use tickwheel::{
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A node on real time.
-struct Site {
-    url: String,
+pub(crate) struct Site {
+    pub(crate) url: String,
     stop: CancellationToken,
     _node: Node,
 }
@@ -50,7 +50,7 @@ impl Drop for Site {
 }
 
 impl Site {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let time = TimeSource::real();
         let shape = Shape::new(2, TickLength::new(SECOND).unwrap(), 100_000_000).unwrap();
         let context = Context {
@@ -99,7 +99,7 @@ fn program(server: &str, arguments: &[&str]) -> Command {
 }
 
 /// Runs a command with this input; the runtime goes on meanwhile.
-async fn run(server: &str, arguments: &[&str], input: impl Into<Vec<u8>>) -> Output {
+pub(crate) async fn run(server: &str, arguments: &[&str], input: impl Into<Vec<u8>>) -> Output {
     let (mut command, input) = (program(server, arguments), input.into());
     let running = tokio::task::spawn_blocking(move || {
         let mut child = command.spawn().unwrap();
@@ -113,11 +113,11 @@ async fn run(server: &str, arguments: &[&str], input: impl Into<Vec<u8>>) -> Out
     running.await.unwrap()
 }
 
-fn out(output: &Output) -> String {
+pub(crate) fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn err(output: &Output) -> String {
+pub(crate) fn err(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
@@ -359,6 +359,9 @@ async fn scripted(
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let router = Router::new().fallback(move |body: String| async move {
+        if body.is_empty() {
+            return StatusCode::NOT_FOUND.into_response();
+        }
         let body: Value = serde_json::from_str(&body).unwrap();
         let call = counted.fetch_add(1, Ordering::SeqCst);
         answer(call, body["tasks"].as_array().unwrap().len())

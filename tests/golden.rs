@@ -60,6 +60,7 @@ pub(crate) fn full() -> (Spec, Content) {
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
         asked_start: None,
+        key: None,
         body: Body::Inline(content.clone()),
     };
     (spec, content)
@@ -81,6 +82,7 @@ fn least() -> Spec {
         retention: Duration::ZERO,
         create_time: Millis(0),
         asked_start: None,
+        key: None,
         body: Body::Inline(Content::default()),
     }
 }

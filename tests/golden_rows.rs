@@ -13,13 +13,17 @@ use tickwheel::{
         dead_letter::Letter,
         entry::{DoneReason, Entry, KeyCode},
         ids::{NodeId, TaskId},
+        key::Holder,
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, State, TaskRow},
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    schema::{decode_epoch, encode_epoch, encode_letter},
+    schema::{
+        Request, decode_epoch, decode_holder, decode_request, encode_epoch, encode_holder,
+        encode_letter, encode_request,
+    },
     store::{
         index::{IndexKind, Partition},
         row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
@@ -143,6 +147,21 @@ pub(crate) fn records() -> [(&'static str, Record); 2] {
     ]
 }
 
+pub(crate) fn request() -> Request {
+    let hash = 0x0123_4567_89ab_cdef;
+    Request { id: id(), hash }
+}
+
+pub(crate) fn holder() -> Holder {
+    let mut spec = full().0;
+    spec.key = Some("order-7".to_owned());
+    Holder {
+        id: id(),
+        generation: 2,
+        spec: Arc::new(spec),
+    }
+}
+
 pub(crate) fn epoch() -> Epoch {
     let name = |kind, key| Name::new(kind, key).unwrap();
     Epoch::default()
@@ -208,6 +227,8 @@ fn rendered() -> String {
         )
         .unwrap();
     }
+    writeln!(text, "marked request {:?}", encode_request(&request())).unwrap();
+    writeln!(text, "holder of a key {:?}", encode_holder(&holder())).unwrap();
     text
 }
 
@@ -242,5 +263,7 @@ fn rows_are_read_as_they_were_written() {
     );
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
+    assert_eq!(decode_holder(encode_holder(&holder())), Ok(holder()));
+    assert_eq!(decode_request(encode_request(&request())), Ok(request()));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

@@ -14,6 +14,7 @@ mod abuse;
 mod api;
 mod client;
 mod command_line;
+mod command_repeats;
 mod embedded_store;
 mod golden;
 mod golden_embedded;

@@ -17,6 +17,8 @@
 mod clock;
 #[path = "model/expiry/mod.rs"]
 mod expiry;
+#[path = "model/key.rs"]
+mod key;
 #[path = "model/lease.rs"]
 mod lease;
 #[path = "model/search.rs"]

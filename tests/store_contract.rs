@@ -136,6 +136,7 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         retention: Duration::from_secs(3600),
         create_time: Millis(1_790_000_000_000),
         asked_start: None,
+        key: None,
         body: Body::Inline(content),
     })
 }

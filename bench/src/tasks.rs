@@ -53,6 +53,7 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         retention: Duration::from_secs(24 * 3600),
         create_time: created,
         asked_start: None,
+        key: None,
         body: Body::Inline(Content {
             payload: payload::next().into(),
             content_type: "application/json".to_owned(),

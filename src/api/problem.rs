@@ -31,6 +31,9 @@ pub struct Problem {
     /// The fields that are wrong.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<FieldError>,
+    /// The task that has the key, with `key_taken`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub existing: Option<String>,
     /// The trace id of the request, to find it in logs and traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,

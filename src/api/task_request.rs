@@ -30,6 +30,24 @@ pub struct TaskRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub kafka: Option<KafkaTarget>,
+    /// The id of the task, made by its client for a request that may be repeated: a UUID of version 8 that carries
+    /// `start_time`, a wheel of the service and a look step (docs/keys.md). The same id is one task. By default the
+    /// service makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: Option<String>,
+    /// The mark of this item of a batch, as the header `Idempotency-Key` of a single registration: for a day, the same
+    /// key with the same item is one task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 255))]
+    pub idempotency_key: Option<String>,
+    /// A name of your own for the task: of one key and callback at most one task is live. Only with a callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 128))]
+    pub key: Option<String>,
+    /// What happens when the key names a live task; `reject` by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_conflict: Option<OnConflict>,
     /// Label for a subset of a callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(
@@ -92,6 +110,20 @@ pub struct TaskRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// What a registration does whose key names a live task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum OnConflict {
+    /// It fails with 409, which names the live task.
+    Reject,
+    /// It succeeds with 200 and the live task.
+    Ignore,
+    /// It cancels the live task and takes its place. Not supported yet.
+    Replace,
 }
 
 /// The queue of a callback in which a task travels.
@@ -222,6 +254,34 @@ pub struct BatchCancelRequest {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RescheduleRequest {
+    /// When the task is to start; a time in the past means now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<InstantText>,
+    /// How long from now the task is to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DurationText>,
+}
+
+/// The task that a key names.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct KeyRequest {
+    /// The callback of the task.
+    pub callback: String,
+    /// The key of the task.
+    pub key: String,
+}
+
+/// A new start for the task that a key names: exactly one of `start_time` and `delay`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct KeyRescheduleRequest {
+    /// The callback of the task.
+    pub callback: String,
+    /// The key of the task.
+    pub key: String,
     /// When the task is to start; a time in the past means now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<InstantText>,

@@ -22,8 +22,14 @@ pub struct TaskResponse {
     /// Its id: a UUID of version 8.
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub id: String,
+    /// The outcome of the registration; only in the answer to one that may be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RegistrationOutcome>,
     /// The target of the task.
     pub target: TargetResponse,
+    /// The name that its client chose, by which it is found while the key names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Label for a subset of the callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
@@ -105,6 +111,18 @@ pub struct TaskResponse {
     pub retention: Option<DurationText>,
 }
 
+/// The outcome of a registration that may be repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RegistrationOutcome {
+    /// The task is new.
+    Created,
+    /// The task had been registered before, and is shown as it is now.
+    Existing,
+}
+
 /// The state of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
@@ -175,6 +193,9 @@ pub struct BatchCreateResponse {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
 pub struct BatchCreateResult {
+    /// The outcome of a registration that may be repeated: as in its task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RegistrationOutcome>,
     /// The registered task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskResponse>,

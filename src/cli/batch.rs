@@ -66,6 +66,12 @@ pub(super) async fn send(
         sent.registered = open.len() as u64;
         return sent;
     };
+    // Made once, so that a batch whose answer was lost can be sent again and is still registered once.
+    let mut tasks: Vec<TaskRequest> = open.iter().map(|(_, _, task)| task.clone()).collect();
+    let repeatable = client.fix(&mut tasks).await;
+    for ((_, _, task), fixed) in open.iter_mut().zip(tasks) {
+        *task = fixed;
+    }
     let mut wait = Duration::from_millis(200);
     for attempt in 1..=TRIES_MAX {
         if open.is_empty() {
@@ -74,7 +80,7 @@ pub(super) async fn send(
         let tasks = open.iter().map(|(_, _, task)| Task::from(task.clone()));
         let answer = client.register_batch(tasks.collect()).await;
         let last = attempt == TRIES_MAX || stop.is_cancelled();
-        let asked = sent.settle(&mut open, answer, last);
+        let asked = sent.settle(&mut open, answer, repeatable, last);
         if open.is_empty() {
             return sent;
         }
@@ -98,12 +104,13 @@ impl Sent {
         &mut self,
         open: &mut Vec<Open>,
         answer: Result<Vec<Result<crate::client::Registered, Problem>>, Error>,
+        repeatable: bool,
         last: bool,
     ) -> Option<Duration> {
         let lines = std::mem::take(open);
         let results = match answer {
             Ok(results) => results,
-            Err(error) if is_harmless(&error) && !last => {
+            Err(error) if is_harmless(&error, repeatable) && !last => {
                 *open = lines;
                 return error.retry_after();
             }
@@ -125,11 +132,11 @@ impl Sent {
     }
 }
 
-/// Tells whether it is certain that nothing was registered, and trying again makes sense.
-const fn is_harmless(error: &Error) -> bool {
+/// Tells whether trying again makes sense, and registers nothing twice.
+const fn is_harmless(error: &Error, repeatable: bool) -> bool {
     match error {
         Error::Unavailable { problem, .. } => problem.retryable,
-        Error::Transport { sent, .. } => !*sent,
+        Error::Transport { sent, .. } => repeatable || !*sent,
         Error::Refused { .. }
         | Error::NotFound { .. }
         | Error::Unexpected { .. }

@@ -145,6 +145,10 @@ fn request(task: TaskResponse) -> TaskRequest {
     TaskRequest {
         callback,
         kafka,
+        id: None,
+        idempotency_key: None,
+        key: task.key,
+        on_conflict: None,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,

@@ -14,7 +14,7 @@ use super::{Failure, times};
 use crate::{
     api::{
         target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-        task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
+        task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
         text::DurationText,
     },
     client::{NewStart, StartTime, Task},
@@ -85,9 +85,18 @@ pub(super) struct RegisterArgs {
     /// How long it can be read once it has ended.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     retention: Option<DurationText>,
-    /// Key of the record.
-    #[arg(long, value_name = "TEXT", conflicts_with = "callback")]
+    /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
+    #[arg(long, value_name = "UUID", requires = "at")]
+    id: Option<String>,
+    /// Mark of the registration: for a day, the same mark with the same task is one task.
+    #[arg(long, value_name = "TEXT")]
+    idempotency_key: Option<String>,
+    /// Key of the task, of which at most one of the callback is live; with --topic the key of the record.
+    #[arg(long, value_name = "TEXT")]
     key: Option<String>,
+    /// What to do when the key names a live task: reject (fail) or ignore (show that task).
+    #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]
+    on_conflict: Option<OnConflict>,
     /// Header of the record; may be repeated.
     #[arg(long = "header", value_name = "NAME=VALUE", value_parser = pair, conflicts_with = "callback")]
     headers: Vec<(String, String)>,
@@ -111,6 +120,14 @@ fn priority(text: &str) -> Result<Priority, String> {
     }
 }
 
+fn on_conflict(text: &str) -> Result<OnConflict, String> {
+    match text {
+        "reject" => Ok(OnConflict::Reject),
+        "ignore" => Ok(OnConflict::Ignore),
+        _ => Err("expected reject or ignore".to_owned()),
+    }
+}
+
 fn jitter(text: &str) -> Result<Jitter, String> {
     match text {
         "full" => Ok(Jitter::Full),
@@ -131,9 +148,13 @@ impl RegisterArgs {
             value_base64: None,
         });
         let headers: Vec<KafkaHeader> = headers.collect();
+        let (key, record_key) = match &self.topic {
+            Some(_) => (None, self.key),
+            None => (self.key, None),
+        };
         let kafka = self.topic.map(|topic| KafkaTarget {
             topic,
-            key: self.key,
+            key: record_key,
             key_base64: None,
             headers: (!headers.is_empty()).then_some(KafkaHeaders::List(headers)),
             partition: self.partition,
@@ -146,6 +167,10 @@ impl RegisterArgs {
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
             kafka,
+            id: self.id,
+            idempotency_key: self.idempotency_key,
+            key,
+            on_conflict: self.on_conflict,
             collection: self.collection,
             start_time,
             delay,

@@ -93,6 +93,18 @@ impl Error {
         }
     }
 
+    /// Tells whether the call may have taken effect although it failed.
+    pub(crate) fn may_have_taken_effect(&self) -> bool {
+        match self {
+            Self::Transport { sent, .. } => *sent,
+            Self::Unavailable { problem, .. } => problem.code == "outcome_unknown",
+            Self::Refused { .. }
+            | Self::NotFound { .. }
+            | Self::Unexpected { .. }
+            | Self::Invalid(_) => false,
+        }
+    }
+
     /// Returns the wait that the service asked for.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
@@ -151,6 +163,7 @@ mod tests {
                 detail: "must be a duration".to_owned(),
             }],
             trace_id: None,
+            existing: None,
         };
         let error = Error::Refused {
             problem: Box::new(problem),

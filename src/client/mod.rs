@@ -13,11 +13,14 @@
 //! ```
 //!
 //! Every call has a time limit and ends. An [`Error`] tells what to do: fix the request, try again later, or
-//! stop. A call that may have arrived is repeated on another server only when repeating does no harm. A
-//! registration is not repeated, since it would register twice; [`Error::Transport`] says so in `sent`.
+//! stop. A call that may have arrived is repeated only when repeating does no harm. The client makes the id of
+//! a callback's task itself, so a registration is repeated when its answer is lost, and is still one task. Other
+//! registrations are repeated if they have an [`Task::idempotency_key`]; [`Error::Transport`] says in `sent`
+//! whether one may have arrived.
 
 mod dead_letters;
 mod error;
+mod ids;
 mod list;
 mod task;
 mod transport;
@@ -31,6 +34,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
+use ids::Ids;
 pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
@@ -43,14 +47,15 @@ pub use crate::api::{
     problem::{FieldError, Problem},
     stats::StatsResponse,
     target::TargetResponse,
-    task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
+    task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
     task_response::{
-        CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
-        TaskState,
+        CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome, RescheduleResponse,
+        TaskResponse, TaskState,
     },
 };
 use crate::{
     api::{
+        ids::IdsResponse,
         task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest},
         task_response::{BatchCancelResponse, BatchCreateResponse},
         text::DurationText,
@@ -119,6 +124,7 @@ impl From<Duration> for NewStart {
 #[derive(Debug, Clone)]
 pub struct Client {
     transport: Arc<Transport>,
+    ids: Arc<Ids>,
     limit: Duration,
 }
 
@@ -145,6 +151,7 @@ impl Client {
     pub(crate) fn with_time(servers: &[String], time: TimeSource) -> Result<Self, Error> {
         Ok(Self {
             transport: Arc::new(Transport::new(servers, time)?),
+            ids: Arc::default(),
             limit: CALL_LIMIT,
         })
     }
@@ -162,11 +169,53 @@ impl Client {
     /// [`Error::Refused`] names the mistakes in the task. After [`Error::Transport`] with `sent` it may be
     /// registered.
     pub async fn register(&self, task: Task) -> Result<Registered, Error> {
-        let body = json(&task.request)?;
+        let mut requests = [task.request];
+        let repeatable = self.fix(&mut requests).await;
+        let [request] = requests;
         let task = self
-            .call(Method::POST, "/v1/tasks", Some(body), false)
+            .register_at("/v1/tasks", json(&request)?, repeatable)
             .await?;
         registered(task)
+    }
+
+    /// Fixes starts and ids of tasks that are to be registered, and tells whether they may be sent twice.
+    pub(crate) async fn fix(&self, requests: &mut [TaskRequest]) -> bool {
+        let time = self.transport.time();
+        let facts = match self.ids.known(time) {
+            Some(facts) => facts,
+            None => {
+                let at = time.moment();
+                let answer: Result<IdsResponse, Error> =
+                    self.call(Method::GET, "/v1/ids", None, true).await;
+                // A server that is away may tell later.
+                if !answer.as_ref().is_err_and(Error::is_temporary) {
+                    self.ids.learn(answer.ok().as_ref(), at);
+                }
+                self.ids.known(time).flatten()
+            }
+        };
+        let mut repeatable = true;
+        for request in requests {
+            repeatable &= ids::fix(request, facts, time.random());
+        }
+        repeatable
+    }
+
+    /// Registers; once more when the answer was lost and that does no harm.
+    async fn register_at<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: Bytes,
+        repeatable: bool,
+    ) -> Result<T, Error> {
+        let again = repeatable.then(|| body.clone());
+        let first = self.call(Method::POST, path, Some(body), repeatable).await;
+        match (first, again) {
+            (Err(error), Some(body)) if error.may_have_taken_effect() => {
+                self.call(Method::POST, path, Some(body), true).await
+            }
+            (first, _) => first,
+        }
     }
 
     /// Registers up to 1000 tasks with one call; one result per task, in order.
@@ -177,11 +226,12 @@ impl Client {
         &self,
         tasks: Vec<Task>,
     ) -> Result<Vec<Result<Registered, Problem>>, Error> {
-        let tasks: Vec<TaskRequest> = tasks.into_iter().map(|task| task.request).collect();
+        let mut tasks: Vec<TaskRequest> = tasks.into_iter().map(|task| task.request).collect();
+        let repeatable = self.fix(&mut tasks).await;
         let count = tasks.len();
         let body = json(&BatchCreateRequest { tasks })?;
         let path = "/v1/tasks:batchCreate";
-        let answer: BatchCreateResponse = self.call(Method::POST, path, Some(body), false).await?;
+        let answer: BatchCreateResponse = self.register_at(path, body, repeatable).await?;
         if answer.results.len() != count {
             let got = answer.results.len();
             return Err(not_ours(format!("{got} results for {count} tasks")));

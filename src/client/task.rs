@@ -12,7 +12,7 @@ use serde_json::value::to_raw_value;
 use super::error::Error;
 use crate::api::{
     target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-    task_request::{Priority, RetryPolicy, TaskRequest},
+    task_request::{OnConflict, Priority, RetryPolicy, TaskRequest},
     text::InstantText,
 };
 
@@ -173,6 +173,24 @@ impl Task {
     /// Sets how long the task can be read once it has ended.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.request.retention = Some(retention.into());
+        self
+    }
+
+    /// Names the task: of one key and callback at most one task is live. Only for tasks of a callback.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.request.key = Some(key.into());
+        self
+    }
+
+    /// Sets what happens when the key names a live task; by default the registration is refused.
+    pub const fn on_conflict(mut self, wish: OnConflict) -> Self {
+        self.request.on_conflict = Some(wish);
+        self
+    }
+
+    /// Marks the registration: for a day, the same key with the same task is one task, whoever sends it.
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.request.idempotency_key = Some(key.into());
         self
     }
 

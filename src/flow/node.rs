@@ -16,9 +16,9 @@ use super::{
     },
     service::Service,
     tasks::{
-        cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        register::Registrar, reschedule::Changer, settle::Settler, transition::Mover,
-        withdraw::Withdrawer,
+        asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
+        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler, standing::Standing,
+        transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -289,10 +289,29 @@ fn service(
         leftovers(),
     );
     let (moved, found) = (mover.clone(), finder.clone());
-    let changer = Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers());
+    let registrar = Registrar::new(ctx(), hands(), placer(), near());
+    let standing = Standing::new(ctx(), hands(), finder.clone());
+    let keys = Keys::new(ctx(), mover.clone());
+    let changer = Changer::new(
+        ctx(),
+        hands(),
+        placer(),
+        near(),
+        (moved, keys.clone()),
+        found,
+        leftovers(),
+    );
     Service {
         ctx: ctx(),
-        registrar: Registrar::new(ctx(), hands(), placer(), near()),
+        asker: Asker::new(
+            ctx(),
+            registrar.clone(),
+            standing,
+            keys.clone(),
+            changer.clone(),
+        ),
+        registrar,
+        keys,
         canceller,
         desk: Desk::new(ctx(), mover.clone(), changer.clone()),
         changer,

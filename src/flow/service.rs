@@ -19,8 +19,10 @@ use super::{
         stats::{Statistician, Stats},
     },
     tasks::{
+        asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
+        keys::{self, Keys},
         register::Registrar,
         reschedule::{Changer, Condition},
         settle::Settler,
@@ -37,6 +39,8 @@ use crate::{
 pub struct Service {
     pub(super) ctx: Arc<Context>,
     pub(super) registrar: Registrar,
+    pub(super) asker: Asker,
+    pub(super) keys: Keys,
     pub(super) finder: Finder,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
@@ -70,6 +74,25 @@ impl Service {
         let taken = registered.iter().filter(|result| result.is_ok()).count();
         self.pulse.registered(self.ctx.now(), taken);
         registered
+    }
+
+    /// Registers tasks whose requests may come twice; one result per task, in order, each as of [`Self::register`].
+    pub async fn register_asked(&self, tasks: Vec<AskedTask>) -> Vec<Result<asked::Answer, Fault>> {
+        let registered = self.asker.register(tasks).await;
+        let is_new = |result: &&Result<asked::Answer, Fault>| {
+            matches!(result, Ok(asked::Answer::Created(_)))
+        };
+        let taken = registered.iter().filter(is_new).count();
+        self.pulse.registered(self.ctx.now(), taken);
+        registered
+    }
+
+    /// Returns the task that a key of a callback names: the live one, or the last; none when the key is not known.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn id_by_key(&self, callback: &str, key: &str) -> Result<Option<TaskId>, Fault> {
+        self.keys.find(&keys::name(callback, key)?).await
     }
 
     /// Reads a task.

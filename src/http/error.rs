@@ -13,6 +13,7 @@ use axum::{
 use crate::{
     api::problem::{FieldError, PROBLEM_JSON, Problem},
     flow::api::Fault,
+    model::ids::TaskId,
 };
 
 /// The kind of a problem.
@@ -26,6 +27,16 @@ pub enum Code {
     Unsupported,
     /// The text is not an id.
     InvalidTaskId,
+    /// The id that a client made cannot name its task.
+    UnusableId,
+    /// The key cannot name this task.
+    UnusableKey,
+    /// The key names a live task.
+    KeyTaken,
+    /// No task has the key.
+    KeyNotFound,
+    /// The idempotency key belongs to another request.
+    IdempotencyKeyReused,
     /// The request may come from a web page of another site.
     Forbidden,
     /// No such path.
@@ -60,11 +71,16 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 24] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
         Self::InvalidTaskId,
+        Self::UnusableId,
+        Self::UnusableKey,
+        Self::KeyTaken,
+        Self::KeyNotFound,
+        Self::IdempotencyKeyReused,
         Self::Forbidden,
         Self::NotFound,
         Self::TaskNotFound,
@@ -90,6 +106,11 @@ impl Code {
             Self::InvalidRequest => "invalid_request",
             Self::Unsupported => "unsupported",
             Self::InvalidTaskId => "invalid_task_id",
+            Self::UnusableId => "unusable_id",
+            Self::UnusableKey => "unusable_key",
+            Self::KeyTaken => "key_taken",
+            Self::KeyNotFound => "key_not_found",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::TaskNotFound => "task_not_found",
@@ -116,6 +137,11 @@ impl Code {
             Self::InvalidRequest => StatusCode::BAD_REQUEST,
             Self::Unsupported => StatusCode::BAD_REQUEST,
             Self::InvalidTaskId => StatusCode::BAD_REQUEST,
+            Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            Self::KeyTaken => StatusCode::CONFLICT,
+            Self::KeyNotFound => StatusCode::NOT_FOUND,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::TaskNotFound => StatusCode::NOT_FOUND,
@@ -141,6 +167,11 @@ impl Code {
             Self::InvalidRequest => "The request is not valid",
             Self::Unsupported => "Not offered by this service",
             Self::InvalidTaskId => "Not a task id",
+            Self::UnusableId => "The id cannot name this task",
+            Self::UnusableKey => "The key cannot name this task",
+            Self::KeyTaken => "The key names a live task",
+            Self::KeyNotFound => "No task has this key",
+            Self::IdempotencyKeyReused => "The idempotency key belongs to another request",
             Self::Forbidden => "The host, or the site of the web page, is not listed",
             Self::NotFound => "No such path",
             Self::TaskNotFound => "No such task",
@@ -187,6 +218,21 @@ impl Code {
                 "Leave out what the detail names. It is refused because ignoring it would not be safe."
             }
             Self::InvalidTaskId => "Use the id that registration returned.",
+            Self::UnusableId => {
+                "Make the id as docs/keys.md says, or leave it out: the service makes one then."
+            }
+            Self::UnusableKey => {
+                "Give keys to tasks of callbacks only, with `reject` or `ignore`; see docs/keys.md."
+            }
+            Self::KeyTaken => {
+                "Read the task that `existing` names; the key is free once it has ended."
+            }
+            Self::KeyNotFound => {
+                "The key was never used with this callback, or its last task ended days ago: read that by its id."
+            }
+            Self::IdempotencyKeyReused => {
+                "Use a new key for each request, and repeat a request byte for byte."
+            }
             Self::Forbidden => {
                 "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
             }
@@ -233,6 +279,8 @@ pub struct Error {
     pub errors: Vec<FieldError>,
     /// When to try again, if that may help.
     pub retry_after: Option<Duration>,
+    /// The task that has the key.
+    pub existing: Option<TaskId>,
 }
 
 impl Error {
@@ -244,6 +292,7 @@ impl Error {
             detail: detail.into(),
             errors: Vec::new(),
             retry_after: None,
+            existing: None,
         }
     }
 
@@ -287,6 +336,27 @@ impl Error {
         )
     }
 
+    /// Builds the error of a key that no task has.
+    #[must_use]
+    pub fn key_not_found() -> Self {
+        Self::new(
+            Code::KeyNotFound,
+            "no task of this callback has this key, or it ended days ago",
+        )
+    }
+
+    /// Builds the error of a key that a live task has.
+    #[must_use]
+    pub(super) fn key_taken(id: TaskId) -> Self {
+        Self {
+            existing: Some(id),
+            ..Self::new(
+                Code::KeyTaken,
+                format!("the key names the task {id}, which is live"),
+            )
+        }
+    }
+
     /// Builds the error of a registration that failed: it is the one call that is not safe to repeat blindly.
     #[must_use]
     pub(super) fn of_registration(fault: Fault) -> Self {
@@ -312,6 +382,7 @@ impl Error {
             code: code.to_owned(),
             retryable: self.code.is_retryable(),
             errors: self.errors.clone(),
+            existing: self.existing.map(|id| id.to_string()),
             trace_id: None,
         }
     }

@@ -11,7 +11,8 @@ use crate::flow::api::TaskView;
 /// Header of the W3C trace context.
 const TRACE_PARENT: &str = "traceparent";
 
-/// Not offered yet. A client that sends it relies on it, so it would not be safe to ignore it.
+/// Header by which a client marks a request, so that it is done once. Where it is not offered it is refused: a client that
+/// sends it relies on it.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Decides whether a task is still as the requester believes.
@@ -74,6 +75,31 @@ fn tags(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Vec<String>>, E
         tags.extend(text.split(',').map(|tag| tag.trim().to_owned()));
     }
     Ok(Some(tags))
+}
+
+/// Reads an `Idempotency-Key`: a structured string in quotes, as its draft says, or the bare text.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let wrong = |detail: String| Error::field(Code::InvalidRequest, "Idempotency-Key", detail);
+    if values.next().is_some() {
+        return Err(wrong("is given twice: give it once".to_owned()));
+    }
+    let text = value
+        .to_str()
+        .map_err(|_| wrong("is not text".to_owned()))?;
+    let text = text.trim();
+    let quoted = text
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'));
+    // In quotes, a backslash stands before a quote and before itself.
+    let key = match quoted {
+        Some(inner) => inner.replace("\\\"", "\"").replace("\\\\", "\\"),
+        None => text.to_owned(),
+    };
+    super::convert::asked::checked(key).map(Some).map_err(wrong)
 }
 
 /// Refuses an `Idempotency-Key`.

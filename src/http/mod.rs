@@ -111,6 +111,8 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
     Router::new()
         .merge(handlers::tasks::routes())
         .merge(handlers::dead_letters::routes())
+        .merge(handlers::ids::routes())
+        .merge(handlers::by_key::routes())
         .merge(handlers::worker::routes())
         .merge(handlers::stats::routes())
         .merge(page::routes())

@@ -81,3 +81,21 @@ pub const DEAD_LETTERS_AHEAD: usize = 128;
 
 /// Parts that one count reads at once: it must not take the store from others.
 pub const DEAD_LETTER_PARTS_IN_FLIGHT_MAX: usize = 8;
+/// How long the record of an idempotency key is kept: a client that repeats a request does so within minutes, and one that
+/// was stopped over night within a day.
+pub const IDEMPOTENCY_KEPT: Duration = Duration::from_secs(24 * 3600);
+
+/// Longest idempotency key. Clients use UUIDs and ids of their own; longer texts are usually bodies by mistake.
+pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+
+/// Registrations of one request whose records are written at once: a batch of a thousand takes as long as sixteen of them one
+/// by one.
+pub const ASKED_IN_FLIGHT_MAX: usize = 64;
+
+/// When a request comes again that lost every race for a record: the others are done by then.
+pub const RACED_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// Longest key of a task: with a callback of 128 characters, and four bytes a character, it fits into the key of a record.
+pub const KEY_CHARS_MAX: usize = 128;
+
+const _: () = assert!(128 + 1 + 4 * KEY_CHARS_MAX <= RECORD_KEY_BYTES_MAX);

@@ -106,6 +106,8 @@ pub struct TaskDraft {
     pub create_time: Millis,
     /// The start that was requested, if that had passed; else none.
     pub asked_start: Option<Millis>,
+    /// The name that its client chose, of which at most one task of the callback is live.
+    pub key: Option<String>,
     /// The content, or where it is.
     pub body: Body,
 }
@@ -126,6 +128,7 @@ impl TaskDraft {
             retention: self.retention.unwrap_or(defaults.retention),
             create_time: self.create_time,
             asked_start: self.asked_start,
+            key: self.key,
             body: self.body,
         }
     }
@@ -157,6 +160,7 @@ impl From<Spec> for TaskDraft {
             retention: Some(spec.retention),
             create_time: spec.create_time,
             asked_start: spec.asked_start,
+            key: spec.key,
             body: spec.body,
         }
     }

@@ -53,6 +53,7 @@ pub(crate) fn spec() -> Spec {
         retention: Duration::from_secs(3600),
         create_time: Millis(0),
         asked_start: None,
+        key: None,
         body: Body::Inline(Content::default()),
     }
 }

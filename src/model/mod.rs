@@ -8,6 +8,8 @@
 //! | [`time`] | instants, ticks, rounding |
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
+//! | [`client_id`] | whether an id that a client made can name its task |
+//! | [`key`] | which task a key names, and when the key is free |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
 //! | [`target`] | where a due task goes, and what follows from its kind |
@@ -35,6 +37,7 @@
 
 pub mod backoff;
 pub mod backup;
+pub mod client_id;
 pub mod clock;
 pub mod configuration;
 pub mod dead_letter;
@@ -47,6 +50,7 @@ pub mod entry_life;
 pub mod erasure;
 pub mod event;
 pub mod ids;
+pub mod key;
 pub mod lanes;
 pub mod ledger;
 pub mod listing;

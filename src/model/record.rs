@@ -36,15 +36,18 @@ pub enum Kind {
     ApiKey = 3,
     /// A request that a client marked as its own, so that it is done once.
     IdempotencyKey = 4,
+    /// A key of a callback's tasks, with the task that holds it.
+    Key = 8,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
         Self::IdempotencyKey,
+        Self::Key,
     ];
 
     /// The kinds that every node holds in memory.
@@ -67,7 +70,7 @@ impl Kind {
     pub const fn is_listed(self) -> bool {
         match self {
             Self::Callback | Self::ApiKey => true,
-            Self::Epoch | Self::IdempotencyKey => false,
+            Self::Epoch | Self::IdempotencyKey | Self::Key => false,
         }
     }
 }

@@ -104,6 +104,8 @@ pub struct Spec {
     pub create_time: Millis,
     /// The start that was requested at registration, if that had passed and the task started at once; else none.
     pub asked_start: Option<Millis>,
+    /// The name of the task that its client chose, of which at most one task of the callback is live.
+    pub key: Option<String>,
     /// The content, or where it is.
     pub body: Body,
 }

@@ -6,6 +6,8 @@
 mod content;
 mod dead_letter;
 mod epoch;
+mod holder;
+mod request;
 mod short;
 mod spec;
 
@@ -25,6 +27,8 @@ use crate::{
 pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
+pub use holder::{decode_holder, encode_holder};
+pub use request::{Request, decode_request, encode_request};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
     spec_to_message_with, spec_to_short_message,

@@ -73,6 +73,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         retention,
         create_time,
         asked_start,
+        key,
         body: _,
     } = spec;
     v1::TaskSpec {
@@ -109,6 +110,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         retention_ms: millis(*retention),
         create_time_ms: create_time.0,
         asked_start_ms: asked_start.map(|at| at.0),
+        key: key.clone(),
         body: Some(body),
         left_out: 0,
     }
@@ -160,6 +162,7 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
         retention: duration(message.retention_ms),
         create_time: Millis(message.create_time_ms),
         asked_start: message.asked_start_ms.map(Millis),
+        key: message.key,
         body: match message.body.ok_or(Malformed::Missing("body"))? {
             v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
             v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
@@ -200,6 +203,7 @@ mod tests {
             retention: Duration::from_secs(86_400),
             create_time: Millis(1_790_000_000_123),
             asked_start: Some(Millis(-7)),
+            key: Some("order-7".to_owned()),
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"\x00\xff"),
                 content_type: "application/octet-stream".to_owned(),
@@ -217,6 +221,7 @@ mod tests {
             body: Body::Apart { bytes: 70_000 },
             expire_after: None,
             asked_start: None,
+            key: None,
             ..spec
         };
         assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback.clone()));

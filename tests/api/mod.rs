@@ -5,10 +5,12 @@ mod browsers;
 mod cancel;
 mod dead_letters;
 mod http2;
+mod keys;
 mod leftover;
 mod list;
 mod poll;
 mod refused;
+mod repeats;
 mod served;
 mod worker;
 
@@ -40,6 +42,13 @@ struct Site {
 impl Site {
     fn new() -> Self {
         let world = World::new(1, 1000);
+        let node = world.node(1);
+        Self::of(world, node)
+    }
+
+    /// A node with ticks of a minute, which passes days in little time.
+    fn slow() -> Self {
+        let world = World::with_tick(1, 1000, std::time::Duration::from_secs(60));
         let node = world.node(1);
         Self::of(world, node)
     }

@@ -135,6 +135,8 @@ fn samples() -> Vec<Vec<u8>> {
             "POST /v1/worker/settle\n{{\"worker\":\"w\",\"tasks\":[{item},\"outcome\":\"succeeded\",\"result\":1}}]}}"
         ),
         "GET /v1/stats\n".to_owned(),
+        "GET /v1/ids\n".to_owned(),
+        format!("POST /v1/tasks\n{{\"callback\":\"c\",\"id\":\"{id}\",\"start_time\":\"2027-01-15T08:00:00Z\",\"idempotency_key\":\"k\"}}"),
     ];
     calls.map(String::into_bytes).to_vec()
 }

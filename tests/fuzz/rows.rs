@@ -9,14 +9,16 @@ use tickwheel::{
         dead_letter::Letter,
         dispatch::Dispatch,
         ids::TaskId,
+        key::Holder,
         record::{Kind, Name, Record, Version},
         task::Spec,
         time::Millis,
     },
     queue::message::TaskMessage,
     schema::{
-        LetterValue, decode_content, decode_epoch, decode_letter, decode_spec, encode_content,
-        encode_epoch, encode_letter, encode_short, encode_spec,
+        LetterValue, Request, decode_content, decode_epoch, decode_holder, decode_letter,
+        decode_request, decode_spec, encode_content, encode_epoch, encode_holder, encode_letter,
+        encode_request, encode_short, encode_spec,
     },
     store::{
         Heartbeat, Parked,
@@ -302,6 +304,39 @@ fn columns_of_records_and_the_epoch() {
             ..letter.clone()
         };
         assert_eq!(decode_letter(encode_letter(&again, true)).unwrap(), value);
+        true
+    });
+}
+
+#[test]
+fn records_of_keys() {
+    let holder = |spec| Holder {
+        id: id(),
+        generation: 3,
+        spec: std::sync::Arc::new(spec),
+    };
+    let samples = specs().into_iter().take(2).map(holder);
+    let samples = samples.map(|holder| encode_holder(&holder).to_vec());
+    target("key_holder", samples.collect()).run(|bytes| {
+        let Ok(holder) = decode_holder(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_holder(encode_holder(&holder)), Ok(holder));
+        true
+    });
+}
+
+#[test]
+fn records_of_marked_requests() {
+    let sample = Request {
+        id: TaskId::bound(Uuid::from_u128(0x018b_cfe5_6800_8000_8000_0000_0000_0001)),
+        hash: 7,
+    };
+    target("marked_request", vec![encode_request(&sample).to_vec()]).run(|bytes| {
+        let Ok(request) = decode_request(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_request(encode_request(&request)), Ok(request));
         true
     });
 }

@@ -58,6 +58,7 @@ pub(crate) fn specs() -> Vec<Spec> {
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
         asked_start: None,
+        key: None,
         body: Body::Inline(content()),
     };
     let kafka = Spec {

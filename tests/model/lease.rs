@@ -154,6 +154,7 @@ impl Lease {
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,
                 asked_start: None,
+                key: None,
                 body: Body::Inline(content),
             }),
         }

@@ -442,6 +442,7 @@ fn spec(target: Target) -> Spec {
         retention: Duration::from_secs(86_400),
         create_time: EPOCH,
         asked_start: None,
+        key: None,
         body: Body::Inline(Content {
             payload: Bytes::from_static(b"{}"),
             content_type: "application/json".to_owned(),

@@ -126,6 +126,7 @@ pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage 
             retention: Duration::from_secs(3600),
             create_time: start,
             asked_start: None,
+            key: None,
             body: Body::Inline(Content {
                 payload: Bytes::copy_from_slice(payload.as_bytes()),
                 content_type: "application/json".to_owned(),

@@ -22,6 +22,7 @@ use crate::{
         entries::entry_writer::Placer,
         tasks::{
             ended, finish,
+            keys::Keys,
             transition::{Moved, Mover},
         },
         wheel::read_permits::Turns,
@@ -47,6 +48,7 @@ pub(in crate::flow) struct Looker {
     placer: Placer,
     sender: Sender,
     mover: Mover,
+    keys: Keys,
     turns: Arc<Turns>,
     demand: Demand,
 }
@@ -65,7 +67,7 @@ pub(in crate::flow) struct TasksRead {
 impl Looker {
     /// Examines through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         placer: Placer,
         sender: Sender,
@@ -74,6 +76,7 @@ impl Looker {
         demand: Demand,
     ) -> Self {
         Self {
+            keys: Keys::new(Arc::clone(&ctx), mover.clone()),
             ctx,
             placer,
             sender,
@@ -87,8 +90,7 @@ impl Looker {
     pub(in crate::flow) async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Fault>> {
         let tasks: Vec<(TaskId, u32)> = looks.iter().map(|look| of_generation(look)).collect();
         let turn = self.turns.look().await;
-        // Taken before the reads: a heartbeat that comes after them must not find its lease ended at the time
-        // of the decision.
+        // Taken before the reads: a heartbeat that comes after them must not find its lease ended at this time.
         let now = self.ctx.now();
         let known = match self.known(&tasks).await {
             Ok(known) => known,
@@ -99,16 +101,17 @@ impl Looker {
         if !known.unreadable.is_empty() {
             return self.look_at_others(looks, known.unreadable).await;
         }
-        let in_order = looks.iter().zip(&known.rows);
         let decide = |(look, row): (&&Entry, &Option<TaskRow>)| {
             let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
             let heartbeat = self.ctx.sign_of_life(heartbeat);
             self.decide(look, row.as_ref(), heartbeat, now)
         };
-        let mut decisions: Vec<Decision> = in_order.map(decide).collect();
+        let mut decisions: Vec<Decision> = looks.iter().zip(&known.rows).map(decide).collect();
         self.hold_queued(looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
         finish::keep_redriven(&self.ctx, &known.rows).await;
+        let tasks = looks.iter().zip(&decisions).zip(&known.rows);
+        self.keys.keep_all(tasks, now).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
         self.publish(looks, &decisions, &results, &known.rows).await;
         let ends = looks.iter().zip(&decisions).zip(known.rows).map(
@@ -325,11 +328,7 @@ impl Looker {
         let count = looks.len();
         let placed = self.placer.place(looks).await;
         let failed = placed.iter().filter(|placed| placed.is_err()).count();
-        tracing::debug!(
-            count,
-            failed,
-            "publications have failed: their tasks are looked at soon"
-        );
+        tracing::debug!(count, failed, "publications have failed: looks come soon");
     }
 
     fn note_demand(
@@ -458,7 +457,7 @@ pub(in crate::flow) fn row_action(error: &store::Error, stage: Stage, look: &Ent
     undelivered::action(reason, stage, look.spec.target.class())
 }
 
-/// Returns the look that comes back soon to a task whose publication has failed; `published` says when it was published before.
+/// Returns the look that comes back soon to a task whose publication has failed; `published` is of the one before.
 pub(in crate::flow) fn look_soon(
     ctx: &Context,
     sending: &Sending,

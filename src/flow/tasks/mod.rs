@@ -3,6 +3,7 @@
 //! Clients register, cancel and reschedule; workers claim and settle. [`transition`] is the conditional write behind all of
 //! them, and `finish` does what follows when a task has come to its end. [`deadlines`] watches the leases of running tasks.
 
+pub mod asked;
 pub mod cancel;
 pub mod claim;
 pub(in crate::flow) mod claim_room;
@@ -11,9 +12,12 @@ pub mod deadlines;
 pub(in crate::flow) mod ended;
 pub mod erase;
 pub(in crate::flow) mod finish;
+pub(in crate::flow) mod idempotent;
+pub(in crate::flow) mod keys;
 pub mod register;
 pub mod reschedule;
 pub mod settle;
+pub(in crate::flow) mod standing;
 pub mod transition;
 mod way;
 pub(in crate::flow) mod withdraw;

@@ -5,7 +5,7 @@
 //! entry (`kafka` target), and then waits in this node's memory. A crash before the acknowledgement may leave
 //! a task that fires though no client was told its id. A crash after the acknowledgement loses nothing.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{
     flaw::{self, Flaw},
@@ -41,10 +41,14 @@ use crate::{
 
 /// A task with its id, on its way into the wheel.
 #[derive(Debug, Clone)]
-struct Incoming {
-    id: TaskId,
-    start: Millis,
-    spec: Arc<Spec>,
+pub(in crate::flow) struct Incoming {
+    pub(in crate::flow) id: TaskId,
+    pub(in crate::flow) start: Millis,
+    pub(in crate::flow) spec: Arc<Spec>,
+    /// The content, if it is kept apart.
+    pub(in crate::flow) content: Option<Arc<Content>>,
+    /// The write time of that content.
+    pub(in crate::flow) content_written: i64,
 }
 
 impl Incoming {
@@ -83,13 +87,18 @@ impl Registrar {
         if let Err(full) = self.ctx.store.let_in(tasks.len()).await {
             return vec![Err(full.into()); tasks.len()];
         }
-        let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
-        let incoming: Vec<Incoming> = tasks
-            .into_iter()
-            .map(|task| self.admit(task, &mut bodies))
-            .collect();
+        let incoming = tasks.into_iter().map(|task| self.admit(task));
+        self.enter(incoming.collect()).await
+    }
+
+    /// Writes tasks that have their ids; one result per task, in order. No id is there twice. A task that is there
+    /// already is written once more as it is.
+    pub(in crate::flow) async fn enter(
+        &self,
+        incoming: Vec<Incoming>,
+    ) -> Vec<Result<TaskView, Fault>> {
         let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
-        self.put_bodies(&bodies, &incoming, &mut results).await;
+        self.put_bodies(&incoming, &mut results).await;
 
         let mut near: Vec<(usize, Tick)> = Vec::new();
         let mut far: Vec<(usize, Entry)> = Vec::new();
@@ -154,48 +163,43 @@ impl Registrar {
             && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
-    fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {
-        let mut spec = task.draft.complete(&Defaults::SERVICE);
+    /// Completes a task and draws its id.
+    pub(in crate::flow) fn admit(&self, task: NewTask) -> Incoming {
+        let spec = task.draft.complete(&Defaults::SERVICE);
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
         let wheel = self.ctx.shape().wheel_of_hash(mix(random));
         let step = LookStep::covering(spec.claim_timeout);
         let id = TaskId::new(start, wheel, random).with_look_step(step);
-        if let Body::Inline(content) = &spec.body {
-            let bytes = schema::content_bytes(content);
-            if bytes > limits::INLINE_BYTES_MAX {
-                bodies.push((id, Arc::new(content.clone())));
-                spec.body = Body::Apart {
-                    bytes: bytes as u64,
-                };
-            }
-        }
+        let (spec, content) = apart(spec);
         Incoming {
             id,
             start,
             spec: Arc::new(spec),
+            content,
+            content_written: CONTENT_WRITTEN,
         }
     }
 
     /// Contents that are kept apart are durable before any entry names them.
-    async fn put_bodies(
-        &self,
-        bodies: &[(TaskId, Arc<Content>)],
-        incoming: &[Incoming],
-        results: &mut [Option<Fault>],
-    ) {
-        if bodies.is_empty() {
-            return;
+    async fn put_bodies(&self, incoming: &[Incoming], results: &mut [Option<Fault>]) {
+        let mut by_time: BTreeMap<i64, Vec<(usize, TaskId, Arc<Content>)>> = BTreeMap::new();
+        for (index, task) in incoming.iter().enumerate() {
+            if let Some(content) = &task.content {
+                let bodies = by_time.entry(task.content_written).or_default();
+                bodies.push((index, task.id, Arc::clone(content)));
+            }
         }
-        let put = self
-            .ctx
-            .store
-            .put_bodies(bodies, CONTENT_WRITTEN, None)
-            .await;
-        for ((id, _), result) in bodies.iter().zip(put) {
-            let index = incoming.iter().position(|task| task.id == *id);
-            if let (Err(error), Some(index)) = (result, index) {
-                set(results, index, error.into());
+        for (written, bodies) in by_time {
+            let (places, bodies): (Vec<usize>, Vec<_>) = bodies
+                .into_iter()
+                .map(|(index, id, content)| (index, (id, content)))
+                .unzip();
+            let put = self.ctx.store.put_bodies(&bodies, written, None).await;
+            for (index, result) in places.into_iter().zip(put) {
+                if let Err(error) = result {
+                    set(results, index, error.into());
+                }
             }
         }
     }
@@ -289,6 +293,21 @@ impl Registrar {
             }
         }
     }
+}
+
+/// Takes a large content out of its spec.
+fn apart(mut spec: Spec) -> (Spec, Option<Arc<Content>>) {
+    let Body::Inline(content) = &mut spec.body else {
+        return (spec, None);
+    };
+    let bytes = schema::content_bytes(content);
+    if bytes <= limits::INLINE_BYTES_MAX {
+        return (spec, None);
+    }
+    let content = Arc::new(std::mem::take(content));
+    let bytes = bytes as u64;
+    spec.body = Body::Apart { bytes };
+    (spec, Some(content))
 }
 
 fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use super::{
     finish,
+    keys::Keys,
     transition::{Moved, Mover},
     way::{Wanted, Way},
 };
@@ -64,6 +65,7 @@ pub struct Changer {
     placer: Placer,
     near: Near,
     mover: Mover,
+    keys: Keys,
     finder: Finder,
     leftovers: Leftovers,
 }
@@ -71,12 +73,12 @@ pub struct Changer {
 impl Changer {
     /// Changes through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
         near: Near,
-        mover: Mover,
+        (mover, keys): (Mover, Keys),
         finder: Finder,
         leftovers: Leftovers,
     ) -> Self {
@@ -86,6 +88,7 @@ impl Changer {
             placer,
             near,
             mover,
+            keys,
             finder,
             leftovers,
         }
@@ -196,6 +199,9 @@ impl Changer {
             // Its content is gone: there is nothing to run.
             return Ok(self.too_late(row));
         }
+        if !self.keeps_key(id, spec, way, planned.0 + 1, start).await? {
+            return Ok(self.too_late(row));
+        }
         let old = self.waiting(id, row.as_ref(), spec);
         let dispatch = Dispatch {
             id,
@@ -251,6 +257,21 @@ impl Changer {
             filing::withdraw(&self.ctx, row).await?;
         }
         finish::undo(&self.ctx, id, spec).await
+    }
+
+    /// Sees to the record of the key before the row is written. False when the key names another task that is live.
+    async fn keeps_key(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        way: Way,
+        generation: u32,
+        start: Millis,
+    ) -> Result<bool, Fault> {
+        match way {
+            Way::Move => self.keys.keep(id, spec, start).await.map(|()| true),
+            Way::Redrive => self.keys.take_back(id, spec, generation, start).await,
+        }
     }
 
     /// Finishes the change of a task whose row has its new start: its old entry is retired, and a near start

@@ -59,6 +59,7 @@ fn spec(target: Target, content: Content) -> Spec {
         retention: Duration::from_secs(86_400),
         create_time: Millis(1_799_999_999_999),
         asked_start: None,
+        key: None,
         body: Body::Inline(content),
     }
 }

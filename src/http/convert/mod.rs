@@ -4,6 +4,7 @@
 //! No value of a request is trusted before a conversion has checked it. A conversion reports all mistakes of
 //! a request at once.
 
+pub mod asked;
 mod content;
 pub mod dead_letter_token;
 pub mod json;

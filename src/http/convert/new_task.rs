@@ -97,6 +97,7 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
             target: parts.target,
             body: Body::Inline(content),
             asked_start: passed(request.start_time.as_ref(), context.now),
+            key: None,
             collection: rules.collection,
             priority: request.priority.map(Into::into),
             max_attempts: rules.max_attempts,

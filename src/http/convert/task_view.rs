@@ -41,7 +41,9 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
     let tracked = spec.filter(|spec| spec.target.is_tracked());
     TaskResponse {
         id: task.id.to_string(),
+        outcome: None,
         target: target::response(&task.spec.target, full),
+        key: task.spec.key.clone(),
         collection: some_text(&task.spec.collection),
         state: task.state.into(),
         start_time: asked_start(task).into(),
@@ -151,6 +153,10 @@ pub(in crate::http) const fn reschedule_outcome(
 pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
     match task.state {
         VisibleState::Published => "its record has been published".to_owned(),
+        VisibleState::Dead if task.spec.key.is_some() => {
+            "it has ended: it is dead, and can be run only while its key names no other live task"
+                .to_owned()
+        }
         state if state.is_terminal() => format!("it has ended: it is {}", state.name()),
         VisibleState::Claimed | VisibleState::Processing => {
             format!("attempt {} is running", task.attempt)

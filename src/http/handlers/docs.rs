@@ -16,7 +16,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{dead_letters, health, list, metrics, poll, stats, tasks, worker};
+use super::{by_key, dead_letters, health, ids, list, metrics, poll, stats, tasks, worker};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -32,6 +32,7 @@ use crate::http::{
     ),
     paths(
         list::list,
+        ids::read,
         tasks::create,
         tasks::batch_create,
         tasks::read,
@@ -43,6 +44,9 @@ use crate::http::{
         dead_letters::groups,
         dead_letters::redrive,
         dead_letters::delete,
+        by_key::cancel,
+        by_key::reschedule,
+        by_key::run,
         poll::poll,
         poll::leave,
         worker::subscribe,

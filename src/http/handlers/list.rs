@@ -6,7 +6,7 @@ use axum::{
     response::Response,
 };
 
-use super::query::unquoted;
+use super::{by_key, query::unquoted};
 use crate::{
     api::{
         problem::Problem,
@@ -19,7 +19,9 @@ use crate::{
     flow::{api::VisibleState, query::list::Filter},
     http::{
         Api,
-        convert::{self, Violations, page_token, task_view::task_response, unknown},
+        convert::{
+            self, Violations, asked::checked_name, page_token, task_view::task_response, unknown,
+        },
         error::{Code, Error},
     },
     limits::{LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
@@ -27,8 +29,9 @@ use crate::{
 };
 
 /// The parameters of the query.
-const PARAMETERS: [&str; 7] = [
+const PARAMETERS: [&str; 8] = [
     "callback",
+    "key",
     "state",
     "start_time_from",
     "start_time_to",
@@ -50,6 +53,8 @@ const PARAMETERS: [&str; 7] = [
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", operation_id = "listTasks",
     params(
         ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
+        ("key" = Option<String>, Query,
+            description = "Only the task that this key names, the live one or the last: with `callback`, and without further filters"),
         ("state" = Option<TaskState>, Query, description = "Only tasks in this state"),
         ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
         ("start_time_to" = Option<InstantText>, Query,
@@ -65,6 +70,11 @@ const PARAMETERS: [&str; 7] = [
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
     let query = ListQuery::read(&uri)?;
+    if let (Some(callback), Some(key)) = (&query.filter.callback, &query.key) {
+        return Ok(crate::http::answer::json(
+            &by_key::list(&api, callback, key).await?,
+        ));
+    }
     let cursor = match &query.page_token {
         None => None,
         Some(token) => Some(
@@ -90,6 +100,7 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
 #[derive(Debug)]
 struct ListQuery {
     filter: Filter,
+    key: Option<String>,
     page_size: usize,
     page_token: Option<String>,
 }
@@ -100,6 +111,7 @@ impl ListQuery {
             .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
         let mut query = Self {
             filter: Filter::default(),
+            key: None,
             page_size: LIST_TASKS_DEFAULT,
             page_token: None,
         };
@@ -126,6 +138,15 @@ impl ListQuery {
         if query.filter.pending && query.filter.state.is_some_and(VisibleState::is_terminal) {
             violations.add("?ended", "must not be false for a `state` that has ended");
         }
+        if query.key.is_some()
+            && seen
+                .iter()
+                .any(|name| !matches!(&**name, "key" | "callback"))
+        {
+            violations.add("?key", "goes with `callback` alone: leave the others out");
+        } else if query.key.is_some() && query.filter.callback.is_none() {
+            violations.add("?key", "needs a `callback`: keys are names within one");
+        }
         violations.finish().map(|()| query)
     }
 
@@ -133,6 +154,7 @@ impl ListQuery {
     fn set(&mut self, name: &str, value: String) -> Option<Result<(), String>> {
         Some(match name {
             "callback" => put(&mut self.filter.callback, convert::name(value)),
+            "key" => put(&mut self.key, checked_name(value)),
             "state" => put(&mut self.filter.state, state(&value)),
             "start_time_from" => put(&mut self.filter.from, instant(value)),
             "start_time_to" => put(&mut self.filter.to, instant(value)),

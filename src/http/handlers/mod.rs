@@ -1,13 +1,16 @@
 //! Handlers answer the routes of the API, one file for each resource, over the service of the node.
 
 pub(in crate::http) mod batch;
+pub(in crate::http) mod by_key;
 pub(in crate::http) mod dead_letters;
 pub mod docs;
 pub mod health;
+pub(in crate::http) mod ids;
 pub(in crate::http) mod list;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;
 mod query;
+mod registered;
 pub(in crate::http) mod stats;
 pub(in crate::http) mod tasks;
 pub(in crate::http) mod worker;

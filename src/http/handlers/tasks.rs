@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{batch::Batch, list, query::unquoted};
+use super::{batch::Batch, list, query::unquoted, registered};
 use crate::{
     api::{
         problem::Problem,
@@ -25,14 +25,14 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::{self, CancelOutcome, Fault, NewTask, TaskView},
+        api::{self, CancelOutcome, TaskView},
         tasks::cancel as flow_cancel,
     },
     http::{
         Api, body,
         convert::{
-            Violations, json,
-            new_task::{Context, new_start, new_task},
+            Violations, asked, json,
+            new_task::{Context, new_start},
             task_view::{reschedule_outcome, task_response, why_too_late},
             unknown,
         },
@@ -57,11 +57,17 @@ pub(in crate::http) fn routes() -> Router<Api> {
 
 /// Registers a task. Once the call is answered, the task is durable and will start.
 #[utoipa::path(post, path = "/v1/tasks", tag = "tasks", operation_id = "createTask",
+    params(("idempotency-key" = Option<String>, Header,
+        description = "Marks the request: for a day, the same key with the same body is one task. 1 to 255 printable ASCII characters, quoted or not")),
     request_body = TaskRequest,
     responses(
         (status = 201, description = "Registered", body = TaskResponse, headers(
             ("location" = String, description = "Path of the task"),
             ("etag" = String, description = "For If-Match"))),
+        (status = 200, description = "Registered before, by the same request or with the same key and `on_conflict` ignore: the task as it is now", body = TaskResponse),
+        (status = 409, description = "`key_taken`: the key names the live task in `existing`", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `idempotency_key_reused`: the key belongs to another request",
+            body = Problem, content_type = "application/problem+json"),
         (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
@@ -72,31 +78,22 @@ pub(in crate::http) async fn create(
     if let Err(refused) = api.admission.is_open(false) {
         return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
     }
-    headers::refuse_idempotency_key(request.headers())?;
+    let key = headers::idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let task = new_task(json::read::<TaskRequest>(&text)?, &context)?;
+    let task: TaskRequest = json::read(&text)?;
+    let shape = api.service.shape();
+    let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
     // A slow store must not fill the room for bodies.
     drop(text);
     let mut admitted = api.admission.registration(1)?;
-    let task = api
-        .service
-        .register(vec![task])
-        .await
-        .pop()
-        .ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?
-        .map_err(Error::of_registration)?;
-    admitted.registered();
-    let location = format!("/v1/tasks/{}", task.id);
-    Ok((
-        StatusCode::CREATED,
-        [
-            (header::LOCATION, location),
-            (header::ETAG, headers::etag(&task)),
-        ],
-        crate::http::answer::json(&task_response(&task, View::Basic)),
-    )
-        .into_response())
+    let registered = registered::register(&api, vec![task]).await.pop();
+    let registered =
+        registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
+    if registered.is_registered() {
+        admitted.registered();
+    }
+    registered::respond(registered)
 }
 
 /// Registers up to 1000 tasks. One bad task fails only itself.
@@ -125,38 +122,19 @@ pub(super) async fn batch_create(
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let mut admitted = api.admission.registration(call.tasks.0.len())?;
+    let shape = api.service.shape();
     let batch = Batch::read(&call.tasks.0, |item| {
-        new_task(json::read_item::<TaskRequest>(item)?, &context)
+        let task: TaskRequest = json::read_item(item)?;
+        asked::read(task, item.get().as_bytes(), None, &context, shape)
     });
     drop(text);
     let results: Vec<BatchCreateResult> = batch
-        .answer(async |tasks: Vec<NewTask>| api.service.register(tasks).await)
+        .answer(async |tasks: Vec<asked::Read>| registered::register(&api, tasks).await)
         .await;
     if results.iter().any(|result| result.task.is_some()) {
         admitted.registered();
     }
     Ok(crate::http::answer::json(&BatchCreateResponse { results }))
-}
-
-impl From<Result<TaskView, Fault>> for BatchCreateResult {
-    fn from(result: Result<TaskView, Fault>) -> Self {
-        match result {
-            Ok(task) => Self {
-                task: Some(task_response(&task, View::Basic)),
-                error: None,
-            },
-            Err(fault) => Error::of_registration(fault).into(),
-        }
-    }
-}
-
-impl From<Error> for BatchCreateResult {
-    fn from(error: Error) -> Self {
-        Self {
-            task: None,
-            error: Some(error.problem()),
-        }
-    }
 }
 
 /// Reads a task, at once or when it has ended.
@@ -214,11 +192,16 @@ pub(in crate::http) async fn cancel(
     let id = path_id(id)?;
     headers::refuse_if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-    let (outcome, task) = api
-        .service
-        .cancel(id)
-        .await?
-        .ok_or_else(Error::task_not_found)?;
+    cancelled(
+        api.service
+            .cancel(id)
+            .await?
+            .ok_or_else(Error::task_not_found)?,
+    )
+}
+
+/// Answers a cancel.
+pub(super) fn cancelled((outcome, task): (CancelOutcome, TaskView)) -> Result<Response, Error> {
     let is_late = outcome == CancelOutcome::TooLate;
     let answer = CancelResponse {
         outcome: outcome.into(),
@@ -330,7 +313,10 @@ pub(in crate::http) async fn run(
     restarted(api.service.run(id, condition).await?)
 }
 
-fn restarted(moved: Option<(api::RescheduleOutcome, TaskView)>) -> Result<Response, Error> {
+/// Answers a move or a run.
+pub(super) fn restarted(
+    moved: Option<(api::RescheduleOutcome, TaskView)>,
+) -> Result<Response, Error> {
     let (outcome, task) = moved.ok_or_else(Error::task_not_found)?;
     let outcome = reschedule_outcome(outcome).ok_or_else(|| {
         let detail = format!("the task's ETag is {} now", headers::etag(&task));

@@ -198,6 +198,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         retention: TTL,
         create_time: Millis::EPOCH,
         asked_start: None,
+        key: None,
         body: Body::Inline(Content::default()),
     };
     TaskRow {

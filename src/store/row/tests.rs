@@ -33,6 +33,7 @@ pub(crate) fn spec() -> Arc<Spec> {
         retention: Duration::from_secs(3600),
         create_time: Millis(1),
         asked_start: None,
+        key: None,
         body: Body::Inline(Content::default()),
     })
 }

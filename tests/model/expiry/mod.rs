@@ -93,6 +93,7 @@ impl Expiry {
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,
                 asked_start: None,
+                key: None,
                 body: Body::Inline(Content::default()),
             }),
         }

@@ -178,6 +178,7 @@ fn spec() -> Arc<Spec> {
             retention: SECOND * 60,
             create_time: Millis::EPOCH,
             asked_start: None,
+            key: None,
             body: Body::Inline(Content::default()),
         });
     }

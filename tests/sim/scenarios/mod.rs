@@ -21,6 +21,7 @@ mod nets;
 mod polls;
 mod races;
 mod redrive;
+mod repeated;
 mod restarts;
 mod sick_topics;
 mod slots;

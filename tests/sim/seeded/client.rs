@@ -183,6 +183,7 @@ fn spec(plan: &TaskPlan) -> Spec {
         retention: Duration::from_secs(3600),
         create_time: Sim::instant(plan.at.cast_signed()),
         asked_start: None,
+        key: None,
         body: Body::Inline(Content {
             payload: Bytes::from(vec![b'x'; plan.body_bytes]),
             content_type: "text/plain".to_owned(),

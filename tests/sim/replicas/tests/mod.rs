@@ -142,6 +142,7 @@ fn spec() -> Arc<Spec> {
         retention: Duration::from_secs(3600),
         create_time: EPOCH,
         asked_start: None,
+        key: None,
         body: Body::Inline(Content::default()),
     })
 }

@@ -1,0 +1,161 @@
+//! The id maker fixes start and id of a task for the client before it is sent, so that the registration can be repeated.
+//!
+//! It asks the service for its number of wheels and its time, at the first registration and again once the answer is a
+//! minute old. A delay is counted by the time of the service, never by the clock of the client's machine. A service that
+//! does not answer this question makes the ids itself, and the registration is not repeated.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::{
+    api::{ids::IdsResponse, task_request::TaskRequest, text::InstantText, time},
+    model::{
+        client_id,
+        draft::Defaults,
+        time::{Millis, rfc3339},
+    },
+    time_source::{Moment, TimeSource},
+};
+
+/// How long the time of the service is counted on by the steady clock of the client, and how long a service that cannot
+/// answer is not asked again.
+const KNOWN_FOR: Duration = Duration::from_secs(60);
+
+/// The knowledge about a service.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// Its wheels and its time; none when it does not tell.
+    facts: Option<(u16, Millis)>,
+    /// When it was asked: its time is that or later, so no task is early.
+    at: Moment,
+}
+
+/// The maker of ids.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    known: Mutex<Option<Known>>,
+}
+
+/// The facts by which ids are made at this moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts {
+    wheels: u16,
+    now: Millis,
+}
+
+impl Ids {
+    /// Returns what is known; none when the service is to be asked.
+    pub(super) fn known(&self, time: &TimeSource) -> Option<Option<Facts>> {
+        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = known?;
+        let since = time.moment().since(known.at);
+        let now = |(wheels, at): (u16, Millis)| {
+            let now = at.after(since);
+            Facts { wheels, now }
+        };
+        (since < KNOWN_FOR).then(|| known.facts.map(now))
+    }
+
+    /// Takes the answer of a service that was asked at `at`; none when it did not tell.
+    pub(super) fn learn(&self, answer: Option<&IdsResponse>, at: Moment) {
+        let read = |answer: &IdsResponse| {
+            let now = time::instant(&answer.time).ok()?;
+            Some((answer.wheels, now))
+        };
+        let facts = answer.and_then(read);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { facts, at });
+    }
+}
+
+/// Fixes start and id of a task, and tells whether the task may be registered twice as it is now.
+pub(super) fn fix(request: &mut TaskRequest, facts: Option<Facts>, random: u64) -> bool {
+    if request.id.is_some() || request.idempotency_key.is_some() {
+        return true;
+    }
+    let fixed = facts.and_then(|facts| fixed(request, facts));
+    let Some((start, claim_timeout, wheels)) = fixed else {
+        return false;
+    };
+    let id = client_id::make(start, claim_timeout, wheels, random);
+    request.id = Some(id.to_string());
+    request.start_time = Some(InstantText(rfc3339(start)));
+    request.delay = None;
+    true
+}
+
+/// Returns the start, the claim timeout and the number of wheels; none when the service is to make the id, or to refuse the task.
+fn fixed(request: &TaskRequest, facts: Facts) -> Option<(Millis, Duration, u16)> {
+    // A record has no row: a repetition may publish it again, so nothing is won.
+    request.callback.as_ref()?;
+    let start = match (&request.start_time, &request.delay) {
+        (Some(_), Some(_)) => return None,
+        (Some(at), None) => {
+            let at = time::instant(at).ok()?;
+            // A start that has passed means now, and an expiry counts from there.
+            if at < facts.now {
+                return None;
+            }
+            at
+        }
+        (None, Some(delay)) => facts.now.after(time::duration(delay, Duration::ZERO).ok()?),
+        (None, None) => facts.now,
+    };
+    let claim_timeout = match &request.claim_timeout {
+        Some(text) => time::duration(text, Duration::ZERO).ok()?,
+        None => Defaults::SERVICE.claim_timeout,
+    };
+    (start <= time::latest()).then_some((start, claim_timeout, facts.wheels))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{client::Task, model::ids::TaskId};
+
+    const FACTS: Facts = Facts {
+        wheels: 16,
+        now: Millis(1_800_000_000_000),
+    };
+
+    fn fixed_of(task: Task, facts: Option<Facts>) -> (bool, TaskRequest) {
+        let mut request = task.request().clone();
+        let is_fixed = fix(&mut request, facts, 0xfedc_ba98_7654_3210);
+        (is_fixed, request)
+    }
+
+    #[test]
+    fn a_delay_becomes_a_start_by_the_time_of_the_service() {
+        let task = Task::callback("c").delay(Duration::from_secs(90));
+        let (is_fixed, request) = fixed_of(task, Some(FACTS));
+        let start = FACTS.now.after(Duration::from_secs(90));
+        let id: TaskId = request.id.unwrap().parse().unwrap();
+        assert!(is_fixed && request.delay.is_none());
+        assert_eq!(request.start_time, Some(InstantText(rfc3339(start))));
+        assert_eq!((id.first_start(), id.wheel().get() < 16), (start, true));
+        assert_eq!(id.look_step().duration(), Duration::from_secs(68));
+    }
+
+    #[test]
+    fn tasks_that_the_service_has_to_name_are_left_as_they_are() {
+        let delayed = Task::callback("c").delay(Duration::from_secs(90));
+        for (task, facts) in [
+            (delayed.clone(), None),
+            (Task::kafka("t"), Some(FACTS)),
+            (Task::callback("c").start_at("tomorrow"), Some(FACTS)),
+            (
+                Task::callback("c").start_at("2026-01-01T00:00:00Z"),
+                Some(FACTS),
+            ),
+        ] {
+            let written = serde_json::to_value(task.request()).unwrap();
+            let (is_fixed, request) = fixed_of(task, facts);
+            assert!(!is_fixed);
+            assert_eq!(serde_json::to_value(request).unwrap(), written);
+        }
+        let marked = delayed.idempotency_key("k");
+        let (is_fixed, request) = fixed_of(marked, Some(FACTS));
+        assert!(is_fixed && request.id.is_none());
+    }
+}

@@ -1,0 +1,139 @@
+//! The standing check tells the stages that register whether a task needs no registration any more.
+//!
+//! A task stands when its row is there, when a mark says how it ended, or when an entry of it lies in a slot that is still
+//! open. The slot is looked at after the entry was read, so its scanner will see that entry: the same order by which a
+//! registration is acknowledged. An entry in a slot that is closed proves nothing. Its writer may have died before it
+//! looked at the clock, and the reader of the slot may have gone before the entry came.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use crate::{
+    flow::{
+        api::{Fault, TaskView, View},
+        context::Context,
+        entries::watermarks::Hands,
+        query::find::{Finder, Subject, unwritten_view, view_of_row},
+    },
+    model::{
+        entry::{DoneReason, Entry, Kind},
+        ids::TaskId,
+        look::Grid,
+        row::State,
+        time::Tick,
+    },
+};
+
+/// Points of its grid at which the first look of a task may lie: slots that close push it on by one each.
+const NEAR_POINTS: usize = 3;
+
+/// The check.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Standing {
+    ctx: Arc<Context>,
+    hands: Hands,
+    finder: Finder,
+}
+
+impl Standing {
+    /// Reads through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, hands: Hands, finder: Finder) -> Self {
+        Self { ctx, hands, finder }
+    }
+
+    /// Returns each task as it is now if it stands; none when it has to be registered (again).
+    pub(in crate::flow) async fn find(
+        &self,
+        ids: &[TaskId],
+    ) -> Vec<Result<Option<TaskView>, Fault>> {
+        if ids.is_empty() {
+            return Vec::new();
+        }
+        let subjects = self.finder.subjects(ids).await;
+        let finds = ids.iter().zip(subjects);
+        join_all(finds.map(|(id, subject)| self.view(*id, subject))).await
+    }
+
+    /// Returns a task as it is now if it stands.
+    pub(in crate::flow) async fn one(&self, id: TaskId) -> Result<Option<TaskView>, Fault> {
+        let subject = self.finder.subjects(&[id]).await.pop();
+        self.view(id, subject.unwrap_or(Ok(None))).await
+    }
+
+    async fn view(
+        &self,
+        id: TaskId,
+        subject: Result<Option<Subject>, Fault>,
+    ) -> Result<Option<TaskView>, Fault> {
+        let Some(Subject { row, spec, entry }) = subject? else {
+            return Ok(None);
+        };
+        let told = row
+            .as_ref()
+            .is_some_and(|row| spec.target.is_tracked() || row.state == State::Cancelled);
+        if !told {
+            let stands = match &entry {
+                Some(entry) => self.is_safe(entry).await?,
+                None => false,
+            };
+            if !stands {
+                return Ok(None);
+            }
+        }
+        if let Some(view) = self.finder.get(id, View::Basic).await? {
+            return Ok(Some(view));
+        }
+        // Its retention has passed, or it went away between the reads: what was seen is the answer.
+        let now = self.ctx.now();
+        Ok(Some(match row {
+            Some(row) => view_of_row(row, None, now),
+            None => unwritten_view(id, &spec, id.first_start()),
+        }))
+    }
+
+    /// Tells whether nothing more has to be done for an entry that was read before this call.
+    async fn is_safe(&self, entry: &Entry) -> Result<bool, Fault> {
+        match entry.kind {
+            Kind::Done {
+                reason: DoneReason::Cancelled | DoneReason::Published,
+                ..
+            } => Ok(true),
+            Kind::Done {
+                reason: DoneReason::Moved { .. },
+                ..
+            } => Ok(false),
+            Kind::Due { .. } | Kind::Look { .. } => {
+                let opened = self.hands.opened(entry.key.wheel()).await?;
+                if self.is_open(entry, opened) {
+                    return Ok(true);
+                }
+                if entry.spec.target.is_tracked() {
+                    self.has_look(entry.key.id).await
+                } else {
+                    Ok(false)
+                }
+            }
+        }
+    }
+
+    fn is_open(&self, entry: &Entry, opened: Tick) -> bool {
+        self.ctx.tick().tick_of(entry.key.due) > opened
+    }
+
+    /// Tells whether a look of a task lies ahead. From its first publication on there is one.
+    async fn has_look(&self, id: TaskId) -> Result<bool, Fault> {
+        let grid = Grid::of(id, self.ctx.shape());
+        let near = grid.for_near(id.first_start(), id.first_start());
+        let mut points = grid.points_around(self.ctx.now());
+        points.extend(grid.points_from(near).take(NEAR_POINTS));
+        points.sort_unstable();
+        points.dedup();
+        let found = self.ctx.store.find_entries(id, &points).await?;
+        let opened = self.hands.opened(id.wheel()).await?;
+        let mut looks = found.iter();
+        Ok(looks
+            .any(|entry| matches!(entry.kind, Kind::Look { .. }) && self.is_open(entry, opened)))
+    }
+}

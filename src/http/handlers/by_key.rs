@@ -1,0 +1,136 @@
+//! The key handlers read, cancel and move tasks for clients that know a task by its callback and its key.
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    response::Response,
+    routing::post,
+};
+use serde::de::DeserializeOwned;
+
+use super::tasks::{cancelled, restarted};
+use crate::{
+    api::{
+        problem::Problem,
+        task_list::ListTasksResponse,
+        task_request::{KeyRequest, KeyRescheduleRequest, RescheduleRequest},
+        task_response::{CancelResponse, RescheduleResponse},
+        time,
+        worker::View,
+    },
+    flow::api,
+    http::{
+        Api, body,
+        convert::{
+            Violations, asked::checked_name, json, name, new_task::new_start,
+            task_view::task_response,
+        },
+        error::Error,
+        headers,
+    },
+    limits::REQUEST_BYTES_MAX,
+    model::ids::TaskId,
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/tasks:cancel", post(cancel))
+        .route("/v1/tasks:reschedule", post(reschedule))
+        .route("/v1/tasks:run", post(run))
+}
+
+/// Cancels the task that a key names.
+#[utoipa::path(post, path = "/v1/tasks:cancel", tag = "tasks", operation_id = "cancelTaskByKey",
+    request_body = KeyRequest,
+    responses(
+        (status = 200, description = "Who won", body = CancelResponse),
+        (status = 404, description = "`key_not_found`: no task has the key", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn cancel(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    headers::refuse_if_match(request.headers())?;
+    let request: KeyRequest = read(&api, request).await?;
+    let id = known(&api, &request.callback, &request.key).await?;
+    cancelled(
+        api.service
+            .cancel(id)
+            .await?
+            .ok_or_else(Error::key_not_found)?,
+    )
+}
+
+/// Moves the start of the task that a key names.
+#[utoipa::path(post, path = "/v1/tasks:reschedule", tag = "tasks", operation_id = "rescheduleTaskByKey",
+    params(("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    request_body = KeyRescheduleRequest,
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 404, description = "`key_not_found`: no task has the key", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not moved", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn reschedule(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let condition = headers::if_match(request.headers())?;
+    let request: KeyRescheduleRequest = read(&api, request).await?;
+    let moved = RescheduleRequest {
+        start_time: request.start_time,
+        delay: request.delay,
+    };
+    let start = new_start(&moved, api.options.time.now())?;
+    let id = known(&api, &request.callback, &request.key).await?;
+    let moved = api.service.reschedule(id, start, condition).await?;
+    restarted(Some(moved.ok_or_else(Error::key_not_found)?))
+}
+
+/// Starts the task that a key names now. A dead one runs again.
+#[utoipa::path(post, path = "/v1/tasks:run", tag = "tasks", operation_id = "runTaskByKey",
+    params(("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    request_body = KeyRequest,
+    responses(
+        (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 404, description = "`key_not_found`: no task has the key", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn run(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let condition = headers::if_match(request.headers())?;
+    let request: KeyRequest = read(&api, request).await?;
+    let id = known(&api, &request.callback, &request.key).await?;
+    let moved = api.service.run(id, condition).await?;
+    restarted(Some(moved.ok_or_else(Error::key_not_found)?))
+}
+
+/// Returns the list of the task that a key names: one task at most.
+pub(super) async fn list(api: &Api, callback: &str, key: &str) -> Result<ListTasksResponse, Error> {
+    let task = match api.service.id_by_key(callback, key).await? {
+        Some(id) => api.service.get(id, api::View::Basic).await?,
+        None => None,
+    };
+    let tasks = task.iter().map(|task| task_response(task, View::Basic));
+    Ok(ListTasksResponse {
+        tasks: tasks.collect(),
+        next_page_token: None,
+        start_time_to: time::latest().into(),
+    })
+}
+
+async fn read<T: DeserializeOwned>(api: &Api, request: Request) -> Result<T, Error> {
+    let text = body::read_text(api, request, REQUEST_BYTES_MAX).await?;
+    json::read(&text)
+}
+
+/// Returns the task that a key names.
+async fn known(api: &Api, callback: &str, key: &str) -> Result<TaskId, Error> {
+    let mut violations = Violations::default();
+    violations.take("/callback", name(callback.to_owned()));
+    violations.take("/key", checked_name(key.to_owned()));
+    violations.finish()?;
+    let id = api.service.id_by_key(callback, key).await?;
+    id.ok_or_else(Error::key_not_found)
+}

@@ -1,0 +1,154 @@
+//! The registration answers turn outcomes of registrations that may be repeated into answers for the task handlers.
+
+use axum::{
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    api::{
+        task_response::{BatchCreateResult, RegistrationOutcome, TaskResponse},
+        worker::View,
+    },
+    flow::{
+        api::{Fault, NewTask, TaskView},
+        tasks::asked::{Answer, AskedTask},
+    },
+    http::{
+        Api, answer,
+        convert::{asked::Read, task_view::task_response},
+        error::{Code, Error},
+        headers,
+    },
+};
+
+/// The result of one registration.
+#[derive(Debug)]
+pub(in crate::http) enum Registration {
+    /// Of one that asked nothing about repetitions.
+    Plain(Result<TaskView, Fault>),
+    /// Of one that did.
+    Asked(Result<Answer, Fault>),
+}
+
+/// Registers tasks; one result per task, in order.
+pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Registration> {
+    let mut plain: Vec<NewTask> = Vec::new();
+    let mut asked: Vec<AskedTask> = Vec::new();
+    let is_plain: Vec<bool> = tasks
+        .into_iter()
+        .map(|task| match task {
+            Read::Plain(task) => {
+                plain.push(task);
+                true
+            }
+            Read::Asked(task) => {
+                asked.push(task);
+                false
+            }
+        })
+        .collect();
+    let plain = async {
+        if plain.is_empty() {
+            Vec::new()
+        } else {
+            api.service.register(plain).await
+        }
+    };
+    let asked = async {
+        if asked.is_empty() {
+            Vec::new()
+        } else {
+            api.service.register_asked(asked).await
+        }
+    };
+    let (plain, asked) = tokio::join!(plain, asked);
+    let (mut plain, mut asked) = (plain.into_iter(), asked.into_iter());
+    let missing = || {
+        let reason = "the service gave too few answers".to_owned();
+        Fault::Unknown { reason }
+    };
+    let result = |is_plain| {
+        if is_plain {
+            Registration::Plain(plain.next().unwrap_or_else(|| Err(missing())))
+        } else {
+            Registration::Asked(asked.next().unwrap_or_else(|| Err(missing())))
+        }
+    };
+    is_plain.into_iter().map(result).collect()
+}
+
+impl Registration {
+    /// Returns the outcome, if it is shown, and the task.
+    fn task(self) -> Result<(Option<RegistrationOutcome>, Box<TaskView>), Error> {
+        match self {
+            Self::Plain(result) => match result {
+                Ok(task) => Ok((None, Box::new(task))),
+                Err(fault) => Err(Error::of_registration(fault)),
+            },
+            Self::Asked(result) => match result {
+                Ok(Answer::Created(task)) => Ok((Some(RegistrationOutcome::Created), task)),
+                Ok(Answer::Existing(task)) => Ok((Some(RegistrationOutcome::Existing), task)),
+                Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(task.id)),
+                Ok(Answer::OtherRequest) => Err(Error::new(
+                    Code::IdempotencyKeyReused,
+                    "the key was used within the last 24 h for a request with another body",
+                )),
+                // It may be repeated as it is.
+                Err(fault) => Err(Error::from(fault)),
+            },
+        }
+    }
+
+    /// Tells whether a task is registered.
+    pub(in crate::http) const fn is_registered(&self) -> bool {
+        matches!(
+            self,
+            Self::Plain(Ok(_)) | Self::Asked(Ok(Answer::Created(_) | Answer::Existing(_)))
+        )
+    }
+}
+
+/// Answers one registration.
+pub(in crate::http) fn respond(registration: Registration) -> Result<Response, Error> {
+    let (outcome, task) = registration.task()?;
+    let status = match outcome {
+        Some(RegistrationOutcome::Existing) => StatusCode::OK,
+        None | Some(RegistrationOutcome::Created) => StatusCode::CREATED,
+    };
+    let location = format!("/v1/tasks/{}", task.id);
+    Ok((
+        status,
+        [
+            (header::LOCATION, location),
+            (header::ETAG, headers::etag(&task)),
+        ],
+        answer::json(&TaskResponse {
+            outcome,
+            ..task_response(&task, View::Basic)
+        }),
+    )
+        .into_response())
+}
+
+impl From<Registration> for BatchCreateResult {
+    fn from(registration: Registration) -> Self {
+        match registration.task() {
+            Ok((outcome, task)) => Self {
+                outcome,
+                task: Some(task_response(&task, View::Basic)),
+                error: None,
+            },
+            Err(error) => error.into(),
+        }
+    }
+}
+
+impl From<Error> for BatchCreateResult {
+    fn from(error: Error) -> Self {
+        Self {
+            error: Some(error.problem()),
+            ..Self::default()
+        }
+    }
+}

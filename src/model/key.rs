@@ -1,0 +1,159 @@
+//! The rules of keys decide for registration which task a key names, and what a request for that key means.
+//!
+//! A key names at most one live task of a callback. The record of the key says which; it is written on a condition, and
+//! before the task. So the first writer wins, and whoever finds the record can write its task again: the same id is the
+//! same entry. A key is free as soon as its task has ended.
+//!
+//! The record goes away before the row of its task can. Otherwise an ended task, whose row had vanished, would be taken
+//! for one that was never written, and would be written again. A live task renews its record.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    ids::TaskId,
+    row::{State, TaskRow},
+    state::TERMINAL_TTL_MIN,
+    task::Spec,
+    time::Millis,
+};
+
+/// How long a record lives behind the latest start of its task, and behind its last renewal: a day less than the row of a
+/// task that has ended.
+pub const RECORD_KEPT: Duration = TERMINAL_TTL_MIN.saturating_sub(Duration::from_secs(24 * 3600));
+
+/// A look renews a record that has less than this left: six days of looks would have to fail.
+pub const RENEWED_BELOW: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// A request that finds a live task renews a record that has less than this left: nothing in flight lives as long.
+pub const RESCUED_BELOW: Duration = Duration::from_secs(3600);
+
+/// The wish of a client for the case that its key names a live task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OnConflict {
+    /// To be told, as an error.
+    #[default]
+    Reject,
+    /// To be told, as a success.
+    Ignore,
+}
+
+/// The content of the record of a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// The task that holds the key.
+    pub id: TaskId,
+    /// Reschedules and redrives of the task up to the redrive that was begun last; 0 before there was one.
+    pub generation: u32,
+    /// The task, so that a request that finds the record can write it.
+    pub spec: Arc<Spec>,
+}
+
+/// The meaning of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its task is the one that is to be written.
+    Mine,
+    /// Its task has ended: the key is free.
+    Free,
+    /// Its task is dead, and its redrive was begun: the redrive is to be finished, then the task is live.
+    Redriven,
+    /// Its task is live, or is to be written still.
+    Live,
+}
+
+/// Judges a record that was read for a request whose task has the id `mine`, by the row of its task that was read after it.
+#[must_use]
+pub fn judge(holder: &Holder, row: Option<&TaskRow>, mine: TaskId) -> Verdict {
+    if holder.id == mine {
+        return Verdict::Mine;
+    }
+    match row {
+        Some(row) if row.state == State::Dead && row.generation < holder.generation => {
+            Verdict::Redriven
+        }
+        Some(row) if row.state.is_terminal() => Verdict::Free,
+        // No row: nothing happened to the task, or it was never written. It must not be passed over in either case, since
+        // its writer may be about to write it.
+        Some(_) | None => Verdict::Live,
+    }
+}
+
+/// Returns until when a record lives whose task starts at `start`.
+#[must_use]
+pub fn kept_until(start: Millis, now: Millis) -> Millis {
+    start.max(now).after(RECORD_KEPT)
+}
+
+/// Tells whether a look at a live task has to ask for the record: one that was written for this start may have less left than
+/// [`RENEWED_BELOW`].
+#[must_use]
+pub fn may_need_renewal(start: Millis, now: Millis) -> bool {
+    now.since(start) > RECORD_KEPT.saturating_sub(RENEWED_BELOW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::fixtures::{self, START, id};
+
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+
+    fn holder(generation: u32) -> Holder {
+        Holder {
+            id: id(),
+            generation,
+            spec: Arc::new(fixtures::spec()),
+        }
+    }
+
+    fn other() -> TaskId {
+        TaskId::new(START, id().wheel(), 99)
+    }
+
+    #[test]
+    fn only_an_end_frees_a_key() {
+        let spec = Arc::new(fixtures::spec());
+        assert_eq!(judge(&holder(0), None, other()), Verdict::Live);
+        for state in State::ALL {
+            let row = fixtures::row(state, &spec);
+            let expected = if state.is_terminal() {
+                Verdict::Free
+            } else {
+                Verdict::Live
+            };
+            assert_eq!(
+                judge(&holder(0), Some(&row), other()),
+                expected,
+                "{state:?}"
+            );
+            assert_eq!(judge(&holder(0), Some(&row), id()), Verdict::Mine);
+        }
+    }
+
+    #[test]
+    fn a_redrive_that_was_begun_is_finished_before_the_key_is_free() {
+        let spec = Arc::new(fixtures::spec());
+        let dead = fixtures::row(State::Dead, &spec);
+        assert_eq!(judge(&holder(1), Some(&dead), other()), Verdict::Redriven);
+        let redriven = TaskRow {
+            generation: 1,
+            ..dead
+        };
+        assert_eq!(judge(&holder(1), Some(&redriven), other()), Verdict::Free);
+        let done = fixtures::row(State::Succeeded, &spec);
+        assert_eq!(judge(&holder(1), Some(&done), other()), Verdict::Free);
+    }
+
+    #[test]
+    fn a_record_goes_before_the_row_and_is_renewed_long_before_that() {
+        assert_eq!(RECORD_KEPT + DAY, TERMINAL_TTL_MIN);
+        let (now, late) = (START.before(DAY), START.after(DAY));
+        assert_eq!(kept_until(START, now), START.after(RECORD_KEPT));
+        assert_eq!(kept_until(START, late), late.after(RECORD_KEPT));
+        assert!(!may_need_renewal(START, START.after(3 * DAY)));
+        assert!(may_need_renewal(
+            START,
+            START.after(3 * DAY + Duration::from_millis(1))
+        ));
+    }
+}

@@ -1,0 +1,58 @@
+//! The codec of key records converts what the record of a key holds for stores: the task that holds the key.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use prost::Message;
+
+use super::{Malformed, request::id, spec_from_message, spec_to_message, v1};
+use crate::model::key::Holder;
+
+/// Encodes a holder.
+#[must_use]
+pub fn encode_holder(holder: &Holder) -> Bytes {
+    let Holder {
+        id,
+        generation,
+        spec,
+    } = holder;
+    let message = v1::KeyHolder {
+        id: Bytes::copy_from_slice(id.uuid().as_bytes()),
+        generation: *generation,
+        spec: Some(spec_to_message(spec)),
+    };
+    message.encode_to_vec().into()
+}
+
+/// Decodes a holder.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are not one.
+pub fn decode_holder(bytes: Bytes) -> Result<Holder, Malformed> {
+    let message = v1::KeyHolder::decode(bytes)?;
+    let spec = message.spec.ok_or(Malformed::Missing("spec"))?;
+    Ok(Holder {
+        id: id(&message.id)?,
+        generation: message.generation,
+        spec: Arc::new(spec_from_message(spec)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{fixtures, ids::TaskId, time::Millis, wheel::WheelNumber};
+
+    #[test]
+    fn a_holder_survives_its_bytes_and_others_are_refused() {
+        let holder = Holder {
+            id: TaskId::new(Millis(1_800_000_000_000), WheelNumber::from_low_bits(3), 9),
+            generation: 4,
+            spec: Arc::new(fixtures::spec()),
+        };
+        let bytes = encode_holder(&holder);
+        assert_eq!(decode_holder(bytes.clone()), Ok(holder));
+        assert_eq!(decode_holder(Bytes::new()), Err(Malformed::Missing("spec")));
+        assert!(decode_holder(bytes.slice(..bytes.len() - 3)).is_err());
+    }
+}

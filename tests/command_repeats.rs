@@ -1,0 +1,105 @@
+//! The command line registers what may come twice: a file that is imported again, a task with a key.
+
+use serde_json::Value;
+
+use crate::command_line::{Site, err, out, run};
+
+fn json(output: &std::process::Output) -> Value {
+    assert!(output.status.success(), "{}", err(output));
+    serde_json::from_str(&out(output)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_whose_lines_have_marks_or_ids_can_be_imported_again() {
+    let site = Site::start().await;
+    let lines = r#"{"callback":"a","delay":"1h","idempotency_key":"line 1"}
+{"callback":"a","start_time":"2100-01-01T00:00:00Z","id":"03bb2cc3-d800-8000-8f00-000000000007"}"#;
+    for _ in 0..2 {
+        let imported = run(&site.url, &["task", "import", "-"], lines).await;
+        assert_eq!(
+            out(&imported),
+            "registered 2, failed 0\n",
+            "{}",
+            err(&imported)
+        );
+    }
+    let list = ["task", "list", "--to", "2h", "-o", "json"];
+    let listed = json(&run(&site.url, &list, "").await);
+    assert_eq!(listed.as_array().map(Vec::len), Some(1), "{listed}");
+    let get = [
+        "task",
+        "get",
+        "03bb2cc3-d800-8000-8f00-000000000007",
+        "-o",
+        "json",
+    ];
+    let task = json(&run(&site.url, &get, "").await);
+    assert_eq!(task["start_time"], "2100-01-01T00:00:00.000Z");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_registered_with_a_key_and_with_a_mark() {
+    let site = Site::start().await;
+    let keyed = [
+        "task",
+        "register",
+        "--callback",
+        "a",
+        "--delay",
+        "1h",
+        "--key",
+        "k",
+        "-o",
+        "json",
+    ];
+    let first = json(&run(&site.url, &keyed, "").await);
+    assert_eq!(
+        (first["key"].as_str(), first["outcome"].as_str()),
+        (Some("k"), Some("created"))
+    );
+    let refused = run(&site.url, &keyed, "").await;
+    assert!(!refused.status.success());
+    assert!(
+        err(&refused).contains(first["id"].as_str().unwrap()),
+        "{}",
+        err(&refused)
+    );
+    let ignoring = [&keyed[..], &["--on-conflict", "ignore"]].concat();
+    let again = json(&run(&site.url, &ignoring, "").await);
+    assert_eq!(
+        (&again["id"], again["outcome"].as_str()),
+        (&first["id"], Some("existing"))
+    );
+    let marked = [
+        "task",
+        "register",
+        "--callback",
+        "a",
+        "--at",
+        "2100-01-01T00:00:00Z",
+        "--idempotency-key",
+        "m",
+        "-o",
+        "json",
+    ];
+    let first = json(&run(&site.url, &marked, "").await);
+    let again = json(&run(&site.url, &marked, "").await);
+    assert_eq!(
+        (&again["id"], again["outcome"].as_str()),
+        (&first["id"], Some("existing"))
+    );
+    let wrong = run(
+        &site.url,
+        &[
+            "task",
+            "register",
+            "--callback",
+            "a",
+            "--on-conflict",
+            "ignore",
+        ],
+        "",
+    )
+    .await;
+    assert!(err(&wrong).contains("--key"), "{}", err(&wrong));
+}
