@@ -45,8 +45,8 @@ pub use crate::api::{
     target::TargetResponse,
     task_request::{Jitter, Priority, RetryPolicy, TaskRequest},
     task_response::{
-        CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
-        TaskState,
+        AttemptResponse, CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse,
+        TaskResponse, TaskState,
     },
 };
 use crate::{
