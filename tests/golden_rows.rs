@@ -12,11 +12,12 @@ use tickwheel::{
         configuration::Epoch,
         dead_letter::Letter,
         entry::{DoneReason, Entry, KeyCode},
+        history::{Attempt, Ending},
         ids::{NodeId, TaskId},
         key::Holder,
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
-        state::{Detail, State, TaskRow},
+        state::{Detail, History, State, TaskRow},
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
@@ -89,6 +90,7 @@ pub(crate) fn task() -> TaskRow {
             error: Some("no route".to_owned()),
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }
@@ -101,6 +103,24 @@ pub(crate) fn deleted() -> TaskRow {
     };
     row.detail.died = Some(1_893_456_000_250_001);
     row.detail.erased = true;
+    row
+}
+
+/// A task with two attempts before its last one.
+pub(crate) fn tried() -> TaskRow {
+    let mut row = task();
+    let attempt = |number, ending| Attempt {
+        attempt: number,
+        worker: format!("w-{number}"),
+        claimed: Some(START),
+        ended: Some(Millis(START.0 + 30_000)),
+        ending: Some(ending),
+        error: (ending == Ending::Retry).then(|| "no route".to_owned()),
+    };
+    row.detail.history = History {
+        attempts: vec![attempt(1, Ending::Lost), attempt(2, Ending::Retry)],
+        dropped: 4,
+    };
     row
 }
 
@@ -209,6 +229,8 @@ fn rendered() -> String {
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
     let deleted = TaskColumns::of(&deleted()).detail;
     writeln!(text, "detail of a task that was deleted {deleted:?}").unwrap();
+    let tried = TaskColumns::of(&tried()).detail;
+    writeln!(text, "detail of a task with attempts {tried:?}").unwrap();
     let letter = letter();
     let part = Part::of(id(), letter.time);
     let spot = Spot {
@@ -260,6 +282,10 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(
         TaskColumns::of(&deleted()).into_row(id().uuid()).ok(),
         Some(deleted())
+    );
+    assert_eq!(
+        TaskColumns::of(&tried()).into_row(id().uuid()).ok(),
+        Some(tried())
     );
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));

@@ -80,6 +80,12 @@ pub struct TaskResponse {
     pub cancel_requested: bool,
     /// Reschedules, and redrives of a dead task, so far.
     pub generation: u32,
+    /// The attempts, newest last: the last 20 at most. Only a read of the task by its id shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<AttemptResponse>,
+    /// Older attempts that are not kept.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub attempts_dropped: u32,
     /// The payload, when it is JSON; view=FULL.
     #[serde(
         default,
@@ -121,6 +127,31 @@ pub enum RegistrationOutcome {
     Created,
     /// The task had been registered before, and is shown as it is now.
     Existing,
+}
+
+/// One attempt of a task. Fields that are not known, or not set, are left out.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct AttemptResponse {
+    /// Its number.
+    pub attempt: u32,
+    /// The worker that claimed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
+    /// When it was claimed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_time: Option<InstantText>,
+    /// When it ended; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<InstantText>,
+    /// How it ended: as its worker reported (`succeeded`, `retry`, `failed`, `snoozed`), `lost` when its worker stopped
+    /// sending heartbeats, or `cancelled`; absent while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<String>,
+    /// The error that its worker reported; earlier ones are cut at 1 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// The state of a task.
@@ -287,6 +318,11 @@ pub struct RescheduleResponse {
     pub reason: Option<String>,
     /// The task after the call.
     pub task: TaskResponse,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_zero(value: &u32) -> bool {
+    *value == 0
 }
 
 const fn is_false(value: &bool) -> bool {

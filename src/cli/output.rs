@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::Format;
-use crate::client::TaskResponse;
+use crate::{api::text::InstantText, client::TaskResponse};
 
 /// Prints an answer about a task; `outcome` names the action.
 pub(super) fn task(
@@ -37,7 +37,7 @@ pub(super) fn task(
 
 fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io::Result<()> {
     let target = task.target.to_string();
-    let text = |text: &crate::api::text::InstantText| text.0.clone();
+    let text = |text: &InstantText| text.0.clone();
     let labels = task
         .labels
         .iter()
@@ -88,6 +88,29 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
         if let Some(value) = value {
             writeln!(out, "{name:<12}{}", printable(&value))?;
         }
+    }
+    if task.attempts_dropped > 0 {
+        writeln!(
+            out,
+            "{:<12}{} more are not kept",
+            "attempts", task.attempts_dropped
+        )?;
+    }
+    for attempt in &task.attempts {
+        let time = |at: &Option<InstantText>| at.as_ref().map_or("", |at| &at.0).to_owned();
+        let told = [
+            attempt
+                .outcome
+                .clone()
+                .unwrap_or_else(|| "running".to_owned()),
+            time(&attempt.claim_time),
+            time(&attempt.end_time),
+            attempt.worker.clone().unwrap_or_default(),
+            attempt.error.clone().unwrap_or_default(),
+        ];
+        let told: Vec<String> = told.into_iter().filter(|text| !text.is_empty()).collect();
+        let name = format!("attempt {}", attempt.attempt);
+        writeln!(out, "{name:<12}{}", printable(&told.join("  ")))?;
     }
     Ok(())
 }

@@ -49,8 +49,8 @@ pub use crate::api::{
     target::TargetResponse,
     task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
     task_response::{
-        CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome, RescheduleResponse,
-        TaskResponse, TaskState,
+        AttemptResponse, CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome,
+        RescheduleResponse, TaskResponse, TaskState,
     },
 };
 use crate::{

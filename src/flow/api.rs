@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::model::{
     draft::TaskDraft,
+    history::History,
     ids::TaskId,
     state::Outcome,
     task::{Content, Spec},
@@ -173,6 +174,8 @@ pub struct TaskView {
     pub error: Option<String>,
     /// Someone asked to cancel while it was running.
     pub cancel_requested: bool,
+    /// Its attempts.
+    pub history: History,
 }
 
 /// The result of the race between a cancel and the firing.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{configuration, dead_letter, record};
+use crate::model::{configuration, dead_letter, history, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -99,3 +99,9 @@ pub const RACED_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const KEY_CHARS_MAX: usize = 128;
 
 const _: () = assert!(128 + 1 + 4 * KEY_CHARS_MAX <= RECORD_KEY_BYTES_MAX);
+
+/// Attempts that a task shows: more than the usual ten, and few enough for a person to read.
+pub const ATTEMPTS_KEPT_MAX: usize = history::ATTEMPTS_KEPT_MAX;
+
+/// Bytes that the attempts of a row take at most: tasks of a slot share conditional writes, which must stay small.
+pub const HISTORY_BYTES_MAX: usize = history::HISTORY_BYTES_MAX;

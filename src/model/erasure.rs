@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use super::{
     dead_letter,
+    history::History,
     row::{Detail, State, TaskRow},
     task::{Body, Content, Spec},
 };
 
-/// The row of a terminal task without its content, labels, result and error. `died` names the death whose letter is to
+/// The row of a terminal task without its content, labels, result, errors and attempts. `died` names the death whose letter is to
 /// be removed.
 pub(super) fn erased(base: TaskRow) -> TaskRow {
     let death = dead_letter::stamp(&base).filter(|_| base.state == State::Dead);
@@ -29,6 +30,7 @@ pub(super) fn erased(base: TaskRow) -> TaskRow {
             result: None,
             error: None,
             erased: true,
+            history: History::default(),
             died,
             ..base.detail
         },

@@ -8,7 +8,7 @@ use super::{
     backoff::{Backoff, Jitter},
     ids::TaskId,
     look_step::LookStep,
-    state::{Detail, State, TaskRow},
+    state::{Detail, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
@@ -82,6 +82,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }

@@ -21,6 +21,8 @@
 //! | [`dispatch`] | which publication a claim must find |
 //! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`row`] | where a task stands, and what a conditional write must find |
+//! | [`history`] | how many earlier attempts a row keeps |
+//! | [`attempts`] | how the attempts of a task ended, as its row says |
 //! | [`dead_letter`] | what a dead task leaves behind for people, and when that is spent |
 //! | [`erasure`] | what is left of a task that a person deletes |
 //! | [`state`] | the life cycle: one match of (state, event) |
@@ -35,6 +37,7 @@
 //! | [`record`] | what a record is, and which write of it wins |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
+pub mod attempts;
 pub mod backoff;
 pub mod backup;
 pub mod client_id;
@@ -49,6 +52,7 @@ pub mod entry;
 pub mod entry_life;
 pub mod erasure;
 pub mod event;
+pub mod history;
 pub mod ids;
 pub mod key;
 pub mod lanes;

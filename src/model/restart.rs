@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::{
-    dead_letter,
+    attempts, dead_letter,
     entry::Entry,
     look,
     row::{Detail, State, TaskRow},
@@ -39,6 +39,7 @@ pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
     let detail = Detail {
         end_time: None,
         died: dead_letter::stamp(&base).max(base.detail.died),
+        history: attempts::closed(&base),
         ..base.detail
     };
     let tries = if flaw::is(Flaw::RedriveKeepsTries) {

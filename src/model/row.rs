@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{ids::TaskId, task::Spec, time::Millis};
+use super::{history::History, ids::TaskId, task::Spec, time::Millis};
+
+/// The error of a task whose worker was lost, while it waits for its next attempt and after.
+pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
 
 /// The state of a row; numbers are what stores keep, and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,6 +87,8 @@ pub struct Detail {
     pub died: Option<i64>,
     /// It was deleted by a person. The row is a tombstone.
     pub erased: bool,
+    /// Its attempts before the last one.
+    pub history: History,
 }
 
 /// The row of a task.

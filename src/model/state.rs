@@ -12,12 +12,16 @@ use std::{sync::Arc, time::Duration};
 
 use uuid::Uuid;
 
-use super::{dead_letter, erasure, ids::TaskId, look, restart, task::Spec, time::Millis};
+use super::{
+    attempts, dead_letter, erasure, history::Ending, ids::TaskId, look, restart, task::Spec,
+    time::Millis,
+};
 use crate::flaw::{self, Flaw};
 
 pub use super::{
     event::{Event, Outcome, Refusal},
-    row::{Detail, Expect, State, TaskRow},
+    history::History,
+    row::{Detail, Expect, State, TaskRow, WORKER_LOST},
 };
 
 /// Terminal rows live at least this long behind the last entry of their task: an absent row means a new task, so a
@@ -26,9 +30,6 @@ pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
 const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
-
-/// The error of a task whose worker was lost, while it waits for its next attempt and after.
-pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
 
 /// One conditional write of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -177,6 +178,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }
@@ -217,10 +219,11 @@ fn claim(
     let lease_end = now.after(base.detail.spec.heartbeat_timeout);
     // The attempt before ended without a report.
     let lost = base.state == State::Claimed;
-    let error = if lost {
-        Some(WORKER_LOST.to_owned())
+    let (error, history) = if lost {
+        let history = attempts::with_ended(&base, not_before, Ending::Lost, None);
+        (Some(WORKER_LOST.to_owned()), history)
     } else {
-        base.detail.error
+        (base.detail.error, base.detail.history)
     };
     Ok(TaskRow {
         state: State::Claimed,
@@ -232,6 +235,7 @@ fn claim(
             fire_time: published,
             claim_time: Some(now),
             error,
+            history,
             ..base.detail
         },
         ..base
@@ -239,7 +243,7 @@ fn claim(
 }
 
 fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow {
-    let (error, wait, counts) = match outcome {
+    let (error, ending, wait) = match outcome {
         Outcome::Succeeded { result } => {
             let detail = Detail {
                 result,
@@ -257,10 +261,11 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
         }
         Outcome::Retry { error, after } => {
             let wait = after.unwrap_or_else(|| base.detail.spec.backoff.wait(base.tries, chance));
-            (Some(error), wait, true)
+            (Some(error), Ending::Retry, wait)
         }
-        Outcome::Snoozed { after } => (base.detail.error.clone(), after, false),
+        Outcome::Snoozed { after } => (base.detail.error.clone(), Ending::Snoozed, after),
     };
+    let counts = ending == Ending::Retry;
     let row = TaskRow {
         detail: Detail {
             error,
@@ -276,7 +281,14 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
     }
     // A clock that was ahead may have let it begin before its start; the next attempt is not to.
     let next = now.after(wait).max(row.detail.start);
+    let said = row.detail.error.clone().filter(|_| counts);
+    let history = attempts::with_ended(&row, now, ending, said);
+    let detail = Detail {
+        history,
+        ..row.detail
+    };
     TaskRow {
+        detail,
         state: State::Retrying,
         tries: if counts {
             row.tries

@@ -1,6 +1,7 @@
 //! These tests call the HTTP API from outside, through its router, on a real node with store and
 //! queue in memory.
 
+mod attempts;
 mod browsers;
 mod cancel;
 mod dead_letters;

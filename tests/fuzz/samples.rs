@@ -8,8 +8,9 @@ use tickwheel::model::{
     backoff::{Backoff, Jitter},
     clock::{ClockRow, Position},
     entry::{DoneReason, Entry},
+    history::{Attempt, Ending},
     ids::{NodeId, TaskId},
-    state::{Detail, State, TaskRow},
+    state::{Detail, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::{Millis, Tick},
@@ -112,6 +113,14 @@ pub(crate) fn row() -> TaskRow {
             error: Some("no route".to_owned()),
             died: Some(7_001),
             erased: true,
+            history: History::default().with(Attempt {
+                attempt: 2,
+                worker: "w-0".to_owned(),
+                claimed: Some(START),
+                ended: Some(Millis(START.0 + 1)),
+                ending: Some(Ending::Lost),
+                error: Some("no route".to_owned()),
+            }),
         },
     }
 }

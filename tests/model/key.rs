@@ -240,6 +240,9 @@ impl Keys {
                 worker: String::new(),
                 result: None,
                 error: None,
+                died: None,
+                erased: false,
+                history: tickwheel::model::history::History::default(),
             },
         });
         key::judge(&holder, row.as_ref(), id(client.mine))

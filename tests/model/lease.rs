@@ -17,7 +17,7 @@ use tickwheel::model::{
     entry::Entry,
     ids::TaskId,
     look_step::LookStep,
-    state::{self, Detail, Event, State as Life, TaskRow},
+    state::{self, Detail, Event, History, State as Life, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
@@ -187,6 +187,7 @@ impl Lease {
                 error: None,
                 died: None,
                 erased: false,
+                history: History::default(),
             },
         }
     }

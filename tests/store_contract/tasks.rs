@@ -7,7 +7,7 @@ use tickwheel::{
     limits,
     model::{
         ids::TaskId,
-        state::{Detail, Expect, State, TaskRow, Transition},
+        state::{Detail, Expect, History, State, TaskRow, Transition},
         time::Millis,
     },
     store::{Error, Freshness, Heartbeat, Swapped},
@@ -53,6 +53,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             error: None,
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }

@@ -17,10 +17,11 @@ use crate::{
     },
     limits,
     model::{
-        backup,
+        attempts, backup,
         clock::Position,
         dead_letter,
         entry::{DoneReason, Entry, Kind},
+        history::{Ending, History},
         ids::TaskId,
         look::Grid,
         state::{State, TaskRow, WORKER_LOST},
@@ -411,6 +412,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         result: None,
         error: None,
         cancel_requested: false,
+        history: History::default(),
     }
 }
 
@@ -423,6 +425,9 @@ pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: M
     let mut view = view_of_row(row, heartbeat, now);
     if lost {
         view.error = Some(WORKER_LOST.to_owned());
+        if let Some(last) = view.history.attempts.last_mut() {
+            (last.ended, last.ending) = (Some(alive_until), Some(Ending::Lost));
+        }
         if runs_again {
             view.state = VisibleState::Retrying;
             view.effective_start = alive_until;
@@ -449,6 +454,7 @@ pub(in crate::flow) fn view_of_row(
         State::Expired => VisibleState::Expired,
         State::Dead => VisibleState::Dead,
     };
+    let history = attempts::shown(&row);
     let effective_start = if row.state == State::Retrying {
         row.next
     } else {
@@ -471,5 +477,6 @@ pub(in crate::flow) fn view_of_row(
         result: row.detail.result,
         error: row.detail.error,
         cancel_requested: row.cancel_requested,
+        history,
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     model::{
         backoff::Backoff,
         dispatch::Dispatch,
+        history::History,
         ids::TaskId,
         state::Outcome,
         target::Target,
@@ -88,6 +89,7 @@ fn task(spec: Spec) -> TaskView {
         result: None,
         error: None,
         cancel_requested: false,
+        history: History::default(),
     }
 }
 

@@ -10,13 +10,17 @@ use super::{
 use crate::{
     api::{
         task_request::{Jitter, RetryPolicy},
-        task_response::{CancelOutcome, RescheduleOutcome, TaskResponse, TaskState},
+        task_response::{
+            AttemptResponse, CancelOutcome, RescheduleOutcome, TaskResponse, TaskState,
+        },
         text::DurationText,
         worker::View,
     },
     flow::api::{self, TaskView, VisibleState},
     model::{
         backoff::{self, Backoff},
+        history::{Attempt, Ending},
+        row::WORKER_LOST,
         time::Millis,
     },
 };
@@ -64,6 +68,8 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         error: task.error.clone(),
         cancel_requested: task.cancel_requested,
         generation: task.generation,
+        attempts: Vec::new(),
+        attempts_dropped: 0,
         payload,
         payload_base64,
         content_type,
@@ -74,6 +80,30 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
             .and_then(|spec| spec.expire_after)
             .map(DurationText::readable),
         retention: spec.map(|spec| DurationText::readable(spec.retention)),
+    }
+}
+
+/// Converts a task, with its attempts.
+#[must_use]
+pub(in crate::http) fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
+    let attempts = task.history.attempts.iter();
+    TaskResponse {
+        attempts: attempts.map(attempt_response).collect(),
+        attempts_dropped: task.history.dropped,
+        ..task_response(task, view)
+    }
+}
+
+fn attempt_response(attempt: &Attempt) -> AttemptResponse {
+    let is_lost = attempt.ending == Some(Ending::Lost);
+    let error = attempt.error.clone();
+    AttemptResponse {
+        attempt: attempt.attempt,
+        worker: some_text(&attempt.worker),
+        claim_time: attempt.claimed.map(Into::into),
+        end_time: attempt.ended.map(Into::into),
+        outcome: attempt.ending.map(|ending| ending.name().to_owned()),
+        error: error.or_else(|| is_lost.then(|| WORKER_LOST.to_owned())),
     }
 }
 

@@ -33,7 +33,7 @@ use crate::{
         convert::{
             Violations, asked, json,
             new_task::{Context, new_start},
-            task_view::{reschedule_outcome, task_response, why_too_late},
+            task_view::{reschedule_outcome, task_response, why_too_late, with_attempts},
             unknown,
         },
         error::{Code, Error},
@@ -170,7 +170,7 @@ pub(in crate::http) async fn read(
         },
     }?
     .ok_or_else(Error::task_not_found)?;
-    let answer = crate::http::answer::json_text(&task_response(&task, query.view))?;
+    let answer = crate::http::answer::json_text(&with_attempts(&task, query.view))?;
     let etag = headers::etag_of_answer(&task, &answer);
     if headers::if_none_match(&request_headers, &etag)? {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());

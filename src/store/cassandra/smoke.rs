@@ -13,7 +13,7 @@ use crate::{
         backoff::Backoff,
         ids::TaskId,
         record::{self, Change, Kind, Mark, Name, Record},
-        state::{Detail, Expect, State, TaskRow, Transition},
+        state::{Detail, Expect, History, State, TaskRow, Transition},
         target::Target,
         task::{Body, Content, Priority, Spec},
         time::Millis,
@@ -222,6 +222,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }

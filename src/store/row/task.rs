@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::{Undecodable, malformed, there, to_i32, to_u32};
 use crate::{
     model::{
+        history::{Attempt, Ending, History},
         ids::TaskId,
         state::{Detail, Expect, State, TaskRow},
         task::Spec,
@@ -168,7 +169,9 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         error,
         died,
         erased,
+        history,
     } = detail;
+    let History { attempts, dropped } = history;
     let message = v1::TaskDetail {
         spec: Some(to_message(spec)),
         start_time_ms: start.0,
@@ -180,6 +183,8 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         fire_time_ms: fire_time.map(|at| at.0),
         death_stamp: *died,
         erased: *erased,
+        attempts: attempts.iter().map(attempt_message).collect(),
+        attempts_dropped: *dropped,
     };
     message.encode_to_vec().into()
 }
@@ -199,7 +204,42 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             error: message.error,
             died: message.death_stamp,
             erased: message.erased,
+            history: History {
+                attempts: message.attempts.into_iter().map(attempt).collect(),
+                dropped: message.attempts_dropped,
+            },
         })
     };
     read(bytes).map_err(|cause| malformed("detail", cause))
+}
+
+fn attempt_message(attempt: &Attempt) -> v1::Attempt {
+    let Attempt {
+        attempt,
+        worker,
+        claimed,
+        ended,
+        ending,
+        error,
+    } = attempt;
+    v1::Attempt {
+        attempt: *attempt,
+        worker: worker.clone(),
+        claim_time_ms: claimed.map(|at| at.0),
+        end_time_ms: ended.map(|at| at.0),
+        outcome: ending.map_or(0, |ending| i32::from(ending.number())),
+        error: error.clone(),
+    }
+}
+
+/// An outcome that only a later version knows is shown as none: people read it, and no rule depends on it.
+fn attempt(message: v1::Attempt) -> Attempt {
+    Attempt {
+        attempt: message.attempt,
+        worker: message.worker,
+        claimed: message.claim_time_ms.map(Millis),
+        ended: message.end_time_ms.map(Millis),
+        ending: Ending::from_number(message.outcome),
+        error: message.error,
+    }
 }

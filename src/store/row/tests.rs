@@ -9,8 +9,9 @@ use crate::model::{
     backoff::Backoff,
     clock::{ClockRow, Position},
     entry::{DoneReason, Entry, Key, KeyCode},
+    history::{Attempt, Ending},
     ids::{NodeId, TaskId},
-    state::{Detail, Expect, State, TaskRow},
+    state::{Detail, Expect, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::{Millis, Tick},
@@ -63,6 +64,30 @@ fn every_kind() -> Vec<Entry> {
     ]
 }
 
+fn history() -> History {
+    let attempt = |ending| Attempt {
+        attempt: 1,
+        worker: "w".to_owned(),
+        claimed: Some(Millis(1)),
+        ended: Some(Millis(2)),
+        ending: Some(ending),
+        error: Some("e".to_owned()),
+    };
+    let least = Attempt {
+        attempt: 2,
+        worker: String::new(),
+        claimed: None,
+        ended: None,
+        ending: None,
+        error: None,
+    };
+    let attempts = Ending::ALL.map(attempt).into_iter().chain([least]);
+    History {
+        attempts: attempts.collect(),
+        dropped: 3,
+    }
+}
+
 fn row(state: State) -> TaskRow {
     TaskRow {
         id: id(),
@@ -85,6 +110,7 @@ fn row(state: State) -> TaskRow {
             error: Some("e".to_owned()),
             died: Some(7_001),
             erased: true,
+            history: history(),
         },
     }
 }

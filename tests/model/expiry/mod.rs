@@ -15,7 +15,7 @@ use tickwheel::model::{
     backoff::Backoff,
     decision::{Decision, Known, decide},
     entry::Entry,
-    state::{self, Detail, Event, Outcome, Refusal, State as Life, TaskRow, Transition},
+    state::{self, Detail, Event, History, Outcome, Refusal, State as Life, TaskRow, Transition},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::Millis,
@@ -121,6 +121,7 @@ impl Expiry {
                 error: None,
                 died: None,
                 erased: false,
+                history: History::default(),
             },
         }
     }

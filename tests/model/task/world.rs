@@ -8,7 +8,7 @@ use tickwheel::model::{
     entry::Entry,
     ids::TaskId,
     look_step::LookStep,
-    state::{self, Detail, Event, Expect, Refusal, TaskRow, Transition},
+    state::{self, Detail, Event, Expect, History, Refusal, TaskRow, Transition},
     target::Target,
     task::{Body, Content, Priority, Spec},
     time::{Millis, TickLength},
@@ -207,6 +207,7 @@ fn whole(row: Row) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            history: History::default(),
         },
     }
 }

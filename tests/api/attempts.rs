@@ -1,0 +1,116 @@
+//! A task shows its attempts to people: how each went, newest last.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use tickwheel::model::state::Outcome;
+
+use super::Site;
+use crate::sim::world::Behaviour;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Fails, gives the task back, is lost, and succeeds.
+fn worker() -> Behaviour {
+    Arc::new(|_, attempt| {
+        let outcome = match attempt {
+            1 => Some(Outcome::Retry {
+                error: "disk full".to_owned(),
+                after: None,
+            }),
+            2 => Some(Outcome::Snoozed { after: SECOND }),
+            3 => None,
+            _ => Some(Outcome::Succeeded { result: None }),
+        };
+        (SECOND / 10, outcome)
+    })
+}
+
+async fn ended(site: &Site, max_attempts: u32) -> Value {
+    let body = json!({"callback": "work", "max_attempts": max_attempts, "heartbeat_timeout": "5s"});
+    let id = site.post("/v1/tasks", body.to_string()).await.json()["id"].clone();
+    let path = format!("/v1/tasks/{}?wait=60s", id.as_str().unwrap());
+    site.get(&path).await.ok()
+}
+
+fn told(task: &Value, name: &str) -> Vec<Value> {
+    let attempts = task["attempts"].as_array().unwrap();
+    attempts
+        .iter()
+        .map(|attempt| attempt[name].clone())
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_shows_how_each_attempt_went() {
+    let site = Site::new();
+    let worker = site.world.worker(site.node.service(), worker());
+    site.world.pass(3 * SECOND).await;
+    let task = ended(&site, 5).await;
+    assert_eq!(task["state"], "succeeded", "{task}");
+    assert_eq!(told(&task, "attempt"), [1, 2, 3, 4]);
+    assert_eq!(
+        told(&task, "outcome"),
+        ["retry", "snoozed", "lost", "succeeded"]
+    );
+    assert_eq!(told(&task, "worker"), ["worker"; 4]);
+    let lost = json!("its worker stopped sending heartbeats");
+    assert_eq!(
+        told(&task, "error"),
+        [json!("disk full"), Value::Null, lost, Value::Null]
+    );
+    let (claims, ends) = (told(&task, "claim_time"), told(&task, "end_time"));
+    let times: Vec<&str> = claims
+        .iter()
+        .zip(&ends)
+        .flat_map(|(claim, end)| [claim, end])
+        .map(|time| time.as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert_eq!(
+        (&claims[3], &ends[3]),
+        (&task["claim_time"], &task["end_time"])
+    );
+    assert!(task.get("attempts_dropped").is_none());
+    let listed = site
+        .get("/v1/tasks?state=succeeded&start_time_to=2027-01-15T09:00:00Z")
+        .await
+        .ok();
+    assert_eq!(listed["tasks"][0]["id"], task["id"]);
+    assert!(
+        listed["tasks"][0].get("attempts").is_none(),
+        "a list has none"
+    );
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_or_runs_shows_what_is_known() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","heartbeat_timeout":"20s","max_attempts":2}"#;
+    let id = site.post("/v1/tasks", body).await.json()["id"].clone();
+    let read = async || {
+        site.get(&format!("/v1/tasks/{}", id.as_str().unwrap()))
+            .await
+            .ok()
+    };
+    assert!(read().await.get("attempts").is_none());
+    let message = json!({"id": id, "generation": 0, "expected_attempt": 0});
+    let claim = json!({"worker": "w-7", "messages": [message]}).to_string();
+    let claimed = site.post("/v1/worker/claim", claim).await.ok();
+    assert_eq!(claimed["results"][0]["status"], "claimed", "{claimed}");
+    let running = read().await;
+    assert_eq!(told(&running, "worker"), ["w-7"]);
+    assert_eq!(told(&running, "outcome"), [Value::Null]);
+    assert_eq!(told(&running, "end_time"), [Value::Null]);
+    // No write says that its worker is gone.
+    site.world.pass(21 * SECOND).await;
+    let lost = read().await;
+    assert_eq!(lost["state"], "retrying", "{lost}");
+    assert_eq!(told(&lost, "outcome"), ["lost"]);
+    assert_eq!(
+        told(&lost, "end_time"),
+        [lost["effective_start_time"].clone()]
+    );
+}
