@@ -89,6 +89,11 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
             writeln!(out, "{name:<12}{}", printable(&value))?;
         }
     }
+    attempt_rows(out, task)
+}
+
+/// Prints a line for each attempt.
+fn attempt_rows(out: &mut impl Write, task: &TaskResponse) -> io::Result<()> {
     if task.attempts_dropped > 0 {
         writeln!(
             out,

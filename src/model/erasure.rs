@@ -1,7 +1,7 @@
 //! The erasure rule makes for the state machine the row of a task that a person deletes after its end.
 //!
-//! The row stays as a tombstone, since an absent row means a new task. The content that the client gave and the
-//! texts that the callback returned are gone from it. The generation grows, so that a redrive that has read the row before is refused: the
+//! The row stays as a tombstone, since an absent row means a new task. The content that the client gave and the texts that the
+//! callback returned are gone from it. The generation grows, so that a redrive that has read the row before is refused: the
 //! conditional write of a row compares the generation and not the content.
 
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use super::{
 
 /// The row of a terminal task without its content, labels, result, errors and attempts. `died` names the death whose letter is to
 /// be removed.
-pub(super) fn erased(base: TaskRow) -> TaskRow {
-    let death = dead_letter::stamp(&base).filter(|_| base.state == State::Dead);
+pub(super) fn erased(base: &TaskRow) -> TaskRow {
+    let death = dead_letter::stamp(base).filter(|_| base.state == State::Dead);
     let died = death.max(base.detail.died);
     let spec = Spec {
         body: Body::Inline(Content::default()),
@@ -32,9 +32,9 @@ pub(super) fn erased(base: TaskRow) -> TaskRow {
             erased: true,
             history: History::default(),
             died,
-            ..base.detail
+            ..base.detail.clone()
         },
-        ..base
+        ..base.clone()
     }
 }
 

@@ -118,7 +118,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
             Event::Erase,
-        ) => erasure::erased(base),
+        ) => erasure::erased(&base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?

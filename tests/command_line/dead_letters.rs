@@ -1,6 +1,7 @@
 //! The commands for dead letters show, redrive and delete tasks that died at a node in this process.
 
 use serde_json::{Value, json};
+use tickwheel::time_source::TimeSource;
 
 use super::{SECOND, Site, err, json_lines, out, run};
 
@@ -20,7 +21,7 @@ async fn dead(site: &Site, error: &str) -> String {
         if claimed["results"][0]["status"] == "claimed" {
             break;
         }
-        tokio::time::sleep(SECOND / 10).await;
+        TimeSource::real().sleep(SECOND / 10).await;
     }
     let report = json!({"id": id, "attempt": 1, "outcome": "retry", "error": error});
     let settled = post(

@@ -171,7 +171,7 @@ async fn of_ids(
 ) -> Result<RedriveResponse, Error> {
     let desk = api.service.dead_letters();
     if dry_run {
-        return Ok(previewed(desk.preview(&batch.all()?).await?));
+        return Ok(previewed(&desk.preview(&batch.all()?).await?));
     }
     let mut results: Vec<RedriveResult> = batch
         .answer(async |ids: Vec<TaskId>| desk.redrive(&ids).await)
@@ -200,7 +200,7 @@ async fn of_filter(
 ) -> Result<RedriveResponse, Error> {
     let desk = api.service.dead_letters();
     if dry_run {
-        return Ok(previewed(desk.preview_some(wanted).await?));
+        return Ok(previewed(&desk.preview_some(wanted).await?));
     }
     let Progress {
         redriven,
@@ -217,7 +217,7 @@ async fn of_filter(
     })
 }
 
-fn previewed(preview: Preview) -> RedriveResponse {
+fn previewed(preview: &Preview) -> RedriveResponse {
     let sample = preview.sample.iter();
     RedriveResponse {
         dry_run: true,
@@ -335,7 +335,7 @@ impl<'a> Call<'a> {
                 let callback = body.callback.map(convert::name);
                 let callback = callback.and_then(|name| violations.take("/callback", name));
                 violations.finish()?;
-                let wanted = wanted(callback, body.error.as_deref());
+                let wanted = wanted(callback.as_deref(), body.error.as_deref());
                 let behind = spot(body.page_token.as_deref(), "/page_token", &wanted)?;
                 What::Filter(wanted, behind)
             }
@@ -344,9 +344,9 @@ impl<'a> Call<'a> {
     }
 }
 
-fn wanted(callback: Option<String>, error: Option<&str>) -> Wanted {
+fn wanted(callback: Option<&str>, error: Option<&str>) -> Wanted {
     Wanted {
-        scope: Scope::of(callback.as_deref()),
+        scope: Scope::of(callback),
         error: error.map(error_class),
     }
 }
@@ -399,7 +399,7 @@ impl ListQuery {
         }
         violations.finish()?;
         Ok(Self {
-            wanted: wanted(callback, error.as_deref()),
+            wanted: wanted(callback.as_deref(), error.as_deref()),
             page_size: size,
             page_token,
         })

@@ -236,6 +236,45 @@ async fn two_redrives_at_once_have_one_winner_and_the_task_runs_once_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_filter_is_redriven_call_by_call_and_each_task_once() {
+    let world = World::new(4, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    let worker = world.worker(service.clone(), fails(3));
+    world.pass(3 * SECOND).await;
+    let ids = registered(&world, &service, 25).await;
+    for id in &ids {
+        world.end_of(&service, *id, SECOND * 60).await;
+    }
+    world.pass(30 * SECOND).await;
+    let wanted = Wanted {
+        scope: Scope::Callback("work".to_owned()),
+        error: Some("no answer after # ms".to_owned()),
+    };
+    let (mut next, mut calls, mut redriven) = (None, 0, 0);
+    loop {
+        let desk = service.dead_letters();
+        let progress = desk.redrive_some(&wanted, next, 10).await.unwrap();
+        assert!(progress.redriven <= 10);
+        assert_eq!((progress.not_dead, progress.failed), (0, 0));
+        (calls, redriven) = (calls + 1, redriven + progress.redriven);
+        match progress.next {
+            Some(spot) => next = Some(spot),
+            None => break,
+        }
+    }
+    assert_eq!((calls, redriven), (3, 25));
+    for id in &ids {
+        let end = world.end_of(&service, *id, SECOND * 60).await;
+        assert_eq!(end, VisibleState::Succeeded);
+        assert_eq!(world.executions_of(*id).len(), 4);
+    }
+    world.pass(60 * SECOND).await;
+    check(&world, &service, &ids, "all run again").await;
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_deletion_that_stops_half_way_is_finished_by_a_reader() {
     let world = World::new(1, 1000);
     let (one, armed) = stopping(&world, "delete_bodies", || Fate::StopBefore);
