@@ -85,6 +85,7 @@ pub(crate) fn task() -> TaskRow {
             worker: "w-1".to_owned(),
             result: Some(Bytes::from_static(b"{\"ok\":1}")),
             error: Some("no route".to_owned()),
+            next: None,
         },
     }
 }
@@ -206,6 +207,16 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(
         TaskColumns::of(&task()).into_row(id().uuid()).ok(),
         Some(task())
+    );
+    let mut replaced = task();
+    replaced.detail.next = Some(Arc::new(holder()));
+    assert_eq!(
+        TaskColumns::of(&replaced).into_row(id().uuid()).ok(),
+        Some(replaced.clone())
+    );
+    assert_eq!(
+        TaskColumns::short(&replaced).into_row(id().uuid()).ok(),
+        Some(replaced)
     );
     for (name, record) in records() {
         let read = RecordColumns::of(&record).into_record(record.name.clone());

@@ -121,6 +121,8 @@ pub enum RegistrationOutcome {
     Created,
     /// The task had been registered before, and is shown as it is now.
     Existing,
+    /// The task has taken the place of the live task that its key named.
+    Replaced,
 }
 
 /// The state of a task.

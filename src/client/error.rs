@@ -162,6 +162,7 @@ mod tests {
                 pointer: "/retry/max".to_owned(),
                 detail: "must be a duration".to_owned(),
             }],
+            existing: None,
             trace_id: None,
         };
         let error = Error::Refused {

@@ -67,3 +67,6 @@ pub const RACED_RETRY_AFTER: Duration = Duration::from_secs(1);
 pub const KEY_CHARS_MAX: usize = 128;
 
 const _: () = assert!(128 + 1 + 4 * KEY_CHARS_MAX <= RECORD_KEY_BYTES_MAX);
+
+/// How often a key, or the task that has it, is read anew after another request was first: every loser makes a step of somebody.
+pub const KEY_RACES_MAX: usize = 20;

@@ -80,6 +80,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            next: None,
         },
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{ids::TaskId, task::Spec, time::Millis};
+use super::{holder::Holder, ids::TaskId, task::Spec, time::Millis};
 
 /// The state of a row; numbers are what stores keep, and never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -80,6 +80,8 @@ pub struct Detail {
     pub result: Option<Bytes>,
     /// The last failure.
     pub error: Option<String>,
+    /// The task that takes the place of this one, which was replaced: it never starts (again).
+    pub next: Option<Arc<Holder>>,
 }
 
 /// The row of a task.

@@ -110,6 +110,7 @@ pub(crate) fn row() -> TaskRow {
             worker: "w-1".to_owned(),
             result: Some(Bytes::from_static(b"{\"ok\":1}")),
             error: Some("no route".to_owned()),
+            next: None,
         },
     }
 }

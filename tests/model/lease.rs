@@ -185,6 +185,7 @@ impl Lease {
                 worker: String::new(),
                 result: None,
                 error: None,
+                next: None,
             },
         }
     }

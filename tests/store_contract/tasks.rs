@@ -51,6 +51,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             worker: "w".to_owned(),
             result: state.is_terminal().then(|| Bytes::from_static(b"r")),
             error: None,
+            next: None,
         },
     }
 }

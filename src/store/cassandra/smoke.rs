@@ -220,6 +220,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            next: None,
         },
     }
 }

@@ -14,7 +14,10 @@ use crate::{
         task::Spec,
         time::Millis,
     },
-    schema::{Malformed, spec_from_message, spec_to_message, spec_to_short_message, v1},
+    schema::{
+        Malformed, holder_from_message, holder_to_message, spec_from_message, spec_to_message,
+        spec_to_short_message, v1,
+    },
 };
 
 /// The stored columns of a task beside its id.
@@ -166,6 +169,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         worker,
         result,
         error,
+        next,
     } = detail;
     let message = v1::TaskDetail {
         spec: Some(to_message(spec)),
@@ -176,6 +180,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         result: result.clone(),
         error: error.clone(),
         fire_time_ms: fire_time.map(|at| at.0),
+        next: next.as_deref().map(holder_to_message),
     };
     message.encode_to_vec().into()
 }
@@ -193,6 +198,11 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             worker: message.worker,
             result: message.result,
             error: message.error,
+            next: message
+                .next
+                .map(holder_from_message)
+                .transpose()?
+                .map(Arc::new),
         })
     };
     read(bytes).map_err(|cause| malformed("detail", cause))

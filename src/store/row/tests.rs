@@ -83,6 +83,7 @@ fn row(state: State) -> TaskRow {
             worker: "w".to_owned(),
             result: Some(Bytes::new()),
             error: Some("e".to_owned()),
+            next: None,
         },
     }
 }

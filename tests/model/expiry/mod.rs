@@ -119,6 +119,7 @@ impl Expiry {
                 worker: String::new(),
                 result: None,
                 error: None,
+                next: None,
             },
         }
     }

@@ -205,6 +205,7 @@ fn whole(row: Row) -> TaskRow {
             worker: String::new(),
             result: None,
             error: None,
+            next: None,
         },
     }
 }

@@ -21,6 +21,7 @@ mod polls;
 mod races;
 mod redrive;
 mod repeated;
+mod replaced;
 mod restarts;
 mod sick_topics;
 mod slots;

@@ -185,6 +185,7 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 worker: String::new(),
                 result: None,
                 error: None,
+                next: None,
             },
         },
         ttl: None,
