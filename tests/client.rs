@@ -224,6 +224,43 @@ async fn a_task_is_read_with_its_payload() {
 }
 
 #[tokio::test]
+async fn a_key_stands_for_its_task() {
+    let peer = Peer::start(|uri, body| {
+        let named = json!({"callback": "c", "key": "a b&c"});
+        match uri.to_string().as_str() {
+            "/v1/tasks?callback=c&key=a%20b%26c" => {
+                let tasks = [task("scheduled")];
+                Json(json!({"tasks": tasks, "start_time_to": TIME})).into_response()
+            }
+            "/v1/tasks?callback=c&key=unknown" => {
+                Json(json!({"tasks": [], "start_time_to": TIME})).into_response()
+            }
+            "/v1/tasks:cancel" if *body == named => {
+                Json(json!({"outcome": "cancelled", "task": task("cancelled")})).into_response()
+            }
+            "/v1/tasks:run" if *body == named => {
+                Json(json!({"outcome": "rescheduled", "task": task("scheduled")})).into_response()
+            }
+            "/v1/tasks:reschedule" if body["delay"] == "90s" => {
+                Json(json!({"outcome": "too_late", "task": task("dead")})).into_response()
+            }
+            _ => problem(StatusCode::NOT_FOUND, false),
+        }
+    });
+    let client = Client::connect(&peer.await.url()).unwrap();
+    let found = client.get_by_key("c", "a b&c").await.unwrap();
+    assert_eq!(found.map(|task| task.id), Some(ID.to_owned()));
+    assert!(client.get_by_key("c", "unknown").await.unwrap().is_none());
+    let cancelled = client.cancel_by_key("c", "a b&c").await.unwrap();
+    assert_eq!(cancelled.outcome, CancelOutcome::Cancelled);
+    assert_eq!(client.run_by_key("c", "a b&c").await.unwrap().task.id, ID);
+    let moved = client.reschedule_by_key("c", "a b&c", secs(90)).await;
+    assert_eq!(moved.unwrap().task.state, TaskState::Dead);
+    let error = client.cancel_by_key("c", "unknown").await.unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error}");
+}
+
+#[tokio::test]
 async fn a_batch_answers_one_by_one() {
     let peer = Peer::start(|_, body| {
         assert_eq!(body["tasks"].as_array().map(Vec::len), Some(2));

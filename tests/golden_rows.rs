@@ -91,6 +91,7 @@ pub(crate) fn task() -> TaskRow {
             died: None,
             erased: false,
             history: History::default(),
+            next: None,
         },
     }
 }
@@ -274,6 +275,16 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(
         TaskColumns::of(&task()).into_row(id().uuid()).ok(),
         Some(task())
+    );
+    let mut replaced = task();
+    replaced.detail.next = Some(Arc::new(holder()));
+    assert_eq!(
+        TaskColumns::of(&replaced).into_row(id().uuid()).ok(),
+        Some(replaced.clone())
+    );
+    assert_eq!(
+        TaskColumns::short(&replaced).into_row(id().uuid()).ok(),
+        Some(replaced)
     );
     for (name, record) in records() {
         let read = RecordColumns::of(&record).into_record(record.name.clone());

@@ -17,7 +17,7 @@
 mod clock;
 #[path = "model/expiry/mod.rs"]
 mod expiry;
-#[path = "model/key.rs"]
+#[path = "model/key/mod.rs"]
 mod key;
 #[path = "model/lease.rs"]
 mod lease;

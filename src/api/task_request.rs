@@ -122,7 +122,7 @@ pub enum OnConflict {
     Reject,
     /// It succeeds with 200 and the live task.
     Ignore,
-    /// It cancels the live task and takes its place. Not supported yet.
+    /// It cancels the live task, or tells its attempt to stop, and takes its place: 201 with the new task.
     Replace,
 }
 

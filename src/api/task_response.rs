@@ -127,6 +127,8 @@ pub enum RegistrationOutcome {
     Created,
     /// The task had been registered before, and is shown as it is now.
     Existing,
+    /// The task has taken the place of the live task that its key named.
+    Replaced,
 }
 
 /// One attempt of a task. Fields that are not known, or not set, are left out.

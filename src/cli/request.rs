@@ -94,7 +94,7 @@ pub(super) struct RegisterArgs {
     /// Key of the task, of which at most one of the callback is live; with --topic the key of the record.
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
-    /// What to do when the key names a live task: reject (fail) or ignore (show that task).
+    /// What to do when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
     #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]
     on_conflict: Option<OnConflict>,
     /// Header of the record; may be repeated.
@@ -124,7 +124,8 @@ fn on_conflict(text: &str) -> Result<OnConflict, String> {
     match text {
         "reject" => Ok(OnConflict::Reject),
         "ignore" => Ok(OnConflict::Ignore),
-        _ => Err("expected reject or ignore".to_owned()),
+        "replace" => Ok(OnConflict::Replace),
+        _ => Err("expected reject, ignore or replace".to_owned()),
     }
 }
 

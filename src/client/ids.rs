@@ -119,7 +119,7 @@ mod tests {
         now: Millis(1_800_000_000_000),
     };
 
-    fn fixed_of(task: Task, facts: Option<Facts>) -> (bool, TaskRequest) {
+    fn fixed_of(task: &Task, facts: Option<Facts>) -> (bool, TaskRequest) {
         let mut request = task.request().clone();
         let is_fixed = fix(&mut request, facts, 0xfedc_ba98_7654_3210);
         (is_fixed, request)
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_delay_becomes_a_start_by_the_time_of_the_service() {
         let task = Task::callback("c").delay(Duration::from_secs(90));
-        let (is_fixed, request) = fixed_of(task, Some(FACTS));
+        let (is_fixed, request) = fixed_of(&task, Some(FACTS));
         let start = FACTS.now.after(Duration::from_secs(90));
         let id: TaskId = request.id.unwrap().parse().unwrap();
         assert!(is_fixed && request.delay.is_none());
@@ -150,12 +150,12 @@ mod tests {
             ),
         ] {
             let written = serde_json::to_value(task.request()).unwrap();
-            let (is_fixed, request) = fixed_of(task, facts);
+            let (is_fixed, request) = fixed_of(&task, facts);
             assert!(!is_fixed);
             assert_eq!(serde_json::to_value(request).unwrap(), written);
         }
         let marked = delayed.idempotency_key("k");
-        let (is_fixed, request) = fixed_of(marked, Some(FACTS));
+        let (is_fixed, request) = fixed_of(&marked, Some(FACTS));
         assert!(is_fixed && request.id.is_none());
     }
 }

@@ -119,7 +119,7 @@ pub(super) fn with_query<const N: usize>(
 }
 
 /// Escapes a value so that it stays one value of the query, whatever characters it has.
-fn escape(path: &mut String, value: &str) {
+pub(super) fn escape(path: &mut String, value: &str) {
     for byte in value.bytes() {
         match byte {
             b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {

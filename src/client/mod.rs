@@ -18,6 +18,7 @@
 //! registrations are repeated if they have an [`Task::idempotency_key`]; [`Error::Transport`] says in `sent`
 //! whether one may have arrived.
 
+mod by_key;
 mod dead_letters;
 mod error;
 mod ids;

@@ -17,8 +17,8 @@ use super::{
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler, standing::Standing,
-        transition::Mover, withdraw::Withdrawer,
+        keys::Keys, register::Registrar, replace::Replacer, reschedule::Changer, settle::Settler,
+        standing::Standing, transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -301,6 +301,12 @@ fn service(
         found,
         leftovers(),
     );
+    let replacer = Replacer::new(
+        mover.clone(),
+        keys.clone(),
+        registrar.clone(),
+        canceller.clone(),
+    );
     Service {
         ctx: ctx(),
         asker: Asker::new(
@@ -309,6 +315,7 @@ fn service(
             standing,
             keys.clone(),
             changer.clone(),
+            replacer,
         ),
         registrar,
         keys,

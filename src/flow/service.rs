@@ -80,7 +80,10 @@ impl Service {
     pub async fn register_asked(&self, tasks: Vec<AskedTask>) -> Vec<Result<asked::Answer, Fault>> {
         let registered = self.asker.register(tasks).await;
         let is_new = |result: &&Result<asked::Answer, Fault>| {
-            matches!(result, Ok(asked::Answer::Created(_)))
+            matches!(
+                result,
+                Ok(asked::Answer::Created(_) | asked::Answer::Replaced(_))
+            )
         };
         let taken = registered.iter().filter(is_new).count();
         self.pulse.registered(self.ctx.now(), taken);

@@ -221,9 +221,7 @@ impl Code {
             Self::UnusableId => {
                 "Make the id as docs/keys.md says, or leave it out: the service makes one then."
             }
-            Self::UnusableKey => {
-                "Give keys to tasks of callbacks only, with `reject` or `ignore`; see docs/keys.md."
-            }
+            Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
             Self::KeyTaken => {
                 "Read the task that `existing` names; the key is free once it has ended."
             }

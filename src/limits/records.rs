@@ -105,3 +105,5 @@ pub const ATTEMPTS_KEPT_MAX: usize = history::ATTEMPTS_KEPT_MAX;
 
 /// Bytes that the attempts of a row take at most: tasks of a slot share conditional writes, which must stay small.
 pub const HISTORY_BYTES_MAX: usize = history::HISTORY_BYTES_MAX;
+/// How often a key, or the task that has it, is read anew after another request was first: every loser makes a step of somebody.
+pub const KEY_RACES_MAX: usize = 20;

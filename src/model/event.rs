@@ -1,10 +1,10 @@
 //! Events name for [`super::state::next`] all that can happen to a task, and refusals why an event may not apply.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
-use super::{row::State, time::Millis};
+use super::{holder::Holder, row::State, time::Millis};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,11 @@ pub enum Event {
     Cancel,
     /// Someone cancelled a task that nobody claims, and came too late: it is published whatever happens.
     Kept,
+    /// Another task takes its place.
+    Replace {
+        /// That task.
+        next: Arc<Holder>,
+    },
     /// Someone moves the start.
     Reschedule {
         /// The new start.

@@ -83,6 +83,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             history: History::default(),
+            next: None,
         },
     }
 }

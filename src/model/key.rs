@@ -4,18 +4,23 @@
 //! before the task. So the first writer wins, and whoever finds the record can write its task again: the same id is the
 //! same entry. A key is free as soon as its task has ended.
 //!
+//! The row of a live task decides its replacement: the write that ends it, or tells its attempt to stop, also names the
+//! task that comes instead. Then the record follows, then the entry of the new task. Any request that finds a step
+//! undone does it, and so does the look of the old task.
+//!
 //! The record goes away before the row of its task can. Otherwise an ended task, whose row had vanished, would be taken
 //! for one that was never written, and would be written again. A live task renews its record.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     ids::TaskId,
     row::{State, TaskRow},
     state::TERMINAL_TTL_MIN,
-    task::Spec,
     time::Millis,
 };
+
+pub use super::holder::Holder;
 
 /// How long a record lives behind the latest start of its task, and behind its last renewal: a day less than the row of a
 /// task that has ended.
@@ -35,17 +40,8 @@ pub enum OnConflict {
     Reject,
     /// To be told, as a success.
     Ignore,
-}
-
-/// The content of the record of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Holder {
-    /// The task that holds the key.
-    pub id: TaskId,
-    /// Reschedules and redrives of the task up to the redrive that was begun last; 0 before there was one.
-    pub generation: u32,
-    /// The task, so that a request that finds the record can write it.
-    pub spec: Arc<Spec>,
+    /// To take the place of that task.
+    Replace,
 }
 
 /// The meaning of a record.
@@ -55,6 +51,8 @@ pub enum Verdict {
     Mine,
     /// Its task has ended: the key is free.
     Free,
+    /// Its task was replaced: the record is to name the next one, then it is to be read again.
+    Replaced,
     /// Its task is dead, and its redrive was begun: the redrive is to be finished, then the task is live.
     Redriven,
     /// Its task is live, or is to be written still.
@@ -68,6 +66,8 @@ pub fn judge(holder: &Holder, row: Option<&TaskRow>, mine: TaskId) -> Verdict {
         return Verdict::Mine;
     }
     match row {
+        // Also while its last attempt goes on: from this write on the other one is promised.
+        Some(row) if row.detail.next.is_some() => Verdict::Replaced,
         Some(row) if row.state == State::Dead && row.generation < holder.generation => {
             Verdict::Redriven
         }
@@ -93,6 +93,8 @@ pub fn may_need_renewal(start: Millis, now: Millis) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::model::fixtures::{self, START, id};
 
@@ -127,6 +129,16 @@ mod tests {
                 "{state:?}"
             );
             assert_eq!(judge(&holder(0), Some(&row), id()), Verdict::Mine);
+        }
+    }
+
+    #[test]
+    fn a_replaced_task_is_followed_whether_it_has_ended_or_not() {
+        let spec = Arc::new(fixtures::spec());
+        for state in [State::Claimed, State::Cancelled, State::Succeeded] {
+            let mut row = fixtures::row(state, &spec);
+            row.detail.next = Some(Arc::new(holder(0)));
+            assert_eq!(judge(&holder(0), Some(&row), other()), Verdict::Replaced);
         }
     }
 

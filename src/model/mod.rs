@@ -9,6 +9,7 @@
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
 //! | [`client_id`] | whether an id that a client made can name its task |
+//! | [`holder`] | which task a record of a key names |
 //! | [`key`] | which task a key names, and when the key is free |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
@@ -53,6 +54,7 @@ pub mod entry_life;
 pub mod erasure;
 pub mod event;
 pub mod history;
+pub mod holder;
 pub mod ids;
 pub mod key;
 pub mod lanes;
@@ -77,5 +79,7 @@ pub mod wheel;
 mod clock_law_tests;
 #[cfg(test)]
 pub(crate) mod fixtures;
+#[cfg(test)]
+mod replace_tests;
 #[cfg(test)]
 mod state_law_tests;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{history::History, ids::TaskId, task::Spec, time::Millis};
+use super::{history::History, holder::Holder, ids::TaskId, task::Spec, time::Millis};
 
 /// The error of a task whose worker was lost, while it waits for its next attempt and after.
 pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
@@ -89,6 +89,8 @@ pub struct Detail {
     pub erased: bool,
     /// Its attempts before the last one.
     pub history: History,
+    /// The task that takes the place of this one, which was replaced: it never starts (again).
+    pub next: Option<Arc<Holder>>,
 }
 
 /// The row of a task.

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    attempts, dead_letter, erasure, history::Ending, ids::TaskId, look, restart, task::Spec,
-    time::Millis,
+    attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId, look, restart,
+    task::Spec, time::Millis,
 };
 use crate::flaw::{self, Flaw};
 
@@ -103,6 +103,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         }
         (_, Event::Settle { .. }) => return Err(Refusal::Stale),
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
+        (_, Event::Replace { next }) => replaced(base, next, now)?,
         (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
         (State::Claimed, Event::Cancel) => TaskRow {
             cancel_requested: true,
@@ -145,6 +146,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
     match event {
         Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
         Event::Cancel
+        | Event::Replace { .. }
         | Event::Kept
         | Event::Reschedule { .. }
         | Event::Redrive { .. }
@@ -179,6 +181,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             history: History::default(),
+            next: None,
         },
     }
 }
@@ -239,6 +242,27 @@ fn claim(
             ..base.detail
         },
         ..base
+    })
+}
+
+/// Replaces a task. One that was told to stop before cannot tell two replacements apart: its key is taken without its row.
+fn replaced(base: TaskRow, next: Arc<Holder>, now: Millis) -> Result<TaskRow, Refusal> {
+    let runs = base.state == State::Claimed;
+    if runs && base.cancel_requested {
+        return Err(Refusal::Running);
+    }
+    let detail = Detail {
+        next: Some(next),
+        ..base.detail
+    };
+    let row = TaskRow { detail, ..base };
+    Ok(if runs {
+        TaskRow {
+            cancel_requested: true,
+            ..row
+        }
+    } else {
+        ended(row, State::Cancelled, now)
     })
 }
 

@@ -11,17 +11,22 @@ use crate::model::key::Holder;
 /// Encodes a holder.
 #[must_use]
 pub fn encode_holder(holder: &Holder) -> Bytes {
+    holder_to_message(holder).encode_to_vec().into()
+}
+
+/// Converts a holder to its message.
+#[must_use]
+pub fn holder_to_message(holder: &Holder) -> v1::KeyHolder {
     let Holder {
         id,
         generation,
         spec,
     } = holder;
-    let message = v1::KeyHolder {
+    v1::KeyHolder {
         id: Bytes::copy_from_slice(id.uuid().as_bytes()),
         generation: *generation,
         spec: Some(spec_to_message(spec)),
-    };
-    message.encode_to_vec().into()
+    }
 }
 
 /// Decodes a holder.
@@ -29,7 +34,14 @@ pub fn encode_holder(holder: &Holder) -> Bytes {
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
 pub fn decode_holder(bytes: Bytes) -> Result<Holder, Malformed> {
-    let message = v1::KeyHolder::decode(bytes)?;
+    holder_from_message(v1::KeyHolder::decode(bytes)?)
+}
+
+/// Reads a holder from its message.
+///
+/// # Errors
+/// [`Malformed`] when a field that must be there is missing or out of range.
+pub fn holder_from_message(message: v1::KeyHolder) -> Result<Holder, Malformed> {
     let spec = message.spec.ok_or(Malformed::Missing("spec"))?;
     Ok(Holder {
         id: id(&message.id)?,

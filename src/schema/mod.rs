@@ -27,7 +27,7 @@ use crate::{
 pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
-pub use holder::{decode_holder, encode_holder};
+pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
 pub use request::{Request, decode_request, encode_request};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,

@@ -329,7 +329,7 @@ async fn a_query_that_is_wrong_says_how() {
             "pagesize=5",
             "unknown query parameter `pagesize`; did you mean `page_size`?",
         ),
-        ("x=5", "known are: callback, state,"),
+        ("x=5", "known are: callback, key, state,"),
         ("state=scheduld", "did you mean `scheduled`?"),
         ("state=Scheduled", "did you mean `scheduled`?"),
         ("state=waiting", "known are: scheduled, enqueued"),

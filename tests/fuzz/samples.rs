@@ -121,6 +121,7 @@ pub(crate) fn row() -> TaskRow {
                 ending: Some(Ending::Lost),
                 error: Some("no route".to_owned()),
             }),
+            next: None,
         },
     }
 }

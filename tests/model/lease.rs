@@ -188,6 +188,7 @@ impl Lease {
                 died: None,
                 erased: false,
                 history: History::default(),
+                next: None,
             },
         }
     }

@@ -122,7 +122,9 @@ impl Looker {
                     (Decision::End { event }, row) => {
                         Some(self.end(look, row, event.clone(), now).await)
                     }
-                    (Decision::EndSteps, Some(row)) => Some(finish::steps(&self.ctx, &row).await),
+                    (Decision::EndSteps, Some(row)) => {
+                        Some(self.keys.end_steps(&self.placer, &row).await)
+                    }
                     (Decision::EndSteps, None)
                     | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => {
                         None
@@ -423,10 +425,10 @@ impl Looker {
         match moved {
             Moved::To(row) => {
                 ended::note(&row);
-                finish::steps(&self.ctx, &row).await
+                self.keys.end_steps(&self.placer, &row).await
             }
             Moved::Refused(Refusal::Ended { .. }, Some(row)) => {
-                finish::steps(&self.ctx, &row).await
+                self.keys.end_steps(&self.placer, &row).await
             }
             // The task moved on since it was read: look again at once, with its new row.
             Moved::Refused(refusal, _) => Err(Fault::Unavailable {

@@ -23,6 +23,7 @@ use super::{
     idempotent::{self, Marked},
     keys::{self, Keys, Reserved},
     register::{Incoming, Registrar},
+    replace::Replacer,
     reschedule::Changer,
     standing::Standing,
 };
@@ -72,6 +73,8 @@ pub enum Answer {
     Created(Box<TaskView>),
     /// It had been registered before; this is the task as it is now.
     Existing(Box<TaskView>),
+    /// It has taken the place of the live task that its key named.
+    Replaced(Box<TaskView>),
     /// Its key names this live task.
     KeyTaken(Box<TaskView>),
     /// The mark belongs to another request.
@@ -135,6 +138,7 @@ pub struct Asker {
     standing: Standing,
     keys: Keys,
     changer: Changer,
+    replacer: Replacer,
 }
 
 impl Asker {
@@ -146,6 +150,7 @@ impl Asker {
         standing: Standing,
         keys: Keys,
         changer: Changer,
+        replacer: Replacer,
     ) -> Self {
         Self {
             ctx,
@@ -153,6 +158,7 @@ impl Asker {
             standing,
             keys,
             changer,
+            replacer,
         }
     }
 
@@ -225,14 +231,25 @@ impl Asker {
         was_out: bool,
     ) -> Result<(Decided, Option<(TaskId, TaskId)>), Fault> {
         self.put_content(&incoming).await?;
-        for _ in 0..limits::RACES_MAX {
+        for _ in 0..limits::KEY_RACES_MAX {
             let task = (incoming.id, &incoming.spec);
             let holder = match self.keys.reserve(task, name, was_out).await? {
-                Reserved::Mine => return Ok((write(incoming, then, false), None)),
+                // New, also where an earlier try of the request was refused.
+                Reserved::Mine => return Ok((write(incoming, Then::Created, false), None)),
                 Reserved::MineBefore => return Ok((write(incoming, then, true), None)),
                 Reserved::Redriven(id) => {
                     self.changer.run(id, None).await?;
                     continue;
+                }
+                Reserved::Taken(holder) if on_conflict == OnConflict::Replace => {
+                    let new = incoming.clone();
+                    match self.replacer.replace(&holder, name, new).await? {
+                        Some(task) => {
+                            let replaced = Answer::Replaced(Box::new(task));
+                            return Ok((Decided::Done(replaced), None));
+                        }
+                        None => continue,
+                    }
                 }
                 Reserved::Taken(holder) => holder,
             };
@@ -241,7 +258,7 @@ impl Asker {
             }
             let then = match on_conflict {
                 OnConflict::Ignore => Then::Existing,
-                OnConflict::Reject => Then::KeyTaken,
+                OnConflict::Reject | OnConflict::Replace => Then::KeyTaken,
             };
             let other = Incoming {
                 id: holder.id,
@@ -255,7 +272,7 @@ impl Asker {
             return Ok((write(other, then, true), Some(ids)));
         }
         Err(Fault::Unavailable {
-            reason: format!("{name} is being redriven by many at once"),
+            reason: format!("{name} is being changed by many at once"),
             retry_after: limits::RACED_RETRY_AFTER,
         })
     }

@@ -188,6 +188,26 @@ impl Canceller {
         answers
     }
 
+    /// Does what follows for a task that was replaced, when the other one is durable. `first` says that it waited for its start.
+    pub(super) async fn replaced(&self, row: TaskRow, first: bool) {
+        if row.state != State::Cancelled {
+            self.deadlines.watch(&row, None);
+            return;
+        }
+        ended::note(&row);
+        if let Err(fault) = finish::steps(&self.ctx, &row).await {
+            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+        }
+        let ended = Ended {
+            row,
+            entry: None,
+            first,
+        };
+        self.placer
+            .mark(self.mark(ended).into_iter().collect())
+            .await;
+    }
+
     /// Writes the row of a cancelled task.
     async fn end(
         &self,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::asked::RequestMark;
+use super::{asked::RequestMark, keys::unsuitable};
 use crate::{
     flow::{api::Fault, context::Context},
     limits,
@@ -40,7 +40,8 @@ pub(super) async fn mark(
     mark: &RequestMark,
     id: TaskId,
 ) -> Result<Marked, Fault> {
-    let name = Name::new(Kind::IdempotencyKey, &mark.key).map_err(unsuitable)?;
+    let name =
+        Name::new(Kind::IdempotencyKey, &mark.key).map_err(|refused| unsuitable(&refused))?;
     let write = Mark {
         nonce: ctx.time.random_uuid(),
         stamp: ctx.time.stamp(),
@@ -52,7 +53,7 @@ pub(super) async fn mark(
     for _ in 0..limits::RACES_MAX {
         let name = name.clone();
         let change = Change::put(name, replaced.as_ref(), value.clone(), expires, write);
-        let change = change.map_err(unsuitable)?;
+        let change = change.map_err(|refused| unsuitable(&refused))?;
         let there = match ctx.store.put_if(&change).await? {
             Swapped::Applied => return Ok(Marked::First),
             Swapped::Conflict(there) => there,
@@ -85,7 +86,8 @@ pub(super) async fn point(
     from: TaskId,
     to: TaskId,
 ) -> Result<(), Fault> {
-    let name = Name::new(Kind::IdempotencyKey, &mark.key).map_err(unsuitable)?;
+    let name =
+        Name::new(Kind::IdempotencyKey, &mark.key).map_err(|refused| unsuitable(&refused))?;
     let record = ctx.store.record(&name, Freshness::Serial).await?;
     let Some(record) = record.filter(|record| !record.is_removed()) else {
         return Ok(());
@@ -100,7 +102,8 @@ pub(super) async fn point(
     let hash = mark.hash;
     let value = encode_request(&Request { id: to, hash });
     let change = Change::put(name, Some(&record), value, record.expires, write);
-    match ctx.store.put_if(&change.map_err(unsuitable)?).await? {
+    let change = change.map_err(|refused| unsuitable(&refused))?;
+    match ctx.store.put_if(&change).await? {
         Swapped::Applied => Ok(()),
         Swapped::Conflict(_) | Swapped::Unknown => Err(Fault::Unavailable {
             reason: "the idempotency key is being written by another request".to_owned(),
@@ -120,12 +123,4 @@ fn read(record: &Record, hash: u128) -> Result<Marked, Fault> {
     } else {
         Marked::OtherRequest
     })
-}
-
-/// The bounds of keys are checked where a request is read, so this never happens.
-fn unsuitable(refused: crate::model::record::Refused) -> Fault {
-    store::Error::Unsuitable {
-        reason: refused.to_string(),
-    }
-    .into()
 }

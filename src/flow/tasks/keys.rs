@@ -7,13 +7,18 @@
 
 use std::sync::Arc;
 
-use super::transition::Mover;
+use super::{finish, transition::Mover};
 use crate::{
-    flow::{api::Fault, context::Context},
+    flow::{
+        api::Fault,
+        context::Context,
+        entries::{entry_writer::Placer, near_record::near_record},
+    },
     limits,
     model::{
         decision::Decision,
-        entry::Entry,
+        dispatch::Dispatch,
+        entry::{Entry, Kind as EntryKind},
         ids::TaskId,
         key::{self, Holder, Verdict},
         record::{Change, Kind, Mark, Name, Record, Refused},
@@ -66,7 +71,7 @@ impl Keys {
             generation: 0,
             spec: Arc::clone(spec),
         };
-        for _ in 0..limits::RACES_MAX {
+        for _ in 0..limits::KEY_RACES_MAX {
             let change = self.change(name, replaced.as_ref(), &holder, id.first_start())?;
             let there = match self.ctx.store.put_if(&change).await? {
                 Swapped::Applied => return Ok(Reserved::Mine),
@@ -94,6 +99,12 @@ impl Keys {
                 Verdict::Mine => return Ok(Reserved::MineBefore),
                 Verdict::Free => replaced = Some(record),
                 Verdict::Redriven => return Ok(Reserved::Redriven(found.id)),
+                Verdict::Replaced => {
+                    if let Some(next) = row.and_then(|row| row.detail.next) {
+                        self.advance(name, found.id, &next).await?;
+                    }
+                    replaced = None;
+                }
                 Verdict::Live => {
                     self.rescue(&record, &found).await?;
                     return Ok(Reserved::Taken(found));
@@ -101,6 +112,72 @@ impl Keys {
             }
         }
         Err(raced(name))
+    }
+
+    /// Lets the record of a key name `to` if it names `from`, which was replaced. Otherwise it has been done before: the record
+    /// only moves on from `to` once that has ended.
+    pub(super) async fn advance(
+        &self,
+        name: &Name,
+        from: TaskId,
+        to: &Holder,
+    ) -> Result<(), Fault> {
+        for _ in 0..limits::KEY_RACES_MAX {
+            let found = self.ctx.store.record(name, Freshness::Serial).await?;
+            if let Some(record) = found.as_ref().filter(|record| !record.is_removed())
+                && read(record)?.id != from
+            {
+                return Ok(());
+            }
+            let change = self.change(name, found.as_ref(), to, to.id.first_start())?;
+            match self.ctx.store.put_if(&change).await? {
+                Swapped::Applied => return Ok(()),
+                Swapped::Conflict(_) | Swapped::Unknown => {}
+            }
+        }
+        Err(raced(name))
+    }
+
+    /// Does the end steps of a task for its look. Of one that was replaced they finish what the replacing request may have
+    /// left undone: first the record names the next task, then that has an entry.
+    ///
+    /// # Errors
+    /// When the store is away; the look comes back to it.
+    pub(in crate::flow) async fn end_steps(
+        &self,
+        placer: &Placer,
+        row: &TaskRow,
+    ) -> Result<(), Fault> {
+        if let (Some(next), Some(name)) = (&row.detail.next, name_of(&row.detail.spec)?) {
+            self.advance(&name, row.id, next).await?;
+            let record = self.ctx.store.record(&name, Freshness::Quorum).await?;
+            let named = record.filter(|record| !record.is_removed());
+            let named = named.map(|record| read(&record)).transpose()?;
+            if named.is_some_and(|named| named.id == next.id)
+                && self.mover.row(next.id).await?.is_none()
+            {
+                for placed in placer.place(vec![self.entry_of(next)]).await {
+                    placed?;
+                }
+            }
+        }
+        finish::steps(&self.ctx, row).await
+    }
+
+    /// Returns the entry of a task that was never written, or is written over itself.
+    fn entry_of(&self, holder: &Holder) -> Entry {
+        let start = holder.id.first_start();
+        let (dispatch, opened) = (Dispatch::first(holder.id, start), self.ctx.opened_soon());
+        if self.ctx.tick().tick_of(start) > opened {
+            let entry = dispatch.entry(Arc::clone(&holder.spec), self.ctx.time.stamp());
+            return entry.first_of_generation();
+        }
+        // No node holds it in memory: its look publishes it for the first time.
+        let mut look = near_record(&self.ctx, dispatch, &holder.spec, opened);
+        if let EntryKind::Look { published } = &mut look.kind {
+            *published = None;
+        }
+        look
     }
 
     /// Returns the task that a key names; none when the key is not known.
@@ -224,7 +301,7 @@ impl Keys {
                 match key::judge(&other, row.as_ref(), id) {
                     Verdict::Mine if other.generation >= generation => return Ok(true),
                     Verdict::Mine | Verdict::Free => {}
-                    Verdict::Redriven | Verdict::Live => return Ok(false),
+                    Verdict::Replaced | Verdict::Redriven | Verdict::Live => return Ok(false),
                 }
             }
             let change = self.change(&name, found.as_ref(), &holder, start)?;
@@ -252,13 +329,14 @@ impl Keys {
         let before = replaced.and_then(|record| record.expires);
         let expires = Some(before.map_or(until, |before| before.max(until)));
         let value = encode_holder(holder);
-        Change::put(name.clone(), replaced, value, expires, mark).map_err(unsuitable)
+        Change::put(name.clone(), replaced, value, expires, mark)
+            .map_err(|refused| unsuitable(&refused))
     }
 }
 
 /// Returns the name of the record of a key. The name of a callback has no slash, so no two keys share a record.
 pub(in crate::flow) fn name(callback: &str, key: &str) -> Result<Name, Fault> {
-    Name::new(Kind::Key, &format!("{callback}/{key}")).map_err(unsuitable)
+    Name::new(Kind::Key, &format!("{callback}/{key}")).map_err(|refused| unsuitable(&refused))
 }
 
 /// Returns the name of the record of a task; none for a task without key.
@@ -288,7 +366,7 @@ fn raced(name: &Name) -> Fault {
 }
 
 /// The bounds of keys are checked where a request is read, so this never happens.
-fn unsuitable(refused: Refused) -> Fault {
+pub(super) fn unsuitable(refused: &Refused) -> Fault {
     store::Error::Unsuitable {
         reason: refused.to_string(),
     }

@@ -15,6 +15,7 @@ pub(in crate::flow) mod finish;
 pub(in crate::flow) mod idempotent;
 pub(in crate::flow) mod keys;
 pub mod register;
+pub(in crate::flow) mod replace;
 pub mod reschedule;
 pub mod settle;
 pub(in crate::flow) mod standing;

@@ -90,10 +90,7 @@ fn key_of(request: &mut TaskRequest) -> Result<(Option<String>, key::OnConflict)
     let wish = match wish {
         None | Some(OnConflict::Reject) => key::OnConflict::Reject,
         Some(OnConflict::Ignore) => key::OnConflict::Ignore,
-        Some(OnConflict::Replace) => {
-            let detail = "`replace` is not supported yet; use `reject` or `ignore`";
-            return Err(unusable("/on_conflict", detail));
-        }
+        Some(OnConflict::Replace) => key::OnConflict::Replace,
     };
     let name =
         checked_name(name).map_err(|detail| Error::field(Code::InvalidRequest, "/key", detail))?;

@@ -6,6 +6,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
+    asked::checked_name,
     new_task::{FACTOR_MAX, RETENTION_MIN},
     violations::name,
 };
@@ -29,6 +30,9 @@ pub(super) fn check(spec: &Spec) -> Result<(), String> {
     named("callback", callback)?;
     if !spec.collection.is_empty() {
         named("collection", &spec.collection)?;
+    }
+    if let Some(key) = &spec.key {
+        checked_name(key.clone()).map_err(|reason| format!("has a key that {reason}"))?;
     }
     if !(1..=ATTEMPTS_MAX).contains(&spec.max_attempts) {
         return Err(format!(
@@ -110,13 +114,14 @@ mod tests {
         assert_eq!(check(&fixtures::spec()), Ok(()));
         let years = Duration::from_secs(200 * 365 * 24 * 3600);
         type Spoil = fn(&mut Spec, Duration);
-        let spoils: [(&str, Spoil); 9] = [
+        let spoils: [(&str, Spoil); 10] = [
             ("callback", |spec, _| {
                 spec.target = crate::model::target::Target::Callback {
                     name: "a b".to_owned(),
                 };
             }),
             ("collection", |spec, _| spec.collection = "x".repeat(129)),
+            ("key", |spec, _| spec.key = Some("x".repeat(129))),
             ("max_attempts", |spec, _| {
                 spec.max_attempts = ATTEMPTS_MAX + 1
             }),

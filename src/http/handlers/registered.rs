@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug)]
 pub(in crate::http) enum Registration {
     /// Of one that asked nothing about repetitions.
-    Plain(Result<TaskView, Fault>),
+    Plain(Result<Box<TaskView>, Fault>),
     /// Of one that did.
     Asked(Result<Answer, Fault>),
 }
@@ -70,7 +70,8 @@ pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Regist
     };
     let result = |is_plain| {
         if is_plain {
-            Registration::Plain(plain.next().unwrap_or_else(|| Err(missing())))
+            let result = plain.next().unwrap_or_else(|| Err(missing()));
+            Registration::Plain(result.map(Box::new))
         } else {
             Registration::Asked(asked.next().unwrap_or_else(|| Err(missing())))
         }
@@ -83,12 +84,13 @@ impl Registration {
     fn task(self) -> Result<(Option<RegistrationOutcome>, Box<TaskView>), Error> {
         match self {
             Self::Plain(result) => match result {
-                Ok(task) => Ok((None, Box::new(task))),
+                Ok(task) => Ok((None, task)),
                 Err(fault) => Err(Error::of_registration(fault)),
             },
             Self::Asked(result) => match result {
                 Ok(Answer::Created(task)) => Ok((Some(RegistrationOutcome::Created), task)),
                 Ok(Answer::Existing(task)) => Ok((Some(RegistrationOutcome::Existing), task)),
+                Ok(Answer::Replaced(task)) => Ok((Some(RegistrationOutcome::Replaced), task)),
                 Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(task.id)),
                 Ok(Answer::OtherRequest) => Err(Error::new(
                     Code::IdempotencyKeyReused,
@@ -104,7 +106,10 @@ impl Registration {
     pub(in crate::http) const fn is_registered(&self) -> bool {
         matches!(
             self,
-            Self::Plain(Ok(_)) | Self::Asked(Ok(Answer::Created(_) | Answer::Existing(_)))
+            Self::Plain(Ok(_))
+                | Self::Asked(Ok(Answer::Created(_)
+                    | Answer::Existing(_)
+                    | Answer::Replaced(_)))
         )
     }
 }
@@ -114,7 +119,9 @@ pub(in crate::http) fn respond(registration: Registration) -> Result<Response, E
     let (outcome, task) = registration.task()?;
     let status = match outcome {
         Some(RegistrationOutcome::Existing) => StatusCode::OK,
-        None | Some(RegistrationOutcome::Created) => StatusCode::CREATED,
+        None | Some(RegistrationOutcome::Created | RegistrationOutcome::Replaced) => {
+            StatusCode::CREATED
+        }
     };
     let location = format!("/v1/tasks/{}", task.id);
     Ok((

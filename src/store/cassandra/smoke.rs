@@ -223,6 +223,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             died: None,
             erased: false,
             history: History::default(),
+            next: None,
         },
     }
 }

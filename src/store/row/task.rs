@@ -15,7 +15,10 @@ use crate::{
         task::Spec,
         time::Millis,
     },
-    schema::{Malformed, spec_from_message, spec_to_message, spec_to_short_message, v1},
+    schema::{
+        Malformed, holder_from_message, holder_to_message, spec_from_message, spec_to_message,
+        spec_to_short_message, v1,
+    },
 };
 
 /// The stored columns of a task beside its id.
@@ -170,6 +173,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         died,
         erased,
         history,
+        next,
     } = detail;
     let History { attempts, dropped } = history;
     let message = v1::TaskDetail {
@@ -185,6 +189,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         erased: *erased,
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
+        next: next.as_deref().map(holder_to_message),
     };
     message.encode_to_vec().into()
 }
@@ -208,6 +213,11 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
                 attempts: message.attempts.into_iter().map(attempt).collect(),
                 dropped: message.attempts_dropped,
             },
+            next: message
+                .next
+                .map(holder_from_message)
+                .transpose()?
+                .map(Arc::new),
         })
     };
     read(bytes).map_err(|cause| malformed("detail", cause))

@@ -111,6 +111,7 @@ fn row(state: State) -> TaskRow {
             died: Some(7_001),
             erased: true,
             history: history(),
+            next: None,
         },
     }
 }

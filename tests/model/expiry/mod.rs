@@ -122,6 +122,7 @@ impl Expiry {
                 died: None,
                 erased: false,
                 history: History::default(),
+                next: None,
             },
         }
     }

@@ -208,6 +208,7 @@ fn whole(row: Row) -> TaskRow {
             died: None,
             erased: false,
             history: History::default(),
+            next: None,
         },
     }
 }

@@ -22,6 +22,7 @@ mod polls;
 mod races;
 mod redrive;
 mod repeated;
+mod replaced;
 mod restarts;
 mod sick_topics;
 mod slots;

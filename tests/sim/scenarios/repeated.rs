@@ -67,8 +67,13 @@ async fn until_answered(service: &Service, world: &World, asked: AskedTask) -> T
 
 /// A client registers at a node that dies at operation `at`, and repeats at another. Returns how many operations the
 /// registration took.
-async fn run(make: impl Fn(Millis) -> AskedTask, delay: Duration, at: usize, fate: Fate) -> usize {
-    let world = World::new(1, 64);
+async fn run(
+    world: World,
+    make: impl Fn(Millis) -> AskedTask,
+    delay: Duration,
+    at: usize,
+    fate: Fate,
+) -> usize {
     let (calls, armed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let fates = {
         let (calls, armed) = (Arc::clone(&calls), Arc::clone(&armed));
@@ -119,7 +124,7 @@ async fn run(make: impl Fn(Millis) -> AskedTask, delay: Duration, at: usize, fat
 /// Dies before and after each of the first operations of a registration.
 async fn run_all(make: impl Fn(Millis) -> AskedTask, delays: [Duration; 2], least: usize) {
     for delay in delays {
-        let total = run(&make, delay, usize::MAX, Fate::Go).await;
+        let total = run(World::new(1, 64), &make, delay, usize::MAX, Fate::Go).await;
         assert!(total >= least, "{total} operations");
         for at in 0..total.min(12) {
             for fate in [
@@ -128,7 +133,7 @@ async fn run_all(make: impl Fn(Millis) -> AskedTask, delays: [Duration; 2], leas
                 Fate::Fail,
                 Fate::LoseReply,
             ] {
-                run(&make, delay, at, fate).await;
+                run(World::new(1, 64), &make, delay, at, fate).await;
             }
         }
     }
@@ -143,6 +148,19 @@ async fn a_marked_registration_is_one_task_wherever_its_node_dies() {
 async fn a_registration_with_a_key_is_one_task_wherever_its_node_dies() {
     // A key is free when its task has ended, and the client asks again after a second.
     run_all(keyed, [20 * SECOND, 3 * SECOND / 2], 3).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn registrations_that_may_come_twice_are_one_task_on_disk() {
+    let makes: [fn(Millis) -> AskedTask; 2] = [marked, keyed];
+    for (make, at) in makes
+        .into_iter()
+        .flat_map(|make| (0..6).map(move |at| (make, at)))
+    {
+        for fate in [Fate::StopBefore, Fate::StopAfter, Fate::LoseReply] {
+            run(World::on_disk(1, 64), make, 20 * SECOND, at, fate).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]

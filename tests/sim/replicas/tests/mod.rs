@@ -188,6 +188,7 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 died: None,
                 erased: false,
                 history: History::default(),
+                next: None,
             },
         },
         ttl: None,

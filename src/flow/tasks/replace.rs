@@ -1,0 +1,96 @@
+//! The replacement stage puts for clients a new task in the place of the live task that has its key.
+//!
+//! The row of the old task decides, by one conditional write: it ends the task, or tells its attempt to stop, and names the
+//! new one. From there on the old task cannot start (again), and the new one is promised. Then the record of the key
+//! names the new task, then its entry is written, then the old entry is marked. A crash in between is repaired by the
+//! next request for the key, or by the first look of the old task: the mark comes last, since it ends the looks.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use super::{
+    cancel::Canceller,
+    keys::Keys,
+    register::{Incoming, Registrar},
+    transition::{Moved, Mover},
+};
+use crate::{
+    flow::api::{Fault, TaskView},
+    model::{
+        key::Holder,
+        record::Name,
+        state::{self, Event, Refusal, State, TaskRow},
+        time::Millis,
+    },
+};
+
+/// The replacer of tasks.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Replacer {
+    mover: Mover,
+    keys: Keys,
+    registrar: Registrar,
+    canceller: Canceller,
+}
+
+impl Replacer {
+    /// Replaces through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        mover: Mover,
+        keys: Keys,
+        registrar: Registrar,
+        canceller: Canceller,
+    ) -> Self {
+        Self {
+            mover,
+            keys,
+            registrar,
+            canceller,
+        }
+    }
+
+    /// Replaces a task; none when it has ended or was replaced by another: the key is to be read again.
+    ///
+    /// # Errors
+    /// When it may have been replaced. A repetition finishes that, and replaces once more.
+    pub(super) async fn replace(
+        &self,
+        old: &Holder,
+        name: &Name,
+        new: Incoming,
+    ) -> Result<Option<TaskView>, Fault> {
+        let next = Arc::new(Holder {
+            id: new.id,
+            generation: 0,
+            spec: Arc::clone(&new.spec),
+        });
+        let first = AtomicBool::new(false);
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            let is_new = row.is_none_or(|row| row.state == State::New);
+            first.store(is_new, Ordering::Relaxed);
+            let next = Arc::clone(&next);
+            state::next(old.id, row, &old.spec, Event::Replace { next }, now, nonce)
+        };
+        let row = self.mover.row(old.id).await?;
+        let replaced = match self.mover.apply(old.id, row, true, decide).await? {
+            Moved::To(row) => Some(*row),
+            // A user told its attempt to stop, so it never starts again: nothing is left to decide by its row.
+            Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => None,
+            Moved::Refused(..) => return Ok(None),
+        };
+        self.keys.advance(name, old.id, &next).await?;
+        let entered = self.registrar.enter(vec![new]).await.pop();
+        let view = entered.unwrap_or_else(|| {
+            let reason = "the write of the task gave no answer".to_owned();
+            Err(Fault::Unknown { reason })
+        })?;
+        if let Some(row) = replaced {
+            let first = first.load(Ordering::Relaxed);
+            self.canceller.replaced(row, first).await;
+        }
+        Ok(Some(view))
+    }
+}
