@@ -1,5 +1,7 @@
 //! The client commands run against a node in this process, over TCP, as a person or a script uses them.
 
+mod callbacks;
+
 use std::{
     io::Write as _,
     process::{Child, Command, Output, Stdio},

@@ -7,17 +7,25 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tickwheel::{
     model::{
+        backoff::Jitter,
+        callback::{Callback, Policy},
         clock::{ClockRow, Position},
         configuration::Epoch,
+        draft::BackoffDraft,
         entry::{DoneReason, Entry, KeyCode},
+        gate::{Gate, GateState, Held},
         ids::{NodeId, TaskId},
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, State, TaskRow},
+        task::Priority,
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
-    schema::{decode_epoch, encode_epoch},
+    schema::{
+        decode_callback, decode_epoch, decode_held, encode_callback, encode_epoch, encode_held,
+        held_partition,
+    },
     store::{
         index::{IndexKind, Partition},
         row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
@@ -124,6 +132,45 @@ pub(crate) fn epoch() -> Epoch {
         .raised(1_893_456_000_250_001, name(Kind::ApiKey, "k-1"))
 }
 
+/// Every field has a value that is not its default.
+pub(crate) fn callback() -> Callback {
+    let second = Duration::from_secs(1);
+    Callback {
+        policy: Some(Policy {
+            description: "mail".to_owned(),
+            max_attempts: Some(7),
+            backoff: BackoffDraft {
+                initial: Some(second),
+                factor_milli: Some(1500),
+                max: Some(second * 9),
+                jitter: Some(Jitter::None),
+            },
+            claim_timeout: Some(second * 90),
+            heartbeat_timeout: Some(second * 45),
+            expire_after: Some(second * 600),
+            retention: Some(second * 3600),
+            priority: Some(Priority::High),
+            labels: [("team".to_owned(), "billing".to_owned())].into(),
+        }),
+        gates: vec![Gate {
+            collection: "bulk".to_owned(),
+            state: GateState::Paused,
+            reason: "too many".to_owned(),
+            since: START,
+            until: Some(Millis(START.0 + 60_000)),
+        }],
+    }
+}
+
+pub(crate) fn held() -> Held {
+    Held {
+        id: id(),
+        start: START,
+        generation: 2,
+        attempt: 3,
+    }
+}
+
 fn rendered() -> String {
     let mut text = String::new();
     let stepped = id().with_look_step(LookStep::covering(Duration::from_secs(90)));
@@ -162,6 +209,11 @@ fn rendered() -> String {
         writeln!(text, "its list {:?}", listed.name()).unwrap();
     }
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
+    writeln!(text, "callback {:?}", encode_callback(&callback())).unwrap();
+    let held = held();
+    let partition = held_partition("send-email", "bulk", held.id.wheel());
+    let row = encode_held(&held, &full().0);
+    writeln!(text, "held {partition:?} {row:?}").unwrap();
     text
 }
 
@@ -192,5 +244,9 @@ fn rows_are_read_as_they_were_written() {
     }
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
+    let read = decode_callback(encode_callback(&callback()));
+    assert_eq!(read, Ok(callback()));
+    let (sort, value) = encode_held(&held(), &full().0);
+    assert_eq!(decode_held(&sort, value), Ok((held(), Some(full().0))));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

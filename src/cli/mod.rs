@@ -5,6 +5,7 @@
 //! (`Exit`).
 
 mod batch;
+mod callback;
 mod cancel;
 mod command;
 mod config;
@@ -79,6 +80,9 @@ enum Command {
     /// Register, read, list and change tasks.
     #[command(subcommand, after_help = EXIT_CODES)]
     Task(task::Command),
+    /// Configure callbacks, and pause them.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Callback(callback::Command),
     /// Run a command for each task of some callbacks.
     Worker(worker::Command),
     /// Print, check and explain settings.
@@ -245,6 +249,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Init(settings) => Box::pin(init::run(settings)).await,
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => Box::pin(task::run(command)).await,
+        Command::Callback(command) => Box::pin(callback::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,

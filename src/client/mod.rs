@@ -16,6 +16,7 @@
 //! stop. A call that may have arrived is repeated on another server only when repeating does no harm. A
 //! registration is not repeated, since it would register twice; [`Error::Transport`] says so in `sent`.
 
+mod callbacks;
 mod error;
 mod list;
 mod task;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use callbacks::CallbackPages;
 pub use error::Error;
 pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
@@ -35,6 +37,10 @@ use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::api::{
     NotATaskId, TaskId,
+    callback::{
+        CallbackActivity, CallbackConfiguration, CallbackRequest, CallbackResponse, CallbackWorker,
+        GateRequest, GateResponse, GateState,
+    },
     problem::{FieldError, Problem},
     stats::StatsResponse,
     target::TargetResponse,

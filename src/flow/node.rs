@@ -7,12 +7,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     cluster::members::Members,
     context::Context,
-    dispatch::{look::Looker, near::Near, send::Sender},
+    dispatch::{look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
     poll::Poller,
     query::{
         find::Finder, list::Lister, pending::Census, remembered::Remembered, stats::Statistician,
     },
+    records::callbacks::Callbacks,
     service::Service,
     tasks::{
         cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
@@ -57,14 +58,7 @@ impl Node {
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx));
-        let looker = Looker::new(
-            Arc::clone(&ctx),
-            placer.clone(),
-            sender.clone(),
-            mover.clone(),
-            Arc::clone(&turns),
-            known.demand.clone(),
-        );
+        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
         let recovery = Recovery {
             ctx: Arc::clone(&ctx),
             hands: hands.clone(),
@@ -100,6 +94,7 @@ impl Node {
             ctx: Arc::clone(&ctx),
         };
         node.keep_running(members, near, drain);
+        node.keep_current(&known.callbacks);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
@@ -114,6 +109,22 @@ impl Node {
         });
         self.keep("near", &self.stop_near, move |stop| {
             near.clone().run(stop, drain)
+        });
+    }
+
+    /// Keeps the node's copy of the configuration current. It runs until the last near task has gone out, which needs it.
+    fn keep_current(&self, callbacks: &Callbacks) {
+        let cache = callbacks.cache().clone();
+        self.keep("configuration", &self.stop_members, move |stop| {
+            let cache = cache.clone();
+            async move {
+                // A store that does not answer must not keep the node from stopping.
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = cache.run(stop.clone()) => {}
+                }
+            }
         });
     }
 
@@ -233,6 +244,26 @@ fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover)
     Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
 }
 
+/// The examiner of tasks.
+fn looker(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    mover: &Mover,
+    turns: &Arc<Turns>,
+    known: &Remembered,
+) -> Looker {
+    let (ctx, turns, demand) = (Arc::clone(ctx), Arc::clone(turns), known.demand.clone());
+    Looker::new(
+        ctx,
+        placer.clone(),
+        sender.clone(),
+        mover.clone(),
+        turns,
+        demand,
+    )
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -256,6 +287,7 @@ fn service(
         deadlines(),
         known.demand.clone(),
     );
+    let callbacks = known.callbacks.clone();
     let settler = Settler::new(
         ctx(),
         mover.clone(),
@@ -280,7 +312,10 @@ fn service(
     let (moved, found) = (mover.clone(), finder.clone());
     Service {
         ctx: ctx(),
-        registrar: Registrar::new(ctx(), hands(), placer(), near()),
+        registrar: Registrar::new(ctx(), hands(), placer(), near(), callbacks.clone()),
+        callbacks,
+        pollers: Pollers::new(ctx().time.clone()),
+        deadlines: deadlines(),
         canceller,
         changer: Changer::new(ctx(), hands(), placer(), near(), moved, found, leftovers()),
         claimer,

@@ -110,6 +110,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
     }));
     Router::new()
         .merge(handlers::tasks::routes())
+        .merge(handlers::callbacks::routes())
         .merge(handlers::worker::routes())
         .merge(handlers::stats::routes())
         .merge(page::routes())

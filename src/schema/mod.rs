@@ -3,8 +3,10 @@
 //! The types that stores and queues keep are generated from the schema; the service itself uses [`crate::model`]. The two
 //! are separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
+mod callback;
 mod content;
 mod epoch;
+mod held;
 mod short;
 mod spec;
 
@@ -21,8 +23,10 @@ use crate::{
     model::task::{Body, Spec},
 };
 
+pub use callback::{decode_callback, encode_callback, policy_bytes};
 pub use content::{content_bytes, decode_content, encode_content};
 pub use epoch::{decode_epoch, encode_epoch};
+pub use held::{decode_held, encode_held, held_partition};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
     spec_to_message_with, spec_to_short_message,

@@ -2,6 +2,7 @@
 //! queue in memory.
 
 mod browsers;
+mod callbacks;
 mod cancel;
 mod http2;
 mod leftover;

@@ -24,9 +24,11 @@ use crate::{
             watermarks::Hands,
         },
         query::find,
+        records::callbacks::{Callbacks, Known},
     },
     limits,
     model::{
+        callback::Callback,
         dispatch::Dispatch,
         draft::Defaults,
         entry::{Entry, Kind},
@@ -61,12 +63,19 @@ pub struct Registrar {
     placer: Placer,
     near: Near,
     topics: Topics,
+    callbacks: Callbacks,
 }
 
 impl Registrar {
     /// Registers through these.
     #[must_use]
-    pub fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+    pub fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        near: Near,
+        callbacks: Callbacks,
+    ) -> Self {
         let topics = Topics::new(Arc::clone(&ctx));
         Self {
             ctx,
@@ -74,6 +83,7 @@ impl Registrar {
             placer,
             near,
             topics,
+            callbacks,
         }
     }
 
@@ -84,11 +94,14 @@ impl Registrar {
             return vec![Err(full.into()); tasks.len()];
         }
         let mut bodies: Vec<(TaskId, Arc<Content>)> = Vec::new();
+        let names = tasks.iter().filter_map(|task| task.draft.target.callback());
+        let known = self.callbacks.known(names).await;
+        let mut results: Vec<Option<Fault>> = vec![None; tasks.len()];
         let incoming: Vec<Incoming> = tasks
             .into_iter()
-            .map(|task| self.admit(task, &mut bodies))
+            .zip(&mut results)
+            .map(|(task, result)| self.admit(task, &known, &mut bodies, result))
             .collect();
-        let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
         self.put_bodies(&bodies, &incoming, &mut results).await;
 
         let mut near: Vec<(usize, Tick)> = Vec::new();
@@ -154,8 +167,30 @@ impl Registrar {
             && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
-    fn admit(&self, task: NewTask, bodies: &mut Vec<(TaskId, Arc<Content>)>) -> Incoming {
-        let mut spec = task.draft.complete(&Defaults::SERVICE);
+    /// Completes a task from what is set for its callback, and gives it an id. Where that cannot be told, `result` says so: a
+    /// task must not be registered with other rules than its callback has.
+    fn admit(
+        &self,
+        task: NewTask,
+        known: &Known,
+        bodies: &mut Vec<(TaskId, Arc<Content>)>,
+        result: &mut Option<Fault>,
+    ) -> Incoming {
+        let callback = match task.draft.target.callback().map(|name| known.get(name)) {
+            Some(Ok(callback)) => callback,
+            Some(Err(fault)) => {
+                *result = Some(fault);
+                None
+            }
+            None => None,
+        };
+        let defaults = callback.map_or(Defaults::SERVICE, Callback::defaults);
+        let mut spec = task.draft.complete(&defaults);
+        if let (Some(policy), Body::Inline(content)) =
+            (callback.and_then(|c| c.policy.as_ref()), &mut spec.body)
+        {
+            policy.label(&mut content.labels, limits::LABELS_MAX);
+        }
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
         let wheel = self.ctx.shape().wheel_of_hash(mix(random));
@@ -163,7 +198,7 @@ impl Registrar {
         let id = TaskId::new(start, wheel, random).with_look_step(step);
         if let Body::Inline(content) = &spec.body {
             let bytes = schema::content_bytes(content);
-            if bytes > limits::INLINE_BYTES_MAX {
+            if bytes > limits::INLINE_BYTES_MAX && result.is_none() {
                 bodies.push((id, Arc::new(content.clone())));
                 spec.body = Body::Apart {
                     bytes: bytes as u64,

@@ -4,6 +4,7 @@
 //! No value of a request is trusted before a conversion has checked it. A conversion reports all mistakes of
 //! a request at once.
 
+pub(in crate::http) mod callback;
 mod content;
 pub mod json;
 mod message_spec;

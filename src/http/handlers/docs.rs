@@ -16,7 +16,7 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{health, list, metrics, poll, stats, tasks, worker};
+use super::{callbacks, health, list, metrics, poll, stats, tasks, worker};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -39,6 +39,11 @@ use crate::http::{
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
+        callbacks::list,
+        callbacks::read,
+        callbacks::set,
+        callbacks::remove,
+        callbacks::set_gate,
         poll::poll,
         poll::leave,
         worker::subscribe,
@@ -54,6 +59,7 @@ use crate::http::{
     ),
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
+        (name = "callbacks", description = "Configure callbacks, and pause them"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),
         (name = "health", description = "For orchestrators and monitoring"),

@@ -1,6 +1,7 @@
 //! Handlers answer the routes of the API, one file for each resource, over the service of the node.
 
 pub(in crate::http) mod batch;
+pub(in crate::http) mod callbacks;
 pub mod docs;
 pub mod health;
 pub(in crate::http) mod list;
