@@ -7,7 +7,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     cluster::members::Members,
     context::Context,
-    dispatch::{look::Looker, near::Near, pollers::Pollers, send::Sender},
+    dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
     poll::Poller,
     query::{
@@ -52,7 +52,7 @@ impl Node {
         let hands = Hands::new(Arc::clone(&ctx));
         let known = Remembered::new(&ctx, &hands);
         let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
-        let sender = Sender::new(Arc::clone(&ctx), known.pulse.clone(), known.demand.clone());
+        let sender = sender(&ctx, &known);
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
@@ -75,6 +75,7 @@ impl Node {
             placer: placer.clone(),
             sender,
             looker,
+            mover: mover.clone(),
             withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
             leftovers: known.leftovers.clone(),
             catch_up,
@@ -244,6 +245,13 @@ fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover)
     Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
 }
 
+/// The stage that hands tasks to the queue.
+fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
+    let keeper = Gatekeeper::new(Arc::clone(ctx), known.callbacks.clone());
+    let (pulse, demand) = (known.pulse.clone(), known.demand.clone());
+    Sender::new(Arc::clone(ctx), pulse, demand, keeper)
+}
+
 /// The examiner of tasks.
 fn looker(
     ctx: &Arc<Context>,
@@ -264,6 +272,25 @@ fn looker(
     )
 }
 
+/// The stage that gives attempts to workers.
+fn claimer(
+    ctx: &Arc<Context>,
+    mover: &Mover,
+    claimed: &Arc<ClaimedRows>,
+    known: &Remembered,
+) -> Claimer {
+    let ctx = || Arc::clone(ctx);
+    Claimer::new(
+        ctx(),
+        mover.clone(),
+        Finder::new(ctx(), mover.clone()),
+        Arc::clone(claimed),
+        known.deadlines.clone(),
+        known.demand.clone(),
+        Gatekeeper::new(ctx(), known.callbacks.clone()),
+    )
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -279,14 +306,7 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
-    let claimer = Claimer::new(
-        ctx(),
-        mover.clone(),
-        Finder::new(ctx(), mover.clone()),
-        Arc::clone(&claimed),
-        deadlines(),
-        known.demand.clone(),
-    );
+    let claimer = claimer(&ctx(), mover, &claimed, known);
     let callbacks = known.callbacks.clone();
     let settler = Settler::new(
         ctx(),

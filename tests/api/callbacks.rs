@@ -12,7 +12,10 @@ use axum::{body::Body, http::Method};
 use serde_json::{Value, json};
 use tickwheel::store::faulty::Fate;
 
-use super::{Answer, Site, request};
+use super::{
+    Answer, Site, request,
+    worker::{claim, due},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATH: &str = "/v1/callbacks/send_email";
@@ -392,4 +395,28 @@ async fn a_callback_shows_what_is_going_on() {
         (&json!(1), &json!("w-1"))
     );
     assert!(busy["workers"][0]["last_poll_ms"].as_u64().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_behind_a_closed_gate_is_answered_gated_and_a_dropped_task_says_so() {
+    let site = ready().await;
+    let message = due(&site, r#"{"callback":"work","payload":1}"#).await;
+    let gate = format!("/v1/callbacks/{}/gate", "work");
+    let gate = gate.as_str();
+    site.post(gate, r#"{"gate":"paused"}"#).await.ok();
+    let answer = claim(&site, &message, "").await;
+    assert_eq!(answer["status"], "gated");
+    let path = format!("/v1/tasks/{}", message.dispatch.id);
+    site.world.pass(30 * SECOND).await;
+    assert_eq!(site.get(&path).await.ok()["attempt"], 0);
+    site.post(gate, r#"{"gate":"dropping","reason":"too late"}"#)
+        .await
+        .ok();
+    site.world.pass(3 * SECOND).await;
+    let task = site.get(&path).await.ok();
+    assert_eq!(
+        (&task["state"], &task["reason"]),
+        (&json!("cancelled"), &json!("dropped"))
+    );
+    assert!(task["error"].as_str().unwrap().ends_with(": too late"));
 }

@@ -10,6 +10,7 @@ mod figures;
 mod firing;
 mod floods;
 mod forged;
+mod gates;
 mod given_away;
 mod invented;
 mod late_writes;
