@@ -1,5 +1,6 @@
 //! The client commands run against a node in this process, over TCP, as a person or a script uses them.
 
+mod callbacks;
 mod dead_letters;
 
 use std::{

@@ -13,6 +13,8 @@
     reason = "a test that fails may say so by panicking"
 )]
 
+#[path = "fuzz/callbacks.rs"]
+mod callbacks;
 #[path = "fuzz/config.rs"]
 mod config;
 #[path = "fuzz/disk.rs"]

@@ -8,22 +8,28 @@ use bytes::Bytes;
 use tickwheel::{
     flow::dead_letters::places::{Part, Scope, Spot},
     model::{
+        backoff::Jitter,
+        callback::{Callback, Policy},
         clock::{ClockRow, Position},
         configuration::Epoch,
         dead_letter::Letter,
+        draft::BackoffDraft,
         entry::{DoneReason, Entry, KeyCode},
+        gate::{Gate, GateState, Held},
         history::{Attempt, Ending},
         ids::{NodeId, TaskId},
         key::Holder,
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, History, State, TaskRow},
+        task::Priority,
         time::{Millis, Tick},
         wheel::WheelNumber,
     },
     schema::{
-        Request, decode_epoch, decode_holder, decode_request, encode_epoch, encode_holder,
-        encode_letter, encode_request,
+        Request, decode_callback, decode_epoch, decode_held, decode_holder, decode_request,
+        encode_callback, encode_epoch, encode_held, encode_holder, encode_letter, encode_request,
+        held_partition,
     },
     store::{
         index::{IndexKind, Partition},
@@ -190,6 +196,45 @@ pub(crate) fn epoch() -> Epoch {
         .raised(1_893_456_000_250_001, name(Kind::ApiKey, "k-1"))
 }
 
+/// Every field has a value that is not its default.
+pub(crate) fn callback() -> Callback {
+    let second = Duration::from_secs(1);
+    Callback {
+        policy: Some(Policy {
+            description: "mail".to_owned(),
+            max_attempts: Some(7),
+            backoff: BackoffDraft {
+                initial: Some(second),
+                factor_milli: Some(1500),
+                max: Some(second * 9),
+                jitter: Some(Jitter::None),
+            },
+            claim_timeout: Some(second * 90),
+            heartbeat_timeout: Some(second * 45),
+            expire_after: Some(second * 600),
+            retention: Some(second * 3600),
+            priority: Some(Priority::High),
+            labels: [("team".to_owned(), "billing".to_owned())].into(),
+        }),
+        gates: vec![Gate {
+            collection: "bulk".to_owned(),
+            state: GateState::Paused,
+            reason: "too many".to_owned(),
+            since: START,
+            until: Some(Millis(START.0 + 60_000)),
+        }],
+    }
+}
+
+pub(crate) fn held() -> Held {
+    Held {
+        id: id(),
+        start: START,
+        generation: 2,
+        attempt: 3,
+    }
+}
+
 fn rendered() -> String {
     let mut text = String::new();
     let stepped = id().with_look_step(LookStep::covering(Duration::from_secs(90)));
@@ -252,6 +297,11 @@ fn rendered() -> String {
     }
     writeln!(text, "marked request {:?}", encode_request(&request())).unwrap();
     writeln!(text, "holder of a key {:?}", encode_holder(&holder())).unwrap();
+    writeln!(text, "callback {:?}", encode_callback(&callback())).unwrap();
+    let held = held();
+    let partition = held_partition("send-email", "bulk", held.id.wheel());
+    let row = encode_held(&held, &full().0);
+    writeln!(text, "held {partition:?} {row:?}").unwrap();
     text
 }
 
@@ -302,5 +352,9 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(read, Ok(epoch()));
     assert_eq!(decode_holder(encode_holder(&holder())), Ok(holder()));
     assert_eq!(decode_request(encode_request(&request())), Ok(request()));
+    let read = decode_callback(encode_callback(&callback()));
+    assert_eq!(read, Ok(callback()));
+    let (sort, value) = encode_held(&held(), &full().0);
+    assert_eq!(decode_held(&sort, value), Ok((held(), Some(full().0))));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));
 }

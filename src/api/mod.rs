@@ -6,6 +6,7 @@
 //!
 //! A program seldom names this module: [`crate::client`] and [`crate::worker`] export the types that they take and return.
 
+pub mod callback;
 pub mod dead_letter;
 pub mod ids;
 pub(crate) mod object;

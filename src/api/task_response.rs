@@ -72,6 +72,9 @@ pub struct TaskResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub result: Option<Box<RawValue>>,
+    /// Why a task was cancelled, where nobody asked for it: `dropped` by the gate of its callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

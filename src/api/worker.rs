@@ -97,6 +97,8 @@ pub enum ClaimStatus {
     Stale,
     /// Forget it: another attempt is alive, and the service comes back to the task.
     Held,
+    /// Forget it: a gate of its callback is not open, and the service comes back to the task once it is.
+    Gated,
     /// Hold it until `not_before`.
     Early,
     /// Not known, or not understood. Forget it: the service comes back to the task.

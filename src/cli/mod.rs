@@ -5,6 +5,7 @@
 //! (`Exit`).
 
 mod batch;
+mod callback;
 mod cancel;
 mod command;
 mod config;
@@ -83,6 +84,9 @@ enum Command {
     /// Look at, redrive and delete dead tasks: those that used up their attempts.
     #[command(subcommand, after_help = EXIT_CODES)]
     DeadLetter(dead_letter::Command),
+    /// Configure callbacks, and pause them.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Callback(callback::Command),
     /// Run a command for each task of some callbacks.
     Worker(worker::Command),
     /// Print, check and explain settings.
@@ -250,6 +254,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => Box::pin(task::run(command)).await,
         Command::DeadLetter(command) => Box::pin(dead_letter::run(command)).await,
+        Command::Callback(command) => Box::pin(callback::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,

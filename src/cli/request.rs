@@ -105,13 +105,13 @@ pub(super) struct RegisterArgs {
     partition: Option<i32>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=');
     let (name, value) = pair.ok_or_else(|| "expected NAME=VALUE".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
-fn priority(text: &str) -> Result<Priority, String> {
+pub(super) fn priority(text: &str) -> Result<Priority, String> {
     match text {
         "high" => Ok(Priority::High),
         "normal" => Ok(Priority::Normal),
@@ -129,7 +129,7 @@ fn on_conflict(text: &str) -> Result<OnConflict, String> {
     }
 }
 
-fn jitter(text: &str) -> Result<Jitter, String> {
+pub(super) fn jitter(text: &str) -> Result<Jitter, String> {
     match text {
         "full" => Ok(Jitter::Full),
         "none" => Ok(Jitter::None),

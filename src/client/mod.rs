@@ -19,6 +19,7 @@
 //! whether one may have arrived.
 
 mod by_key;
+mod callbacks;
 mod dead_letters;
 mod error;
 mod ids;
@@ -33,6 +34,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use callbacks::CallbackPages;
 pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
 use ids::Ids;
@@ -42,6 +44,10 @@ use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::api::{
     NotATaskId, TaskId,
+    callback::{
+        CallbackActivity, CallbackConfiguration, CallbackRequest, CallbackResponse, CallbackWorker,
+        GateRequest, GateResponse, GateState,
+    },
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
     },

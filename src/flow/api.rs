@@ -228,6 +228,8 @@ pub enum ClaimAnswer {
     Stale,
     /// Another attempt is alive: forget the message, a look will come back to the task.
     Held,
+    /// A gate of its callback is not open: forget the message, the task is held until it is.
+    Gated,
     /// It is not time yet: hold the message until then.
     Early {
         /// When.

@@ -8,12 +8,13 @@ use super::{
     cluster::members::Members,
     context::Context,
     dead_letters::desk::Desk,
-    dispatch::{look::Looker, near::Near, send::Sender},
+    dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
     poll::Poller,
     query::{
         find::Finder, list::Lister, pending::Census, remembered::Remembered, stats::Statistician,
     },
+    records::callbacks::Callbacks,
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
@@ -52,20 +53,13 @@ impl Node {
         let hands = Hands::new(Arc::clone(&ctx));
         let known = Remembered::new(&ctx, &hands);
         let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
-        let sender = Sender::new(Arc::clone(&ctx), known.pulse.clone(), known.demand.clone());
+        let sender = sender(&ctx, &known);
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = Looker::new(
-            Arc::clone(&ctx),
-            placer.clone(),
-            sender.clone(),
-            mover.clone(),
-            Arc::clone(&turns),
-            known.demand.clone(),
-        );
+        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
         let recovery = Recovery {
             ctx: Arc::clone(&ctx),
             hands: hands.clone(),
@@ -82,6 +76,7 @@ impl Node {
             placer: placer.clone(),
             sender,
             looker,
+            mover: mover.clone(),
             withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
             leftovers: known.leftovers.clone(),
             catch_up,
@@ -101,6 +96,7 @@ impl Node {
             ctx: Arc::clone(&ctx),
         };
         node.keep_running(members, near, drain);
+        node.keep_current(&known.callbacks);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
@@ -115,6 +111,22 @@ impl Node {
         });
         self.keep("near", &self.stop_near, move |stop| {
             near.clone().run(stop, drain)
+        });
+    }
+
+    /// Keeps the node's copy of the configuration current. It runs until the last near task has gone out, which needs it.
+    fn keep_current(&self, callbacks: &Callbacks) {
+        let cache = callbacks.cache().clone();
+        self.keep("configuration", &self.stop_members, move |stop| {
+            let cache = cache.clone();
+            async move {
+                // A store that does not answer must not keep the node from stopping.
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = cache.run(stop.clone()) => {}
+                }
+            }
         });
     }
 
@@ -246,6 +258,108 @@ fn poller(ctx: &Arc<Context>, claimer: &Claimer, settler: &Settler) -> Option<Ar
     ))
 }
 
+/// The stage that hands tasks to the queue.
+fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
+    let keeper = Gatekeeper::new(Arc::clone(ctx), known.callbacks.clone());
+    let (pulse, demand) = (known.pulse.clone(), known.demand.clone());
+    Sender::new(Arc::clone(ctx), pulse, demand, keeper)
+}
+
+/// The examiner of tasks.
+fn looker(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    mover: &Mover,
+    turns: &Arc<Turns>,
+    known: &Remembered,
+) -> Looker {
+    let (ctx, turns, demand) = (Arc::clone(ctx), Arc::clone(turns), known.demand.clone());
+    Looker::new(
+        ctx,
+        placer.clone(),
+        sender.clone(),
+        mover.clone(),
+        turns,
+        demand,
+    )
+}
+
+/// The stage that gives attempts to workers.
+fn claimer(
+    ctx: &Arc<Context>,
+    mover: &Mover,
+    claimed: &Arc<ClaimedRows>,
+    known: &Remembered,
+) -> Claimer {
+    let ctx = || Arc::clone(ctx);
+    Claimer::new(
+        ctx(),
+        mover.clone(),
+        Finder::new(ctx(), mover.clone()),
+        Arc::clone(claimed),
+        known.deadlines.clone(),
+        known.demand.clone(),
+        Gatekeeper::new(ctx(), known.callbacks.clone()),
+    )
+}
+
+/// The stages that make tasks and move their starts.
+struct Registration {
+    registrar: Registrar,
+    asker: Asker,
+    keys: Keys,
+    changer: Changer,
+}
+
+fn registration(
+    ctx: &Arc<Context>,
+    (hands, placer, near): (Hands, Placer, Near),
+    mover: &Mover,
+    canceller: &Canceller,
+    known: &Remembered,
+) -> Registration {
+    let ctx = || Arc::clone(ctx);
+    let finder = Finder::new(ctx(), mover.clone());
+    let keys = Keys::new(ctx(), mover.clone());
+    let standing = Standing::new(ctx(), hands.clone(), finder.clone());
+    let registrar = Registrar::new(
+        ctx(),
+        hands.clone(),
+        placer.clone(),
+        near.clone(),
+        known.callbacks.clone(),
+    );
+    let changer = Changer::new(
+        ctx(),
+        hands,
+        placer,
+        near,
+        (mover.clone(), keys.clone()),
+        finder,
+        known.leftovers.clone(),
+    );
+    let replacer = Replacer::new(
+        mover.clone(),
+        keys.clone(),
+        registrar.clone(),
+        canceller.clone(),
+    );
+    Registration {
+        asker: Asker::new(
+            ctx(),
+            registrar.clone(),
+            standing,
+            keys.clone(),
+            changer.clone(),
+            replacer,
+        ),
+        registrar,
+        keys,
+        changer,
+    }
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -261,14 +375,8 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
-    let claimer = Claimer::new(
-        ctx(),
-        mover.clone(),
-        Finder::new(ctx(), mover.clone()),
-        Arc::clone(&claimed),
-        deadlines(),
-        known.demand.clone(),
-    );
+    let claimer = claimer(&ctx(), mover, &claimed, known);
+    let callbacks = known.callbacks.clone();
     let settler = Settler::new(
         ctx(),
         mover.clone(),
@@ -288,40 +396,19 @@ fn service(
         deadlines(),
         leftovers(),
     );
-    let (moved, found) = (mover.clone(), finder.clone());
-    let registrar = Registrar::new(ctx(), hands(), placer(), near());
-    let standing = Standing::new(ctx(), hands(), finder.clone());
-    let keys = Keys::new(ctx(), mover.clone());
-    let changer = Changer::new(
-        ctx(),
-        hands(),
-        placer(),
-        near(),
-        (moved, keys.clone()),
-        found,
-        leftovers(),
-    );
-    let replacer = Replacer::new(
-        mover.clone(),
-        keys.clone(),
-        registrar.clone(),
-        canceller.clone(),
-    );
+    let stages = (hands(), placer(), near());
+    let changes = registration(&ctx(), stages, mover, &canceller, known);
     Service {
         ctx: ctx(),
-        asker: Asker::new(
-            ctx(),
-            registrar.clone(),
-            standing,
-            keys.clone(),
-            changer.clone(),
-            replacer,
-        ),
-        registrar,
-        keys,
+        asker: changes.asker,
+        registrar: changes.registrar,
+        keys: changes.keys,
+        callbacks,
+        pollers: Pollers::new(ctx().time.clone()),
+        deadlines: deadlines(),
         canceller,
-        desk: Desk::new(ctx(), mover.clone(), changer.clone()),
-        changer,
+        desk: Desk::new(ctx(), mover.clone(), changes.changer.clone()),
+        changer: changes.changer,
         claimer,
         settler,
         lister: Lister::new(ctx()),

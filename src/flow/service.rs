@@ -10,7 +10,10 @@ use super::{
     cluster::members::Members,
     context::Context,
     dead_letters::desk::Desk,
-    dispatch::unclaimed::Demand,
+    dispatch::{
+        pollers::{Polled, Pollers},
+        unclaimed::Demand,
+    },
     poll::{Handout, PollRequest, Poller, Refusal},
     query::{
         find::Finder,
@@ -18,10 +21,12 @@ use super::{
         recent::Pulse,
         stats::{Statistician, Stats},
     },
+    records::callbacks::Callbacks,
     tasks::{
         asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
+        deadlines::Deadlines,
         keys::{self, Keys},
         register::Registrar,
         reschedule::{Changer, Condition},
@@ -33,6 +38,21 @@ use crate::{
     queue::message,
     time_source::TimeSource,
 };
+
+/// The present activity of a callback, as far as a node knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Activity {
+    /// Workers that polled the node lately, by name.
+    pub workers: Vec<Polled>,
+    /// Due tasks that no worker has taken.
+    pub ready: u64,
+    /// Since when the oldest of them is due.
+    pub oldest: Option<Millis>,
+    /// Attempts that this node watches.
+    pub running: u64,
+    /// Other nodes may know of more.
+    pub partial: bool,
+}
 
 /// The service of one node. Every call is cancel-safe in the sense of the protocol: what was begun may still take effect.
 #[derive(Debug)]
@@ -53,6 +73,9 @@ pub struct Service {
     pub(super) pulse: Pulse,
     pub(super) demand: Demand,
     pub(super) desk: Desk,
+    pub(super) callbacks: Callbacks,
+    pub(super) pollers: Pollers,
+    pub(super) deadlines: Deadlines,
 }
 
 impl Service {
@@ -208,9 +231,13 @@ impl Service {
             Some(poller) => {
                 let callbacks = request.callbacks.clone();
                 let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
+                let worker = request.worker.clone();
+                let seen = || self.pollers.polled(&worker, &callbacks);
                 asked();
+                seen();
                 let answer = poller.poll(request).await;
                 asked();
+                seen();
                 answer
             }
             None => Err(Refusal::NoRole),
@@ -258,6 +285,25 @@ impl Service {
                 reason: error.to_string(),
                 retry_after: Duration::from_secs(1),
             }),
+        }
+    }
+
+    /// Returns what is set for callbacks, and changes it.
+    #[must_use]
+    pub const fn callbacks(&self) -> &Callbacks {
+        &self.callbacks
+    }
+
+    /// Returns what is going on with a callback, as far as this node knows.
+    #[must_use]
+    pub fn activity(&self, callback: &str) -> Activity {
+        let (ready, oldest, exact) = self.demand.of(callback);
+        Activity {
+            workers: self.pollers.of(callback),
+            ready,
+            oldest,
+            running: self.deadlines.running(callback) as u64,
+            partial: !exact,
         }
     }
 

@@ -25,6 +25,8 @@ pub enum Code {
     InvalidRequest,
     /// The request asks for something that this version cannot do and must not ignore.
     Unsupported,
+    /// The request has a field that is documented for later, and that must not be taken for one with an effect.
+    NotSupportedYet,
     /// The text is not an id.
     InvalidTaskId,
     /// The id that a client made cannot name its task.
@@ -43,6 +45,10 @@ pub enum Code {
     NotFound,
     /// No such task.
     TaskNotFound,
+    /// No such callback was configured.
+    CallbackNotFound,
+    /// A gate of the callback is not open.
+    GateNotOpen,
     /// Wrong method.
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -71,10 +77,11 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 27] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
+        Self::NotSupportedYet,
         Self::InvalidTaskId,
         Self::UnusableId,
         Self::UnusableKey,
@@ -84,6 +91,8 @@ impl Code {
         Self::Forbidden,
         Self::NotFound,
         Self::TaskNotFound,
+        Self::CallbackNotFound,
+        Self::GateNotOpen,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::PreconditionFailed,
@@ -105,6 +114,7 @@ impl Code {
             Self::MalformedJson => "malformed_json",
             Self::InvalidRequest => "invalid_request",
             Self::Unsupported => "unsupported",
+            Self::NotSupportedYet => "not_supported_yet",
             Self::InvalidTaskId => "invalid_task_id",
             Self::UnusableId => "unusable_id",
             Self::UnusableKey => "unusable_key",
@@ -114,6 +124,8 @@ impl Code {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::TaskNotFound => "task_not_found",
+            Self::CallbackNotFound => "callback_not_found",
+            Self::GateNotOpen => "gate_not_open",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
             Self::PreconditionFailed => "precondition_failed",
@@ -136,6 +148,7 @@ impl Code {
             Self::MalformedJson => StatusCode::BAD_REQUEST,
             Self::InvalidRequest => StatusCode::BAD_REQUEST,
             Self::Unsupported => StatusCode::BAD_REQUEST,
+            Self::NotSupportedYet => StatusCode::UNPROCESSABLE_ENTITY,
             Self::InvalidTaskId => StatusCode::BAD_REQUEST,
             Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
                 StatusCode::UNPROCESSABLE_ENTITY
@@ -145,6 +158,8 @@ impl Code {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::TaskNotFound => StatusCode::NOT_FOUND,
+            Self::CallbackNotFound => StatusCode::NOT_FOUND,
+            Self::GateNotOpen => StatusCode::CONFLICT,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -166,6 +181,7 @@ impl Code {
             Self::MalformedJson => "The body is not JSON",
             Self::InvalidRequest => "The request is not valid",
             Self::Unsupported => "Not offered by this service",
+            Self::NotSupportedYet => "Not supported yet",
             Self::InvalidTaskId => "Not a task id",
             Self::UnusableId => "The id cannot name this task",
             Self::UnusableKey => "The key cannot name this task",
@@ -175,9 +191,11 @@ impl Code {
             Self::Forbidden => "The host, or the site of the web page, is not listed",
             Self::NotFound => "No such path",
             Self::TaskNotFound => "No such task",
+            Self::CallbackNotFound => "No such callback was configured",
+            Self::GateNotOpen => "A gate of the callback is not open",
             Self::MethodNotAllowed => "Wrong method",
             Self::RequestTimeout => "The request took too long to arrive",
-            Self::PreconditionFailed => "The task has changed",
+            Self::PreconditionFailed => "It has changed",
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "The body is not announced as JSON",
             Self::Internal => "A bug in the service",
@@ -217,6 +235,9 @@ impl Code {
             Self::Unsupported => {
                 "Leave out what the detail names. It is refused because ignoring it would not be safe."
             }
+            Self::NotSupportedYet => {
+                "Leave out the fields that `errors` lists. They are refused because they would have no effect yet."
+            }
             Self::InvalidTaskId => "Use the id that registration returned.",
             Self::UnusableId => {
                 "Make the id as docs/keys.md says, or leave it out: the service makes one then."
@@ -238,11 +259,15 @@ impl Code {
             Self::TaskNotFound => {
                 "The task never existed, or it ended and its retention has passed."
             }
+            Self::CallbackNotFound => {
+                "A callback needs no configuration: its tasks have the defaults of the service."
+            }
+            Self::GateNotOpen => {
+                "Open the gate first: without its record nothing would hold its tasks."
+            }
             Self::MethodNotAllowed => "See the Allow header.",
             Self::RequestTimeout => "Send the whole body at once, then try again.",
-            Self::PreconditionFailed => {
-                "Read the task again and decide anew; its ETag has changed."
-            }
+            Self::PreconditionFailed => "Read it again and decide anew; its ETag has changed.",
             Self::TooLarge => {
                 "Keep large data elsewhere and register a reference to it; the detail names the limit."
             }

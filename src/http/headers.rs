@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Code, Error};
-use crate::flow::api::TaskView;
+use crate::{flow::api::TaskView, model::callback::Policy, schema::policy_bytes};
 
 /// Header of the W3C trace context.
 const TRACE_PARENT: &str = "traceparent";
@@ -53,6 +53,40 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Error> 
     }
     let tags: Vec<String> = tags.iter().map(|tag| without_answer(tag)).collect();
     Ok(Some(Box::new(move |task| tags.contains(&etag(task)))))
+}
+
+/// Returns the tag of the configuration of a callback. Equal configurations have equal tags.
+pub(super) fn etag_of_policy(policy: &Policy) -> String {
+    format!("\"{:016x}\"", xxh3_64(&policy_bytes(policy)))
+}
+
+/// The conditions under which a resource may be replaced or removed.
+#[derive(Debug, Default)]
+pub(super) struct Preconditions {
+    if_match: Option<Vec<String>>,
+    if_none_match: Vec<String>,
+}
+
+impl Preconditions {
+    /// Tells whether they hold for a resource with this tag, or for one that does not exist.
+    pub(super) fn hold(&self, etag: Option<&str>) -> bool {
+        let is = |tag: &String| etag.is_some_and(|etag| tag == "*" || tag == etag);
+        // RFC 9110 compares weakly here.
+        let weak = |tag: &String| is(&tag.strip_prefix("W/").unwrap_or(tag).to_owned());
+        let matches = self
+            .if_match
+            .as_ref()
+            .is_none_or(|tags| tags.iter().any(is));
+        matches && !self.if_none_match.iter().any(weak)
+    }
+}
+
+/// Reads `If-Match` and `If-None-Match` of a request that changes something.
+pub(super) fn preconditions(headers: &HeaderMap) -> Result<Preconditions, Error> {
+    Ok(Preconditions {
+        if_match: tags(headers, &header::IF_MATCH)?,
+        if_none_match: tags(headers, &header::IF_NONE_MATCH)?.unwrap_or_default(),
+    })
 }
 
 /// Tells whether the requester has a task of this tag already. Weak tags count, as RFC 9110 says.
@@ -158,6 +192,34 @@ mod tests {
         ] {
             assert_eq!(trace_id(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn preconditions_hold_for_the_tag_or_for_nothing() {
+        let read = |name: &'static str, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            preconditions(&headers).unwrap()
+        };
+        let (none, one) = (None, Some("\"1\""));
+        for (name, value, absent, present) in [
+            ("if-match", "\"1\"", false, true),
+            ("if-match", "\"2\", \"1\"", false, true),
+            ("if-match", "\"2\"", false, false),
+            ("if-match", "*", false, true),
+            ("if-none-match", "*", true, false),
+            ("if-none-match", "W/\"1\"", true, false),
+            ("if-none-match", "\"2\"", true, true),
+        ] {
+            let condition = read(name, value);
+            assert_eq!(
+                (condition.hold(none), condition.hold(one)),
+                (absent, present),
+                "{name}: {value}"
+            );
+        }
+        let free = Preconditions::default();
+        assert!(free.hold(none) && free.hold(one));
     }
 
     #[test]

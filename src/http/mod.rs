@@ -113,6 +113,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .merge(handlers::dead_letters::routes())
         .merge(handlers::ids::routes())
         .merge(handlers::by_key::routes())
+        .merge(handlers::callbacks::routes())
         .merge(handlers::worker::routes())
         .merge(handlers::stats::routes())
         .merge(page::routes())

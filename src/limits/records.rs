@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::{configuration, dead_letter, history, record};
+use crate::model::{configuration, dead_letter, gate, history, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -107,3 +107,42 @@ pub const ATTEMPTS_KEPT_MAX: usize = history::ATTEMPTS_KEPT_MAX;
 pub const HISTORY_BYTES_MAX: usize = history::HISTORY_BYTES_MAX;
 /// How often a key, or the task that has it, is read anew after another request was first: every loser makes a step of somebody.
 pub const KEY_RACES_MAX: usize = 20;
+
+/// Longest description of a callback: a paragraph.
+pub const DESCRIPTION_CHARS_MAX: usize = 1024;
+
+/// Longest reason of a gate: a sentence or two.
+pub const REASON_CHARS_MAX: usize = 256;
+
+/// Largest sum of the labels of a callback: every one of its tasks carries them, beside a content that may be as large as any.
+pub const CALLBACK_LABELS_BYTES_MAX: usize = 8 * 1024;
+
+/// Gates of a callback, those that were opened lately included: they lie in its record. A callback that needs more collections
+/// to be paused one by one is better made several.
+pub const GATES_MAX: usize = 16;
+
+const _: () = assert!(
+    4 * DESCRIPTION_CHARS_MAX
+        + CALLBACK_LABELS_BYTES_MAX
+        + GATES_MAX * 4 * (REASON_CHARS_MAX + 128)
+        < RECORD_VALUE_BYTES_MAX - 4096
+);
+
+/// How often a change of a callback is made anew after another was first: they are made by people.
+pub const CALLBACK_RACES_MAX: usize = 20;
+
+/// How long the row of a held task lives. The look of the task renews it many times as long as the gate is closed. A task
+/// that is released from it must not be older than a message that is trusted.
+pub const HELD_KEPT: Duration = super::MESSAGE_TRUSTED_MAX;
+
+/// Gates are remembered for as long as rows that they held may live.
+const _: () = assert!(HELD_KEPT.as_secs() <= gate::OPENED_KEPT.as_secs());
+
+/// Held tasks of a gate that are released together: a batch of the queue.
+pub const RELEASE_ROWS_MAX: usize = 256;
+
+/// How often rows of a gate that has just been opened are looked for: within a fraction of the two seconds that are promised.
+pub const RELEASE_STEP: Duration = Duration::from_millis(250);
+
+/// Workers of a callback that a node remembers, for people.
+pub const CALLBACK_WORKERS_MAX: usize = 100;

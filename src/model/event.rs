@@ -60,6 +60,11 @@ pub enum Event {
     },
     /// Someone cancels.
     Cancel,
+    /// The gate of its callback drops it instead of letting it go out.
+    Dropped {
+        /// A text for people.
+        reason: String,
+    },
     /// Someone cancelled a task that nobody claims, and came too late: it is published whatever happens.
     Kept,
     /// Another task takes its place.

@@ -57,7 +57,7 @@ impl Grid {
     /// copied a few times and not once a step. Intervals are the step times a power of two and their points
     /// lie on grids of their own, so that [`Grid::points_around`] knows where to look for them.
     #[must_use]
-    pub(super) fn backed_off(&self, now: Millis, waited: Duration) -> Millis {
+    pub fn backed_off(&self, now: Millis, waited: Duration) -> Millis {
         let interval = self
             .intervals()
             .take_while(|interval| *interval <= waited / 2)

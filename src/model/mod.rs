@@ -36,11 +36,14 @@
 //! | [`preference`] | which node should own which wheel |
 //! | [`backoff`] | when a failed attempt is tried again |
 //! | [`record`] | what a record is, and which write of it wins |
+//! | [`callback`] | what a user has set for the tasks of a callback |
+//! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod attempts;
 pub mod backoff;
 pub mod backup;
+pub mod callback;
 pub mod client_id;
 pub mod clock;
 pub mod configuration;
@@ -53,6 +56,7 @@ pub mod entry;
 pub mod entry_life;
 pub mod erasure;
 pub mod event;
+pub mod gate;
 pub mod history;
 pub mod holder;
 pub mod ids;

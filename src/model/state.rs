@@ -31,6 +31,9 @@ pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
 const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
+/// The error of a task that the gate of its callback has dropped begins so.
+pub const DROPPED: &str = "dropped by the gate of its callback";
+
 /// One conditional write of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
@@ -104,8 +107,10 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         (_, Event::Settle { .. }) => return Err(Refusal::Stale),
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
         (_, Event::Replace { next }) => replaced(base, next, now)?,
+        (State::New | State::Retrying, Event::Dropped { reason }) => dropped(base, reason, now),
         (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
-        (State::Claimed, Event::Cancel) => TaskRow {
+        // Its worker is gone, as its look has found; the look ends it then.
+        (State::Claimed, Event::Cancel | Event::Dropped { .. }) => TaskRow {
             cancel_requested: true,
             ..base
         },
@@ -147,6 +152,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         Event::Settle { .. } | Event::Claim { .. } => Refusal::Stale,
         Event::Cancel
         | Event::Replace { .. }
+        | Event::Dropped { .. }
         | Event::Kept
         | Event::Reschedule { .. }
         | Event::Redrive { .. }
@@ -322,6 +328,14 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
         next,
         ..row
     }
+}
+
+fn dropped(base: TaskRow, reason: String, now: Millis) -> TaskRow {
+    let detail = Detail {
+        error: Some(reason),
+        ..base.detail
+    };
+    ended(TaskRow { detail, ..base }, State::Cancelled, now)
 }
 
 /// Expires a task. The caller that found it too late may have read it before it was rescheduled.

@@ -1,8 +1,8 @@
 //! The policy for undelivered tasks tells every stage what to do with a task that is due and may not go out now.
 //!
 //! One function decides, from the reason and from the stage that has the task; stages only carry it out. A
-//! gate that is paused and a rate that is used up will be reasons here. They bring two more actions: to hold
-//! the task as a row of its own, and to drop it with a reason.
+//! gate that is not open is a reason to hold the task as a row of its own. The release stage drops it where the
+//! gate says so. A rate that is used up will be a reason here.
 
 use std::time::Duration;
 
@@ -36,6 +36,10 @@ pub enum Reason {
     RowUnreadable,
     /// The memory has no room for it: none at all, or its lane has its share.
     NoRoom,
+    /// A gate of its callback is not open.
+    Gated,
+    /// It cannot be told whether a gate of its callback is open.
+    GateUnknown,
 }
 
 /// The stage that has the task.
@@ -61,6 +65,8 @@ pub enum Stage {
     Look,
     /// A node that starts goes on with what was under way.
     Recovery,
+    /// It was held, and its gate was opened; its row still stands.
+    Release,
 }
 
 /// The remedy.
@@ -76,11 +82,22 @@ pub enum Action {
     FurtherOn,
     /// It is set aside for a person.
     SetAside,
+    /// It is held: a row of its own stands for it, with its look behind, until its gate opens.
+    Hold,
 }
 
 /// Decides what to do with a task of a class that may not go out now.
 #[must_use]
 pub const fn action(reason: Reason, stage: Stage, class: Class) -> Action {
+    match (reason, stage) {
+        // Nothing has been handed over at that stage.
+        (Reason::Gated, Stage::Read) => Action::RetryHere,
+        (Reason::Gated, _) => Action::Hold,
+        _ => of_stage(reason, stage, class),
+    }
+}
+
+const fn of_stage(reason: Reason, stage: Stage, class: Class) -> Action {
     match stage {
         // The second reader comes back to it, and `fired` waits for it.
         Stage::Read => Action::RetryHere,
@@ -92,7 +109,9 @@ pub const fn action(reason: Reason, stage: Stage, class: Class) -> Action {
             record_comes,
             never_published,
         } => match reason {
-            Reason::Early | Reason::ContentAway | Reason::Unconfirmed if !record_comes => {
+            Reason::Early | Reason::ContentAway | Reason::Unconfirmed | Reason::GateUnknown
+                if !record_comes =>
+            {
                 Action::RetryHere
             }
             Reason::NoRoom => Action::LeaveToLook,
@@ -105,6 +124,11 @@ pub const fn action(reason: Reason, stage: Stage, class: Class) -> Action {
             _ => look_of(reason, class),
         },
         Stage::Recovery => Action::LeaveToLook,
+        Stage::Release => match reason {
+            // They will not come; its look, or a person, sees to it.
+            Reason::ContentGone | Reason::Refused | Reason::RowUnreadable => Action::LeaveToLook,
+            _ => Action::RetryHere,
+        },
     }
 }
 
@@ -112,9 +136,14 @@ const fn fire(reason: Reason, failing: Duration, others_pass: bool, class: Class
     let alone = others_pass && failing.as_millis() >= PATIENCE.as_millis();
     let long = failing.as_millis() >= UNCONFIRMED_PATIENCE.as_millis();
     match (reason, class) {
-        (Reason::Early | Reason::ContentAway | Reason::RowAway | Reason::NoRoom, _) => {
-            Action::RetryHere
-        }
+        (
+            Reason::Early
+            | Reason::ContentAway
+            | Reason::RowAway
+            | Reason::NoRoom
+            | Reason::GateUnknown,
+            _,
+        ) => Action::RetryHere,
         (Reason::Unconfirmed, _) if !alone => Action::RetryHere,
         (Reason::Unconfirmed, Class::Tracked) if !long => Action::RetryHere,
         (Reason::Refused | Reason::RowUnreadable, _) | (Reason::ContentGone, Class::Record) => {
@@ -236,6 +265,55 @@ mod tests {
                 assert_eq!(action(reason, Stage::Recovery, class), LeaveToLook);
             }
         }
+    }
+
+    #[test]
+    fn a_task_behind_a_closed_gate_is_held_by_every_stage_that_would_publish_it() {
+        let stages = [
+            fired(0, true),
+            fired(600_000, false),
+            near(false, true),
+            near(true, false),
+            Stage::Look,
+            Stage::Recovery,
+            Stage::Release,
+        ];
+        for stage in stages {
+            assert_eq!(action(Gated, stage, Tracked), Hold, "{stage:?}");
+        }
+        assert_eq!(action(Gated, Stage::Read, Tracked), RetryHere);
+    }
+
+    #[test]
+    fn a_gate_that_is_not_known_is_asked_again_or_left_to_the_look() {
+        for failing in [0, 2_000, 600_000] {
+            assert_eq!(
+                action(GateUnknown, fired(failing, true), Tracked),
+                RetryHere
+            );
+        }
+        assert_eq!(action(GateUnknown, near(false, true), Tracked), RetryHere);
+        assert_eq!(action(GateUnknown, near(true, true), Tracked), LookSoon);
+        assert_eq!(action(GateUnknown, near(true, false), Tracked), LeaveToLook);
+        assert_eq!(action(GateUnknown, Stage::Look, Tracked), LookSoon);
+        assert_eq!(action(GateUnknown, Stage::Recovery, Tracked), LeaveToLook);
+        assert_eq!(action(GateUnknown, Stage::Release, Tracked), RetryHere);
+    }
+
+    #[test]
+    fn a_held_task_stays_so_while_it_may_still_go_out() {
+        let row = row(Stage::Release, Tracked);
+        assert_eq!(
+            row,
+            [
+                RetryHere,
+                RetryHere,
+                LeaveToLook,
+                RetryHere,
+                RetryHere,
+                LeaveToLook
+            ]
+        );
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! The types that stores and queues keep are generated from the schema; the service itself uses [`crate::model`]. The two
 //! are separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
+mod callback;
 mod content;
 mod dead_letter;
 mod epoch;
+mod held;
 mod holder;
 mod request;
 mod short;
@@ -24,9 +26,11 @@ use crate::{
     model::task::{Body, Spec},
 };
 
+pub use callback::{decode_callback, encode_callback, policy_bytes};
 pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
+pub use held::{decode_held, encode_held, held_partition};
 pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
 pub use request::{Request, decode_request, encode_request};
 pub use spec::{

@@ -181,6 +181,21 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Tasks due soon that found no room in that memory: each is handed out by its look, up to a claim timeout late. Register less at once, or add nodes.",
     ),
+    counter(
+        "tickwheel_held_total",
+        &[],
+        "Rows written for due tasks behind a gate that is not open; a task that waits long counts several times.",
+    ),
+    counter(
+        "tickwheel_released_total",
+        &[],
+        "Rows of held tasks that were done with once their gate was open.",
+    ),
+    counter(
+        "tickwheel_dropped_total",
+        &[],
+        "Due tasks that the gate of their callback has cancelled.",
+    ),
     gauge(
         "tickwheel_catch_up_reads_max",
         &[],

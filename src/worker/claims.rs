@@ -105,6 +105,7 @@ pub(super) fn judge(
         },
         ClaimStatus::Stale => Verdict::Forget("stale"),
         ClaimStatus::Held => Verdict::Forget("held"),
+        ClaimStatus::Gated => Verdict::Forget("gated"),
         ClaimStatus::Early => match not_before(result.not_before, now) {
             far if far.since(now) > EARLY_HELD_MAX => Verdict::Forget("early by far"),
             near => Verdict::Hold(near),

@@ -3,6 +3,7 @@
 
 mod attempts;
 mod browsers;
+mod callbacks;
 mod cancel;
 mod dead_letters;
 mod http2;

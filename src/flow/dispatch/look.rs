@@ -10,7 +10,8 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
-    send::{Sender, Sending},
+    held_back::{hold_gated, hold_queued, is_first},
+    send::{Sender, Sending, Unsent},
     unclaimed::Demand,
     undelivered as set_aside,
 };
@@ -28,7 +29,7 @@ use crate::{
         wheel::read_permits::Turns,
     },
     model::{
-        decision::{self, Decision, Known, Publish},
+        decision::{self, Decision, Known},
         dispatch::Dispatch,
         entry::{Entry, Kind},
         ids::TaskId,
@@ -37,7 +38,6 @@ use crate::{
         time::Millis,
         undelivered::{self, Action, Reason, Stage},
     },
-    queue::{Probe, message},
     store::{self, Heartbeat},
 };
 
@@ -107,12 +107,21 @@ impl Looker {
             self.decide(look, row.as_ref(), heartbeat, now)
         };
         let mut decisions: Vec<Decision> = looks.iter().zip(&known.rows).map(decide).collect();
-        self.hold_queued(looks, &mut decisions).await;
+        let gates = self.sender.gatekeeper().gates();
+        let grid = |look: &Entry| Grid::of(look.key.id, self.ctx.shape());
+        let gated = hold_gated(&gates, grid, looks, &mut decisions, &known.rows, now);
+        hold_queued(&self.ctx, looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
+        for (sending, _) in &gated {
+            // It waits for its gate, and for no worker.
+            self.demand.taken(sending.dispatch.id);
+        }
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;
         let mut results = self.put_successors(looks, &decisions, now).await;
+        // Behind the successors, which stand for tasks whose rows cannot be written now.
+        self.sender.hold(gated).await;
         self.publish(looks, &decisions, &results, &known.rows).await;
         let ends = looks.iter().zip(&decisions).zip(known.rows).map(
             |((look, decision), row)| async move {
@@ -181,7 +190,8 @@ impl Looker {
                     Action::RetryHere
                     | Action::LeaveToLook
                     | Action::LookSoon
-                    | Action::FurtherOn => Err(error.clone().into()),
+                    | Action::FurtherOn
+                    | Action::Hold => Err(error.clone().into()),
                 },
             });
         }
@@ -298,6 +308,13 @@ impl Looker {
             return;
         }
         let sent = self.sender.send(&sendings).await;
+        // A gate that was closed since the decision.
+        let in_order = sendings.iter().zip(&sent);
+        let gated = in_order.filter_map(|(sending, sent)| match sent {
+            Err(unsent @ Unsent::Gated(_)) => Some((sending.clone(), unsent.clone())),
+            _ => None,
+        });
+        self.sender.hold(gated.collect()).await;
         let failed = looks.iter().zip(&sendings).zip(sent);
         let failed = failed.filter_map(|((look, sending), sent)| {
             let Kind::Look { published } = look.kind else {
@@ -314,6 +331,7 @@ impl Looker {
                     Action::LeaveToLook
                     | Action::RetryHere
                     | Action::FurtherOn
+                    | Action::Hold
                     | Action::SetAside => None,
                 }
             })
@@ -365,48 +383,6 @@ impl Looker {
         }
     }
 
-    /// Holds back tasks that are certainly still waiting in the queue. Consumers that are merely slow must
-    /// not be sent their whole backlog again at every look. Such a task is looked at again, and keeps the
-    /// time of the publication that waits. If it were taken for published now, a message that is lost behind
-    /// a backlog would look queued for ever.
-    async fn hold_queued(&self, looks: &[&Entry], decisions: &mut [Decision]) {
-        let probe = |(look, decision): (&&Entry, &Decision)| {
-            let Decision::Publish(publish) = decision else {
-                return None;
-            };
-            let callback = look.spec.callback()?;
-            Some(Probe {
-                topic: message::topic(callback, look.spec.priority),
-                group: message::group(callback),
-                wheel: look.key.wheel(),
-                since: publish.unless_queued_since?,
-            })
-        };
-        let probes: Vec<Option<Probe>> = looks.iter().zip(decisions.iter()).map(probe).collect();
-        let asked: Vec<Probe> = probes.iter().flatten().cloned().collect();
-        if asked.is_empty() {
-            return;
-        }
-        let mut queued = self.ctx.publisher.still_queued(&asked).await.into_iter();
-        for (decision, probe) in decisions.iter_mut().zip(probes) {
-            let waits = probe.is_some() && queued.next().unwrap_or(false);
-            if let (
-                true,
-                Decision::Publish(Publish {
-                    look_at: Some(at),
-                    generation,
-                    ..
-                }),
-            ) = (waits, &*decision)
-            {
-                *decision = Decision::LookAgain {
-                    at: *at,
-                    generation: *generation,
-                };
-            }
-        }
-    }
-
     /// Moves a task to its end, as of `noted`: the time before what the event says of it was read.
     async fn end(
         &self,
@@ -442,12 +418,6 @@ impl Looker {
 /// Returns the task of a look, with the generation that it was written for.
 pub(in crate::flow) const fn of_generation(look: &Entry) -> (TaskId, u32) {
     (look.key.id, look.key.generation)
-}
-
-/// Tells whether what a look publishes goes out for the first time in its generation.
-fn is_first(look: &Entry, row: Option<&TaskRow>) -> bool {
-    let unpublished = matches!(look.kind, Kind::Look { published: None });
-    unpublished && row.is_none_or(|row| row.state == State::New)
 }
 
 /// Decides what to do with a task whose row could not be read.

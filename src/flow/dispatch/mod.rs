@@ -2,11 +2,15 @@
 //!
 //! [`send`] publishes their records, which [`record`] makes. [`near`] holds tasks that are due before a wheel could hand
 //! them out.
-//! [`look`] examines tasks that went out, and publishes again what was lost. [`unclaimed`] tells operators which tasks no
-//! worker has taken. Rows that cannot be understood are set aside (`undelivered`).
+//! [`gatekeeper`] holds tasks behind gates that are not open. [`look`] examines tasks that went out, and publishes again
+//! those that were lost. [`unclaimed`] tells operators which tasks no worker has taken, and [`pollers`] which workers ask.
+//! Rows that cannot be understood are set aside (`undelivered`).
 
+pub mod gatekeeper;
+mod held_back;
 pub mod look;
 pub mod near;
+pub mod pollers;
 pub mod record;
 pub mod send;
 pub mod topics;

@@ -247,7 +247,7 @@ impl Near {
         let in_order = batch.iter().zip(&results);
         let came = in_order.filter(|(_, result)| result.is_ok());
         handing.acknowledged(came.filter_map(|(waiting, _)| Some(now.since(waiting.from?))));
-        let (mut marks, mut left) = (Vec::new(), Vec::new());
+        let (mut marks, mut left, mut gated) = (Vec::new(), Vec::new(), Vec::new());
         for (Waiting { task, .. }, result) in batch.into_iter().zip(results) {
             match result {
                 Ok(()) => {
@@ -270,14 +270,32 @@ impl Near {
                     };
                     marks.extend(task.backup.map(mark));
                 }
+                Err(unsent @ Unsent::Gated(_)) => gated.push((task, unsent)),
                 Err(unsent) => left.extend(self.again(task, &unsent)),
             }
         }
+        left.extend(self.hold_gated(gated).await);
         self.placer.mark(marks).await;
         if !left.is_empty() && !flaw::is(Flaw::UnsentTakenForSent) {
             // A look that cannot be put is left to the durable record of its task.
             self.placer.place(left).await;
         }
+    }
+
+    /// Holds tasks behind gates that are not open, as the policy says. One whose row cannot be written is tried again as if it
+    /// could not be told whether its gate is open. Returns looks to put.
+    async fn hold_gated(&self, gated: Vec<(NearTask, Unsent)>) -> Vec<Entry> {
+        let sendings = gated
+            .iter()
+            .map(|(task, unsent)| (task.sending.clone(), unsent.clone()));
+        let held = self.sender.hold(sendings.collect()).await;
+        let failed = gated
+            .into_iter()
+            .zip(held)
+            .filter(|(_, held)| held.is_err());
+        failed
+            .filter_map(|((task, _), _)| self.again(task, &Unsent::GateUnknown))
+            .collect()
     }
 
     /// Tells whether one more task of no size can wait.

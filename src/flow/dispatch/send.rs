@@ -16,11 +16,18 @@ use std::{
 
 use metrics::{Counter, Histogram};
 
-use super::{record::record, unclaimed::Demand};
+use super::{
+    gatekeeper::{Gatekeeper, Gates, Holding},
+    record::record,
+    unclaimed::Demand,
+};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
-    flow::{TASK_EVENTS, context::Context, labels, query::recent::Pulse},
+    flow::{
+        TASK_EVENTS, api::Fault, context::Context, labels, query::recent::Pulse,
+        records::callbacks::Passage,
+    },
     limits,
     model::{
         dispatch::Dispatch,
@@ -51,6 +58,10 @@ pub(in crate::flow) struct Sending {
 pub(in crate::flow) enum Unsent {
     /// It is not due by this node's clock.
     Early,
+    /// The gate of this collection is not open; empty is the gate of the whole callback.
+    Gated(String),
+    /// This node cannot tell whether a gate is open.
+    GateUnknown,
     /// Its content, kept apart, is gone.
     NoContent,
     /// Its content could not be read now.
@@ -63,6 +74,8 @@ impl fmt::Display for Unsent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Early => f.write_str("it is not due yet"),
+            Self::Gated(_) => f.write_str("a gate of its callback is not open"),
+            Self::GateUnknown => f.write_str("the configuration could not be read lately"),
             Self::NoContent => f.write_str("its content is gone"),
             Self::StoreAway(reason) => write!(f, "its content cannot be read now: {reason}"),
             Self::Queue(PublishError::Refused(reason)) => {
@@ -79,6 +92,8 @@ impl Unsent {
     pub(in crate::flow) const fn reason(&self) -> Reason {
         match self {
             Self::Early => Reason::Early,
+            Self::Gated(_) => Reason::Gated,
+            Self::GateUnknown => Reason::GateUnknown,
             Self::NoContent => Reason::ContentGone,
             Self::StoreAway(_) => Reason::ContentAway,
             Self::Queue(PublishError::Refused(_)) => Reason::Refused,
@@ -94,19 +109,48 @@ pub struct Sender {
     ctx: Arc<Context>,
     pulse: Pulse,
     demand: Demand,
+    keeper: Gatekeeper,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
 impl Sender {
     /// Publishes through this queue.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>, pulse: Pulse, demand: Demand) -> Self {
+    pub(in crate::flow) fn new(
+        ctx: Arc<Context>,
+        pulse: Pulse,
+        demand: Demand,
+        keeper: Gatekeeper,
+    ) -> Self {
         Self {
             ctx,
             pulse,
             demand,
+            keeper,
             acknowledged: Arc::default(),
         }
+    }
+
+    /// Returns the keeper of the gates that tasks go out by.
+    pub(in crate::flow) const fn gatekeeper(&self) -> &Gatekeeper {
+        &self.keeper
+    }
+
+    /// Holds tasks that a gate has kept from going out; one result per task, in order.
+    pub(in crate::flow) async fn hold(
+        &self,
+        gated: Vec<(Sending, Unsent)>,
+    ) -> Vec<Result<(), Fault>> {
+        let holding = |(sending, unsent): (Sending, Unsent)| Holding {
+            dispatch: sending.dispatch,
+            spec: sending.spec,
+            gate: match unsent {
+                Unsent::Gated(gate) => gate,
+                _ => String::new(),
+            },
+        };
+        let holdings: Vec<Holding> = gated.into_iter().map(holding).collect();
+        self.keeper.hold(&holdings).await
     }
 
     /// Tells whether the queue has acknowledged anything in the last `within`.
@@ -126,12 +170,14 @@ impl Sender {
     /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.
     pub(in crate::flow) async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
         let mut results = vec![Ok(()); batch.len()];
-        let now = self.ctx.now();
+        let (now, gates) = (self.ctx.now(), self.keeper.gates());
         let (mut small, mut large) = (Vec::new(), Vec::new());
         for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
             // Never early: the last place that can hold it back on this side of the queue.
             if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
                 *result = Err(Unsent::Early);
+            } else if let Some(unsent) = gated(&gates, &sending.spec) {
+                *result = Err(unsent);
             } else if sending.spec.content().is_some() {
                 small.push((index, sending));
             } else {
@@ -276,6 +322,15 @@ impl Sender {
             now,
             times,
         ))
+    }
+}
+
+/// Returns why a gate keeps a task from going out; none when none does.
+fn gated(gates: &Gates, spec: &Spec) -> Option<Unsent> {
+    match gates.passage(spec) {
+        Passage::Open => None,
+        Passage::Held(gate) => Some(Unsent::Gated(gate)),
+        Passage::Unknown => Some(Unsent::GateUnknown),
     }
 }
 

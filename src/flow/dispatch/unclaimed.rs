@@ -320,6 +320,23 @@ impl Demand {
         }
     }
 
+    /// Returns how many tasks of a callback wait now, since when the oldest is due, and whether no others do.
+    #[must_use]
+    pub fn of(&self, callback: &str) -> (u64, Option<Millis>, bool) {
+        let now = self.ctx.now();
+        let known = self.lock();
+        let missed = known.missed_until.is_some_and(|until| now <= until);
+        let place = known.places.get(callback).copied();
+        let tasks = known.tasks.values();
+        let due = tasks.filter(|one| Some(one.callback) == place && one.due <= now);
+        let (tasks, oldest) = due.fold((0, None), |(tasks, oldest), one| {
+            let oldest: Option<Millis> = oldest;
+            let older = oldest.map_or(one.due, |oldest| oldest.min(one.due));
+            (tasks + 1, Some(older))
+        });
+        (tasks, oldest, self.alone && !missed)
+    }
+
     /// Makes metrics and log lines of what waits, until `stop`.
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         let (mut shown, mut said) = (BTreeSet::new(), HashMap::new());

@@ -243,7 +243,7 @@ impl Poller {
                     tasks.push((*task, item.dispatch.start));
                     done.push(item);
                 }
-                ClaimAnswer::Stale | ClaimAnswer::Held => done.push(item),
+                ClaimAnswer::Stale | ClaimAnswer::Held | ClaimAnswer::Gated => done.push(item),
                 // Its own entry or look publishes it again by then. Many held messages would leave no room for others.
                 ClaimAnswer::Early { not_before }
                     if not_before.since(self.ctx.now()) > limits::EARLY_HELD_MAX =>

@@ -1,4 +1,5 @@
-//! Remembered holds for the parts of a node the hints and figures that they share in memory; nothing rests on them.
+//! Remembered holds for the parts of a node the knowledge that they share in memory: hints and figures on which nothing rests,
+//! and the callbacks, whose copy says itself how old it is.
 
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use crate::flow::{
     context::Context,
     dispatch::unclaimed::Demand,
     entries::{leftovers::Leftovers, watermarks::Hands},
+    records::callbacks::Callbacks,
     tasks::deadlines::Deadlines,
 };
 
@@ -18,6 +20,7 @@ pub(in crate::flow) struct Remembered {
     pub(in crate::flow) pending: Pending,
     pub(in crate::flow) demand: Demand,
     pub(in crate::flow) leftovers: Leftovers,
+    pub(in crate::flow) callbacks: Callbacks,
     /// Write times from here on are of this process.
     pub(in crate::flow) began: i64,
 }
@@ -36,6 +39,7 @@ impl Remembered {
             ),
             pending,
             demand,
+            callbacks: Callbacks::new(Arc::clone(ctx)),
             began: ctx.time.stamp(),
         }
     }

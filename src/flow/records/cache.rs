@@ -13,6 +13,7 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::announce;
@@ -25,6 +26,9 @@ use crate::{
     store::{Error, Freshness, Store, records::RecordRange},
     time_source::{Moment, TimeSource},
 };
+
+/// How often one asks that waits for the copy to become current.
+const CURRENT_PAUSE: Duration = Duration::from_millis(20);
 
 /// The copy, and what is known about it.
 #[derive(Debug, Default)]
@@ -42,6 +46,8 @@ pub struct Cache {
     time: TimeSource,
     began: Moment,
     held: Arc<Mutex<Held>>,
+    /// Counts what has changed in the copy.
+    changes: Arc<watch::Sender<u64>>,
 }
 
 impl std::fmt::Debug for Cache {
@@ -59,6 +65,7 @@ impl Cache {
             began: time.moment(),
             time,
             held: Arc::default(),
+            changes: Arc::new(watch::Sender::new(0)),
         }
     }
 
@@ -77,6 +84,34 @@ impl Cache {
         let record = held.records.get(name)?;
         let ended = record.expires.is_some_and(|at| at <= now);
         (!ended && !record.is_removed()).then(|| record.clone())
+    }
+
+    /// Returns all records of a kind in the copy, which may be old.
+    #[must_use]
+    pub fn all(&self, kind: Kind) -> Vec<Record> {
+        let held = self.lock();
+        let records = held.records.values();
+        let there = records.filter(|record| record.name.kind() == kind && !record.is_removed());
+        there.cloned().collect()
+    }
+
+    /// Returns a number that differs whenever the copy has changed.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        *self.changes.borrow()
+    }
+
+    /// Returns a watch that tells of each change of the copy.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until the copy is current.
+    pub async fn until_current(&self) {
+        while !self.is_current() {
+            self.time.sleep(CURRENT_PAUSE).await;
+        }
     }
 
     /// Reads what has changed.
@@ -113,10 +148,9 @@ impl Cache {
             };
             loop {
                 let page = self.store.list_records(&range).await?;
-                let mut held = self.lock();
                 for record in page.records {
                     unseen.remove(&record.name);
-                    held.take(&record.name.clone(), None, Some(record));
+                    self.take(&record.name.clone(), None, Some(record));
                 }
                 if page.next.is_none() {
                     break;
@@ -135,7 +169,7 @@ impl Cache {
         let read = |name: Name| async move {
             let before = self.lock().version(&name);
             let found = self.store.record(&name, Freshness::Quorum).await?;
-            self.lock().take(&name, before, found);
+            self.take(&name, before, found);
             Ok(())
         };
         stream::iter(names)
@@ -179,6 +213,12 @@ impl Cache {
         }
     }
 
+    fn take(&self, name: &Name, before: Option<Version>, found: Option<Record>) {
+        if self.lock().take(name, before, found) {
+            self.changes.send_modify(|changes| *changes += 1);
+        }
+    }
+
     fn until_pass(&self) -> Duration {
         let now = self.now();
         self.lock().view.until_pass(now)
@@ -211,17 +251,18 @@ impl Held {
         self.records.get(name).map(|record| record.version)
     }
 
-    /// Takes what was read of a record, of which the copy had `before` when the reading began.
-    fn take(&mut self, name: &Name, before: Option<Version>, found: Option<Record>) {
+    /// Takes what was read of a record, of which the copy had `before` when the reading began. Tells whether the copy has
+    /// changed.
+    fn take(&mut self, name: &Name, before: Option<Version>, found: Option<Record>) -> bool {
+        let held = self.version(name);
         let version = found.as_ref().map(|record| record.version);
-        match (merge(self.version(name), before, version), found) {
+        match (merge(held, before, version), found) {
             (Merged::Replaced, Some(found)) => {
                 self.records.insert(name.clone(), found);
+                held != version
             }
-            (Merged::Gone, _) => {
-                self.records.remove(name);
-            }
-            (Merged::Kept | Merged::Replaced, _) => {}
+            (Merged::Gone, _) => self.records.remove(name).is_some(),
+            (Merged::Kept | Merged::Replaced, _) => false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The record rooms keep the configuration for one node: [`cache`] holds a copy of it and knows how old the copy is,
-//! and [`announce`] writes changes of it for all nodes.
+//! [`announce`] writes changes of it for all nodes, and [`callbacks`] says what is set for a callback.
 
 pub mod announce;
 pub mod cache;
+pub mod callbacks;

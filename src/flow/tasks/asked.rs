@@ -188,7 +188,7 @@ impl Asker {
             request,
             on_conflict,
         } = asked;
-        let mut incoming = self.registrar.admit(task);
+        let mut incoming = self.registrar.admit(task).await?;
         if let Some(id) = id {
             self.rename(&mut incoming, id);
         }

@@ -13,7 +13,7 @@
 //! again. On a cluster this rule would cost a read for almost every claim, as any node may have published a
 //! message.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 
@@ -29,14 +29,19 @@ use crate::{
     flow::{
         api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
         context::Context,
-        dispatch::unclaimed::Demand,
+        dispatch::{
+            gatekeeper::{Gatekeeper, Holding},
+            unclaimed::Demand,
+        },
         labels,
         query::find::Finder,
+        records::callbacks::Passage,
     },
     limits,
     model::{
+        dispatch::Dispatch,
         ids::TaskId,
-        state::{self, Event, Refusal, State, TaskRow},
+        state::{self, Event, Outcome, Refusal, State, TaskRow},
         task::{Content, Spec},
         time::Millis,
     },
@@ -52,6 +57,7 @@ pub struct Claimer {
     claimed: Arc<ClaimedRows>,
     deadlines: Deadlines,
     demand: Demand,
+    keeper: Gatekeeper,
 }
 
 impl Claimer {
@@ -64,6 +70,7 @@ impl Claimer {
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
         demand: Demand,
+        keeper: Gatekeeper,
     ) -> Self {
         Self {
             ctx,
@@ -72,6 +79,7 @@ impl Claimer {
             claimed,
             deadlines,
             demand,
+            keeper,
         }
     }
 
@@ -86,7 +94,10 @@ impl Claimer {
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
             match &answer {
-                ClaimAnswer::Claimed(_) | ClaimAnswer::Stale | ClaimAnswer::Held => {
+                ClaimAnswer::Claimed(_)
+                | ClaimAnswer::Stale
+                | ClaimAnswer::Held
+                | ClaimAnswer::Gated => {
                     self.demand.taken(request.id);
                 }
                 ClaimAnswer::Early { .. } | ClaimAnswer::Fault(_) => {}
@@ -129,12 +140,14 @@ impl Claimer {
         let Some(spec) = self.spec(request, row.as_ref()).await? else {
             return Ok(ClaimAnswer::Stale);
         };
+        if self.is_gated(request, row.as_ref(), &spec).await? {
+            return Ok(ClaimAnswer::Gated);
+        }
         let fresh = row.is_some();
-        if spec.is_expired(
-            row.as_ref()
-                .map_or_else(|| request.id.first_start(), |row| row.detail.start),
-            self.ctx.now(),
-        ) && row.as_ref().is_none_or(|row| row.state != State::Claimed)
+        let first = request.id.first_start();
+        let start = row.as_ref().map_or(first, |row| row.detail.start);
+        if spec.is_expired(start, self.ctx.now())
+            && row.as_ref().is_none_or(|row| row.state != State::Claimed)
         {
             return self.expire(request.id, row, &spec).await;
         }
@@ -156,6 +169,9 @@ impl Claimer {
         };
         match self.mover.apply(request.id, row, fresh, decide).await? {
             Moved::To(row) => {
+                if self.is_given_back(&row).await? {
+                    return Ok(ClaimAnswer::Gated);
+                }
                 let lag = self.ctx.now().since(row.detail.start);
                 metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
                 let answer = claimed(&row, content);
@@ -169,6 +185,77 @@ impl Claimer {
                 Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
             }),
         }
+    }
+
+    /// Tells whether a gate keeps a task from being claimed; then it is held. The row of the held task is durable before the
+    /// worker forgets the message.
+    async fn is_gated(
+        &self,
+        request: &ClaimRequest,
+        row: Option<&TaskRow>,
+        spec: &Arc<Spec>,
+    ) -> Result<bool, Fault> {
+        let gate = match self.keeper.gates().passage(spec) {
+            Passage::Open => return Ok(false),
+            Passage::Held(gate) => gate,
+            Passage::Unknown => return Err(gate_unknown()),
+        };
+        let start = match row {
+            None => request.id.first_start(),
+            Some(row) if row.state == State::Claimed => row.detail.start,
+            Some(row) => row.next,
+        };
+        let holding = Holding {
+            dispatch: Dispatch {
+                id: request.id,
+                generation: request.generation,
+                expected_attempt: request.expected_attempt,
+                start,
+            },
+            spec: Arc::clone(spec),
+            gate,
+        };
+        self.keeper
+            .hold(&[holding])
+            .await
+            .into_iter()
+            .collect::<Result<(), Fault>>()?;
+        Ok(true)
+    }
+
+    /// Gives an attempt back, which does not count then, when a gate was closed while the claim was written: the write may have
+    /// taken long. A crash before it is held leaves the task to its look.
+    async fn is_given_back(&self, row: &TaskRow) -> Result<bool, Fault> {
+        let gate = match self.keeper.gates().passage(&row.detail.spec) {
+            Passage::Open => return Ok(false),
+            Passage::Held(gate) => Some(gate),
+            Passage::Unknown => None,
+        };
+        let decide = |there: Option<&TaskRow>, now: Millis, nonce| {
+            let event = Event::Settle {
+                attempt: row.attempt,
+                outcome: Outcome::Snoozed {
+                    after: Duration::ZERO,
+                },
+                chance: 0,
+            };
+            state::next(row.id, there, &row.detail.spec, event, now, nonce)
+        };
+        let moved = self.mover.apply(row.id, Some(row.clone()), false, decide);
+        let (Moved::To(waits), Some(gate)) = (moved.await?, gate) else {
+            return Err(gate_unknown());
+        };
+        let holding = Holding {
+            dispatch: Dispatch::next_of(&waits),
+            spec: Arc::clone(&waits.detail.spec),
+            gate,
+        };
+        self.keeper
+            .hold(&[holding])
+            .await
+            .into_iter()
+            .collect::<Result<(), Fault>>()?;
+        Ok(true)
     }
 
     /// An attempt that was published again because its lease had ended may have given a sign of life since.
@@ -225,6 +312,15 @@ impl Claimer {
     }
 }
 
+/// The answer of a node whose copy of the configuration is not current: a gate may have been closed meanwhile.
+fn gate_unknown() -> Fault {
+    Fault::Unavailable {
+        reason: "this node cannot tell whether a gate of the callback is open: it could not read the configuration lately"
+            .to_owned(),
+        retry_after: limits::STEP_PAUSE,
+    }
+}
+
 fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
     ClaimAnswer::Claimed(Box::new(ClaimedTask {
         id: row.id,
@@ -259,6 +355,7 @@ const fn name(answer: &ClaimAnswer) -> &'static str {
         ClaimAnswer::Claimed(_) => "claimed",
         ClaimAnswer::Stale => "stale",
         ClaimAnswer::Held => "held",
+        ClaimAnswer::Gated => "gated",
         ClaimAnswer::Early { .. } => "early",
         ClaimAnswer::Fault(_) => "fault",
     }

@@ -33,9 +33,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// An attempt that is watched.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Watch {
     attempt: u32,
+    callback: Arc<str>,
     /// When it is examined, as far as is known by now.
     until: Millis,
     /// Its place in the order: at `until`, or before if a heartbeat has come since.
@@ -43,21 +44,31 @@ struct Watch {
 }
 
 /// An attempt whose lease has lapsed, as far as this node knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Lapsed {
     id: TaskId,
     attempt: u32,
+    callback: Arc<str>,
 }
 
 #[derive(Debug, Default)]
 struct Watched {
     by_id: HashMap<TaskId, Watch>,
     order: BTreeSet<(Millis, TaskId)>,
+    /// How many attempts of each callback are watched.
+    running: HashMap<Arc<str>, usize>,
 }
 
 impl Watched {
     /// Watches an attempt until `until`, or longer if it is watched for longer already; tells whether it is now the first.
-    fn watch(&mut self, id: TaskId, attempt: u32, until: Millis, max: usize) -> bool {
+    fn watch(
+        &mut self,
+        id: TaskId,
+        attempt: u32,
+        callback: &str,
+        until: Millis,
+        max: usize,
+    ) -> bool {
         if let Some(watch) = self.by_id.get_mut(&id)
             && watch.attempt >= attempt
         {
@@ -75,6 +86,7 @@ impl Watched {
         self.order.insert((until, id));
         let watch = Watch {
             attempt,
+            callback: self.count(callback),
             until,
             placed: until,
         };
@@ -85,6 +97,24 @@ impl Watched {
     fn forget(&mut self, id: TaskId) {
         if let Some(watch) = self.by_id.remove(&id) {
             self.order.remove(&(watch.placed, id));
+            self.uncount(&watch.callback);
+        }
+    }
+
+    /// Counts one more attempt of a callback, and returns its name as it is kept.
+    fn count(&mut self, callback: &str) -> Arc<str> {
+        let kept = self.running.get_key_value(callback);
+        let name = kept.map_or_else(|| Arc::from(callback), |(name, _)| Arc::clone(name));
+        *self.running.entry(Arc::clone(&name)).or_default() += 1;
+        name
+    }
+
+    fn uncount(&mut self, callback: &Arc<str>) {
+        if let Some(count) = self.running.get_mut(callback) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.running.remove(callback);
+            }
         }
     }
 
@@ -104,9 +134,14 @@ impl Watched {
                 self.order.insert((watch.until, id));
                 continue;
             }
-            let attempt = watch.attempt;
+            let (attempt, callback) = (watch.attempt, Arc::clone(&watch.callback));
             self.by_id.remove(&id);
-            lapsed.push(Lapsed { id, attempt });
+            self.uncount(&callback);
+            lapsed.push(Lapsed {
+                id,
+                attempt,
+                callback,
+            });
         }
         lapsed
     }
@@ -141,7 +176,9 @@ impl Deadlines {
     /// watched, nor is one for which there is no room: its look comes to it.
     pub fn watch(&self, row: &TaskRow, heartbeat: Option<Millis>) {
         if row.state == State::Claimed {
-            self.watch_until(row.id, row.attempt, row.alive_until(heartbeat));
+            let callback = row.detail.spec.callback().unwrap_or_default();
+            let until = row.alive_until(heartbeat);
+            self.watch_until(row.id, row.attempt, callback, until);
         }
     }
 
@@ -150,10 +187,20 @@ impl Deadlines {
         self.lock().forget(id);
     }
 
-    fn watch_until(&self, id: TaskId, attempt: u32, alive_until: Millis) {
+    /// Returns how many attempts of a callback are watched here.
+    #[must_use]
+    pub fn running(&self, callback: &str) -> usize {
+        self.lock()
+            .running
+            .get(callback)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    fn watch_until(&self, id: TaskId, attempt: u32, callback: &str, alive_until: Millis) {
         let until = alive_until.after(self.grace);
         let max = limits::WATCHED_ATTEMPTS_MAX;
-        if self.lock().watch(id, attempt, until, max) {
+        if self.lock().watch(id, attempt, callback, until, max) {
             self.earlier.notify_one();
         }
     }
@@ -219,7 +266,8 @@ impl Watcher {
             };
             let alive_until = row.alive_until(known.heartbeats.get(&one.id).map(|beat| beat.at));
             if now < alive_until.after(self.deadlines.grace) {
-                self.deadlines.watch_until(one.id, one.attempt, alive_until);
+                self.deadlines
+                    .watch_until(one.id, one.attempt, &one.callback, alive_until);
                 continue;
             }
             tracing::debug!(
@@ -237,7 +285,7 @@ impl Watcher {
                 spec,
                 stamp,
             ));
-            lost.push(*one);
+            lost.push(one.clone());
         }
         if looks.is_empty() {
             return;
@@ -255,8 +303,9 @@ impl Watcher {
     /// Examines attempts again in a moment; one that has moved on is dropped then.
     fn again(&self, lapsed: &[Lapsed]) {
         let at = self.ctx.now().after(PAUSE);
-        for Lapsed { id, attempt } in lapsed {
-            self.deadlines.watch_until(*id, *attempt, at);
+        for one in lapsed {
+            self.deadlines
+                .watch_until(one.id, one.attempt, &one.callback, at);
         }
     }
 }
@@ -289,25 +338,46 @@ mod tests {
     #[test]
     fn a_heartbeat_puts_off_what_a_settle_ends() {
         let mut watched = Watched::default();
-        assert!(watched.watch(id(1), 1, Millis(50), 9));
-        assert!(!watched.watch(id(2), 1, Millis(60), 9));
-        assert!(watched.watch(id(3), 4, Millis(40), 9));
-        watched.watch(id(1), 1, Millis(90), 9);
+        assert!(watched.watch(id(1), 1, "c", Millis(50), 9));
+        assert!(!watched.watch(id(2), 1, "c", Millis(60), 9));
+        assert!(watched.watch(id(3), 4, "c", Millis(40), 9));
+        watched.watch(id(1), 1, "c", Millis(90), 9);
         watched.forget(id(2));
         assert_eq!(watched.take(Millis(39), 9), []);
         assert_eq!(ids(&watched.take(Millis(89), 9)), [(id(3), 4)]);
         assert_eq!(ids(&watched.take(Millis(90), 9)), [(id(1), 1)]);
         assert!(watched.by_id.is_empty() && watched.order.is_empty());
+        assert!(watched.running.is_empty());
+    }
+
+    #[test]
+    fn running_attempts_are_counted_by_callback() {
+        let mut watched = Watched::default();
+        watched.watch(id(1), 1, "a", Millis(50), 9);
+        watched.watch(id(2), 1, "a", Millis(60), 9);
+        watched.watch(id(2), 2, "a", Millis(60), 9);
+        watched.watch(id(3), 1, "b", Millis(60), 9);
+        let running = |watched: &Watched, name: &str| watched.running.get(name).copied();
+        assert_eq!(
+            (running(&watched, "a"), running(&watched, "b")),
+            (Some(2), Some(1))
+        );
+        watched.take(Millis(55), 9);
+        watched.forget(id(3));
+        assert_eq!(
+            (running(&watched, "a"), running(&watched, "b")),
+            (Some(1), None)
+        );
     }
 
     #[test]
     fn the_newest_attempt_is_watched_and_no_more_than_there_is_room_for() {
         let mut watched = Watched::default();
-        watched.watch(id(1), 2, Millis(50), 2);
-        watched.watch(id(1), 1, Millis(70), 2);
-        watched.watch(id(1), 3, Millis(60), 2);
-        watched.watch(id(2), 1, Millis(10), 2);
-        watched.watch(id(3), 1, Millis(20), 2);
+        watched.watch(id(1), 2, "c", Millis(50), 2);
+        watched.watch(id(1), 1, "c", Millis(70), 2);
+        watched.watch(id(1), 3, "c", Millis(60), 2);
+        watched.watch(id(2), 1, "c", Millis(10), 2);
+        watched.watch(id(3), 1, "c", Millis(20), 2);
         assert_eq!((watched.by_id.len(), watched.order.len()), (2, 2));
         let lapsed = watched.take(Millis(100), 1);
         assert_eq!(ids(&lapsed), [(id(2), 1)]);

@@ -24,9 +24,11 @@ use crate::{
             watermarks::Hands,
         },
         query::find,
+        records::callbacks::{Callbacks, Known},
     },
     limits,
     model::{
+        callback::Callback,
         dispatch::Dispatch,
         draft::Defaults,
         entry::{Entry, Kind},
@@ -65,12 +67,19 @@ pub struct Registrar {
     placer: Placer,
     near: Near,
     topics: Topics,
+    callbacks: Callbacks,
 }
 
 impl Registrar {
     /// Registers through these.
     #[must_use]
-    pub fn new(ctx: Arc<Context>, hands: Hands, placer: Placer, near: Near) -> Self {
+    pub fn new(
+        ctx: Arc<Context>,
+        hands: Hands,
+        placer: Placer,
+        near: Near,
+        callbacks: Callbacks,
+    ) -> Self {
         let topics = Topics::new(Arc::clone(&ctx));
         Self {
             ctx,
@@ -78,6 +87,7 @@ impl Registrar {
             placer,
             near,
             topics,
+            callbacks,
         }
     }
 
@@ -87,8 +97,24 @@ impl Registrar {
         if let Err(full) = self.ctx.store.let_in(tasks.len()).await {
             return vec![Err(full.into()); tasks.len()];
         }
-        let incoming = tasks.into_iter().map(|task| self.admit(task));
-        self.enter(incoming.collect()).await
+        let names = tasks.iter().filter_map(|task| task.draft.target.callback());
+        let known = self.callbacks.known(names).await;
+        let mut admitted = Vec::with_capacity(tasks.len());
+        let mut incoming = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            admitted.push(match self.complete(task, &known) {
+                Ok(task) => {
+                    incoming.push(task);
+                    Ok(())
+                }
+                Err(fault) => Err(fault),
+            });
+        }
+        let mut entered = self.enter(incoming).await.into_iter();
+        let answer = |admitted: Result<(), Fault>| {
+            admitted.and_then(|()| entered.next().unwrap_or_else(|| Err(unanswered())))
+        };
+        admitted.into_iter().map(answer).collect()
     }
 
     /// Writes tasks that have their ids; one result per task, in order. No id is there twice. A task that is there
@@ -164,21 +190,39 @@ impl Registrar {
     }
 
     /// Completes a task and draws its id.
-    pub(in crate::flow) fn admit(&self, task: NewTask) -> Incoming {
-        let spec = task.draft.complete(&Defaults::SERVICE);
+    ///
+    /// # Errors
+    /// The rules of its callback cannot be told now.
+    pub(in crate::flow) async fn admit(&self, task: NewTask) -> Result<Incoming, Fault> {
+        let name = task.draft.target.callback();
+        let known = self.callbacks.known(name.into_iter()).await;
+        self.complete(task, &known)
+    }
+
+    /// Completes a task from the rules of its callback, and draws its id. Where these cannot be told the task is refused: it
+    /// must not be registered with other rules than its callback has.
+    fn complete(&self, task: NewTask, known: &Known) -> Result<Incoming, Fault> {
+        let callback = task.draft.target.callback().map(|name| known.get(name));
+        let callback = callback.transpose()?.flatten();
+        let defaults = callback.map_or(Defaults::SERVICE, Callback::defaults);
+        let mut spec = task.draft.complete(&defaults);
+        let policy = callback.and_then(|callback| callback.policy.as_ref());
+        if let (Some(policy), Body::Inline(content)) = (policy, &mut spec.body) {
+            policy.label(&mut content.labels, limits::LABELS_MAX);
+        }
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
         let wheel = self.ctx.shape().wheel_of_hash(mix(random));
         let step = LookStep::covering(spec.claim_timeout);
         let id = TaskId::new(start, wheel, random).with_look_step(step);
         let (spec, content) = apart(spec);
-        Incoming {
+        Ok(Incoming {
             id,
             start,
             spec: Arc::new(spec),
             content,
             content_written: CONTENT_WRITTEN,
-        }
+        })
     }
 
     /// Contents that are kept apart are durable before any entry names them.
@@ -308,6 +352,13 @@ fn apart(mut spec: Spec) -> (Spec, Option<Arc<Content>>) {
     let bytes = bytes as u64;
     spec.body = Body::Apart { bytes };
     (spec, Some(content))
+}
+
+/// Every task that was entered has its result, so this never happens.
+fn unanswered() -> Fault {
+    Fault::Unknown {
+        reason: "the write of the task gave no answer".to_owned(),
+    }
 }
 
 fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {

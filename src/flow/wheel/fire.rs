@@ -149,6 +149,7 @@ impl Publisher {
         let came = in_order.filter(|(held, result)| timely(held) && result.is_ok());
         handing.acknowledged(came.map(|(held, _)| now.since(held.entry.key.due)));
         let (mut again, mut spills, mut left) = (Vec::new(), Vec::new(), Vec::new());
+        let mut gated = Vec::new();
         for (mut held, result) in dues.into_iter().zip(results) {
             let Err(unsent) = result else {
                 done.push(held.number);
@@ -168,6 +169,7 @@ impl Publisher {
                     done.push(held.number);
                 }
                 Action::FurtherOn => spills.push(held),
+                Action::Hold => gated.push((held, unsent)),
                 Action::SetAside => {
                     if set_aside::unsent(&self.ctx, &held.entry, &unsent).await {
                         done.push(held.number);
@@ -178,8 +180,22 @@ impl Publisher {
             }
         }
         self.looker.come_back(left).await;
+        self.hold(gated, &mut done, &mut again).await;
         self.spill(spills, &mut done, &mut again).await;
         self.finish(&done, again);
+    }
+
+    /// Holds tasks behind gates that are not open. `fired` passes an entry once the row that holds its task is durable.
+    async fn hold(&self, gated: Vec<(Held, Unsent)>, done: &mut Vec<Noted>, again: &mut Vec<Held>) {
+        let (gated, unsent): (Vec<Held>, Vec<Unsent>) = gated.into_iter().unzip();
+        let sendings = gated.iter().filter_map(|held| sending(&held.entry));
+        let results = self.sender.hold(sendings.zip(unsent).collect()).await;
+        for (held, result) in gated.into_iter().zip(results) {
+            match result {
+                Ok(()) => done.push(held.number),
+                Err(_) => again.push(held),
+            }
+        }
     }
 
     /// Leaves out entries of tasks that were cancelled or moved since they were read, as far as this node knows.

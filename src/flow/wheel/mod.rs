@@ -2,7 +2,8 @@
 //! deletion of fired entries.
 //!
 //! [`owner`] swaps the row each tick and holds the term. `scan` reads the slots that the row has opened into memory, `fire`
-//! hands out what is due, and `erase` deletes behind it. `catch_up` keeps reads of missed ticks behind those of tasks that
+//! hands out what is due, and `erase` deletes behind it.
+//! `release` lets held tasks go once their gate has opened. `catch_up` keeps reads of missed ticks behind those of tasks that
 //! can be in time. Sending is left to [`super::dispatch`].
 
 pub(in crate::flow) mod catch_up;
@@ -16,6 +17,7 @@ pub mod owner;
 pub(in crate::flow) mod prefetch;
 pub(in crate::flow) mod read_permits;
 pub mod recover;
+pub(in crate::flow) mod release;
 pub(in crate::flow) mod scan;
 pub mod stages;
 pub(in crate::flow) mod term;

@@ -35,7 +35,7 @@ use crate::{
         ids::NodeId,
         row::TaskRow,
         time::Millis,
-        undelivered::{self, Stage},
+        undelivered::{self, Action, Stage},
         wheel::{Shape, WheelNumber},
     },
     store::{self, Freshness, ScannedRow, Store, Swapped, Underway},
@@ -143,6 +143,13 @@ struct Count {
 impl Recovery {
     /// Goes through all wheels once.
     pub(in crate::flow) async fn run(self, underway: Arc<dyn Underway>, stop: CancellationToken) {
+        // Before that nothing can be published.
+        let cache = self.sender.gatekeeper().callbacks().cache();
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            () = cache.until_current() => {}
+        }
         for wheel in self.ctx.shape().all_wheels() {
             loop {
                 let (mut place, tries) = self.try_again(wheel);
@@ -264,12 +271,17 @@ impl Recovery {
         let held = held.sum();
         let sent = self.sender.send(&due).await;
         let failed = due.iter().zip(&sent);
+        let mut gated = Vec::new();
         for (sending, unsent) in failed.filter_map(|(one, sent)| Some((one, sent.as_ref().err()?)))
         {
             let class = sending.spec.target.class();
             let action = undelivered::action(unsent.reason(), Stage::Recovery, class);
             tracing::debug!(task = %sending.dispatch.id, %unsent, ?action, "not gone on with");
+            if action == Action::Hold {
+                gated.push((sending.clone(), unsent.clone()));
+            }
         }
+        self.sender.hold(gated).await;
         let published = sent.iter().filter(|result| result.is_ok()).count();
         Ok(Count { published, held })
     }

@@ -8,15 +8,16 @@ use std::sync::Arc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    catch_up::CatchUp, erase::Eraser, fire::Publisher, read_permits::Turns, scan::Reader,
-    term::Term,
+    catch_up::CatchUp, erase::Eraser, fire::Publisher, read_permits::Turns, release::Releaser,
+    scan::Reader, term::Term,
 };
 use crate::{
     flow::{
         context::Context,
         dispatch::{look::Looker, send::Sender},
         entries::{entry_writer::Placer, leftovers::Leftovers},
-        tasks::withdraw::Withdrawer,
+        query::find::Finder,
+        tasks::{transition::Mover, withdraw::Withdrawer},
     },
     limits,
     time_source::TimeSource,
@@ -51,6 +52,7 @@ pub struct Stages {
     pub(in crate::flow) placer: Placer,
     pub(in crate::flow) sender: Sender,
     pub(in crate::flow) looker: Looker,
+    pub(in crate::flow) mover: Mover,
     pub(in crate::flow) withdrawer: Withdrawer,
     pub(in crate::flow) leftovers: Leftovers,
     pub(in crate::flow) catch_up: Arc<CatchUp>,
@@ -84,10 +86,18 @@ impl Stages {
             Arc::clone(&self.catch_up),
             Arc::clone(term),
         );
+        let releaser = Releaser {
+            ctx: Arc::clone(&self.ctx),
+            sender: self.sender.clone(),
+            mover: self.mover.clone(),
+            finder: Finder::new(Arc::clone(&self.ctx), self.mover.clone()),
+            term: Arc::clone(term),
+        };
         self.watch(term, "follow", reader.clone().run_behind());
         self.watch(term, "read", reader.run());
         self.watch(term, "publish", publisher.run());
         self.watch(term, "erase", eraser.run());
+        self.watch(term, "release", releaser.run());
     }
 
     /// Runs a stage. One that panics ends its term: a wheel whose stage is gone would look owned and stand still.

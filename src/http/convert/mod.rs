@@ -5,6 +5,7 @@
 //! a request at once.
 
 pub mod asked;
+pub(in crate::http) mod callback;
 mod content;
 pub mod dead_letter_token;
 pub mod json;

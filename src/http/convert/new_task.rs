@@ -194,13 +194,13 @@ pub(super) fn read_duration(
     text.and_then(|text| violations.take(pointer, time::duration(text, least)))
 }
 
-fn check_attempts(wanted: Option<u32>, violations: &mut Violations) {
+pub(super) fn check_attempts(wanted: Option<u32>, violations: &mut Violations) {
     if wanted.is_some_and(|attempts| !(1..=ATTEMPTS_MAX).contains(&attempts)) {
         violations.add("/max_attempts", format!("must be 1 to {ATTEMPTS_MAX}"));
     }
 }
 
-fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> BackoffDraft {
+pub(super) fn backoff(policy: Option<&RetryPolicy>, violations: &mut Violations) -> BackoffDraft {
     let Some(policy) = policy else {
         return BackoffDraft::default();
     };
@@ -236,7 +236,7 @@ fn thousandths(factor: f64) -> u32 {
     (factor * 1000.0).round() as u32
 }
 
-fn labels(
+pub(super) fn labels(
     labels: std::collections::BTreeMap<String, String>,
     violations: &mut Violations,
 ) -> Vec<(String, String)> {

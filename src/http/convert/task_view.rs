@@ -21,6 +21,7 @@ use crate::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
         row::WORKER_LOST,
+        state::DROPPED,
         time::Millis,
     },
 };
@@ -65,6 +66,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         worker: some_text(&task.worker),
         progress: task.progress.as_ref().map(json_or_text),
         result: task.result.as_ref().map(json_or_text),
+        reason: dropped(task).then(|| "dropped".to_owned()),
         error: task.error.clone(),
         cancel_requested: task.cancel_requested,
         generation: task.generation,
@@ -117,6 +119,12 @@ fn retry_policy(backoff: &Backoff) -> RetryPolicy {
             backoff::Jitter::None => Jitter::None,
         }),
     }
+}
+
+/// Tells whether the gate of its callback has ended a task.
+fn dropped(task: &TaskView) -> bool {
+    let error = task.error.as_deref().unwrap_or_default();
+    task.state == VisibleState::Cancelled && error.starts_with(DROPPED)
 }
 
 pub(super) fn some_text(text: &str) -> Option<String> {

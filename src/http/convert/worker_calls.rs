@@ -217,6 +217,7 @@ impl From<api::ClaimAnswer> for ClaimResult {
             },
             api::ClaimAnswer::Stale => plain(ClaimStatus::Stale),
             api::ClaimAnswer::Held => plain(ClaimStatus::Held),
+            api::ClaimAnswer::Gated => plain(ClaimStatus::Gated),
             api::ClaimAnswer::Early { not_before } => Self {
                 not_before: Some(not_before.into()),
                 ..plain(ClaimStatus::Early)

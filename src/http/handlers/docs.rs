@@ -16,7 +16,9 @@ use axum::{
 use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
-use super::{by_key, dead_letters, health, ids, list, metrics, poll, stats, tasks, worker};
+use super::{
+    by_key, callbacks, dead_letters, health, ids, list, metrics, poll, stats, tasks, worker,
+};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -47,6 +49,11 @@ use crate::http::{
         by_key::cancel,
         by_key::reschedule,
         by_key::run,
+        callbacks::list,
+        callbacks::read,
+        callbacks::set,
+        callbacks::remove,
+        callbacks::set_gate,
         poll::poll,
         poll::leave,
         worker::subscribe,
@@ -63,6 +70,7 @@ use crate::http::{
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "dead letters", description = "Look at, redrive and delete dead tasks"),
+        (name = "callbacks", description = "Configure callbacks, and pause them"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),
         (name = "health", description = "For orchestrators and monitoring"),

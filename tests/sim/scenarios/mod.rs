@@ -11,6 +11,7 @@ mod figures;
 mod firing;
 mod floods;
 mod forged;
+mod gates;
 mod given_away;
 mod invented;
 mod late_writes;

@@ -112,8 +112,10 @@ async fn a_cancel_that_dies_on_its_way_is_finished_by_the_next_one() {
             let (count, seen) = (AtomicUsize::new(0), Arc::clone(&armed));
             let dying = world.node_with(
                 2,
-                Arc::new(move |_, _| {
-                    let dies = seen.load(SeqCst) && count.fetch_add(1, SeqCst) == at;
+                Arc::new(move |_, call| {
+                    // It also reads the configuration.
+                    let own = !matches!(call.operation, "record" | "index_range");
+                    let dies = own && seen.load(SeqCst) && count.fetch_add(1, SeqCst) == at;
                     if dies { fate } else { Fate::Go }
                 }),
             );

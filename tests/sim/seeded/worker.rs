@@ -126,7 +126,10 @@ impl Worker {
                     // Its own clock is right, so it waits by that clock.
                     tokio::spawn(worker.claim_later(request, not_before));
                 }
-                ClaimAnswer::Stale | ClaimAnswer::Held | ClaimAnswer::Fault(_) => {}
+                ClaimAnswer::Stale
+                | ClaimAnswer::Held
+                | ClaimAnswer::Gated
+                | ClaimAnswer::Fault(_) => {}
             }
         }
     }

@@ -1,0 +1,286 @@
+//! The types of callbacks carry their configuration and their gates to the service, and what is going on to clients.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+#[cfg(feature = "server")]
+use utoipa::ToSchema;
+
+use super::{
+    task_request::{Priority, RetryPolicy},
+    text::{DurationText, InstantText},
+};
+
+/// The configuration of a callback: it is stored as a whole, in place of the one before. A field that is absent has the default
+/// of the service, and a task's own field wins.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "server", schema(example = json!({"description": "Sends mail", "max_attempts": 8, "retention": "72h"})))]
+pub struct CallbackRequest {
+    /// A text for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(max_length = 1024))]
+    pub description: Option<String>,
+    /// How often a task may be tried before it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 10000))]
+    pub max_attempts: Option<u32>,
+    /// Waits between attempts.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub retry: Option<RetryPolicy>,
+    /// How long a task may stay unclaimed before it is published again; at least 5 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<DurationText>,
+    /// How long an attempt lives after its claim or last heartbeat; at least 3 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<DurationText>,
+    /// How long a task can be read once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<DurationText>,
+    /// How long after its start time a task is still useful.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<DurationText>,
+    /// Which of the callback's queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Labels of every task; a label of the task wins. Together a task has at most 32; those of the callback that find no room
+    /// are left out.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_texts",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub labels: Option<BTreeMap<String, String>>,
+    /// Not supported yet: refused.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub rate: Option<RateLimit>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letter_topic: Option<String>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub indexed_labels: Option<Vec<String>>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<DurationText>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_retention: Option<DurationText>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_retry: Option<OnRetry>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_succeeded: Option<bool>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub http: Option<Box<RawValue>>,
+    /// Not supported yet: refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub notify: Option<Box<RawValue>>,
+}
+
+/// How many tasks of a callback may go out in a second.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// Tasks in a second; more than zero.
+    pub per_second: f64,
+    /// Tasks at once; at least one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<u32>,
+}
+
+/// The way of a line of tasks whose first one waits for its retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum OnRetry {
+    /// The others wait, too.
+    Block,
+    /// The others go on.
+    Skip,
+}
+
+/// The state of a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum GateState {
+    /// Due tasks go out.
+    Open,
+    /// Due tasks are held, and go out once the gate is open. Running attempts go on.
+    Paused,
+    /// Due tasks end as cancelled.
+    Dropping,
+}
+
+/// A gate to set.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "server", schema(example = json!({"gate": "paused", "reason": "the mail server is down"})))]
+pub struct GateRequest {
+    /// The state that it is to have.
+    pub gate: GateState,
+    /// The collection whose tasks it concerns; absent is all tasks of the callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "server",
+        schema(max_length = 128, pattern = "^[A-Za-z0-9._-]+$")
+    )]
+    pub collection: Option<String>,
+    /// The reason, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(max_length = 1024))]
+    pub reason: Option<String>,
+    /// When it opens by itself; not for a gate that is opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<InstantText>,
+}
+
+impl GateRequest {
+    /// Makes the request for all tasks of a callback.
+    #[must_use]
+    pub const fn new(gate: GateState) -> Self {
+        Self {
+            gate,
+            collection: None,
+            reason: None,
+            until: None,
+        }
+    }
+}
+
+/// A callback: what was configured, its gates, and what is going on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackResponse {
+    /// Its name.
+    pub name: String,
+    /// Its configuration; a field that is absent has the default of the service.
+    #[serde(flatten)]
+    pub configuration: CallbackConfiguration,
+    /// The state of the gate for all its tasks.
+    pub gate: GateState,
+    /// The gates that are not open.
+    pub gates: Vec<GateResponse>,
+    /// The present activity; absent in lists and in answers to changes.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub activity: Option<CallbackActivity>,
+}
+
+/// The configuration of a callback, as it was given.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackConfiguration {
+    /// A text for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// How often a task may be tried before it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// Waits between attempts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<RetryPolicy>,
+    /// How long a task may stay unclaimed before it is published again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_timeout: Option<DurationText>,
+    /// How long an attempt lives after its claim or last heartbeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<DurationText>,
+    /// How long a task can be read once it has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<DurationText>,
+    /// How long after its start time a task is still useful.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expire_after: Option<DurationText>,
+    /// Which of the callback's queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Labels of every task.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// A gate that is not open.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct GateResponse {
+    /// The collection whose tasks it concerns; absent is all tasks of the callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<String>,
+    /// Its state.
+    pub gate: GateState,
+    /// The reason that was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When it was set.
+    pub since: InstantText,
+    /// When it opens by itself; absent when it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<InstantText>,
+}
+
+/// The present activity of a callback, as far as the node that was asked knows.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackActivity {
+    /// Workers that polled this node for its tasks within ten minutes, by name; a hundred at most.
+    pub workers: Vec<CallbackWorker>,
+    /// Due tasks that no worker has taken.
+    pub ready: u64,
+    /// Since when the oldest of them is due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_due_time: Option<InstantText>,
+    /// Attempts that this node has given out and that are running.
+    pub running: u64,
+    /// Whether other nodes may know of more: the figures are lower bounds then.
+    pub partial: bool,
+}
+
+/// A worker of a callback.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackWorker {
+    /// Its name.
+    pub name: String,
+    /// How long ago it last polled this node, in milliseconds.
+    pub last_poll_ms: u64,
+}
+
+/// A page of callbacks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct ListCallbacksResponse {
+    /// The callbacks that were configured or have a gate that is not open, by name. A page may have fewer than asked for, even
+    /// none, and not be the last.
+    pub callbacks: Vec<CallbackResponse>,
+    /// Send this as `page_token` to get the next page. Absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_page_token: Option<String>,
+}

@@ -1,0 +1,325 @@
+//! The callback handlers read and change, for clients, what is set for the callbacks at `/v1/callbacks`.
+//!
+//! An entity tag follows the configuration alone: neither gates nor figures change it, so a client that has read a callback can
+//! replace its configuration whatever else has happened. For the same reason a read answers no 304.
+
+use axum::{
+    Router,
+    extract::{Path, Query, Request, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::Serialize;
+
+use crate::{
+    api::{
+        callback::{
+            CallbackActivity, CallbackRequest, CallbackResponse, CallbackWorker, GateRequest,
+            ListCallbacksResponse,
+        },
+        problem::Problem,
+        text::shorten,
+    },
+    flow::{records::callbacks::Changed, service::Activity},
+    http::{
+        Api, answer, body,
+        convert::{
+            Violations,
+            callback::{callback_name, callback_response, gate_change, policy},
+            json, unknown,
+        },
+        error::{Code, Error},
+        headers::{self, Preconditions},
+    },
+    limits::{GATES_MAX, NAME_CHARS_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
+    model::callback::{Callback, Policy},
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/callbacks", get(list))
+        .route("/v1/callbacks/{name}", get(read).put(set).delete(remove))
+        .route("/v1/callbacks/{name}/gate", post(set_gate))
+}
+
+/// Reads a callback: its configuration, its gates, and what is going on as far as this node knows.
+#[utoipa::path(get, path = "/v1/callbacks/{name}", tag = "callbacks", operation_id = "getCallback",
+    params(("name" = String, Path, description = "The callback")),
+    responses(
+        (status = 200, description = "The callback", body = CallbackResponse,
+            headers(("etag" = String, description = "Of the configuration; absent where only gates are set"))),
+        (status = 404, description = "Nothing is set for it; its tasks have the defaults of the service", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn read(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let now = api.options.time.now();
+    let callback = api.service.callbacks().get(&name).await?;
+    let callback = callback.filter(|callback| callback.is_known(now));
+    let callback = callback.ok_or_else(|| not_found(&name))?;
+    let response = CallbackResponse {
+        activity: Some(activity(api.service.activity(&name))),
+        ..callback_response(&name, &callback, now)
+    };
+    Ok(tagged(StatusCode::OK, &callback, &response))
+}
+
+/// Configures a callback. The configuration is replaced as a whole; gates stay as they are. It is in force on every node two
+/// seconds after the answer, for tasks that are registered from then on.
+#[utoipa::path(put, path = "/v1/callbacks/{name}", tag = "callbacks", operation_id = "setCallback",
+    params(
+        ("name" = String, Path, description = "The callback"),
+        ("if-match" = Option<String>, Header, description = "Only if the configuration still has this ETag"),
+        ("if-none-match" = Option<String>, Header, description = "`*`: only if it is not configured yet")),
+    request_body = CallbackRequest,
+    responses(
+        (status = 200, description = "Replaced, or it was so already", body = CallbackResponse, headers(("etag" = String))),
+        (status = 201, description = "Configured for the first time", body = CallbackResponse, headers(("etag" = String))),
+        (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`not_supported_yet`: a field would have no effect", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not configured", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn set(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let condition = headers::preconditions(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let policy = policy(&json::read::<CallbackRequest>(&text)?)?;
+    drop(text);
+    let callbacks = api.service.callbacks();
+    let changed = callbacks
+        .configure(&name, policy, &holds(&condition))
+        .await?;
+    let now = api.options.time.now();
+    let answer = |status, callback: &Callback| {
+        tagged(status, callback, &callback_response(&name, callback, now))
+    };
+    match changed {
+        Changed::Created(callback) => {
+            let mut response = answer(StatusCode::CREATED, &callback);
+            let location = format!("/v1/callbacks/{name}");
+            if let Ok(location) = location.parse() {
+                response.headers_mut().insert(header::LOCATION, location);
+            }
+            Ok(response)
+        }
+        Changed::Replaced(callback) | Changed::Same(callback) => {
+            Ok(answer(StatusCode::OK, &callback))
+        }
+        other => Err(refused(&name, &other)),
+    }
+}
+
+/// Removes the configuration of a callback, whose gates must be open. Tasks that are registered from then on have the defaults
+/// of the service.
+#[utoipa::path(delete, path = "/v1/callbacks/{name}", tag = "callbacks", operation_id = "deleteCallback",
+    params(
+        ("name" = String, Path, description = "The callback"),
+        ("if-match" = Option<String>, Header, description = "Only if the configuration still has this ETag")),
+    responses(
+        (status = 204, description = "Removed"),
+        (status = 404, description = "It is not configured", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`gate_not_open`", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not removed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn remove(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let condition = headers::preconditions(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let callbacks = api.service.callbacks();
+    match callbacks.remove(&name, &holds(&condition)).await? {
+        Changed::Removed | Changed::Replaced(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+        other => Err(refused(&name, &other)),
+    }
+}
+
+/// Opens or closes a gate: of a callback, or of one of its collections. From two seconds after the answer no attempt of a task
+/// behind a closed gate begins. A callback need not be configured for that.
+#[utoipa::path(post, path = "/v1/callbacks/{name}/gate", tag = "callbacks", operation_id = "setGate",
+    params(("name" = String, Path, description = "The callback")),
+    request_body = GateRequest,
+    responses(
+        (status = 200, description = "The callback", body = CallbackResponse, headers(("etag" = String))),
+        (status = "default", description = "Not changed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn set_gate(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    headers::refuse_if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let change = gate_change(json::read::<GateRequest>(&text)?, api.options.time.now())?;
+    drop(text);
+    match api.service.callbacks().set_gate(&name, &change).await? {
+        Changed::Created(callback) | Changed::Replaced(callback) | Changed::Same(callback) => {
+            let response = callback_response(&name, &callback, api.options.time.now());
+            Ok(tagged(StatusCode::OK, &callback, &response))
+        }
+        other => Err(refused(&name, &other)),
+    }
+}
+
+/// Lists callbacks that were configured, or that have a gate which is not open, by name.
+#[utoipa::path(get, path = "/v1/callbacks", tag = "callbacks", operation_id = "listCallbacks",
+    params(
+        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 100,
+            description = "At most so many callbacks; 100 by default; more than 100 is 100"),
+        ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
+    responses(
+        (status = 200, description = "A page", body = ListCallbacksResponse),
+        (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
+    let query = ListQuery::read(&uri)?;
+    let callbacks = api.service.callbacks();
+    let (page, next) = callbacks
+        .list(query.after.as_deref(), query.page_size)
+        .await?;
+    let now = api.options.time.now();
+    let known = page.iter().filter(|(_, callback)| callback.is_known(now));
+    Ok(answer::json(&ListCallbacksResponse {
+        callbacks: known
+            .map(|(name, callback)| callback_response(name, callback, now))
+            .collect(),
+        next_page_token: next.map(|name| URL_SAFE_NO_PAD.encode(name)),
+    }))
+}
+
+/// The query of a list.
+#[derive(Debug)]
+struct ListQuery {
+    page_size: usize,
+    after: Option<String>,
+}
+
+impl ListQuery {
+    fn read(uri: &Uri) -> Result<Self, Error> {
+        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+        let mut query = Self {
+            page_size: RECORDS_PAGE_MAX,
+            after: None,
+        };
+        let mut violations = Violations::default();
+        for (name, value) in pairs.0 {
+            match name.as_str() {
+                "page_size" => {
+                    let size = violations.take("?page_size", page_size(&value));
+                    query.page_size = size.unwrap_or(query.page_size);
+                }
+                "page_token" if value.is_empty() => {}
+                "page_token" => query.after = violations.take("?page_token", behind(&value)),
+                _ => {
+                    let known = ["page_size", "page_token"];
+                    let detail = unknown("query parameter", &name, &known);
+                    violations.add(format!("?{}", shorten(&name)), detail);
+                }
+            }
+        }
+        violations.finish().map(|()| query)
+    }
+}
+
+fn page_size(text: &str) -> Result<usize, String> {
+    let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
+    // A larger number counts as the largest: a client that wants all callbacks need not know the limit.
+    size.map(|size| size.min(RECORDS_PAGE_MAX)).ok_or_else(|| {
+        let text = shorten(text);
+        format!("`{text}` is not a whole number from 1 to {RECORDS_PAGE_MAX}")
+    })
+}
+
+/// Reads the name behind which a list goes on.
+fn behind(token: &str) -> Result<String, String> {
+    let foreign = || "is not a token of this service: send `next_page_token` as it was".to_owned();
+    // A character of the token has six bits.
+    if token.len() > NAME_CHARS_MAX * 2 {
+        return Err(foreign());
+    }
+    let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| foreign())?;
+    let name = String::from_utf8(bytes).map_err(|_| foreign())?;
+    crate::http::convert::name(name).map_err(|_| foreign())
+}
+
+fn activity(seen: Activity) -> CallbackActivity {
+    let workers = seen.workers.into_iter();
+    CallbackActivity {
+        workers: workers
+            .map(|polled| CallbackWorker {
+                name: polled.worker,
+                last_poll_ms: u64::try_from(polled.ago.as_millis()).unwrap_or(u64::MAX),
+            })
+            .collect(),
+        ready: seen.ready,
+        oldest_due_time: seen.oldest.map(Into::into),
+        running: seen.running,
+        partial: seen.partial,
+    }
+}
+
+fn path_name(name: Result<Path<String>, PathRejection>) -> Result<String, Error> {
+    callback_name(name.map_or_else(|_| String::new(), |Path(text)| text))
+}
+
+fn holds(condition: &Preconditions) -> impl Fn(Option<&Policy>) -> bool + Send + Sync {
+    |policy| condition.hold(policy.map(headers::etag_of_policy).as_deref())
+}
+
+fn not_found(name: &str) -> Error {
+    let detail = format!(
+        "nothing is set for the callback `{name}`: its tasks have the defaults of the service"
+    );
+    Error::new(Code::CallbackNotFound, detail)
+}
+
+/// Returns the problem of a change that was not made.
+fn refused(name: &str, changed: &Changed) -> Error {
+    match changed {
+        Changed::Mismatch(callback) => {
+            let detail = callback.policy.as_ref().map_or_else(
+                || format!("the callback `{name}` is not configured"),
+                |policy| {
+                    format!(
+                        "the configuration's ETag is {} now",
+                        headers::etag_of_policy(policy)
+                    )
+                },
+            );
+            Error::new(Code::PreconditionFailed, detail)
+        }
+        Changed::NotOpen(_) => {
+            let detail = format!("a gate of the callback `{name}` is not open: open it first");
+            Error::new(Code::GateNotOpen, detail)
+        }
+        Changed::TooManyGates => {
+            let detail = format!(
+                "the callback has {GATES_MAX} gates already, those opened within a week included"
+            );
+            Error::field(Code::InvalidRequest, "/collection", detail)
+        }
+        Changed::Absent
+        | Changed::Created(_)
+        | Changed::Replaced(_)
+        | Changed::Same(_)
+        | Changed::Removed => not_found(name),
+    }
+}
+
+fn tagged(status: StatusCode, callback: &Callback, body: &impl Serialize) -> Response {
+    let mut headers = HeaderMap::new();
+    let tag = callback.policy.as_ref().map(headers::etag_of_policy);
+    if let Some(Ok(tag)) = tag.map(|tag| tag.parse()) {
+        headers.insert(header::ETAG, tag);
+    }
+    (status, headers, answer::json(body)).into_response()
+}

@@ -1,0 +1,109 @@
+//! The commands `tickwheel callback ...` configure and pause callbacks, as a person or a script uses them.
+
+use serde_json::{Value, json};
+
+use super::{Site, err, json_lines, out, run};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_is_configured_shown_copied_and_removed() {
+    let site = Site::start().await;
+    let set = "callback set mail --description Mail --max-attempts 8 --retry-initial 2s --retention 24h --label team=mail -o json";
+    let set: Vec<&str> = set.split(' ').collect();
+    let output = run(&site.url, &set, "").await;
+    assert!(output.status.success(), "{}", err(&output));
+    let shown: Value = serde_json::from_str(&out(&output)).unwrap();
+    assert_eq!(shown["max_attempts"], 8);
+    assert_eq!(shown["retry"], json!({"initial": "2s"}));
+    let get = run(&site.url, &["callback", "get", "mail", "-o", "json"], "").await;
+    let shown: Value = serde_json::from_str(&out(&get)).unwrap();
+    assert_eq!(
+        (&shown["ready"], &shown["labels"]),
+        (&json!(0), &json!({"team": "mail"}))
+    );
+    // The answer is a configuration to set, for another callback here.
+    let copy = run(
+        &site.url,
+        &["callback", "set", "copy", "--file", "-"],
+        out(&get),
+    )
+    .await;
+    assert!(copy.status.success(), "{}", err(&copy));
+    assert!(
+        out(&copy).contains("max_attempts      8\n"),
+        "{}",
+        out(&copy)
+    );
+    let list = run(&site.url, &["callback", "list", "-o", "jsonl"], "").await;
+    let names: Vec<Value> = json_lines(&out(&list))
+        .iter()
+        .map(|one| one["name"].clone())
+        .collect();
+    assert_eq!(names, [json!("copy"), json!("mail")]);
+    let table = run(&site.url, &["callback", "list"], "").await;
+    assert!(
+        out(&table).starts_with("NAME ") && out(&table).contains("Mail\n"),
+        "{}",
+        out(&table)
+    );
+    let delete = run(&site.url, &["callback", "delete", "copy"], "").await;
+    assert!(delete.status.success(), "{}", err(&delete));
+    let gone = run(&site.url, &["callback", "get", "copy"], "").await;
+    assert_eq!(gone.status.code(), Some(4), "{}", err(&gone));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_is_paused_dropped_and_resumed() {
+    let site = Site::start().await;
+    let gate = async |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = run(&site.url, &arguments, "").await;
+        assert!(output.status.success(), "{}", err(&output));
+        serde_json::from_str::<Value>(&out(&output)).unwrap()
+    };
+    let paused = gate("callback pause mail --reason broken --until 2h -o json").await;
+    assert_eq!(
+        (&paused["gate"], &paused["gates"][0]["reason"]),
+        (&json!("paused"), &json!("broken"))
+    );
+    assert!(paused["gates"][0]["until"].is_string());
+    let dropped = gate("callback drop mail --collection bulk -o json").await;
+    assert_eq!(
+        (&dropped["gate"], dropped["gates"].as_array().unwrap().len()),
+        (&json!("paused"), 2)
+    );
+    let resumed = gate("callback resume mail -o json").await;
+    assert_eq!(resumed["gate"], "open");
+    assert_eq!(resumed["gates"][0]["collection"], "bulk");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_configurations_are_refused_in_the_words_of_the_flags() {
+    let site = Site::start().await;
+    let attempts = ["callback", "set", "mail", "--max-attempts", "0"];
+    let output = run(&site.url, &attempts, "").await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        err(&output).contains("--max-attempts: must be 1 to"),
+        "{}",
+        err(&output)
+    );
+    let later = run(
+        &site.url,
+        &["callback", "set", "mail", "--file", "-"],
+        r#"{"max_in_flight": 3}"#,
+    )
+    .await;
+    assert!(
+        err(&later).contains("/max_in_flight: is not supported yet"),
+        "{}",
+        err(&later)
+    );
+    let wrong = run(&site.url, &["callback", "set", "mail", "--file", "-"], "{").await;
+    assert!(
+        err(&wrong).starts_with("error: --file: "),
+        "{}",
+        err(&wrong)
+    );
+    let name = run(&site.url, &["callback", "pause", "a/b"], "").await;
+    assert_eq!(name.status.code(), Some(2), "{}", err(&name));
+}
