@@ -185,12 +185,17 @@ impl World {
         }
     }
 
-    /// The parts of a node whose calls of the store meet these fates.
-    pub(crate) fn context(&self, number: u64, publisher: &MemoryPublisher, hook: Hook) -> Context {
-        let store: Arc<dyn Store> = match &self.on_disk {
+    /// The store of the nodes, without their fates.
+    pub(crate) fn plain_store(&self) -> Arc<dyn Store> {
+        match &self.on_disk {
             Some((store, _)) => Arc::clone(store) as _,
             None => Arc::clone(&self.store) as _,
-        };
+        }
+    }
+
+    /// The parts of a node whose calls of the store meet these fates.
+    pub(crate) fn context(&self, number: u64, publisher: &MemoryPublisher, hook: Hook) -> Context {
+        let store = self.plain_store();
         let time = self.time.simulated_peer(number);
         Context {
             me: NodeId(time.random_uuid()),

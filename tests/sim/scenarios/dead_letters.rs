@@ -6,24 +6,31 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering::SeqCst},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use tickwheel::{
     flow::{
         api::{View, VisibleState},
         dead_letters::{
-            places::{Part, Scope},
+            places::{Part, Scope, Spot},
             walk::Wanted,
         },
         service::Service,
         tasks::erase::Erased,
     },
-    model::{dead_letter::DEAD_RETENTION, ids::TaskId, state::Outcome, time::Millis},
+    model::{
+        dead_letter::{DEAD_RETENTION, Letter},
+        ids::TaskId,
+        state::Outcome,
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    schema::encode_letter,
     store::{
-        IndexStore as _,
         faulty::{Call, Fate},
-        index::IndexRange,
+        index::{IndexPut, IndexRange, Place},
     },
 };
 
@@ -69,7 +76,7 @@ async fn letters(world: &World, ids: &[TaskId]) -> [BTreeMap<String, usize>; 2] 
                     after: None,
                     rows_max: 1000,
                 };
-                for row in world.store.index_range(&range).await.unwrap().rows {
+                for row in world.plain_store().index_range(&range).await.unwrap().rows {
                     let id = ids
                         .iter()
                         .find(|id| row.sort.ends_with(id.uuid().as_bytes()));
@@ -237,7 +244,15 @@ async fn two_redrives_at_once_have_one_winner_and_the_task_runs_once_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_filter_is_redriven_call_by_call_and_each_task_once() {
-    let world = World::new(4, 1000);
+    check_filter(World::new(4, 1000)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_is_redriven_call_by_call_and_each_task_once_on_disk() {
+    check_filter(World::on_disk(4, 1000)).await;
+}
+
+async fn check_filter(world: World) {
     let node = world.node(1);
     let service = node.service();
     let worker = world.worker(service.clone(), fails(3));
@@ -343,4 +358,77 @@ async fn a_dead_task_is_read_and_listed_for_thirty_days_and_no_longer() {
     let read = node.service().get(ids[0], View::Basic).await.unwrap();
     assert!(read.is_none());
     check(&world, &node.service(), &ids, "past the end").await;
+}
+
+#[tokio::test(start_paused = true)]
+#[ignore = "writes two million rows of the index to a disk for a minute: make test-all"]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the time that the work takes is no virtual time"
+)]
+async fn a_million_letters_are_counted_rightly_and_a_page_of_them_is_quick() {
+    const LETTERS: u64 = 1_000_000;
+    let world = World::on_disk(1, 1000);
+    let node = world.node(1);
+    let (service, store) = (node.service(), world.plain_store());
+    let now = world.time.now();
+    for thousand in 0..LETTERS / 1000 {
+        let mut rows = Vec::new();
+        for number in thousand * 1000..(thousand + 1) * 1000 {
+            let time = Millis(now.0 - i64::try_from(number % 1000 * 80_000).unwrap());
+            let id = TaskId::new(time, WheelNumber::new(0).unwrap(), number);
+            let letter = Letter {
+                callback: "work".to_owned(),
+                error: format!(
+                    "error of kind {}",
+                    ["one", "two", "three"][(number % 3) as usize]
+                ),
+                attempts: 3,
+                time,
+                stamp: time.0 * 1000,
+                kept: DEAD_RETENTION,
+            };
+            let (part, spot) = (
+                Part::of(id, time),
+                Spot {
+                    time,
+                    id: id.uuid(),
+                },
+            );
+            let scope = Scope::All;
+            let (entry, end) = part.entry(&scope, &letter).unwrap();
+            rows.push(
+                IndexPut::new(entry, Bytes::new(), part.day)
+                    .unwrap()
+                    .until(end),
+            );
+            let place = Place::new(part.partition(&scope).unwrap(), spot.sort()).unwrap();
+            let value = encode_letter(&letter, true);
+            rows.push(IndexPut::new(place, value, letter.stamp).unwrap());
+        }
+        assert!(store.put_index(&rows).await.iter().all(Result::is_ok));
+    }
+    let began = Instant::now();
+    let groups = service.dead_letters().groups(&all()).await.unwrap();
+    let counted = began.elapsed();
+    let tasks: Vec<u64> = groups.groups.iter().map(|group| group.tasks).collect();
+    assert_eq!(
+        (tasks, groups.cut),
+        (vec![333_334, 333_333, 333_333], false)
+    );
+    // None of these letters has a task, so a list removes those that it reads.
+    let began = Instant::now();
+    let page = service
+        .dead_letters()
+        .list(&all(), None, 100)
+        .await
+        .unwrap();
+    let listed = began.elapsed();
+    assert!(page.letters.is_empty() && page.next.is_some());
+    let groups = service.dead_letters().groups(&all()).await.unwrap().groups;
+    assert_eq!(
+        groups.iter().map(|group| group.tasks).sum::<u64>(),
+        LETTERS - 100
+    );
+    println!("a million letters: counted in {counted:?}, a page of 100 in {listed:?}");
 }
