@@ -45,7 +45,7 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 128))]
     pub key: Option<String>,
-    /// What happens when the key names a live task; `reject` by default.
+    /// The outcome when the key names a live task; `reject` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
     /// Label for a subset of a callback's tasks.
@@ -112,7 +112,7 @@ pub struct TaskRequest {
     pub labels: Option<BTreeMap<String, String>>,
 }
 
-/// What a registration does whose key names a live task.
+/// The outcome of a registration whose key names a live task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(rename_all = "lowercase")]

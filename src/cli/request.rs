@@ -94,7 +94,7 @@ pub(super) struct RegisterArgs {
     /// Key of the task, of which at most one of the callback is live; with --topic the key of the record.
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
-    /// What to do when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
+    /// The outcome when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
     #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]
     on_conflict: Option<OnConflict>,
     /// Header of the record; may be repeated.
@@ -357,7 +357,10 @@ mod tests {
             vec!["--delay", "1s"],
             vec!["--callback", "c", "--topic", "t"],
             vec!["--callback", "c", "--delay", "1s", "--at", "x"],
-            vec!["--callback", "c", "--key", "k"],
+            vec!["--callback", "c", "--on-conflict", "ignore"],
+            vec!["--callback", "c", "--key", "k", "--on-conflict", "x"],
+            vec!["--topic", "t", "--key", "k", "--on-conflict", "ignore"],
+            vec!["--callback", "c", "--id", "x"],
             vec!["--topic", "t", "--retry-max", "1h"],
             vec!["--callback", "c", "--delay", "14 fortnights"],
             vec!["--callback", "c", "--at", "tomorrow"],

@@ -18,8 +18,8 @@ use super::{
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        keys::Keys, register::Registrar, replace::Replacer, reschedule::Changer, settle::Settler,
-        standing::Standing, transition::Mover, withdraw::Withdrawer,
+        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler,
+        transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -305,59 +305,28 @@ fn claimer(
 }
 
 /// The stages that make tasks and move their starts.
-struct Registration {
-    registrar: Registrar,
-    asker: Asker,
-    keys: Keys,
-    changer: Changer,
-}
-
 fn registration(
     ctx: &Arc<Context>,
     (hands, placer, near): (Hands, Placer, Near),
     mover: &Mover,
     canceller: &Canceller,
     known: &Remembered,
-) -> Registration {
+) -> (Registrar, Asker, Changer) {
     let ctx = || Arc::clone(ctx);
     let finder = Finder::new(ctx(), mover.clone());
-    let keys = Keys::new(ctx(), mover.clone());
-    let standing = Standing::new(ctx(), hands.clone(), finder.clone());
+    let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
     let registrar = Registrar::new(
         ctx(),
         hands.clone(),
         placer.clone(),
         near.clone(),
-        known.callbacks.clone(),
+        callbacks,
     );
-    let changer = Changer::new(
-        ctx(),
-        hands,
-        placer,
-        near,
-        (mover.clone(), keys.clone()),
-        finder,
-        known.leftovers.clone(),
-    );
-    let replacer = Replacer::new(
-        mover.clone(),
-        keys.clone(),
-        registrar.clone(),
-        canceller.clone(),
-    );
-    Registration {
-        asker: Asker::new(
-            ctx(),
-            registrar.clone(),
-            standing,
-            keys.clone(),
-            changer.clone(),
-            replacer,
-        ),
-        registrar,
-        keys,
-        changer,
-    }
+    let (moved, found) = (mover.clone(), finder.clone());
+    let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
+    let acts = (registrar.clone(), canceller.clone(), changer.clone());
+    let asker = Asker::new(ctx(), hands, mover.clone(), finder, acts);
+    (registrar, asker, changer)
 }
 
 /// The service that requests go to.
@@ -397,18 +366,18 @@ fn service(
         leftovers(),
     );
     let stages = (hands(), placer(), near());
-    let changes = registration(&ctx(), stages, mover, &canceller, known);
+    let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
     Service {
         ctx: ctx(),
-        asker: changes.asker,
-        registrar: changes.registrar,
-        keys: changes.keys,
+        asker,
+        registrar,
+        keys: Keys::new(ctx(), mover.clone()),
         callbacks,
         pollers: Pollers::new(ctx().time.clone()),
         deadlines: deadlines(),
         canceller,
-        desk: Desk::new(ctx(), mover.clone(), changes.changer.clone()),
-        changer: changes.changer,
+        desk: Desk::new(ctx(), mover.clone(), changer.clone()),
+        changer,
         claimer,
         settler,
         lister: Lister::new(ctx()),

@@ -69,7 +69,7 @@ pub enum Event {
     Kept,
     /// Another task takes its place.
     Replace {
-        /// That task.
+        /// The other task.
         next: Arc<Holder>,
     },
     /// Someone moves the start.

@@ -1,4 +1,4 @@
-//! The holder of a key names for its record, and for the row of a task that was replaced, a task and all that is needed to write it.
+//! The holder of a key names for records of keys, and for rows of replaced tasks, a task and all that is needed to write it.
 
 use std::sync::Arc;
 

@@ -19,18 +19,23 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 
+pub use super::idempotent::RequestMark;
 use super::{
+    cancel::Canceller,
     idempotent::{self, Marked},
     keys::{self, Keys, Reserved},
     register::{Incoming, Registrar},
     replace::Replacer,
     reschedule::Changer,
     standing::Standing,
+    transition::Mover,
 };
 use crate::{
     flow::{
         api::{Fault, NewTask, TaskView},
         context::Context,
+        entries::watermarks::Hands,
+        query::find::Finder,
     },
     limits,
     model::{
@@ -55,15 +60,6 @@ pub struct AskedTask {
     pub request: Option<RequestMark>,
     /// The wish for the case that the key of the task, which is in its draft, names a live task.
     pub on_conflict: OnConflict,
-}
-
-/// The mark by which a request is known again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestMark {
-    /// The key, as the client chose it.
-    pub key: String,
-    /// The hash of the request as it was sent.
-    pub hash: u128,
 }
 
 /// The answer to such a registration.
@@ -144,21 +140,21 @@ pub struct Asker {
 impl Asker {
     /// Registers through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        registrar: Registrar,
-        standing: Standing,
-        keys: Keys,
-        changer: Changer,
-        replacer: Replacer,
+        hands: Hands,
+        mover: Mover,
+        finder: Finder,
+        (registrar, canceller, changer): (Registrar, Canceller, Changer),
     ) -> Self {
+        let keys = Keys::new(Arc::clone(&ctx), mover.clone());
         Self {
+            standing: Standing::new(Arc::clone(&ctx), hands, finder),
+            replacer: Replacer::new(mover, keys.clone(), registrar.clone(), canceller),
             ctx,
             registrar,
-            standing,
             keys,
             changer,
-            replacer,
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{asked::RequestMark, keys::unsuitable};
+use super::keys::unsuitable;
 use crate::{
     flow::{api::Fault, context::Context},
     limits,
@@ -18,6 +18,15 @@ use crate::{
     schema::{Request, decode_request, encode_request},
     store::{self, Freshness, Swapped},
 };
+
+/// The mark by which a request is known again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestMark {
+    /// The key, as the client chose it.
+    pub key: String,
+    /// The hash of the request as it was sent.
+    pub hash: u128,
+}
 
 /// The meaning of a mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! One conditional write of the record of the key decides, and only then is the entry of the task written
 //! ([`crate::model::key`] has the rules). A request that finds the record of a live task writes that task again if it does
-//! not stand: its writer may have died in between. Nobody takes the key of such a task over, so a slow writer does no harm.
+//! not stand: its writer may have died in between. The key of such a task is never taken over, so a slow writer does no harm.
 //! Claims ask for nothing: a key costs its writes at the registration, and its task is a task like any other.
 
 use std::sync::Arc;

@@ -78,17 +78,17 @@ impl Changer {
         hands: Hands,
         placer: Placer,
         near: Near,
-        (mover, keys): (Mover, Keys),
+        mover: Mover,
         finder: Finder,
         leftovers: Leftovers,
     ) -> Self {
         Self {
+            keys: Keys::new(Arc::clone(&ctx), mover.clone()),
             ctx,
             hands,
             placer,
             near,
             mover,
-            keys,
             finder,
             leftovers,
         }

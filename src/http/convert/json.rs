@@ -18,20 +18,10 @@ use crate::{
 };
 
 /// Fields that are documented for later; each is refused with a sentence of its own.
-const RESERVED: [(&str, &str); 3] = [
-    (
-        "http",
-        "`http` targets are not offered by this version; use `callback` or `kafka`",
-    ),
-    (
-        "key",
-        "`key` is not offered by this version: every registration makes a new task",
-    ),
-    (
-        "on_conflict",
-        "`on_conflict` is not offered by this version: every registration makes a new task",
-    ),
-];
+const RESERVED: [(&str, &str); 1] = [(
+    "http",
+    "`http` targets are not offered by this version; use `callback` or `kafka`",
+)];
 
 /// Reads one JSON document, an object, as a value of `T`.
 ///

@@ -283,16 +283,6 @@ fn what_is_not_offered_yet_is_refused_in_words() {
         "not offered by this version",
     );
     refused(
-        r#"{"callback":"c","key":"k"}"#,
-        "/key",
-        "not offered by this version",
-    );
-    refused(
-        r#"{"callback":"c","on_conflict":"reject"}"#,
-        "/on_conflict",
-        "not offered",
-    );
-    refused(
         r#"{"kafka":{"topic":"t"},"expire_after":"1h"}"#,
         "/expire_after",
         "no effect on a `kafka` target",

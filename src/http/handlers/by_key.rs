@@ -12,19 +12,12 @@ use super::tasks::{cancelled, restarted};
 use crate::{
     api::{
         problem::Problem,
-        task_list::ListTasksResponse,
         task_request::{KeyRequest, KeyRescheduleRequest, RescheduleRequest},
         task_response::{CancelResponse, RescheduleResponse},
-        time,
-        worker::View,
     },
-    flow::api,
     http::{
         Api, body,
-        convert::{
-            Violations, asked::checked_name, json, name, new_task::new_start,
-            task_view::task_response,
-        },
+        convert::{Violations, asked::checked_name, json, name, new_task::new_start},
         error::Error,
         headers,
     },
@@ -104,20 +97,6 @@ pub(in crate::http) async fn run(
     let id = known(&api, &request.callback, &request.key).await?;
     let moved = api.service.run(id, condition).await?;
     restarted(Some(moved.ok_or_else(Error::key_not_found)?))
-}
-
-/// Returns the list of the task that a key names: one task at most.
-pub(super) async fn list(api: &Api, callback: &str, key: &str) -> Result<ListTasksResponse, Error> {
-    let task = match api.service.id_by_key(callback, key).await? {
-        Some(id) => api.service.get(id, api::View::Basic).await?,
-        None => None,
-    };
-    let tasks = task.iter().map(|task| task_response(task, View::Basic));
-    Ok(ListTasksResponse {
-        tasks: tasks.collect(),
-        next_page_token: None,
-        start_time_to: time::latest().into(),
-    })
 }
 
 async fn read<T: DeserializeOwned>(api: &Api, request: Request) -> Result<T, Error> {

@@ -6,7 +6,7 @@ use axum::{
     response::Response,
 };
 
-use super::{by_key, query::unquoted};
+use super::query::unquoted;
 use crate::{
     api::{
         problem::Problem,
@@ -16,7 +16,7 @@ use crate::{
         time,
         worker::View,
     },
-    flow::{api::VisibleState, query::list::Filter},
+    flow::{self, api::VisibleState, query::list::Filter},
     http::{
         Api,
         convert::{
@@ -72,7 +72,7 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
     let query = ListQuery::read(&uri)?;
     if let (Some(callback), Some(key)) = (&query.filter.callback, &query.key) {
         return Ok(crate::http::answer::json(
-            &by_key::list(&api, callback, key).await?,
+            &by_key(&api, callback, key).await?,
         ));
     }
     let cursor = match &query.page_token {
@@ -94,6 +94,20 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
             .map(|cursor| page_token::write(&query.filter, &cursor)),
         start_time_to: page.to.min(time::latest()).into(),
     }))
+}
+
+/// Returns the list of the task that a key names: one task at most.
+async fn by_key(api: &Api, callback: &str, key: &str) -> Result<ListTasksResponse, Error> {
+    let task = match api.service.id_by_key(callback, key).await? {
+        Some(id) => api.service.get(id, flow::api::View::Basic).await?,
+        None => None,
+    };
+    let tasks = task.iter().map(|task| task_response(task, View::Basic));
+    Ok(ListTasksResponse {
+        tasks: tasks.collect(),
+        next_page_token: None,
+        start_time_to: time::latest().into(),
+    })
 }
 
 /// The query of a list.
