@@ -302,3 +302,37 @@ async fn a_held_task_is_cancelled_and_moved_as_any_other() {
     assert!(began(&world, moved)[0] >= start);
     worker.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_write_takes_long_begins_nothing_behind_a_gate_that_was_closed_meanwhile() {
+    let world = World::new(1, 1000);
+    let slow = Arc::new(AtomicBool::new(false));
+    let fates = {
+        let slow = Arc::clone(&slow);
+        Arc::new(move |_: usize, call: tickwheel::store::faulty::Call| {
+            if call.operation == "swap_tasks" && slow.load(Ordering::SeqCst) {
+                Fate::Delay(5 * SECOND)
+            } else {
+                Fate::Go
+            }
+        })
+    };
+    let node = world.node_with(1, fates);
+    world.pass(5 * SECOND).await;
+    slow.store(true, Ordering::SeqCst);
+    let worker = world.worker(node.service(), succeeds(SECOND / 10));
+    let ids = registered(&node.service(), soon(&world, 3)).await;
+    world.pass(2 * SECOND).await;
+    set(&node.service(), "", GateState::Paused).await;
+    world.pass(60 * SECOND).await;
+    assert_eq!(began(&world, &ids), [], "a claim was on the way");
+    slow.store(false, Ordering::SeqCst);
+    set(&node.service(), "", GateState::Open).await;
+    world.pass(3 * SECOND).await;
+    assert_eq!(began(&world, &ids).len(), ids.len());
+    // The worker claims the others behind it, when the gate is closed.
+    let task = node.service().get(ids[0], View::Basic).await.unwrap();
+    assert_eq!(task.unwrap().attempt, 2, "the first was given back");
+    all_succeed(&world, &node.service(), &ids).await;
+    worker.abort();
+}
