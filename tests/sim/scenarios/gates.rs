@@ -135,10 +135,10 @@ async fn messages_that_lie_in_the_queue_are_held_at_their_claim() {
     }
 }
 
-/// Pauses, kills the first node `before_opening` the gate opens or as long behind it, and returns how long after the opening the
+/// Pauses, kills the first node half a minute before the gate opens or right then, and returns how long after the opening the
 /// last task began.
-async fn killed(kill_first: bool) -> Duration {
-    let (world, one, other) = two_nodes();
+async fn killed(world: World, kill_first: bool) -> Duration {
+    let (one, other) = (world.node(1), world.node(2));
     let worker = world.worker(other.service(), succeeds(SECOND / 10));
     world.pass(5 * SECOND).await;
     set(&one.service(), "", GateState::Paused).await;
@@ -163,15 +163,23 @@ async fn killed(kill_first: bool) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_during_a_pause_loses_no_held_task() {
-    let late = killed(true).await;
+    let late = killed(World::new(2, 1000), true).await;
     assert!(late <= 2 * SECOND, "{late:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_at_the_opening_leaves_its_held_tasks_to_the_next_owner() {
-    let late = killed(false).await;
+    let late = killed(World::new(2, 1000), false).await;
     // The lease, the skew and a step, and the release.
     assert!(late <= 10 * SECOND, "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_loses_no_held_task_on_disk() {
+    for (kill_first, at_most) in [(true, 2 * SECOND), (false, 10 * SECOND)] {
+        let late = killed(World::on_disk(2, 1000), kill_first).await;
+        assert!(late <= at_most, "{kill_first}: {late:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
