@@ -128,6 +128,7 @@ fn table(attempt: u32) -> Vec<(Event, Millis, [Answer; 3])> {
             [Stale, Stale, Stale],
         ),
         (Event::Cancel, NOW, [To(Cancelled), To(Claimed), Ended]),
+        (dropped(), NOW, [To(Cancelled), To(Claimed), Ended]),
         (Event::Kept, NOW, [To(Succeeded), Stale, Ended]),
         (Event::Reschedule { start }, NOW, [To(New), Running, Ended]),
         (Event::Redrive { start }, NOW, [Stale, Stale, Ended]),
@@ -137,6 +138,12 @@ fn table(attempt: u32) -> Vec<(Event, Millis, [Answer; 3])> {
         (abandoned(attempt), before, [Stale, Held, Ended]),
         (abandoned(attempt + 1), NOW, [Stale, Stale, Ended]),
     ]
+}
+
+fn dropped() -> Event {
+    Event::Dropped {
+        reason: DROPPED.to_owned(),
+    }
 }
 
 #[test]

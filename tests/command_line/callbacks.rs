@@ -48,7 +48,7 @@ async fn a_callback_is_configured_shown_copied_and_removed() {
     let delete = run(&site.url, &["callback", "delete", "copy"], "").await;
     assert!(delete.status.success(), "{}", err(&delete));
     let gone = run(&site.url, &["callback", "get", "copy"], "").await;
-    assert_eq!(gone.status.code(), Some(4), "{}", err(&gone));
+    assert_eq!(gone.status.code(), Some(3), "{}", err(&gone));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -134,7 +134,7 @@ fn samples() -> Vec<Vec<u8>> {
         format!(
             "POST /v1/worker/settle\n{{\"worker\":\"w\",\"tasks\":[{item},\"outcome\":\"succeeded\",\"result\":1}}]}}"
         ),
-        "PUT /v1/callbacks/c\n{\"max_attempts\":3,\"retry\":{\"factor\":1.5},\"labels\":{\"a\":\"b\"},\"rate\":{\"per_second\":1}}".to_owned(),
+        "PUT /v1/callbacks/c\n{\"max_attempts\":3,\"retry\":{\"factor\":1.5},\"labels\":{\"a\":\"b\"}}".to_owned(),
         "POST /v1/callbacks/c/gate\n{\"gate\":\"paused\",\"collection\":\"b\",\"until\":\"2099-01-01T00:00:00Z\"}".to_owned(),
         "GET /v1/callbacks?page_size=2&page_token=Yw\n".to_owned(),
         "GET /v1/stats\n".to_owned(),

@@ -135,10 +135,10 @@ async fn messages_that_lie_in_the_queue_are_held_at_their_claim() {
     }
 }
 
-/// Pauses, kills the first node `before_opening` the gate opens or as long behind it, and returns how long after the opening the
+/// Pauses, kills the first node half a minute before the gate opens or right then, and returns how long after the opening the
 /// last task began.
-async fn killed(kill_first: bool) -> Duration {
-    let (world, one, other) = two_nodes();
+async fn killed(world: World, kill_first: bool) -> Duration {
+    let (one, other) = (world.node(1), world.node(2));
     let worker = world.worker(other.service(), succeeds(SECOND / 10));
     world.pass(5 * SECOND).await;
     set(&one.service(), "", GateState::Paused).await;
@@ -163,15 +163,23 @@ async fn killed(kill_first: bool) -> Duration {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_during_a_pause_loses_no_held_task() {
-    let late = killed(true).await;
+    let late = killed(World::new(2, 1000), true).await;
     assert!(late <= 2 * SECOND, "{late:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_node_that_dies_at_the_opening_leaves_its_held_tasks_to_the_next_owner() {
-    let late = killed(false).await;
+    let late = killed(World::new(2, 1000), false).await;
     // The lease, the skew and a step, and the release.
     assert!(late <= 10 * SECOND, "{late:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_dies_loses_no_held_task_on_disk() {
+    for (kill_first, at_most) in [(true, 2 * SECOND), (false, 10 * SECOND)] {
+        let late = killed(World::on_disk(2, 1000), kill_first).await;
+        assert!(late <= at_most, "{kill_first}: {late:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,5 +308,39 @@ async fn a_held_task_is_cancelled_and_moved_as_any_other() {
     assert_eq!(began(&world, cancelled), []);
     all_succeed(&world, &one.service(), moved).await;
     assert!(began(&world, moved)[0] >= start);
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_write_takes_long_begins_nothing_behind_a_gate_that_was_closed_meanwhile() {
+    let world = World::new(1, 1000);
+    let slow = Arc::new(AtomicBool::new(false));
+    let fates = {
+        let slow = Arc::clone(&slow);
+        Arc::new(move |_: usize, call: tickwheel::store::faulty::Call| {
+            if call.operation == "swap_tasks" && slow.load(Ordering::SeqCst) {
+                Fate::Delay(5 * SECOND)
+            } else {
+                Fate::Go
+            }
+        })
+    };
+    let node = world.node_with(1, fates);
+    world.pass(5 * SECOND).await;
+    slow.store(true, Ordering::SeqCst);
+    let worker = world.worker(node.service(), succeeds(SECOND / 10));
+    let ids = registered(&node.service(), soon(&world, 3)).await;
+    world.pass(2 * SECOND).await;
+    set(&node.service(), "", GateState::Paused).await;
+    world.pass(60 * SECOND).await;
+    assert_eq!(began(&world, &ids), [], "a claim was on the way");
+    slow.store(false, Ordering::SeqCst);
+    set(&node.service(), "", GateState::Open).await;
+    world.pass(3 * SECOND).await;
+    assert_eq!(began(&world, &ids).len(), ids.len());
+    // The worker claims the others behind it, when the gate is closed.
+    let task = node.service().get(ids[0], View::Basic).await.unwrap();
+    assert_eq!(task.unwrap().attempt, 2, "the first was given back");
+    all_succeed(&world, &node.service(), &ids).await;
     worker.abort();
 }
