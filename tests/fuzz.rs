@@ -23,6 +23,8 @@ mod disk;
 mod http;
 #[path = "fuzz/mutate.rs"]
 mod mutate;
+#[path = "fuzz/records.rs"]
+mod records;
 #[path = "fuzz/requests.rs"]
 mod requests;
 #[path = "fuzz/rows.rs"]

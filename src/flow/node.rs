@@ -18,8 +18,8 @@ use super::{
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler,
-        transition::Mover, withdraw::Withdrawer,
+        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler, transition::Mover,
+        withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,

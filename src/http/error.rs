@@ -239,13 +239,9 @@ impl Code {
                 "Leave out the fields that `errors` lists. They are refused because they would have no effect yet."
             }
             Self::InvalidTaskId => "Use the id that registration returned.",
-            Self::UnusableId => {
-                "Make the id as docs/keys.md says, or leave it out: the service makes one then."
-            }
+            Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
             Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
-            Self::KeyTaken => {
-                "Read the task that `existing` names; the key is free once it has ended."
-            }
+            Self::KeyTaken => "Read the task `existing`; the key is free once it has ended.",
             Self::KeyNotFound => {
                 "The key was never used with this callback, or its last task ended days ago: read that by its id."
             }
@@ -256,15 +252,11 @@ impl Code {
                 "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
             }
             Self::NotFound => "See /openapi.json for the paths.",
-            Self::TaskNotFound => {
-                "The task never existed, or it ended and its retention has passed."
-            }
+            Self::TaskNotFound => "It never existed, or it ended and its retention has passed.",
             Self::CallbackNotFound => {
                 "A callback needs no configuration: its tasks have the defaults of the service."
             }
-            Self::GateNotOpen => {
-                "Open the gate first: without its record nothing would hold its tasks."
-            }
+            Self::GateNotOpen => "Open it first: without its record nothing would hold its tasks.",
             Self::MethodNotAllowed => "See the Allow header.",
             Self::RequestTimeout => "Send the whole body at once, then try again.",
             Self::PreconditionFailed => "Read it again and decide anew; its ETag has changed.",

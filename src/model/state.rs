@@ -121,10 +121,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         (State::New | State::Retrying | State::Claimed, Event::Redrive { .. } | Event::Erase) => {
             return Err(Refusal::Stale);
         }
-        (
-            State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
-            Event::Erase,
-        ) => erasure::erased(&base),
+        (state, Event::Erase) if state.is_terminal() => erasure::erased(&base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?

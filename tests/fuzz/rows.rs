@@ -1,30 +1,14 @@
 //! These targets damage the data of stores and queues: messages, specs, contents, rows and keys, columns.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use tickwheel::{
-    model::{
-        configuration::Epoch,
-        dead_letter::Letter,
-        dispatch::Dispatch,
-        ids::TaskId,
-        key::Holder,
-        record::{Kind, Name, Record, Version},
-        task::Spec,
-        time::Millis,
-    },
+    model::{dispatch::Dispatch, ids::TaskId, task::Spec, time::Millis},
     queue::message::TaskMessage,
-    schema::{
-        LetterValue, Request, decode_content, decode_epoch, decode_holder, decode_letter,
-        decode_request, decode_spec, encode_content, encode_epoch, encode_holder, encode_letter,
-        encode_request, encode_short, encode_spec,
-    },
+    schema::{decode_content, decode_spec, encode_content, encode_short, encode_spec},
     store::{
         Heartbeat, Parked,
-        embedded::{key, record_bytes, value},
-        index::{IndexKind, IndexPut, Partition, Place},
-        row::{ClockColumns, EntryColumns, RecordColumns, TaskColumns},
+        embedded::{key, value},
+        row::{ClockColumns, EntryColumns, TaskColumns},
     },
 };
 use uuid::Uuid;
@@ -38,7 +22,7 @@ use super::{
 /// them have heads.
 const BYTES_MAX: (u64, u64) = (16 * 1024, 64);
 
-fn target(name: &'static str, samples: Vec<Vec<u8>>) -> Target<'static> {
+pub(crate) fn target(name: &'static str, samples: Vec<Vec<u8>>) -> Target<'static> {
     Target {
         name,
         samples,
@@ -186,176 +170,21 @@ fn what_else_the_embedded_store_keeps() {
     });
 }
 
-fn name() -> Name {
-    Name::new(Kind::Callback, "send-email").unwrap()
-}
-
-fn records() -> [Record; 2] {
-    let record = |value, expires| Record {
-        name: name(),
-        version: Version(77),
-        nonce: row().nonce,
-        value,
-        expires,
-    };
-    [
-        record(Some(Bytes::from_static(b"value")), None),
-        record(None, Some(START)),
-    ]
-}
-
-#[test]
-fn records_and_rows_of_the_index_of_the_embedded_store() {
-    let samples = records().map(|record| record_bytes::record(&record).to_vec());
-    target("embedded_record", samples.to_vec()).run(|bytes| {
-        let Ok(record) = record_bytes::parse_record(name(), bytes) else {
-            return false;
-        };
-        let again = record_bytes::record(&record);
-        assert_eq!(value::expires(&again), value::expires(bytes));
-        assert_eq!(record_bytes::parse_record(name(), &again).unwrap(), record);
-        true
-    });
-    let partition = Partition::new(IndexKind::Held, "p").unwrap();
-    let place = Place::new(partition, "s").unwrap();
-    let put = IndexPut::new(place.clone(), "value", 77).unwrap();
-    let samples = [
-        record_bytes::index_row(&put),
-        record_bytes::index_row(&put.until(START)),
-        record_bytes::index_removed(77, START),
-    ];
-    let samples = samples.map(|sample| sample.to_vec()).to_vec();
-    target("embedded_index_row", samples).run(|bytes| {
-        let Ok(row) = record_bytes::parse_index_row(bytes) else {
-            return false;
-        };
-        let again = match &row.value {
-            Some(value) => {
-                let Ok(put) = IndexPut::new(place.clone(), value.clone(), row.written) else {
-                    return true;
-                };
-                record_bytes::index_row(&put.until(row.shown_until))
-            }
-            None => record_bytes::index_removed(row.written, row.shown_until),
-        };
-        assert_eq!(record_bytes::parse_index_row(&again).unwrap(), row);
-        true
-    });
-}
-
-#[test]
-fn columns_of_records_and_the_epoch() {
-    let samples = records().map(|record| {
-        let c = RecordColumns::of(&record);
-        joined(&[
-            &c.version.unwrap().to_be_bytes(),
-            c.nonce.unwrap().as_bytes(),
-            &c.state.unwrap().to_be_bytes(),
-            &c.expires_ms.unwrap().to_be_bytes(),
-            &c.value.unwrap(),
-        ])
-    });
-    target("record_columns", samples.to_vec()).run(|bytes| {
-        let mut from = Columns::new(bytes);
-        let columns = RecordColumns {
-            version: from.long(),
-            nonce: from.uuid(),
-            state: from.tiny(),
-            expires_ms: from.long(),
-            value: from.rest(),
-        };
-        let Ok(record) = columns.into_record(name()) else {
-            return false;
-        };
-        let again = RecordColumns::of(&record).into_record(name());
-        assert_eq!(again.unwrap(), record);
-        true
-    });
-    let other = Name::new(Kind::ApiKey, "k").unwrap();
-    let epoch = Epoch::default().raised(3, name()).raised(9, other);
-    target("epoch", vec![encode_epoch(&epoch).to_vec()]).run(|bytes| {
-        let Ok(epoch) = decode_epoch(9, Bytes::copy_from_slice(bytes)) else {
-            return false;
-        };
-        assert_eq!(decode_epoch(9, encode_epoch(&epoch)).unwrap(), epoch);
-        true
-    });
-    let letter = Letter {
-        callback: "send_email".to_owned(),
-        error: "timeout after # ms".to_owned(),
-        attempts: 3,
-        time: START,
-        stamp: START.0 * 1000,
-        kept: Duration::from_secs(1),
-    };
-    target("dead_letter", vec![encode_letter(&letter, true).to_vec()]).run(|bytes| {
-        let Ok(value) = decode_letter(Bytes::copy_from_slice(bytes)) else {
-            return false;
-        };
-        let LetterValue {
-            callback,
-            error,
-            attempts,
-        } = value.clone();
-        let again = Letter {
-            callback,
-            error,
-            attempts,
-            ..letter.clone()
-        };
-        assert_eq!(decode_letter(encode_letter(&again, true)).unwrap(), value);
-        true
-    });
-}
-
-#[test]
-fn records_of_keys() {
-    let holder = |spec| Holder {
-        id: id(),
-        generation: 3,
-        spec: std::sync::Arc::new(spec),
-    };
-    let samples = specs().into_iter().take(2).map(holder);
-    let samples = samples.map(|holder| encode_holder(&holder).to_vec());
-    target("key_holder", samples.collect()).run(|bytes| {
-        let Ok(holder) = decode_holder(Bytes::copy_from_slice(bytes)) else {
-            return false;
-        };
-        assert_eq!(decode_holder(encode_holder(&holder)), Ok(holder));
-        true
-    });
-}
-
-#[test]
-fn records_of_marked_requests() {
-    let sample = Request {
-        id: TaskId::bound(Uuid::from_u128(0x018b_cfe5_6800_8000_8000_0000_0000_0001)),
-        hash: 7,
-    };
-    target("marked_request", vec![encode_request(&sample).to_vec()]).run(|bytes| {
-        let Ok(request) = decode_request(Bytes::copy_from_slice(bytes)) else {
-            return false;
-        };
-        assert_eq!(decode_request(encode_request(&request)), Ok(request));
-        true
-    });
-}
-
 /// Takes columns from the front of bytes; each is missing where the bit of a mask says so.
-struct Columns<'a> {
+pub(crate) struct Columns<'a> {
     bytes: &'a [u8],
     mask: u16,
 }
 
 impl<'a> Columns<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let mut columns = Self { bytes, mask: 0 };
         columns.mask = u16::from_be_bytes(columns.take());
         columns
     }
 
     /// A missing column is zero.
-    fn take<const N: usize>(&mut self) -> [u8; N] {
+    pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
         let mut taken = [0; N];
         let there = N.min(self.bytes.len());
         taken[..there].copy_from_slice(&self.bytes[..there]);
@@ -363,39 +192,39 @@ impl<'a> Columns<'a> {
         taken
     }
 
-    fn present<T>(&mut self, column: T) -> Option<T> {
+    pub(crate) fn present<T>(&mut self, column: T) -> Option<T> {
         let there = self.mask & 1 == 0;
         self.mask >>= 1;
         there.then_some(column)
     }
 
-    fn tiny(&mut self) -> Option<i8> {
+    pub(crate) fn tiny(&mut self) -> Option<i8> {
         let [byte] = self.take();
         self.present(byte.cast_signed())
     }
 
-    fn int(&mut self) -> Option<i32> {
+    pub(crate) fn int(&mut self) -> Option<i32> {
         let number = i32::from_be_bytes(self.take());
         self.present(number)
     }
 
-    fn long(&mut self) -> Option<i64> {
+    pub(crate) fn long(&mut self) -> Option<i64> {
         let number = i64::from_be_bytes(self.take());
         self.present(number)
     }
 
-    fn uuid(&mut self) -> Option<Uuid> {
+    pub(crate) fn uuid(&mut self) -> Option<Uuid> {
         let uuid = Uuid::from_bytes(self.take());
         self.present(uuid)
     }
 
-    fn rest(&mut self) -> Option<Bytes> {
+    pub(crate) fn rest(&mut self) -> Option<Bytes> {
         let rest = Bytes::copy_from_slice(self.bytes);
         self.present(rest)
     }
 }
 
-fn joined(parts: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn joined(parts: &[&[u8]]) -> Vec<u8> {
     [&[0, 0], parts.concat().as_slice()].concat()
 }
 

@@ -112,10 +112,9 @@ impl Looker {
         let gated = hold_gated(&gates, grid, looks, &mut decisions, &known.rows, now);
         hold_queued(&self.ctx, looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
-        for (sending, _) in &gated {
-            // It waits for its gate, and for no worker.
-            self.demand.taken(sending.dispatch.id);
-        }
+        // They wait for their gates, and for no worker.
+        let held = gated.iter().map(|(sending, _)| sending.dispatch.id);
+        held.for_each(|id| self.demand.taken(id));
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;

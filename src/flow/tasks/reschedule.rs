@@ -228,13 +228,11 @@ impl Changer {
         match moved {
             Moved::To(row) => {
                 self.follow_up(way, dispatch, &old, &put).await?;
-                if let (Way::Redrive, Err(fault)) = (way, filing::withdraw(&self.ctx, &row).await) {
-                    tracing::debug!(task = %id, %fault, "its letter was left to the look");
+                if way == Way::Redrive {
+                    self.withdraw_letter(&row).await;
                 }
-                Ok(Some((
-                    RescheduleOutcome::Rescheduled,
-                    view_of_row(*row, None, now),
-                )))
+                let view = view_of_row(*row, None, now);
+                Ok(Some((RescheduleOutcome::Rescheduled, view)))
             }
             Moved::Refused(Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. }, _)
             | Moved::Refused(_, None) => Ok(None),
@@ -242,6 +240,13 @@ impl Changer {
                 RescheduleOutcome::TooLate,
                 view_of_row(*row, None, now),
             ))),
+        }
+    }
+
+    /// Removes the letter of a task that was dead. One that stays is removed by the look.
+    async fn withdraw_letter(&self, row: &TaskRow) {
+        if let Err(fault) = filing::withdraw(&self.ctx, row).await {
+            tracing::debug!(task = %row.id, %fault, "its letter was left to the look");
         }
     }
 
