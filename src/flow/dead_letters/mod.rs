@@ -1,7 +1,7 @@
 //! The dead letter rooms list the tasks that are dead for people, by callback and by error, and redrive or delete them.
 //!
 //! - [`places`] says in which partitions of the index the letters lie.
-//! - [`filing`] writes and removes letters; the end steps of tasks call it.
+//! - `filing` writes and removes letters; the end steps of tasks call it.
 //! - [`walk`] reads letters in order, newest first.
 //! - [`desk`] answers the calls of people.
 //!

@@ -2,7 +2,7 @@
 //!
 //! A held task is a row of the index. It is durable before the stage that had the task lets go of it, and the task's look
 //! stands behind both, so a row that is lost costs lateness and never the task. The owner of the wheel releases it
-//! ([`crate::flow::wheel::release`]).
+//! (`flow::wheel::release`).
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! Three things make a repetition harmless, and a request may use any of them. A client may choose the id of its task
 //! ([`crate::model::client_id`]): the same id is one task by the key of its entry alone, without a record. It may mark the
-//! request with an `Idempotency-Key` ([`super::idempotent`]): the record of the key names the id before the task is
-//! written. It may give the task a `key` ([`super::keys`]): then at most one task of that key is live.
+//! request with an `Idempotency-Key` (`idempotent`): the record of the key names the id before the task is
+//! written. It may give the task a `key` (`keys`): then at most one task of that key is live.
 //!
 //! The order of the writes is always record, content, entry, clock. A crash after the record leaves a name without a task:
 //! nobody was told of it, and the repetition that finds the record writes the task that it names. A crash after the entry

@@ -189,9 +189,7 @@ impl Changer {
         wanted: Wanted,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         let start = wanted.start();
-        let planned = row
-            .as_ref()
-            .map_or((0, 0), |row| (row.generation, row.attempt));
+        let planned = stage_of(row.as_ref());
         let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
             return Ok(self.too_late(row));
         };
@@ -212,8 +210,7 @@ impl Changer {
         let put = self.put_entry(dispatch, spec).await?;
         let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            let unchanged = row.map_or((0, 0), |row| (row.generation, row.attempt)) == planned;
-            if !unchanged {
+            if stage_of(row) != planned {
                 return Err(Refusal::Stale);
             }
             state::next(id, row, spec, way.event(start), now, nonce)
@@ -329,7 +326,7 @@ impl Changer {
 
     /// The entry by which a task waits for its start, or for its next attempt.
     fn waiting(&self, id: TaskId, row: Option<&TaskRow>, spec: &Arc<Spec>) -> Entry {
-        let (generation, attempt) = row.map_or((0, 0), |row| (row.generation, row.attempt));
+        let (generation, attempt) = stage_of(row);
         let due = row.map_or_else(|| id.first_start(), |row| row.next);
         let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
         let entry = Entry::due(id, generation, attempt, due, spec, stamp);
@@ -489,4 +486,9 @@ impl Put {
             Self::Slot(entry) | Self::Near(entry) => entry,
         }
     }
+}
+
+/// The generation and the attempt of a task; both are 0 without a row.
+fn stage_of(row: Option<&TaskRow>) -> (u32, u32) {
+    row.map_or((0, 0), |row| (row.generation, row.attempt))
 }

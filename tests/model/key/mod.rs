@@ -364,7 +364,7 @@ fn every_broken_key_is_found() {
             TWO,
         ),
         (
-            "key: a running task that ends wipes the next",
+            "key: the end of a run wipes the next",
             Flaw::EndWipes,
             (1, 0),
             NO_TASK,
