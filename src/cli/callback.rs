@@ -348,8 +348,8 @@ mod tests {
         let text = r#"{"name":"c","max_attempts":3,"gate":"open","gates":[],"workers":[],"ready":0,"running":0,"partial":false}"#;
         let request = from_json(text).unwrap();
         assert_eq!(request.max_attempts, Some(3));
-        let wrong = from_json(r#"{"max_atempts": 3}"#).unwrap_err();
-        assert!(wrong.text.contains("max_atempts"), "{}", wrong.text);
+        let wrong = from_json(r#"{"maxx_attempts": 3}"#).unwrap_err();
+        assert!(wrong.text.contains("maxx_attempts"), "{}", wrong.text);
     }
 
     #[test]

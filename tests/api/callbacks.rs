@@ -248,7 +248,7 @@ async fn wrong_configurations_are_refused_with_all_their_mistakes() {
             "/retry/max"
         ]
     );
-    let problem = site.put(PATH, &json!({"max_atempts": 3})).await.problem();
+    let problem = site.put(PATH, &json!({"maxx_attempts": 3})).await.problem();
     assert!(
         problem.detail.contains("did you mean `max_attempts`"),
         "{problem:?}"

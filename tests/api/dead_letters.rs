@@ -406,7 +406,7 @@ async fn what_is_wrong_with_a_request_is_said() {
         .problem();
     assert!(many.detail.contains("1000"), "{}", many.detail);
     for query in [
-        "?calback=x",
+        "?callbak=x",
         "?callback=a&callback=b",
         "?page_size=0",
         "?page_token=x",

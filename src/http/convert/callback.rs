@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn an_unknown_field_names_the_nearest() {
-        let error = read(r#"{"max_atempts": 3}"#).unwrap_err();
+        let error = read(r#"{"maxx_attempts": 3}"#).unwrap_err();
         assert!(error.detail.contains("`max_attempts`"), "{error:?}");
     }
 
