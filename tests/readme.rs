@@ -164,6 +164,33 @@ async fn the_worker_in_python_waits_for_a_service_that_is_away() {
     }
 }
 
+/// The block is a shell script; the program and its server are those of this test.
+#[test]
+fn the_commands_for_a_team_do_what_they_say() {
+    let served = Served::start();
+    let path = Path::new(env!("CARGO_BIN_EXE_tickwheel"));
+    let folder = path.parent().unwrap().to_str().unwrap();
+    let run = |script: &str| {
+        let ran = Command::new("bash")
+            .args(["-ec", script])
+            .env("TICKWHEEL_SERVER", format!("http://{}", served.address))
+            .env(
+                "PATH",
+                format!("{folder}:{}", std::env::var("PATH").unwrap()),
+            )
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let shown = run(block("team"));
+    assert!(shown.contains("its database moves"), "{shown}");
+    let callback = run("tickwheel callback get greet -o json");
+    for words in ["\"max_attempts\": 5", "\"7d\"", "\"gate\": \"open\""] {
+        assert!(callback.contains(words), "{words}: {callback}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_in_rust_is_an_example_that_runs() {
     let example = include_str!("../examples/hello.rs");

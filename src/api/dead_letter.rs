@@ -91,6 +91,8 @@ pub enum RedriveOutcome {
     Redriven,
     /// The task is not dead: it never was, or another redrive came first.
     NotDead,
+    /// The task stays dead: its key names another live task, or its payload is gone.
+    Blocked,
 }
 
 /// The result for one id of a redrive: either outcome and task, or the error.

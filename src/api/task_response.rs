@@ -72,7 +72,8 @@ pub struct TaskResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub result: Option<Box<RawValue>>,
-    /// Why a task was cancelled, where nobody asked for it: `dropped` by the gate of its callback.
+    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, or `replaced` by another task
+    /// of its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last failure.

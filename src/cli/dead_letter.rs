@@ -260,6 +260,11 @@ impl Told {
                     writeln!(io::stderr(), "{}: not dead: it is {state}", result.id)?;
                     exit = worse(exit, Exit::TooLate);
                 }
+                (Some(RedriveOutcome::Blocked), None) => {
+                    let why = "its key names another live task, or its payload is gone";
+                    writeln!(io::stderr(), "{}: still dead: {why}", result.id)?;
+                    exit = worse(exit, Exit::TooLate);
+                }
                 (Some(_) | None, None) => {}
             }
         }

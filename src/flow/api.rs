@@ -176,6 +176,8 @@ pub struct TaskView {
     pub cancel_requested: bool,
     /// Its attempts.
     pub history: History,
+    /// Another task of its key has taken its place.
+    pub replaced: bool,
 }
 
 /// The result of the race between a cancel and the firing.

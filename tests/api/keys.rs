@@ -218,6 +218,13 @@ async fn a_dead_task_runs_again_only_while_its_key_is_its_own() {
             .unwrap()
             .contains("its key names no other live task")
     );
+    let ids = json!({"ids": [id]}).to_string();
+    let redrive = site.post("/v1/dead-letters/redrive", ids).await.ok();
+    assert_eq!(redrive["results"][0]["outcome"], "blocked");
+    assert_eq!(
+        (&redrive["redriven"], &redrive["failed"]),
+        (&json!(0), &json!(1))
+    );
     let cancel = by_key(&site, "cancel", json!({})).await.ok();
     assert_eq!(cancel["task"]["id"], json!(other));
     let run = site.post(&format!("/v1/tasks/{id}/run"), "").await.ok();
@@ -312,7 +319,10 @@ async fn a_task_takes_the_place_of_the_live_one() {
     let new = id_of(&second);
     assert_ne!(old, new);
     let task = site.get(&format!("/v1/tasks/{old}")).await.ok();
-    assert_eq!(task["state"], "cancelled");
+    assert_eq!(
+        (&task["state"], &task["reason"]),
+        (&json!("cancelled"), &json!("replaced"))
+    );
     let found = site.get("/v1/tasks?callback=work&key=k").await.ok();
     assert_eq!(
         (&found["tasks"][0]["id"], &found["tasks"][0]["state"]),

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     flow::{
-        api::{Fault, RescheduleOutcome, TaskView},
+        api::{Fault, RescheduleOutcome, TaskView, VisibleState},
         context::Context,
         query::find::{is_hidden, view_of_row},
         tasks::{
@@ -197,6 +197,7 @@ impl Desk {
         for answer in self.redrive(&ids).await {
             match answer {
                 Ok(Some((true, _))) => progress.redriven += 1,
+                Ok(Some((false, task))) if task.state == VisibleState::Dead => progress.failed += 1,
                 Ok(Some((false, _)) | None) => progress.not_dead += 1,
                 Err(_) => progress.failed += 1,
             }

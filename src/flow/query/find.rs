@@ -413,6 +413,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         error: None,
         cancel_requested: false,
         history: History::default(),
+        replaced: false,
     }
 }
 
@@ -455,6 +456,7 @@ pub(in crate::flow) fn view_of_row(
         State::Dead => VisibleState::Dead,
     };
     let history = attempts::shown(&row);
+    let replaced = row.detail.next.is_some();
     let effective_start = if row.state == State::Retrying {
         row.next
     } else {
@@ -478,5 +480,6 @@ pub(in crate::flow) fn view_of_row(
         error: row.detail.error,
         cancel_requested: row.cancel_requested,
         history,
+        replaced,
     }
 }

@@ -90,6 +90,7 @@ fn task(spec: Spec) -> TaskView {
         error: None,
         cancel_requested: false,
         history: History::default(),
+        replaced: false,
     }
 }
 

@@ -66,7 +66,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         worker: some_text(&task.worker),
         progress: task.progress.as_ref().map(json_or_text),
         result: task.result.as_ref().map(json_or_text),
-        reason: dropped(task).then(|| "dropped".to_owned()),
+        reason: reason(task).map(str::to_owned),
         error: task.error.clone(),
         cancel_requested: task.cancel_requested,
         generation: task.generation,
@@ -121,10 +121,17 @@ fn retry_policy(backoff: &Backoff) -> RetryPolicy {
     }
 }
 
-/// Tells whether the gate of its callback has ended a task.
-fn dropped(task: &TaskView) -> bool {
+/// The reason of a cancelled task that no call has cancelled.
+fn reason(task: &TaskView) -> Option<&'static str> {
+    if task.state != VisibleState::Cancelled {
+        return None;
+    }
     let error = task.error.as_deref().unwrap_or_default();
-    task.state == VisibleState::Cancelled && error.starts_with(DROPPED)
+    if error.starts_with(DROPPED) {
+        Some("dropped")
+    } else {
+        task.replaced.then_some("replaced")
+    }
 }
 
 pub(super) fn some_text(text: &str) -> Option<String> {

@@ -22,6 +22,7 @@ use crate::{
         worker::View,
     },
     flow::{
+        api::VisibleState,
         dead_letters::{
             desk::{Listed, Preview, Progress, Redriven},
             places::{Scope, Spot},
@@ -186,7 +187,7 @@ async fn of_ids(
     Ok(RedriveResponse {
         redriven: count(Some(RedriveOutcome::Redriven)),
         not_dead: count(Some(RedriveOutcome::NotDead)),
-        failed: count(None),
+        failed: count(None) + count(Some(RedriveOutcome::Blocked)),
         results,
         ..RedriveResponse::default()
     })
@@ -258,10 +259,10 @@ impl From<Redriven> for RedriveResult {
     fn from(answer: Redriven) -> Self {
         match answer {
             Ok(Some((redriven, task))) => Self {
-                outcome: Some(if redriven {
-                    RedriveOutcome::Redriven
-                } else {
-                    RedriveOutcome::NotDead
+                outcome: Some(match task.state {
+                    _ if redriven => RedriveOutcome::Redriven,
+                    VisibleState::Dead => RedriveOutcome::Blocked,
+                    _ => RedriveOutcome::NotDead,
                 }),
                 task: Some(task_response(&task, View::Basic)),
                 ..Self::default()
