@@ -25,7 +25,8 @@ check: ## format, lint, docs, tidy, licences, spelling: the quick part of the ga
 
 test: check ## the gate and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
 	$(STACK) fetch
-	tests/timed --workspace --lib --bins --tests --examples --no-fail-fast
+	$(CARGO) build --workspace --examples --quiet
+	tests/timed --workspace --lib --bins --tests --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
 	$(STACK) run --durable -- tests/timed --test servers
 

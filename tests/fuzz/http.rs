@@ -30,8 +30,9 @@ use super::{
     samples::{START, id},
 };
 
-/// After this many requests a new node takes over, so that the accepted tasks do not pile up.
-const REQUESTS_MAX: u32 = 5000;
+/// After this many requests a new node takes over: lists of thousands of accepted tasks that double would count as the
+/// memory of a request.
+const REQUESTS_MAX: u32 = 3000;
 
 /// A node in virtual time, on the store and the queue in memory.
 struct Site {
@@ -139,7 +140,9 @@ fn samples() -> Vec<Vec<u8>> {
         "GET /v1/callbacks?page_size=2&page_token=Yw\n".to_owned(),
         "GET /v1/stats\n".to_owned(),
         "GET /v1/ids\n".to_owned(),
-        format!("POST /v1/tasks\n{{\"callback\":\"c\",\"id\":\"{id}\",\"start_time\":\"2027-01-15T08:00:00Z\",\"idempotency_key\":\"k\"}}"),
+        // Wheel 0 and a look step that covers the default claim timeout.
+        "POST /v1/tasks\n{\"callback\":\"c\",\"id\":\"01b8dac5-b4fa-8000-8f23-456789abcdef\",\"start_time\":\"2030-01-01T00:00:00.250Z\"}".to_owned(),
+        "POST /v1/tasks:batchCreate\n{\"tasks\":[{\"callback\":\"c\",\"key\":\"k\",\"on_conflict\":\"ignore\",\"idempotency_key\":\"k\"}]}".to_owned(),
     ];
     calls.map(String::into_bytes).to_vec()
 }

@@ -42,7 +42,8 @@ impl Target<'_> {
         }
         for sample in &self.samples {
             let accepted = self.holds(sample, &mut read);
-            assert_eq!(accepted, Some(true), "{}: a sample is refused", self.name);
+            let shown = String::from_utf8_lossy(sample);
+            assert_eq!(accepted, Some(true), "{}: refused: {shown}", self.name);
         }
         let (seed, limit) = self.bounds(&time);
         let (mut tried, mut accepted) = (0, 0);

@@ -258,8 +258,9 @@ async fn the_row_and_the_content_of_a_redriven_task_live_as_those_of_one_that_wa
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes a month of virtual time: make test-all"]
 async fn a_dead_task_that_is_not_shown_any_more_stays_dead() {
-    let world = World::with_tick(1, 1000, SECOND * 600);
+    let world = World::with_tick(1, 10_000, SECOND * 60);
     let node = world.node(1);
     let worker = world.worker(node.service(), fails(3));
     world.pass(1300 * SECOND).await;
