@@ -31,7 +31,12 @@ pub(crate) struct Target<'a> {
 
 impl Target<'_> {
     /// Tries inputs with `read`, which returns whether it accepted one and panics when anything is wrong.
-    pub(crate) fn run(&self, mut read: impl FnMut(&[u8]) -> bool) {
+    pub(crate) fn run(&self, read: impl FnMut(&[u8]) -> bool) {
+        self.run_after(|| {}, read);
+    }
+
+    /// The same, with a step before each input whose memory does not count.
+    pub(crate) fn run_after(&self, mut before: impl FnMut(), mut read: impl FnMut(&[u8]) -> bool) {
         let time = TimeSource::real();
         for (path, bytes) in self.kept() {
             assert!(
@@ -49,6 +54,7 @@ impl Target<'_> {
         let (mut tried, mut accepted) = (0, 0);
         let end = time.moment().after(limit);
         while time.moment() < end {
+            before();
             let bytes = mutate::input(&self.samples, self.words, seed, tried);
             match self.holds(&bytes, &mut read) {
                 Some(yes) => accepted += u64::from(yes),
