@@ -59,6 +59,8 @@ pub enum Code {
     TooLarge,
     /// The body is announced as something other than JSON.
     UnsupportedMediaType,
+    /// The service holds as many configured callbacks as it may.
+    TooManyCallbacks,
     /// A bug of the service.
     Internal,
     /// A limit of the node is reached.
@@ -77,7 +79,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -93,6 +95,7 @@ impl Code {
         Self::TaskNotFound,
         Self::CallbackNotFound,
         Self::GateNotOpen,
+        Self::TooManyCallbacks,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
         Self::PreconditionFailed,
@@ -126,6 +129,7 @@ impl Code {
             Self::TaskNotFound => "task_not_found",
             Self::CallbackNotFound => "callback_not_found",
             Self::GateNotOpen => "gate_not_open",
+            Self::TooManyCallbacks => "too_many_callbacks",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
             Self::PreconditionFailed => "precondition_failed",
@@ -153,7 +157,7 @@ impl Code {
             Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::KeyTaken => StatusCode::CONFLICT,
+            Self::KeyTaken | Self::TooManyCallbacks => StatusCode::CONFLICT,
             Self::KeyNotFound => StatusCode::NOT_FOUND,
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
@@ -193,6 +197,7 @@ impl Code {
             Self::TaskNotFound => "No such task",
             Self::CallbackNotFound => "No such callback was configured",
             Self::GateNotOpen => "A gate of the callback is not open",
+            Self::TooManyCallbacks => "Too many callbacks are configured",
             Self::MethodNotAllowed => "Wrong method",
             Self::RequestTimeout => "The request took too long to arrive",
             Self::PreconditionFailed => "It has changed",
@@ -257,6 +262,7 @@ impl Code {
                 "A callback needs no configuration: its tasks have the defaults of the service."
             }
             Self::GateNotOpen => "Open it first: without its record nothing would hold its tasks.",
+            Self::TooManyCallbacks => "Delete configurations that are not needed.",
             Self::MethodNotAllowed => "See the Allow header.",
             Self::RequestTimeout => "Send the whole body at once, then try again.",
             Self::PreconditionFailed => "Read it again and decide anew; its ETag has changed.",

@@ -128,6 +128,9 @@ const _: () = assert!(
         < RECORD_VALUE_BYTES_MAX - 4096
 );
 
+/// Callbacks with a configuration or a gate: every node holds them in memory, some 2 KB each as a rule and 40 KB at most.
+pub const CALLBACKS_MAX: usize = 5000;
+
 /// How often a change of a callback is made anew after another was first: they are made by people.
 pub const CALLBACK_RACES_MAX: usize = 20;
 

@@ -10,7 +10,15 @@ use std::{
 
 use axum::{body::Body, http::Method};
 use serde_json::{Value, json};
-use tickwheel::store::faulty::Fate;
+use tickwheel::{
+    limits::CALLBACKS_MAX,
+    model::{
+        callback::{Callback, Policy},
+        record::{Change, Kind, Mark, Name},
+    },
+    schema::encode_callback,
+    store::{Swapped, faulty::Fate, records::RecordStore as _},
+};
 
 use super::{
     Answer, Site, request,
@@ -419,4 +427,36 @@ async fn a_claim_behind_a_closed_gate_is_answered_gated_and_a_dropped_task_says_
         (&json!("cancelled"), &json!("dropped"))
     );
     assert!(task["error"].as_str().unwrap().ends_with(": too late"));
+}
+
+/// Every node holds all of them in memory.
+#[tokio::test(start_paused = true)]
+async fn configured_callbacks_have_a_bound_and_those_that_are_there_can_be_changed() {
+    let site = ready().await;
+    let (store, time) = (&site.world.store, &site.world.time);
+    let value = encode_callback(&Callback {
+        policy: Some(Policy::default()),
+        gates: Vec::new(),
+    });
+    for number in 0..CALLBACKS_MAX {
+        let name = Name::new(Kind::Callback, &format!("c{number}")).unwrap();
+        let mark = Mark {
+            nonce: time.random_uuid(),
+            stamp: time.stamp(),
+        };
+        let change = Change::put(name, None, value.clone(), None, mark).unwrap();
+        assert_eq!(store.put_if(&change).await.unwrap(), Swapped::Applied);
+    }
+    // A node reads all records twice a minute, also those that nobody has announced.
+    site.world.pass(40 * SECOND).await;
+    let refused = site.put(PATH, &full()).await.problem();
+    assert_eq!(
+        (refused.status, &*refused.code),
+        (409, "too_many_callbacks")
+    );
+    let gate = site.post("/v1/callbacks/new/gate", r#"{"gate":"paused"}"#);
+    assert_eq!(gate.await.problem().code, "too_many_callbacks");
+    assert_eq!(site.put("/v1/callbacks/c7", &full()).await.status, 200);
+    let gate = site.post("/v1/callbacks/c8/gate", r#"{"gate":"paused"}"#);
+    assert_eq!(gate.await.ok()["gate"], "paused");
 }

@@ -15,7 +15,7 @@ use std::{
 use super::{announce, cache::Cache};
 use crate::{
     flow::{api::Fault, context::Context},
-    limits::{CALLBACK_RACES_MAX, GATES_MAX, RECORDS_PAGE_MAX},
+    limits::{CALLBACK_RACES_MAX, CALLBACKS_MAX, GATES_MAX, RECORDS_PAGE_MAX},
     model::{
         callback::{Callback, Policy},
         gate::{Gate, GateState},
@@ -62,6 +62,8 @@ pub enum Changed {
     NotOpen(Callback),
     /// There is no room for another gate.
     TooManyGates,
+    /// There is no room for another callback.
+    TooMany,
 }
 
 /// The decision about a record that was read.
@@ -295,6 +297,9 @@ impl Callbacks {
                 return Decided::Answer(Changed::Same(old));
             }
             let created = old.policy.is_none();
+            if old == Callback::default() && !self.has_room() {
+                return Decided::Answer(Changed::TooMany);
+            }
             let new = Callback {
                 policy: Some(policy.clone()),
                 ..old
@@ -374,6 +379,9 @@ impl Callbacks {
             if is_same {
                 return Decided::Answer(Changed::Same(old));
             }
+            if old == Callback::default() && !self.has_room() {
+                return Decided::Answer(Changed::TooMany);
+            }
             let mut new = old;
             if new.set_gate(gate, GATES_MAX) {
                 Decided::Write(Changed::Replaced(new))
@@ -382,6 +390,11 @@ impl Callbacks {
             }
         })
         .await
+    }
+
+    /// Tells whether the copy has room for another callback. Nodes that are asked at once may exceed it by a few.
+    fn has_room(&self) -> bool {
+        self.snapshot().by_name.len() < CALLBACKS_MAX
     }
 
     /// Changes a record as `decide` says of what is there, anew whenever another was first.

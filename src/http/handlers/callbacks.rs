@@ -33,7 +33,7 @@ use crate::{
         error::{Code, Error},
         headers::{self, Preconditions},
     },
-    limits::{GATES_MAX, NAME_CHARS_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
+    limits::{CALLBACKS_MAX, GATES_MAX, NAME_CHARS_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
     model::callback::{Callback, Policy},
 };
 
@@ -306,6 +306,12 @@ fn refused(name: &str, changed: &Changed) -> Error {
                 "the callback has {GATES_MAX} gates already, those opened within a week included"
             );
             Error::field(Code::InvalidRequest, "/collection", detail)
+        }
+        Changed::TooMany => {
+            let detail = format!(
+                "{CALLBACKS_MAX} callbacks are configured already: delete some, or use `{name}` without a configuration"
+            );
+            Error::new(Code::TooManyCallbacks, detail)
         }
         Changed::Absent
         | Changed::Created(_)
