@@ -25,8 +25,16 @@ pub struct Polled {
     pub ago: Duration,
 }
 
+/// How often those that are forgotten are looked for while there is no room: a flood of names must not make each poll walk
+/// over all of them.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+
 /// The workers of each callback, and when each polled last.
-type Seen = HashMap<String, BTreeMap<String, Moment>>;
+#[derive(Debug, Default)]
+struct Seen {
+    by_name: HashMap<String, BTreeMap<String, Moment>>,
+    tidied: Option<Moment>,
+}
 
 /// The workers that have polled a node. Cheap to clone; clones are the same knowledge.
 #[derive(Debug, Clone)]
@@ -50,15 +58,11 @@ impl Pollers {
         let now = self.time.moment();
         let mut seen = self.lock();
         for callback in callbacks {
-            if let Some(workers) = seen.get_mut(callback) {
+            if let Some(workers) = seen.by_name.get_mut(callback) {
                 note(workers, worker, now);
-                continue;
-            }
-            if seen.len() >= POLLED_NAMES_MAX {
-                seen.retain(|_, workers| workers.values().any(|at| now.since(*at) <= KEPT));
-            }
-            if seen.len() < POLLED_NAMES_MAX {
-                seen.insert(callback.clone(), [(worker.to_owned(), now)].into());
+            } else if seen.has_room(now) {
+                let first = [(worker.to_owned(), now)].into();
+                seen.by_name.insert(callback.clone(), first);
             }
         }
     }
@@ -68,7 +72,7 @@ impl Pollers {
     pub fn of(&self, callback: &str) -> Vec<Polled> {
         let now = self.time.moment();
         let seen = self.lock();
-        let workers = seen.get(callback).into_iter().flatten();
+        let workers = seen.by_name.get(callback).into_iter().flatten();
         let polled = workers.map(|(worker, at)| Polled {
             worker: worker.clone(),
             ago: now.since(*at),
@@ -78,6 +82,22 @@ impl Pollers {
 
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seen {
+    /// Tells whether there is room for another callback, after those that are forgotten have gone.
+    fn has_room(&mut self, now: Moment) -> bool {
+        let tidied = self
+            .tidied
+            .is_some_and(|tidied| now.since(tidied) < TIDY_EVERY);
+        if self.by_name.len() >= POLLED_NAMES_MAX && !tidied {
+            self.tidied = Some(now);
+            let is_kept = |at: &Moment| now.since(*at) <= KEPT;
+            self.by_name
+                .retain(|_, workers| workers.values().any(is_kept));
+        }
+        self.by_name.len() < POLLED_NAMES_MAX
     }
 }
 
