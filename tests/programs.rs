@@ -87,7 +87,7 @@ fn example(server: &Local, name: &str) -> Program {
 }
 
 async fn register(server: &Local, callback: &str, payload: Value) -> Registered {
-    let soon = RetryPolicy::exponential(Duration::from_millis(100), 2.0, secs(600))
+    let soon = RetryPolicy::exponential(Duration::from_millis(100), 2.0, secs(1))
         .with_jitter(Jitter::None);
     let task = Task::callback(callback).json(&payload).unwrap().retry(soon);
     server

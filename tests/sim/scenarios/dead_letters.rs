@@ -331,6 +331,7 @@ async fn a_deletion_that_stops_half_way_is_finished_by_a_reader() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes a month of virtual time: make test-all"]
 async fn a_dead_task_is_read_and_listed_for_thirty_days_and_no_longer() {
     let world = World::new(1, 1000);
     let node = world.node(1);

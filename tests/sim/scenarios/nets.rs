@@ -291,6 +291,7 @@ async fn a_record_whose_move_loses_against_its_slot_goes_out_at_its_old_start() 
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes a week of virtual time: make test-all"]
 async fn a_message_that_is_older_than_rows_live_starts_nothing_that_has_ended() {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     let world = World::with_tick(1, 1000, 60 * SECOND);

@@ -228,6 +228,7 @@ async fn a_redrive_whose_row_comes_long_behind_its_look_is_not_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes weeks of virtual time: make test-all"]
 async fn the_row_and_the_content_of_a_redriven_task_live_as_those_of_one_that_waits() {
     let world = World::with_tick(1, 1000, SECOND * 60);
     let node = world.node(1);
