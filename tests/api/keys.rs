@@ -194,6 +194,86 @@ async fn a_key_lives_with_a_task_that_waits_for_weeks() {
     assert_eq!(register(&site, "k", None).await.status, 201);
 }
 
+/// Found by a reading: the record of a near task had the long life of the far one before it, outlived the row of its task, and
+/// the next registration ran that task once more.
+#[tokio::test(start_paused = true)]
+#[ignore = "passes ten days of virtual time: make test-all"]
+async fn a_task_that_follows_a_far_one_does_not_run_again_when_its_row_is_gone() {
+    let site = Site::slow();
+    site.world.pass(300 * SECOND).await;
+    let far = json!({"callback": "work", "key": "k", "delay": "30d"}).to_string();
+    assert_eq!(site.post("/v1/tasks", far).await.status, 201);
+    by_key(&site, "cancel", json!({})).await.ok();
+    let near = id_of(&now(&site).await);
+    let task = handed(&site).await;
+    assert_eq!(task["id"], json!(near));
+    settle(&site, &task, json!({"outcome": "succeeded"})).await;
+    site.world.pass(10 * DAY).await;
+    let next = register(&site, "k", None).await;
+    assert_eq!(next.status, 201);
+    assert_ne!(id_of(&next), near);
+}
+
+/// Found by a reading: nothing renewed the record while its task waited for a retry that was weeks away.
+#[tokio::test(start_paused = true)]
+#[ignore = "passes ten days of virtual time: make test-all"]
+async fn a_task_that_is_snoozed_for_weeks_keeps_its_key() {
+    let site = Site::slow();
+    site.world.pass(300 * SECOND).await;
+    let id = id_of(&now(&site).await);
+    let task = handed(&site).await;
+    settle(&site, &task, json!({"outcome": "snoozed", "delay": "20d"})).await;
+    site.world.pass(10 * DAY).await;
+    let taken = register(&site, "k", None).await;
+    assert_eq!(
+        (taken.status.as_u16(), &taken.json()["existing"]),
+        (409, &json!(id))
+    );
+}
+
+/// Found by a reading: the row of a task that was told to stop does not tell two replacements apart, and both were accepted.
+#[tokio::test(start_paused = true)]
+async fn of_many_replacements_of_a_stopping_task_one_is_live_at_the_end() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    now(&site).await;
+    handed(&site).await;
+    let stopped = by_key(&site, "cancel", json!({})).await.ok();
+    assert_eq!(stopped["outcome"], "cancel_requested");
+    let later = json!({"callback": "work", "key": "k", "delay": "1h", "on_conflict": "replace"});
+    let later = later.to_string();
+    let at_once = (0..8).map(|_| site.post("/v1/tasks", later.clone()));
+    let answers = join_all(at_once).await;
+    let mut live = 0;
+    for answer in &answers {
+        let task = site.get(&format!("/v1/tasks/{}", id_of(answer))).await.ok();
+        live += usize::from(task["state"] == "scheduled");
+    }
+    assert_eq!(live, 1);
+}
+
+/// Registers a task with the key that is due at once.
+async fn now(site: &Site) -> Answer {
+    let task = json!({"callback": "work", "key": "k"}).to_string();
+    site.post("/v1/tasks", task).await
+}
+
+/// Hands the task that is due to a worker.
+async fn handed(site: &Site) -> Value {
+    let poll = json!({"worker": "w", "callbacks": ["work"], "max_tasks": 1, "wait": "60s"});
+    let polled = site.post("/v1/worker/poll", poll.to_string()).await.ok();
+    assert!(polled["tasks"][0]["id"].is_string(), "{polled}");
+    polled["tasks"][0].clone()
+}
+
+async fn settle(site: &Site, task: &Value, mut report: Value) {
+    report["id"] = task["id"].clone();
+    report["attempt"] = task["attempt"].clone();
+    let call = json!({"worker": "w", "tasks": [report]}).to_string();
+    let settled = site.post("/v1/worker/settle", call).await.ok();
+    assert_eq!(settled["results"][0]["status"], "ok");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_dead_task_runs_again_only_while_its_key_is_its_own() {
     let site = Site::new();
@@ -235,14 +315,9 @@ async fn a_dead_task_runs_again_only_while_its_key_is_its_own() {
 
 /// Lets the last attempt of a task fail.
 async fn die(site: &Site, id: &str) {
-    let poll = json!({"worker": "w", "callbacks": ["work"], "max_tasks": 1, "wait": "5s"});
-    let polled = site.post("/v1/worker/poll", poll.to_string()).await.ok();
-    assert_eq!(polled["tasks"][0]["id"], json!(id));
-    let attempt = &polled["tasks"][0]["attempt"];
-    let report = json!({"id": id, "attempt": attempt, "outcome": "retry", "error": "no"});
-    let settle = json!({"worker": "w", "tasks": [report]}).to_string();
-    let settled = site.post("/v1/worker/settle", settle).await.ok();
-    assert_eq!(settled["results"][0]["status"], "ok");
+    let task = handed(site).await;
+    assert_eq!(task["id"], json!(id));
+    settle(site, &task, json!({"outcome": "retry", "error": "no"})).await;
     let task = site.get(&format!("/v1/tasks/{id}")).await.ok();
     assert_eq!(task["state"], "dead");
 }

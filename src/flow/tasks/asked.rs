@@ -226,13 +226,16 @@ impl Asker {
         (then, on_conflict): (Then, OnConflict),
         was_out: bool,
     ) -> Result<(Decided, Option<(TaskId, TaskId)>), Fault> {
-        self.put_content(&incoming).await?;
+        self.put_content(&incoming, was_out).await?;
         for _ in 0..limits::KEY_RACES_MAX {
             let task = (incoming.id, &incoming.spec);
             let holder = match self.keys.reserve(task, name, was_out).await? {
                 // New, also where an earlier try of the request was refused.
                 Reserved::Mine => return Ok((write(incoming, Then::Created, false), None)),
-                Reserved::MineBefore => return Ok((write(incoming, then, true), None)),
+                Reserved::MineBefore(named) => {
+                    let task = named.map_or(incoming, Incoming::of_holder);
+                    return Ok((write(task, then, true), None));
+                }
                 Reserved::Redriven(id) => {
                     self.changer.run(id, None).await?;
                     continue;
@@ -256,14 +259,7 @@ impl Asker {
                 OnConflict::Ignore => Then::Existing,
                 OnConflict::Reject | OnConflict::Replace => Then::KeyTaken,
             };
-            let other = Incoming {
-                id: holder.id,
-                start: holder.id.first_start(),
-                spec: holder.spec,
-                // It was written before the record.
-                content: None,
-                content_written: CONTENT_WRITTEN,
-            };
+            let other = Incoming::of_holder(holder);
             let ids = (incoming.id, other.id);
             return Ok((write(other, then, true), Some(ids)));
         }
@@ -274,11 +270,17 @@ impl Asker {
     }
 
     /// Writes a content that is kept apart before the record names its task, so that any request that finds the record can
-    /// write the task.
-    async fn put_content(&self, incoming: &Incoming) -> Result<(), Fault> {
+    /// write the task. A content that is there under the id of a repetition stays: it may belong to another request.
+    async fn put_content(&self, incoming: &Incoming, was_out: bool) -> Result<(), Fault> {
         let Some(content) = &incoming.content else {
             return Ok(());
         };
+        if was_out {
+            let there = self.ctx.store.bodies(&[incoming.id]).await?;
+            if there.iter().any(Option::is_some) {
+                return Ok(());
+            }
+        }
         let body = [(incoming.id, Arc::clone(content))];
         let put = self
             .ctx

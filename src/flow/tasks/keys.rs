@@ -35,8 +35,9 @@ use crate::{
 pub(super) enum Reserved {
     /// The record names the task for the first time: it is to be written.
     Mine,
-    /// The record named the task before, or did and has moved on since the task ended.
-    MineBefore,
+    /// The record named the task before, or did and has moved on since the task ended. Where it still does, this is the task
+    /// that it names: the repetition of a request may name the task of another one.
+    MineBefore(Option<Holder>),
     /// Another task is live, or is to be written still.
     Taken(Holder),
     /// Another task is dead, and its redrive is to be finished first.
@@ -84,7 +85,7 @@ impl Keys {
             };
             let Some(record) = there.filter(|record| !record.is_removed()) else {
                 if was_out && self.mover.row(id).await?.is_some() {
-                    return Ok(Reserved::MineBefore);
+                    return Ok(Reserved::MineBefore(None));
                 }
                 replaced = None;
                 continue;
@@ -92,11 +93,11 @@ impl Keys {
             let found = read(&record)?;
             // The record only moves on from a task that has ended, and then the row of that task is there.
             if was_out && found.id != id && self.mover.row(id).await?.is_some() {
-                return Ok(Reserved::MineBefore);
+                return Ok(Reserved::MineBefore(None));
             }
             let row = self.mover.row(found.id).await?;
             match key::judge(&found, row.as_ref(), id) {
-                Verdict::Mine => return Ok(Reserved::MineBefore),
+                Verdict::Mine => return Ok(Reserved::MineBefore(Some(found))),
                 Verdict::Free => replaced = Some(record),
                 Verdict::Redriven => return Ok(Reserved::Redriven(found.id)),
                 Verdict::Replaced => {
@@ -114,24 +115,25 @@ impl Keys {
         Err(raced(name))
     }
 
-    /// Lets the record of a key name `to` if it names `from`, which was replaced. Otherwise it has been done before: the record
-    /// only moves on from `to` once that has ended.
+    /// Lets the record of a key name `to` if it names `from`, which was replaced, and tells whether it names `to` then. Otherwise
+    /// another task has taken the place of `from`, or `to` has ended.
     pub(super) async fn advance(
         &self,
         name: &Name,
         from: TaskId,
         to: &Holder,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         for _ in 0..limits::KEY_RACES_MAX {
             let found = self.ctx.store.record(name, Freshness::Serial).await?;
-            if let Some(record) = found.as_ref().filter(|record| !record.is_removed())
-                && read(record)?.id != from
-            {
-                return Ok(());
+            if let Some(record) = found.as_ref().filter(|record| !record.is_removed()) {
+                let named = read(record)?.id;
+                if named != from {
+                    return Ok(named == to.id);
+                }
             }
             let change = self.change(name, found.as_ref(), to, to.id.first_start())?;
             match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(()),
+                Swapped::Applied => return Ok(true),
                 Swapped::Conflict(_) | Swapped::Unknown => {}
             }
         }
@@ -149,11 +151,11 @@ impl Keys {
         row: &TaskRow,
     ) -> Result<(), Fault> {
         if let (Some(next), Some(name)) = (&row.detail.next, name_of(&row.detail.spec)?) {
-            self.advance(&name, row.id, next).await?;
-            let record = self.ctx.store.record(&name, Freshness::Quorum).await?;
-            let named = record.filter(|record| !record.is_removed());
-            let named = named.map(|record| read(&record)).transpose()?;
-            if named.is_some_and(|named| named.id == next.id)
+            let record = self.ctx.store.record(&name, Freshness::Serial).await?;
+            // A record that is gone has outlived the next task, whose row may be gone as well: it must not run again.
+            let is_there = record.is_some_and(|record| !record.is_removed());
+            if is_there
+                && self.advance(&name, row.id, next).await?
                 && self.mover.row(next.id).await?.is_none()
             {
                 for placed in placer.place(vec![self.entry_of(next)]).await {
@@ -214,11 +216,13 @@ impl Keys {
             let lives = matches!(decision, Decision::Publish(_) | Decision::LookAgain { .. });
             let start = row.as_ref().map(|row| row.detail.start);
             let start = start.unwrap_or_else(|| id.first_start());
-            if spec.key.is_none() || !lives || !key::may_need_renewal(start, now) {
+            // A retry or a snooze may lie days ahead, and no look comes before.
+            let acts = row.as_ref().map_or(now, |row| row.next.max(now));
+            if spec.key.is_none() || !lives || !key::may_need_renewal(start, acts) {
                 continue;
             }
-            let until = now.after(key::RENEWED_BELOW);
-            if let Err(fault) = self.keep_until(id, spec, now, until).await {
+            let until = acts.after(key::RENEWED_BELOW);
+            if let Err(fault) = self.keep_until(id, spec, acts, until).await {
                 tracing::debug!(task = %id, %fault, "the record of its key was left to the next look");
             }
         }
@@ -325,8 +329,9 @@ impl Keys {
             stamp: self.ctx.time.stamp(),
         };
         let until = key::kept_until(start, self.ctx.now());
-        // Never lowered.
-        let before = replaced.and_then(|record| record.expires);
+        // Never lowered for one task. That of another task must not outlive the row of this one: a helper would wake it.
+        let names_it = |record: &&Record| read(record).is_ok_and(|named| named.id == holder.id);
+        let before = replaced.filter(names_it).and_then(|record| record.expires);
         let expires = Some(before.map_or(until, |before| before.max(until)));
         let value = encode_holder(holder);
         Change::put(name.clone(), replaced, value, expires, mark)

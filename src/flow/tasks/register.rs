@@ -32,6 +32,7 @@ use crate::{
         dispatch::Dispatch,
         draft::Defaults,
         entry::{Entry, Kind},
+        holder::Holder,
         ids::TaskId,
         look_step::LookStep,
         preference::mix,
@@ -54,6 +55,17 @@ pub(in crate::flow) struct Incoming {
 }
 
 impl Incoming {
+    /// The task that the record of a key names. A content that is kept apart was written before the record.
+    pub(in crate::flow) fn of_holder(holder: Holder) -> Self {
+        Self {
+            id: holder.id,
+            start: holder.id.first_start(),
+            spec: holder.spec,
+            content: None,
+            content_written: CONTENT_WRITTEN,
+        }
+    }
+
     const fn dispatch(&self) -> Dispatch {
         Dispatch::first(self.id, self.start)
     }

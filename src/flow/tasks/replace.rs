@@ -81,7 +81,11 @@ impl Replacer {
             Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => None,
             Moved::Refused(..) => return Ok(None),
         };
-        self.keys.advance(name, old.id, &next).await?;
+        let named = self.keys.advance(name, old.id, &next).await?;
+        if replaced.is_none() && !named {
+            // Of several that replace it without its row, the record has let one.
+            return Ok(None);
+        }
         let entered = self.registrar.enter(vec![new]).await.pop();
         let view = entered.unwrap_or_else(|| {
             let reason = "the write of the task gave no answer".to_owned();

@@ -197,13 +197,17 @@ impl Changer {
             // Its content is gone: there is nothing to run.
             return Ok(self.too_late(row));
         }
-        if !self.keeps_key(id, spec, way, planned.0 + 1, start).await? {
+        let generation = planned.0 + 1;
+        if !self
+            .keeps_key(row.as_ref(), spec, (way, id), generation, start)
+            .await?
+        {
             return Ok(self.too_late(row));
         }
         let old = self.waiting(id, row.as_ref(), spec);
         let dispatch = Dispatch {
             id,
-            generation: planned.0 + 1,
+            generation,
             expected_attempt: planned.1,
             start,
         };
@@ -264,16 +268,23 @@ impl Changer {
     /// Sees to the record of the key before the row is written. False when the key names another task that is live.
     async fn keeps_key(
         &self,
-        id: TaskId,
+        row: Option<&TaskRow>,
         spec: &Arc<Spec>,
-        way: Way,
+        (way, id): (Way, TaskId),
         generation: u32,
         start: Millis,
     ) -> Result<bool, Fault> {
-        match way {
-            Way::Move => self.keys.keep(id, spec, start).await.map(|()| true),
-            Way::Redrive => self.keys.take_back(id, spec, generation, start).await,
+        if way == Way::Move {
+            return self.keys.keep(id, spec, start).await.map(|()| true);
         }
+        let taken = self.keys.take_back(id, spec, generation, start).await;
+        if let (Ok(false) | Err(_), Some(row)) = (&taken, row)
+            && let Err(fault) = finish::steps(&self.ctx, row).await
+        {
+            // Its content was made ready to live for ever.
+            tracing::debug!(task = %id, %fault, "the content of a task that stays dead has no end");
+        }
+        taken
     }
 
     /// Finishes the change of a task whose row has its new start: its old entry is retired, and a near start
