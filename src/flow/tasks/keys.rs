@@ -329,7 +329,7 @@ impl Keys {
             stamp: self.ctx.time.stamp(),
         };
         let until = key::kept_until(start, self.ctx.now());
-        // Never lowered for one task. That of another task must not outlive the row of this one: a helper would wake it.
+        // Never lowered for one task. The end for another task must not lie behind the row of this one: a helper would wake it.
         let names_it = |record: &&Record| read(record).is_ok_and(|named| named.id == holder.id);
         let before = replaced.filter(names_it).and_then(|record| record.expires);
         let expires = Some(before.map_or(until, |before| before.max(until)));

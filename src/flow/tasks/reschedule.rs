@@ -22,7 +22,7 @@ use super::{
     finish,
     keys::Keys,
     transition::{Moved, Mover},
-    way::{Wanted, Way},
+    way::{Wanted, Way, stage_of},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -197,20 +197,16 @@ impl Changer {
             // Its content is gone: there is nothing to run.
             return Ok(self.too_late(row));
         }
-        let generation = planned.0 + 1;
-        if !self
-            .keeps_key(row.as_ref(), spec, (way, id), generation, start)
-            .await?
-        {
-            return Ok(self.too_late(row));
-        }
-        let old = self.waiting(id, row.as_ref(), spec);
         let dispatch = Dispatch {
             id,
-            generation,
+            generation: planned.0 + 1,
             expected_attempt: planned.1,
             start,
         };
+        if !self.keeps_key(row.as_ref(), spec, way, dispatch).await? {
+            return Ok(self.too_late(row));
+        }
+        let old = self.waiting(id, row.as_ref(), spec);
         let put = self.put_entry(dispatch, spec).await?;
         let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
@@ -270,14 +266,17 @@ impl Changer {
         &self,
         row: Option<&TaskRow>,
         spec: &Arc<Spec>,
-        (way, id): (Way, TaskId),
-        generation: u32,
-        start: Millis,
+        way: Way,
+        dispatch: Dispatch,
     ) -> Result<bool, Fault> {
+        let (id, start) = (dispatch.id, dispatch.start);
         if way == Way::Move {
             return self.keys.keep(id, spec, start).await.map(|()| true);
         }
-        let taken = self.keys.take_back(id, spec, generation, start).await;
+        let taken = self
+            .keys
+            .take_back(id, spec, dispatch.generation, start)
+            .await;
         if let (Ok(false) | Err(_), Some(row)) = (&taken, row)
             && let Err(fault) = finish::steps(&self.ctx, row).await
         {
@@ -497,9 +496,4 @@ impl Put {
             Self::Slot(entry) | Self::Near(entry) => entry,
         }
     }
-}
-
-/// The generation and the attempt of a task; both are 0 without a row.
-fn stage_of(row: Option<&TaskRow>) -> (u32, u32) {
-    row.map_or((0, 0), |row| (row.generation, row.attempt))
 }

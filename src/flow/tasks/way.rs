@@ -60,3 +60,8 @@ impl Way {
         }
     }
 }
+
+/// The generation and the attempt of a task; both are 0 without a row.
+pub(super) fn stage_of(row: Option<&TaskRow>) -> (u32, u32) {
+    row.map_or((0, 0), |row| (row.generation, row.attempt))
+}
