@@ -1,11 +1,11 @@
 //! A key names at most one live task of a callback, and stands for it in calls of clients.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tickwheel::{limits::KEY_CHARS_MAX, model::ids::TaskId};
+use tickwheel::{limits::KEY_CHARS_MAX, model::ids::TaskId, store::faulty::Fate};
 
 use super::{Answer, Site, request};
 use crate::sim::world::published;
@@ -234,7 +234,11 @@ async fn a_task_that_is_snoozed_for_weeks_keeps_its_key() {
 /// Found by a reading: the row of a task that was told to stop does not tell two replacements apart, and both were accepted.
 #[tokio::test(start_paused = true)]
 async fn of_many_replacements_of_a_stopping_task_one_is_live_at_the_end() {
-    let site = Site::new();
+    // Each write of a record takes a while, so that all have judged the first task before one is done.
+    let site = Site::with_fates(Arc::new(|_, call| match call.operation {
+        "swap_record" => Fate::Delay(Duration::from_millis(20)),
+        _ => Fate::Go,
+    }));
     site.world.pass(5 * SECOND).await;
     now(&site).await;
     handed(&site).await;
