@@ -24,7 +24,7 @@ use super::{
     cancel::Canceller,
     idempotent::{self, Marked},
     keys::{self, Keys, Reserved},
-    register::{Incoming, Registrar},
+    register::{Incoming, Registrar, unanswered},
     replace::Replacer,
     reschedule::Changer,
     standing::Standing,
@@ -382,9 +382,7 @@ impl Asker {
                         }
                     }
                     // Replaced below, once it is written.
-                    Err(Fault::Unknown {
-                        reason: "the write of the task gave no answer".to_owned(),
-                    })
+                    Err(unanswered())
                 }
             });
         }

@@ -367,7 +367,7 @@ fn apart(mut spec: Spec) -> (Spec, Option<Arc<Content>>) {
 }
 
 /// Every task that was entered has its result, so this never happens.
-fn unanswered() -> Fault {
+pub(super) fn unanswered() -> Fault {
     Fault::Unknown {
         reason: "the write of the task gave no answer".to_owned(),
     }

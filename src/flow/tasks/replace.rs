@@ -13,7 +13,7 @@ use std::sync::{
 use super::{
     cancel::Canceller,
     keys::Keys,
-    register::{Incoming, Registrar},
+    register::{Incoming, Registrar, unanswered},
     transition::{Moved, Mover},
 };
 use crate::{
@@ -87,10 +87,7 @@ impl Replacer {
             return Ok(None);
         }
         let entered = self.registrar.enter(vec![new]).await.pop();
-        let view = entered.unwrap_or_else(|| {
-            let reason = "the write of the task gave no answer".to_owned();
-            Err(Fault::Unknown { reason })
-        })?;
+        let view = entered.unwrap_or_else(|| Err(unanswered()))?;
         if let Some(row) = replaced {
             let first = first.load(Ordering::Relaxed);
             self.canceller.replaced(row, first).await;
