@@ -47,11 +47,17 @@ async fn a_user_topic_refuses_only_what_is_too_large_for_it() {
         create_topic: false,
         ..env.record("small", Partition::Fixed(0), vec![b'x'; bytes])
     };
-    // The records travel together, and the broker refuses the whole batch.
-    let answers = env
-        .publisher
-        .publish(vec![of(10), of(20), of(2000), of(30)])
-        .await;
+    let begun = env.time.moment();
+    // A broker learns of a topic a moment after its creation was answered.
+    let answers = loop {
+        // The records travel together, and the broker refuses the whole batch.
+        let batch = vec![of(10), of(20), of(2000), of(30)];
+        let answers = env.publisher.publish(batch).await;
+        let unknown = |answer| matches!(answer, &Err(PublishError::NoSuchTopic(_)));
+        if !answers.iter().all(unknown) || env.time.moment().since(begun) > LIMIT {
+            break answers;
+        }
+    };
     assert!(
         matches!(
             answers.as_slice(),
@@ -201,6 +207,37 @@ async fn a_producer_is_not_replaced_for_a_topic_that_no_producer_reaches() {
         assert!(time.moment() < until, "it did not recover");
     }
     assert_eq!(publisher.replacements(), 0);
+}
+
+/// A broker that does not lead a new partition yet refuses the first batches and takes the next. librdkafka counted
+/// the first ones as stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_new_partition_refuses_at_first_is_not_lost() {
+    let time = TimeSource::real();
+    let cluster = MockCluster::new(1).unwrap();
+    let settings = Settings::new(&cluster.bootstrap_servers());
+    let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+    let env = Env {
+        publisher: Arc::new(publisher),
+        subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
+        queue: Queue::Kafka(settings),
+        prefix: "test".to_owned(),
+        time,
+    };
+    cluster.create_topic(&env.name("t"), 1, 1).unwrap();
+    // Each of these is a request of its own.
+    let of = |letter: u8| Record {
+        create_topic: false,
+        ..env.record("t", Partition::Fixed(0), vec![letter; 900_000])
+    };
+    let refused = RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION;
+    cluster.request_errors(RDKafkaApiKey::Produce, &[refused; 2]);
+    env.publish(vec![of(b'a'), of(b'b'), of(b'c')]).await;
+    let mut consumer = env.consumer("g", &["t"]).await;
+    let received = env.receive(&mut *consumer, 3).await;
+    let mut letters: Vec<u8> = received.iter().map(|one| one.value[0]).collect();
+    letters.sort_unstable();
+    assert_eq!(letters, *b"abc");
 }
 
 /// A broker inside librdkafka with two topics, `t` and `sick`. The latter's partition has no leader, so that librdkafka

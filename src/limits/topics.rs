@@ -58,3 +58,7 @@ pub const TOPIC_RETENTION: Duration = Duration::from_secs(5 * 24 * 3600);
 
 /// How much of [`TOPIC_RETENTION`] one file of a topic may cover: a broker keeps a record as long as the file that it lies in.
 pub const TOPIC_SEGMENT: Duration = Duration::from_secs(12 * 3600);
+
+/// Time after its last acknowledgement for which a partition's broker is taken to remember a producer. Kafka forgets a silent
+/// one after a day (`producer.id.expiration.ms`); an operator may have set less.
+pub const PRODUCER_REMEMBERED: Duration = Duration::from_secs(3600);

@@ -191,6 +191,8 @@ pub(super) struct Ticket {
     pub(super) index: usize,
     pub(super) lane: Arc<Lane>,
     pub(super) by: By,
+    /// The number of its producer.
+    pub(super) producer: u64,
     /// When it entered its lane.
     pub(super) since: Moment,
     pub(super) time: TimeSource,
@@ -207,7 +209,8 @@ impl Drop for Ticket {
         };
         let (answer, outcome) = self.answer.take().unwrap_or_else(lost);
         let now = self.time.moment();
-        self.lane.leave(self.by, self.since, now, outcome);
+        let by = (self.by, self.producer);
+        self.lane.leave(by, self.since, now, outcome);
         self.batch.settle(self.index, answer);
     }
 }
@@ -218,6 +221,8 @@ pub(super) type Place = Box<Ticket>;
 /// Receives the reports of one producer.
 #[derive(Debug)]
 pub(super) struct Reports {
+    /// The number of the producer: a later one has a greater number.
+    pub(super) number: u64,
     pub(super) link: Link,
     pub(super) time: TimeSource,
     /// When a record was acknowledged last, by either producer.
@@ -374,13 +379,14 @@ mod tests {
             super::super::lanes::Lanes::new(Duration::from_secs(1)).of("t", 0, time.moment());
         let send = |index| {
             let since = time.moment();
-            lane.enter(since);
+            lane.enter(since, By::Main, 1);
             batch.sent(index, &lane, By::Main, since);
             Ticket {
                 batch: Arc::clone(&batch),
                 index,
                 lane: Arc::clone(&lane),
                 by: By::Main,
+                producer: 1,
                 since,
                 time: time.clone(),
                 answer: None,

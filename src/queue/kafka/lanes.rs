@@ -15,6 +15,11 @@
 //! replaced. If neither gets through, the topic is at fault (no leader, fewer replicas than
 //! `min.insync.replicas`) and a new producer would not help.
 //!
+//! The first record of a producer to a partition travels alone. A broker that has no state of a producer
+//! accepts any first sequence number. If it refuses one batch because it does not lead the partition yet and
+//! takes the next, librdkafka counts the first as stored too, and the record is lost (confluent-kafka-go#921).
+//! Once one record is acknowledged, the broker refuses what is out of sequence, and librdkafka sends it again.
+//!
 //! It is pure except for its locks: instants are arguments.
 
 use std::{
@@ -22,6 +27,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
+
+use tokio::sync::{Notify, futures::Notified};
 
 use crate::{limits, time_source::Moment};
 
@@ -39,6 +46,9 @@ pub(super) enum By {
 pub(super) enum Entry {
     /// It may leave, and counts as open.
     Open(By),
+    /// The first record of this producer is on its way, or the producer was replaced just now. It is to ask again after
+    /// [`Lanes::changed`].
+    Wait,
     /// The allowed number of records is open already.
     Full,
 }
@@ -61,14 +71,62 @@ struct Side {
     open: usize,
     /// Since when there was no answer; counts only while a record is open.
     silent_since: Moment,
+    /// The number of the producer of which the next two fields tell.
+    producer: u64,
+    /// When a record was acknowledged last.
+    acknowledged: Option<Moment>,
+    /// A record travels alone.
+    has_first: bool,
 }
 
 impl Side {
-    fn enter(&mut self, now: Moment) {
+    const fn new(now: Moment) -> Self {
+        Self {
+            open: 0,
+            silent_since: now,
+            producer: 0,
+            acknowledged: None,
+            has_first: false,
+        }
+    }
+
+    /// Lets a record of this producer in, unless it has to wait for the first one.
+    fn enter(&mut self, now: Moment, producer: u64) -> bool {
+        if producer < self.producer {
+            return false;
+        }
+        if producer > self.producer {
+            self.producer = producer;
+            self.acknowledged = None;
+            self.has_first = false;
+        }
+        let known = |at: Moment| now.since(at) < limits::PRODUCER_REMEMBERED;
+        if !self.acknowledged.is_some_and(known) {
+            if self.has_first {
+                return false;
+            }
+            self.has_first = true;
+        }
         if self.open == 0 {
             self.silent_since = now;
         }
         self.open += 1;
+        true
+    }
+
+    /// Tells whether others may have waited for this record.
+    fn leave(&mut self, now: Moment, producer: u64, outcome: Outcome) -> bool {
+        self.open = self.open.saturating_sub(1);
+        if matches!(outcome, Outcome::Acknowledged | Outcome::Answered) {
+            self.silent_since = now;
+        }
+        if producer != self.producer {
+            return false;
+        }
+        if outcome == Outcome::Acknowledged {
+            self.acknowledged = Some(now);
+        }
+        std::mem::take(&mut self.has_first)
     }
 
     fn silent_for(&self, now: Moment) -> Duration {
@@ -97,14 +155,12 @@ pub(super) struct Lane {
     state: Mutex<State>,
     /// How long it may be silent.
     patience: Duration,
+    changed: Arc<Notify>,
 }
 
 impl Lane {
-    fn new(patience: Duration, now: Moment) -> Self {
-        let side = Side {
-            open: 0,
-            silent_since: now,
-        };
+    fn new(patience: Duration, now: Moment, changed: Arc<Notify>) -> Self {
+        let side = Side::new(now);
         let state = State {
             main: side,
             spare: side,
@@ -115,6 +171,7 @@ impl Lane {
         Self {
             state: Mutex::new(state),
             patience,
+            changed,
         }
     }
 
@@ -122,13 +179,27 @@ impl Lane {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a record in or refuses it; also tells whether the main producer is known to be stuck.
-    pub(super) fn enter(&self, now: Moment) -> (Entry, bool) {
+    /// Returns the producer that the next record has to take.
+    pub(super) fn by(&self, now: Moment) -> By {
+        if self.is_sick(now) {
+            By::Spare
+        } else {
+            By::Main
+        }
+    }
+
+    /// Lets a record in that leaves by the producer of this number, or refuses it; also tells whether the main
+    /// producer is known to be stuck.
+    pub(super) fn enter(&self, now: Moment, by: By, producer: u64) -> (Entry, bool) {
         let mut state = self.lock();
         state.notice(now, self.patience);
-        if !state.sick {
-            state.main.enter(now);
-            return (Entry::Open(By::Main), false);
+        match (by, state.sick) {
+            (By::Main, false) if state.main.enter(now, producer) => {
+                return (Entry::Open(By::Main), false);
+            }
+            (By::Main, false) => return (Entry::Wait, false),
+            (By::Spare, true) => {}
+            (By::Main, true) | (By::Spare, false) => return (Entry::Wait, false),
         }
         let silent_since = state.main.silent_since;
         let stuck = state.main.silent_for(now) >= limits::PRODUCER_STALL
@@ -136,8 +207,12 @@ impl Lane {
         if state.spare.open >= limits::SICK_LANE_RECORDS_MAX {
             return (Entry::Full, stuck);
         }
-        state.spare.enter(now);
-        (Entry::Open(By::Spare), stuck)
+        // The partition is silent: a record does not wait for one that may stay open for long.
+        let entry = match state.spare.enter(now, producer) {
+            true => Entry::Open(By::Spare),
+            false => Entry::Full,
+        };
+        (entry, stuck)
     }
 
     /// Tells whether a record that may go to any partition should go to this one.
@@ -157,16 +232,21 @@ impl Lane {
         is_risked
     }
 
-    /// Takes back a record that entered at `since`.
-    pub(super) fn leave(&self, by: By, since: Moment, now: Moment, outcome: Outcome) {
+    /// Takes back a record that entered by the producer of this number at `since`.
+    pub(super) fn leave(
+        &self,
+        (by, producer): (By, u64),
+        since: Moment,
+        now: Moment,
+        outcome: Outcome,
+    ) {
         let mut state = self.lock();
         let side = match by {
             By::Main => &mut state.main,
             By::Spare => &mut state.spare,
         };
-        side.open = side.open.saturating_sub(1);
-        if matches!(outcome, Outcome::Acknowledged | Outcome::Answered) {
-            side.silent_since = now;
+        if side.leave(now, producer, outcome) {
+            self.changed.notify_waiters();
         }
         match (outcome, by) {
             (Outcome::TimedOut, _) => state.sick = true,
@@ -214,6 +294,7 @@ struct Topic {
 pub(super) struct Lanes {
     patience: Duration,
     by_topic: Mutex<HashMap<String, Topic>>,
+    changed: Arc<Notify>,
 }
 
 impl Lanes {
@@ -221,7 +302,14 @@ impl Lanes {
         Self {
             patience,
             by_topic: Mutex::default(),
+            changed: Arc::default(),
         }
+    }
+
+    /// Resolves when the first record of a producer to any partition has come back. Polled before the lane is asked, it
+    /// misses none.
+    pub(super) fn changed(&self) -> Notified<'_> {
+        self.changed.notified()
     }
 
     /// Returns the lane of a partition; -1 stands for the partition that the client chooses.
@@ -237,7 +325,7 @@ impl Lanes {
             // A lane that is well and empty says nothing.
             by_topic.retain(|_, topic| topic.partitions.values().any(|lane| !lane.is_idle()));
         }
-        let lane = Arc::new(Lane::new(self.patience, now));
+        let lane = Arc::new(Lane::new(self.patience, now, Arc::clone(&self.changed)));
         let topic = by_topic.entry(topic.to_owned()).or_insert_with(|| Topic {
             partitions: HashMap::new(),
             turn: (0, now),
@@ -268,146 +356,5 @@ impl Lanes {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time_source::TimeSource;
-
-    fn begin() -> (Lane, Moment) {
-        let now = TimeSource::simulated(crate::model::time::Millis(0), 1).moment();
-        (Lane::new(limits::TOPIC_PATIENCE, now), now)
-    }
-
-    const fn ms(millis: u64) -> Duration {
-        Duration::from_millis(millis)
-    }
-
-    #[test]
-    fn a_partition_that_is_busy_is_not_sick() {
-        let (lane, now) = begin();
-        // Twice as many records come as are acknowledged, so in the end a record takes two seconds.
-        for step in 0..100 {
-            let at = now.after(ms(step * 20));
-            assert_eq!(lane.enter(at).0, Entry::Open(By::Main));
-            if step % 2 == 1 {
-                let since = now.after(ms(step * 10));
-                lane.leave(By::Main, since, at, Outcome::Acknowledged);
-            }
-            assert!(!lane.is_sick(at), "it acknowledges all the time");
-        }
-    }
-
-    #[test]
-    fn a_silent_partition_has_few_records_open_and_one_quick_answer_heals_it() {
-        let (lane, now) = begin();
-        assert_eq!(lane.enter(now).0, Entry::Open(By::Main));
-        assert!(!lane.is_sick(now.after(limits::TOPIC_PATIENCE)));
-        let later = now.after(limits::TOPIC_PATIENCE + ms(1));
-        assert!(lane.is_sick(later));
-        for _ in 0..limits::SICK_LANE_RECORDS_MAX {
-            assert_eq!(lane.enter(later).0, Entry::Open(By::Spare));
-        }
-        assert_eq!(lane.enter(later).0, Entry::Full);
-        // The outage ends. Records that were open for long say nothing; the next ones do.
-        let end = later.after(ms(5000));
-        lane.leave(By::Main, now, end, Outcome::Acknowledged);
-        for _ in 0..limits::SICK_LANE_RECORDS_MAX {
-            lane.leave(By::Spare, later, end, Outcome::Acknowledged);
-        }
-        assert!(lane.is_sick(end));
-        assert_eq!(lane.enter(end).0, Entry::Open(By::Spare));
-        lane.leave(By::Spare, end, end.after(ms(5)), Outcome::Acknowledged);
-        assert_eq!(lane.enter(end.after(ms(5))).0, Entry::Open(By::Main));
-    }
-
-    #[test]
-    fn a_refusal_is_an_answer_and_a_timeout_is_none() {
-        let (lane, now) = begin();
-        lane.enter(now);
-        lane.leave(By::Main, now, now.after(ms(200)), Outcome::Answered);
-        assert!(!lane.is_sick(now.after(ms(9000))));
-        lane.enter(now);
-        lane.leave(By::Main, now, now.after(ms(200)), Outcome::GivenUp);
-        assert!(!lane.is_sick(now.after(ms(9000))));
-        lane.enter(now);
-        lane.leave(By::Main, now, now.after(ms(200)), Outcome::TimedOut);
-        assert!(lane.is_sick(now.after(ms(200))));
-    }
-
-    #[test]
-    fn the_main_producer_is_stuck_only_where_the_spare_one_gets_through() {
-        let (lane, now) = begin();
-        lane.enter(now);
-        let later = now.after(ms(1000));
-        assert_eq!(lane.enter(later), (Entry::Open(By::Spare), false));
-        let stall = now.after(limits::PRODUCER_STALL);
-        assert!(!lane.enter(stall).1, "a topic that is sick for both");
-        lane.leave(By::Spare, later, later.after(ms(5)), Outcome::Acknowledged);
-        assert!(
-            lane.is_sick(later.after(ms(5))),
-            "the main one still holds a record"
-        );
-        assert!(!lane.enter(later.after(ms(6))).1, "it may be slow");
-        assert!(lane.enter(stall).1);
-    }
-
-    #[test]
-    fn records_without_a_key_go_where_it_is_well_in_turn() {
-        let begun = begin().1;
-        let lanes = Lanes::new(limits::TOPIC_PATIENCE);
-        let at = |millis| begun.after(ms(millis));
-        let together = u64::try_from(limits::KEYLESS_TOGETHER.as_millis()).unwrap();
-        let chosen = |turns: std::ops::Range<u64>| -> Vec<i32> {
-            turns
-                .map(|turn| lanes.choose("t", 3, at(turn * together)))
-                .collect()
-        };
-        assert_eq!(chosen(0..6), [0, 1, 2, 0, 1, 2]);
-        assert_eq!(
-            lanes.choose("t", 3, at(5 * together + 1)),
-            2,
-            "with the last"
-        );
-        // One is silent.
-        lanes.of("t", 1, begun).enter(at(0));
-        let later = 1000 / together;
-        let well = chosen(later..later + 60);
-        assert!(well.iter().all(|partition| *partition != 1), "{well:?}");
-        assert!(well.contains(&0) && well.contains(&2));
-        // It is risked ever more seldom.
-        let every = u64::try_from(limits::SICK_RISKED_EVERY.as_millis()).unwrap() / together;
-        let risked = chosen(later..later + 16 * every);
-        let risked = risked.iter().filter(|partition| **partition == 1).count();
-        assert_eq!(risked, 4, "after 1, 3, 7 and 15 pauses");
-        // All are silent, so the one whose turn it is gets it.
-        for partition in [0, 2] {
-            lanes.of("t", partition, begun).enter(at(0));
-        }
-        let any = chosen(later + 16 * every + 10..later + 16 * every + 13);
-        assert_eq!(any.iter().sum::<i32>(), 3, "{any:?}");
-        let healed = at((later + 17 * every) * together);
-        let lane = lanes.of("t", 1, healed);
-        lane.leave(By::Main, begun, healed, Outcome::TimedOut);
-        lane.enter(healed);
-        lane.leave(
-            By::Spare,
-            healed,
-            healed.after(ms(5)),
-            Outcome::Acknowledged,
-        );
-        assert!(lane.takes_any(healed.after(ms(6))));
-    }
-
-    #[test]
-    fn lanes_that_are_well_and_empty_are_forgotten() {
-        let now = begin().1;
-        let lanes = Lanes::new(limits::TOPIC_PATIENCE);
-        let held = lanes.of("held", 0, now);
-        held.enter(now);
-        for number in 0..limits::TOPICS_KNOWN_MAX {
-            lanes.of(&number.to_string(), 0, now);
-        }
-        let kept = lanes.by_topic.lock().unwrap().len();
-        assert!(kept <= 3, "{kept} topics");
-        assert!(Arc::ptr_eq(&held, &lanes.of("held", 0, now)));
-    }
-}
+#[path = "lanes_tests.rs"]
+mod tests;

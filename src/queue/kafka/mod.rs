@@ -153,6 +153,10 @@ impl Settings {
             .set("partitioner", "murmur2_random")
             // A topic that vanished is reported after this, not after 30 s.
             .set("topic.metadata.propagation.max.ms", "1000");
+        if self.properties.contains_key("partitioner") {
+            // It is not known which partition's first record has to travel alone (`lanes.rs`).
+            config.set("max.in.flight.requests.per.connection", "1");
+        }
         self.overridden(config)
     }
 

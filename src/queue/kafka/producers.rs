@@ -46,6 +46,7 @@ pub(super) struct Producers {
     main: RwLock<Option<Arc<Client>>>,
     spare: Mutex<Option<(Arc<Client>, Times)>>,
     replacements: AtomicU64,
+    made: AtomicU64,
     acknowledged: Arc<Mutex<Option<Moment>>>,
 }
 
@@ -55,6 +56,7 @@ impl Producers {
             main: RwLock::new(None),
             spare: Mutex::new(None),
             replacements: AtomicU64::new(0),
+            made: AtomicU64::new(0),
             acknowledged: Arc::default(),
             settings,
             time,
@@ -69,6 +71,7 @@ impl Producers {
 
     fn make(&self, name: &str) -> Result<Client, Error> {
         let reports = Reports {
+            number: self.made.fetch_add(1, Ordering::Relaxed) + 1,
             link: Link::new(name),
             time: self.time.clone(),
             acknowledged: Arc::clone(&self.acknowledged),

@@ -72,6 +72,16 @@ impl fmt::Debug for KafkaPublisher {
     }
 }
 
+/// How far a record has come.
+enum Sent {
+    /// It is on its way, or it has its answer.
+    Done,
+    /// Its topic is asked for.
+    TopicUnknown,
+    /// The first record of the producer to its partition has to come back first.
+    First,
+}
+
 /// One call, as far as it has come.
 struct Call<'a> {
     records: &'a [Record],
@@ -79,6 +89,10 @@ struct Call<'a> {
     begun: Moment,
     /// The end of the time that every record has.
     until: Moment,
+}
+
+const fn unconfirmed(reason: String) -> Answer {
+    Err(Failure::Final(PublishError::Unconfirmed(reason)))
 }
 
 impl KafkaPublisher {
@@ -123,25 +137,25 @@ impl KafkaPublisher {
         wanted.iter().filter_map(count).collect()
     }
 
-    /// Sends a record, or settles it at once; tells whether its topic has to be known first.
-    async fn send(&self, call: &Call<'_>, index: usize) -> bool {
+    /// Sends a record, or settles it at once, unless it has to wait for something.
+    async fn send(&self, call: &Call<'_>, index: usize) -> Sent {
         let Some(record) = call.records.get(index) else {
-            return false;
+            return Sent::Done;
         };
         let settle = |error| call.batch.settle(index, Err(Failure::Final(error)));
         let count = match self.topics.known(&record.topic, record.create_topic) {
             Known::Partitions(count) => count,
             Known::Not(error) => {
                 settle(error);
-                return false;
+                return Sent::Done;
             }
             Known::Asked(since) if self.time.moment().since(since) < self.settings.patience => {
-                return true;
+                return Sent::TopicUnknown;
             }
             Known::Asked(_) => {
                 let reason = format!("{} is not known yet", record.topic);
                 settle(PublishError::Unconfirmed(reason));
-                return false;
+                return Sent::Done;
             }
         };
         let partition = match choose(record, count, &self.settings) {
@@ -155,11 +169,10 @@ impl KafkaPublisher {
                 // The topic may have more partitions by now.
                 self.topics.doubt(&record.topic);
                 settle(error);
-                return false;
+                return Sent::Done;
             }
         };
-        self.enter(call, index, record, partition).await;
-        false
+        self.enter(call, index, record, partition).await
     }
 
     /// Tells, once in [`limits::PRODUCER_STALL`], that a stuck producer may be replaced. Its records stay
@@ -174,54 +187,74 @@ impl KafkaPublisher {
         may
     }
 
+    /// Returns the answer to a record that an earlier batch has left open.
+    fn remembered(&self, record: &Record) -> Option<Answer> {
+        if self.abandoned.is_empty() {
+            return None;
+        }
+        let identity = message::identity(record)?;
+        let kept = if record.create_topic {
+            limits::ABANDONED_TRACKED_KEPT
+        } else {
+            limits::ABANDONED_KEPT
+        };
+        let acknowledged = self.abandoned.ask(&identity, kept)?;
+        Some(if acknowledged {
+            Ok(())
+        } else {
+            unconfirmed("it is under way".to_owned())
+        })
+    }
+
     /// Sends a record by the lane of its partition.
-    async fn enter(&self, call: &Call<'_>, index: usize, record: &Record, partition: Option<i32>) {
-        let settle = |answer| call.batch.settle(index, answer);
-        let unconfirmed = |reason: String| Err(Failure::Final(PublishError::Unconfirmed(reason)));
-        if !self.abandoned.is_empty()
-            && let Some(identity) = message::identity(record)
-        {
-            let kept = if record.create_topic {
-                limits::ABANDONED_TRACKED_KEPT
-            } else {
-                limits::ABANDONED_KEPT
-            };
-            match self.abandoned.ask(&identity, kept) {
-                None => {}
-                Some(true) => return settle(Ok(())),
-                Some(false) => return settle(unconfirmed("it is under way".to_owned())),
-            }
+    async fn enter(
+        &self,
+        call: &Call<'_>,
+        index: usize,
+        record: &Record,
+        partition: Option<i32>,
+    ) -> Sent {
+        let settle = |answer| {
+            call.batch.settle(index, answer);
+            Sent::Done
+        };
+        if let Some(answer) = self.remembered(record) {
+            return settle(answer);
         }
         let now = self.time.moment();
         let lane = self.lanes.of(&record.topic, partition.unwrap_or(-1), now);
-        let (entry, stuck) = lane.enter(now);
+        let by = lane.by(now);
+        let client = match self.producers.get(by) {
+            Ok(client) => client,
+            Err(error) => return settle(unconfirmed(error.to_string())),
+        };
+        let producer = client.context().number;
+        let (entry, stuck) = lane.enter(now, by, producer);
         if stuck && self.may_replace(now) {
             let reason = "another producer gets through where this one does not";
             self.producers.replace_main(reason);
         }
-        let by = match entry {
-            Entry::Open(by) => by,
+        match entry {
+            Entry::Open(_) => {}
+            Entry::Wait => return Sent::First,
             Entry::Full => {
                 return settle(unconfirmed(format!("{} does not answer", record.topic)));
             }
-        };
+        }
         let place = Box::new(Ticket {
             batch: Arc::clone(&call.batch),
             index,
             lane: Arc::clone(&lane),
             by,
+            producer,
             since: now,
             time: self.time.clone(),
             answer: None,
         });
         call.batch.sent(index, &lane, by, now);
-        match self.producers.get(by) {
-            Ok(client) => {
-                self.offer(&client, record, partition, place, call.until)
-                    .await;
-            }
-            Err(error) => settle(unconfirmed(error.to_string())),
-        }
+        self.offer(&client, record, partition, place, call.until)
+            .await;
+        Sent::Done
     }
 
     /// Puts a record into the producer's buffer. Waits while that is full.
@@ -268,10 +301,12 @@ impl KafkaPublisher {
             begun: self.time.moment(),
             until,
         };
-        let mut unknown = Vec::new();
+        let (mut unknown, mut behind) = (Vec::new(), Vec::new());
         for index in 0..records.len() {
-            if self.send(&call, index).await {
-                unknown.push(index);
+            match self.send(&call, index).await {
+                Sent::Done => {}
+                Sent::TopicUnknown => unknown.push(index),
+                Sent::First => behind.push(index),
             }
         }
         if !unknown.is_empty() {
@@ -282,23 +317,37 @@ impl KafkaPublisher {
             let until = call.begun.after(self.settings.patience).min(until);
             self.topics.settled(&wanted, until).await;
             for index in unknown {
-                if self.send(&call, index).await {
-                    let reason = "its topic is not known yet".to_owned();
-                    let unconfirmed = Failure::Final(PublishError::Unconfirmed(reason));
-                    call.batch.settle(index, Err(unconfirmed));
+                match self.send(&call, index).await {
+                    Sent::Done => {}
+                    Sent::First => behind.push(index),
+                    Sent::TopicUnknown => {
+                        let reason = "its topic is not known yet".to_owned();
+                        call.batch.settle(index, unconfirmed(reason));
+                    }
                 }
             }
         }
-        self.wait(&call, wait).await;
+        self.wait(&call, wait, behind).await;
         call.batch.take(|index| {
             let record = records.get(index)?;
             message::identity(record)
         })
     }
 
+    /// Sends the records that waited for the first one of their partition, where it has come back.
+    async fn send_behind(&self, call: &Call<'_>, behind: &mut Vec<usize>) {
+        for index in std::mem::take(behind) {
+            match self.send(call, index).await {
+                Sent::Done => {}
+                // A topic that was known may be asked for again.
+                Sent::TopicUnknown | Sent::First => behind.push(index),
+            }
+        }
+    }
+
     /// Waits for the answers of a batch, but not for those of sick topics, unless nothing is acknowledged
-    /// anywhere.
-    async fn wait(&self, call: &Call<'_>, wait: oneshot::Receiver<()>) {
+    /// anywhere. Sends what waits behind the first record of its partition.
+    async fn wait(&self, call: &Call<'_>, wait: oneshot::Receiver<()>, mut behind: Vec<usize>) {
         let mut wait = pin!(wait);
         let mut patient = None;
         let last = call.until.after(GRACE);
@@ -307,8 +356,20 @@ impl KafkaPublisher {
             if left.is_zero() {
                 return;
             }
-            let answered = self.time.within(left.min(LOOK_EVERY), &mut wait).await;
-            if answered.is_some() {
+            let mut changed = pin!(self.lanes.changed());
+            if !behind.is_empty() && left > GRACE {
+                // Enabled before the lanes are asked, so that no change is missed.
+                changed.as_mut().enable();
+                self.send_behind(call, &mut behind).await;
+            }
+            let waited = async {
+                tokio::select! {
+                    biased;
+                    _ = &mut wait => true,
+                    () = changed, if !behind.is_empty() => false,
+                }
+            };
+            if self.time.within(left.min(LOOK_EVERY), waited).await == Some(true) {
                 return self.hold_turned_away(call).await;
             }
             let now = self.time.moment();
@@ -438,43 +499,5 @@ impl Publisher for KafkaPublisher {
 }
 
 #[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use rdkafka::mocking::MockCluster;
-
-    use super::*;
-    use crate::queue::Partition;
-
-    fn record(topic: &str) -> Record {
-        Record {
-            topic: topic.to_owned(),
-            create_topic: false,
-            partition: Partition::Fixed(0),
-            key: None,
-            value: Bytes::from_static(b"x"),
-            headers: Vec::new(),
-        }
-    }
-
-    /// The main producer cannot reach the brokers and the spare one can. A producer that has lost a
-    /// partition's leader for good looks like this (librdkafka#5430).
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_producer_that_is_stuck_while_another_gets_through_is_replaced() {
-        let cluster = MockCluster::new(1).unwrap();
-        cluster.create_topic("t", 1, 1).unwrap();
-        let time = TimeSource::real();
-        let settings = Settings::new(&cluster.bootstrap_servers());
-        let mut publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
-        let stuck = Settings::new("127.0.0.1:1");
-        let producers = Producers::new(stuck, time.clone()).unwrap();
-        publisher.producers = Arc::new(producers.with_settings(settings));
-        let until = time.moment().after(Duration::from_secs(20));
-        while publisher.replacements() == 0 {
-            assert!(time.moment() < until, "it was not replaced");
-            publisher.publish(vec![record("t")]).await;
-        }
-        for answer in publisher.publish(vec![record("t")]).await {
-            answer.unwrap();
-        }
-    }
-}
+#[path = "publisher_tests.rs"]
+mod tests;
