@@ -51,6 +51,11 @@ impl Failure {
 
 pub(super) type Answer = Result<(), Failure>;
 
+/// Returns the answer to a record that may or may not be published.
+pub(super) const fn unconfirmed(reason: String) -> Answer {
+    Err(Failure::Final(PublishError::Unconfirmed(reason)))
+}
+
 /// The records of one call.
 #[derive(Debug)]
 pub(super) struct Batch {
@@ -176,7 +181,7 @@ impl Batch {
             }
             answers.push(answer.unwrap_or_else(|| {
                 let silent = "no acknowledgement in time".to_owned();
-                Err(Failure::Final(PublishError::Unconfirmed(silent)))
+                unconfirmed(silent)
             }));
         }
         answers
@@ -204,8 +209,7 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let lost = || {
             let reason = "its producer was given up".to_owned();
-            let lost = Failure::Final(PublishError::Unconfirmed(reason));
-            (Err(lost), Outcome::GivenUp)
+            (unconfirmed(reason), Outcome::GivenUp)
         };
         let (answer, outcome) = self.answer.take().unwrap_or_else(lost);
         let now = self.time.moment();

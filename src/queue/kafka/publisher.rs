@@ -27,7 +27,7 @@ use super::{
     Limit, QUESTION_TOPIC, Settings,
     abandoned::Abandoned,
     blocking,
-    delivery::{Answer, Batch, Failure, Place, Ticket, outcome},
+    delivery::{Answer, Batch, Failure, Place, Ticket, outcome, unconfirmed},
     lanes::{By, Entry, Lanes},
     metadata::{self, look_up},
     outgoing::{Choice, choose, measure, not_accepted, to_kafka},
@@ -89,10 +89,6 @@ struct Call<'a> {
     begun: Moment,
     /// The end of the time that every record has.
     until: Moment,
-}
-
-const fn unconfirmed(reason: String) -> Answer {
-    Err(Failure::Final(PublishError::Unconfirmed(reason)))
 }
 
 impl KafkaPublisher {
