@@ -211,6 +211,8 @@ pub(crate) fn callback() -> Callback {
             },
             claim_timeout: Some(second * 90),
             heartbeat_timeout: Some(second * 45),
+            attempt_timeout: None,
+            dead_retention: None,
             expire_after: Some(second * 600),
             retention: Some(second * 3600),
             priority: Some(Priority::High),

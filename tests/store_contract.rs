@@ -132,6 +132,8 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: Some(Duration::from_secs(9)),
         retention: Duration::from_secs(3600),
         create_time: Millis(1_790_000_000_000),

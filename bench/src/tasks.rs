@@ -49,6 +49,8 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         backoff: Backoff::QUICK,
         claim_timeout: CLAIM_TIMEOUT,
         heartbeat_timeout: Duration::from_secs(45),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(24 * 3600),
         create_time: created,

@@ -73,10 +73,10 @@ pub struct CallbackRequest {
     /// Not supported yet: refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexed_labels: Option<Vec<String>>,
-    /// Not supported yet: refused.
+    /// How long an attempt may take in all, however alive its worker is; for ever by default, at least 1 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_timeout: Option<DurationText>,
-    /// Not supported yet: refused.
+    /// How long a task can be read and redriven once it is dead; 30 days by default, and never shorter than its retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_retention: Option<DurationText>,
     /// Not supported yet: refused.
@@ -209,9 +209,15 @@ pub struct CallbackConfiguration {
     /// How long an attempt lives after its claim or last heartbeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<DurationText>,
+    /// How long an attempt may take in all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<DurationText>,
     /// How long a task can be read once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<DurationText>,
+    /// How long a task can be read and redriven once it is dead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_retention: Option<DurationText>,
     /// How long after its start time a task is still useful.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_after: Option<DurationText>,

@@ -96,6 +96,9 @@ pub struct TaskRequest {
     /// How long an attempt lives after its claim or last heartbeat; 45 s by default, at least 3 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<DurationText>,
+    /// How long an attempt may take in all, however alive its worker is; for ever by default, at least 1 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<DurationText>,
     /// How long after its start time the task is still useful; afterwards it becomes `expired`. For ever by
     /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,6 +106,9 @@ pub struct TaskRequest {
     /// How long the task can be read once it has ended; 72 h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<DurationText>,
+    /// How long the task can be read and redriven once it is dead; 30 days by default, and never shorter than its retention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_retention: Option<DurationText>,
     /// Labels, for people; at most 32.
     #[serde(
         default,

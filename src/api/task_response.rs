@@ -113,12 +113,18 @@ pub struct TaskResponse {
     /// How long an attempt lives after its claim or last heartbeat; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<DurationText>,
+    /// How long an attempt may take in all; absent means for ever; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<DurationText>,
     /// How long after its start time the task is still useful; absent means for ever; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expire_after: Option<DurationText>,
     /// How long the task can be read once it has ended; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retention: Option<DurationText>,
+    /// How long the task can be read and redriven once it is dead, where that was given; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_retention: Option<DurationText>,
 }
 
 /// The outcome of a registration that may be repeated.

@@ -144,6 +144,9 @@ pub struct ClaimedTask {
     pub claim_expire_time: InstantText,
     /// How long a heartbeat extends the claim.
     pub heartbeat_timeout: DurationText,
+    /// How long the attempt may take in all; absent means for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<DurationText>,
     /// How often the task may be tried.
     pub max_attempts: u32,
     /// Labels; view=FULL.

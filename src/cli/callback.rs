@@ -105,7 +105,7 @@ pub(super) struct SetArgs {
     /// File with the configuration as JSON, - for standard input, instead of flags. The output of
     /// `callback get -o json` can be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["description", "max_attempts", "retry_initial", "retry_factor",
-        "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "retention", "expire_after", "priority", "labels"])]
+        "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "attempt_timeout", "retention", "dead_retention", "expire_after", "priority", "labels"])]
     file: Option<PathBuf>,
     /// Text for people.
     #[arg(long, value_name = "TEXT")]
@@ -131,9 +131,15 @@ pub(super) struct SetArgs {
     /// How long an attempt lives after its claim or its last heartbeat.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     heartbeat_timeout: Option<DurationText>,
+    /// How long an attempt may take in all, however alive its worker is.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    attempt_timeout: Option<DurationText>,
     /// How long a task can be read once it has ended.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     retention: Option<DurationText>,
+    /// How long a task can be read and redriven once it is dead.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    dead_retention: Option<DurationText>,
     /// How long after its start time a task is still useful.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     expire_after: Option<DurationText>,
@@ -273,7 +279,9 @@ impl SetArgs {
             claim_timeout: self.claim_timeout.clone(),
             heartbeat_timeout: self.heartbeat_timeout.clone(),
             retention: self.retention.clone(),
+            attempt_timeout: self.attempt_timeout.clone(),
             expire_after: self.expire_after.clone(),
+            dead_retention: self.dead_retention.clone(),
             priority: self.priority,
             labels: (!labels.is_empty()).then_some(labels),
             ..CallbackRequest::default()

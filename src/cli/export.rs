@@ -160,8 +160,10 @@ fn request(task: TaskResponse) -> TaskRequest {
         retry: task.retry,
         claim_timeout: task.claim_timeout,
         heartbeat_timeout: task.heartbeat_timeout,
+        attempt_timeout: task.attempt_timeout,
         expire_after: task.expire_after,
         retention: task.retention,
+        dead_retention: task.dead_retention,
         labels: (!task.labels.is_empty()).then_some(task.labels),
     }
 }

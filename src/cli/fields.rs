@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 25] = [
+const FLAGS: [(&str, &str); 27] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/kafka/key", "--key"),
@@ -25,8 +25,10 @@ const FLAGS: [(&str, &str); 25] = [
     ("/retry/jitter", "--retry-jitter"),
     ("/claim_timeout", "--claim-timeout"),
     ("/heartbeat_timeout", "--heartbeat-timeout"),
+    ("/attempt_timeout", "--attempt-timeout"),
     ("/expire_after", "--expire-after"),
     ("/retention", "--retention"),
+    ("/dead_retention", "--dead-retention"),
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),

@@ -79,12 +79,18 @@ pub(super) struct RegisterArgs {
     /// How long an attempt lives after its claim or its last heartbeat.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     heartbeat_timeout: Option<DurationText>,
+    /// How long an attempt may take in all, however alive its worker is.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    attempt_timeout: Option<DurationText>,
     /// How long after its start time it is still useful.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     expire_after: Option<DurationText>,
     /// How long it can be read once it has ended.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     retention: Option<DurationText>,
+    /// How long it can be read and redriven once it is dead.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
+    dead_retention: Option<DurationText>,
     /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
     #[arg(long, value_name = "UUID", requires = "at")]
     id: Option<String>,
@@ -183,7 +189,9 @@ impl RegisterArgs {
             retry,
             claim_timeout: self.claim_timeout,
             heartbeat_timeout: self.heartbeat_timeout,
+            attempt_timeout: self.attempt_timeout,
             expire_after: self.expire_after,
+            dead_retention: self.dead_retention,
             retention: self.retention,
             labels: (!labels.is_empty()).then_some(labels),
         }))

@@ -30,7 +30,7 @@ A command that does not exist is refused at start, with exit code 2. One line sa
 them out.
 
 The end of standard error is kept as the error. The command and everything it has started (its process group) is killed \
-when its claim cannot be extended any more; when the task is cancelled it gets SIGTERM, and SIGKILL 5 s later.
+when its claim cannot be extended any more, or when it takes longer than its attempt_timeout; when the task is cancelled it gets SIGTERM, and SIGKILL 5 s later.
 
 SIGTERM or SIGINT: no new tasks; commands that run may finish within --drain-timeout, the rest are killed and their tasks \
 given back without counting an attempt. A second signal exits at once.";
@@ -56,6 +56,9 @@ pub(super) struct Command {
     /// The worker's name, for people; host, process and a random part by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// How long a command may run whose task has no attempt_timeout of its own; for ever by default.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration)]
+    attempt_timeout: Option<Duration>,
     /// How long running commands may take when the worker is told to stop.
     #[arg(long, default_value = "20s", value_name = "DURATION", value_parser = times::duration)]
     drain_timeout: Duration,
@@ -98,6 +101,7 @@ fn builder(command: Command, drain_timeout: Duration) -> Builder {
     let mut builder = Worker::builder()
         .source(Source::poll(&command.server))
         .concurrency(command.concurrency)
+        .attempt_timeout(command.attempt_timeout)
         .drain_limit(drain_timeout);
     if let Some(name) = command.name {
         builder = builder.name(name);

@@ -164,6 +164,12 @@ impl Task {
         self
     }
 
+    /// Sets how long an attempt may take in all, however alive its worker is.
+    pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
+        self.request.attempt_timeout = Some(timeout.into());
+        self
+    }
+
     /// Sets how long after its start time the task is still useful.
     pub fn expire_after(mut self, after: Duration) -> Self {
         self.request.expire_after = Some(after.into());
@@ -173,6 +179,12 @@ impl Task {
     /// Sets how long the task can be read once it has ended.
     pub fn retention(mut self, retention: Duration) -> Self {
         self.request.retention = Some(retention.into());
+        self
+    }
+
+    /// Sets how long the task can be read and redriven once it is dead.
+    pub fn dead_retention(mut self, retention: Duration) -> Self {
+        self.request.dead_retention = Some(retention.into());
         self
     }
 

@@ -269,6 +269,9 @@ pub enum LostReason {
     /// Another attempt lives, or came last.
     #[error("attempt {0} is the task's last")]
     Attempt(u32),
+    /// The attempt took longer than its time limit.
+    #[error("the attempt took longer than its attempt_timeout")]
+    TimedOut,
     /// The attempt was taken back, by its own worker or because its lease had ended.
     #[error("the attempt has ended: the task waits for its next one")]
     Waits,

@@ -149,3 +149,6 @@ pub const RELEASE_STEP: Duration = Duration::from_millis(250);
 
 /// Workers of a callback that a node remembers, for people.
 pub const CALLBACK_WORKERS_MAX: usize = 100;
+
+/// Shortest time that an attempt may be given: less cannot be told from the skew of clocks.
+pub const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_secs(1);

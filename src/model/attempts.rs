@@ -5,7 +5,7 @@
 
 use super::{
     history::{ATTEMPTS_KEPT_MAX, Attempt, Ending, History},
-    row::{State, TaskRow, WORKER_LOST},
+    row::{State, TIMED_OUT, TaskRow, WORKER_LOST},
     time::Millis,
 };
 
@@ -50,14 +50,15 @@ fn last(row: &TaskRow) -> Option<Attempt> {
     if row.attempt == 0 || in_history.is_some_and(|last| last.attempt >= row.attempt) {
         return None;
     }
-    let is_lost = row.detail.error.as_deref() == Some(WORKER_LOST);
+    let error = row.detail.error.as_deref();
     let ending = match row.state {
         State::Claimed => return Some(of(row, None, None)),
         // A version that kept no history has written it.
         State::New | State::Retrying => return None,
         State::Succeeded => Ending::Succeeded,
         State::Failed => Ending::Failed,
-        State::Dead if is_lost => Ending::Lost,
+        State::Dead if error == Some(WORKER_LOST) => Ending::Lost,
+        State::Dead if error == Some(TIMED_OUT) => Ending::TimedOut,
         State::Dead => Ending::Retry,
         State::Cancelled | State::Expired => Ending::Cancelled,
     };

@@ -29,10 +29,14 @@ pub struct Policy {
     pub claim_timeout: Option<Duration>,
     /// How long an attempt lives after a sign of life.
     pub heartbeat_timeout: Option<Duration>,
+    /// How long an attempt may take.
+    pub attempt_timeout: Option<Duration>,
     /// How long after its start a task is still useful.
     pub expire_after: Option<Duration>,
     /// How long a task can be read once it has ended.
     pub retention: Option<Duration>,
+    /// How long a task can be read once it is dead.
+    pub dead_retention: Option<Duration>,
     /// Which queue of the callback.
     pub priority: Option<Priority>,
     /// Labels of every task.
@@ -50,8 +54,10 @@ impl Policy {
             backoff: self.backoff.complete(&service.backoff),
             claim_timeout: self.claim_timeout.unwrap_or(service.claim_timeout),
             heartbeat_timeout: self.heartbeat_timeout.unwrap_or(service.heartbeat_timeout),
+            attempt_timeout: self.attempt_timeout.or(service.attempt_timeout),
             expire_after: self.expire_after.or(service.expire_after),
             retention: self.retention.unwrap_or(service.retention),
+            dead_retention: self.dead_retention.or(service.dead_retention),
         }
     }
 
@@ -171,8 +177,10 @@ mod tests {
             },
             claim_timeout: Some(SECOND * 7),
             heartbeat_timeout: Some(SECOND * 8),
+            attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 10),
             retention: Some(SECOND * 11),
+            dead_retention: Some(SECOND * 14),
             priority: Some(Priority::Low),
             labels: [("tenant", "acme"), ("team", "mail")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -209,8 +217,10 @@ mod tests {
             },
             claim_timeout: SECOND * 7,
             heartbeat_timeout: SECOND * 8,
+            attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 10),
             retention: SECOND * 11,
+            dead_retention: Some(SECOND * 14),
         };
         assert_eq!(given.defaults(), expected);
     }

@@ -73,7 +73,7 @@ pub const fn time_of(stamp: i64) -> Millis {
 pub fn kept(row: &TaskRow) -> Duration {
     let retention = row.detail.spec.retention;
     if row.state == State::Dead {
-        retention.max(DEAD_RETENTION)
+        retention.max(row.detail.spec.dead_retention.unwrap_or(DEAD_RETENTION))
     } else {
         retention
     }
@@ -196,6 +196,21 @@ mod tests {
         });
         assert_eq!(kept(&dead()), DEAD_RETENTION);
         assert_eq!(kept(&row(State::Dead, &long)), DEAD_RETENTION * 2);
+        let day = Duration::from_secs(24 * 3600);
+        let asked = |retention, dead_retention| {
+            let spec = Arc::new(Spec {
+                retention,
+                dead_retention: Some(dead_retention),
+                ..spec()
+            });
+            (
+                kept(&row(State::Dead, &spec)),
+                kept(&row(State::Failed, &spec)),
+            )
+        };
+        assert_eq!(asked(day, 2 * day), (2 * day, day));
+        assert_eq!(asked(2 * day, day), (2 * day, 2 * day));
+        assert_eq!(asked(day, 400 * day), (400 * day, day));
         let short = Arc::new(spec());
         assert_eq!(kept(&row(State::Succeeded, &short)), short.retention);
     }

@@ -26,10 +26,14 @@ pub struct Defaults {
     pub claim_timeout: Duration,
     /// How long an attempt lives after a sign of life.
     pub heartbeat_timeout: Duration,
+    /// How long an attempt may take; none is for ever.
+    pub attempt_timeout: Option<Duration>,
     /// How long after its start the task is still useful; none is for ever.
     pub expire_after: Option<Duration>,
     /// How long a terminal task can be read.
     pub retention: Duration,
+    /// How long a dead task can be read, if that is longer; none is the default of the service.
+    pub dead_retention: Option<Duration>,
 }
 
 impl Defaults {
@@ -43,9 +47,11 @@ impl Defaults {
         claim_timeout: Duration::from_secs(60),
         // Three heartbeats of 15 s.
         heartbeat_timeout: Duration::from_secs(45),
+        attempt_timeout: None,
         expire_after: None,
         // A task that failed on Friday can be read on Monday.
         retention: Duration::from_secs(72 * 3600),
+        dead_retention: None,
     };
 }
 
@@ -98,10 +104,14 @@ pub struct TaskDraft {
     pub claim_timeout: Option<Duration>,
     /// How long an attempt lives after a sign of life.
     pub heartbeat_timeout: Option<Duration>,
+    /// How long an attempt may take.
+    pub attempt_timeout: Option<Duration>,
     /// How long after its start it is still useful.
     pub expire_after: Option<Duration>,
     /// How long it can be read once it has ended.
     pub retention: Option<Duration>,
+    /// How long it can be read once it is dead.
+    pub dead_retention: Option<Duration>,
     /// When the registration was received.
     pub create_time: Millis,
     /// The start that was requested, if that had passed; else none.
@@ -124,8 +134,10 @@ impl TaskDraft {
             backoff: self.backoff.complete(&defaults.backoff),
             claim_timeout: self.claim_timeout.unwrap_or(defaults.claim_timeout),
             heartbeat_timeout: self.heartbeat_timeout.unwrap_or(defaults.heartbeat_timeout),
+            attempt_timeout: self.attempt_timeout.or(defaults.attempt_timeout),
             expire_after: self.expire_after.or(defaults.expire_after),
             retention: self.retention.unwrap_or(defaults.retention),
+            dead_retention: self.dead_retention.or(defaults.dead_retention),
             create_time: self.create_time,
             asked_start: self.asked_start,
             key: self.key,
@@ -156,8 +168,10 @@ impl From<Spec> for TaskDraft {
             },
             claim_timeout: Some(spec.claim_timeout),
             heartbeat_timeout: Some(spec.heartbeat_timeout),
+            attempt_timeout: spec.attempt_timeout,
             expire_after: spec.expire_after,
             retention: Some(spec.retention),
+            dead_retention: spec.dead_retention,
             create_time: spec.create_time,
             asked_start: spec.asked_start,
             key: spec.key,
@@ -190,8 +204,10 @@ mod tests {
             backoff: BackoffDraft::default(),
             claim_timeout: None,
             heartbeat_timeout: None,
+            attempt_timeout: None,
             expire_after: None,
             retention: None,
+            dead_retention: None,
             ..TaskDraft::from(spec.clone())
         };
         let defaults = Defaults {
@@ -200,8 +216,10 @@ mod tests {
             backoff: Backoff::QUICK,
             claim_timeout: SECOND * 7,
             heartbeat_timeout: SECOND * 8,
+            attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 9),
             retention: SECOND * 10,
+            dead_retention: Some(SECOND * 14),
         };
         let expected = Spec {
             collection: String::new(),
@@ -210,8 +228,10 @@ mod tests {
             backoff: Backoff::QUICK,
             claim_timeout: SECOND * 7,
             heartbeat_timeout: SECOND * 8,
+            attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 9),
             retention: SECOND * 10,
+            dead_retention: Some(SECOND * 14),
             ..spec
         };
         assert_eq!(draft.complete(&defaults), expected);

@@ -49,6 +49,8 @@ pub(crate) fn spec() -> Spec {
         },
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: Millis(0),

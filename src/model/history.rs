@@ -30,17 +30,20 @@ pub enum Ending {
     Lost = 5,
     /// The task was cancelled while it ran.
     Cancelled = 6,
+    /// It took longer than its time limit.
+    TimedOut = 7,
 }
 
 impl Ending {
     /// Every ending.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Retry,
         Self::Failed,
         Self::Snoozed,
         Self::Lost,
         Self::Cancelled,
+        Self::TimedOut,
     ];
 
     /// Returns the number that stores keep.
@@ -66,6 +69,7 @@ impl Ending {
             Self::Snoozed => "snoozed",
             Self::Lost => "lost",
             Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
         }
     }
 }

@@ -5,7 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::{history::History, holder::Holder, ids::TaskId, task::Spec, time::Millis};
+use super::{
+    history::{Ending, History},
+    holder::Holder,
+    ids::TaskId,
+    task::Spec,
+    time::Millis,
+};
+
+/// The error of a task whose attempt was ended because it took too long.
+pub const TIMED_OUT: &str = "the attempt took longer than its attempt_timeout";
 
 /// The error of a task whose worker was lost, while it waits for its next attempt and after.
 pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
@@ -119,12 +128,32 @@ pub struct TaskRow {
 }
 
 impl TaskRow {
-    /// Returns until when the live attempt is taken to live.
+    /// Returns until when the live attempt is taken to live: for a heartbeat timeout after its last sign of life, but not
+    /// beyond its own time limit.
     #[must_use]
     pub fn alive_until(&self, heartbeat: Option<Millis>) -> Millis {
-        heartbeat.map_or(self.next, |at| {
+        let silent = heartbeat.map_or(self.next, |at| {
             self.next.max(at.after(self.detail.spec.heartbeat_timeout))
-        })
+        });
+        self.attempt_ends().map_or(silent, |end| end.min(silent))
+    }
+
+    /// Returns when the last attempt has taken too long; none without a limit.
+    #[must_use]
+    pub fn attempt_ends(&self) -> Option<Millis> {
+        let claimed = self.detail.claim_time?;
+        let limit = self.detail.spec.attempt_timeout?;
+        Some(claimed.after(limit))
+    }
+
+    /// Returns how an attempt ended that lived until `alive_until` and was not reported, and the error to tell.
+    #[must_use]
+    pub fn unreported(&self, alive_until: Millis) -> (Ending, &'static str) {
+        if self.attempt_ends() == Some(alive_until) {
+            (Ending::TimedOut, TIMED_OUT)
+        } else {
+            (Ending::Lost, WORKER_LOST)
+        }
     }
 
     /// Tells whether a claim that expects so many attempts would come too late: there were more, or the task has ended.

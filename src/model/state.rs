@@ -226,8 +226,9 @@ fn claim(
     // The attempt before ended without a report.
     let lost = base.state == State::Claimed;
     let (error, history) = if lost {
-        let history = attempts::with_ended(&base, not_before, Ending::Lost, None);
-        (Some(WORKER_LOST.to_owned()), history)
+        let (ending, error) = base.unreported(not_before);
+        let history = attempts::with_ended(&base, not_before, ending, None);
+        (Some(error.to_owned()), history)
     } else {
         (base.detail.error, base.detail.history)
     };
@@ -355,8 +356,9 @@ fn abandoned(base: TaskRow, heartbeat: Option<Millis>, now: Millis) -> Result<Ta
     if base.tries < base.detail.spec.max_attempts {
         return Err(Refusal::Stale);
     }
+    let (_, error) = base.unreported(until);
     let detail = Detail {
-        error: Some(WORKER_LOST.to_owned()),
+        error: Some(error.to_owned()),
         ..base.detail
     };
     Ok(ended(TaskRow { detail, ..base }, State::Dead, now))

@@ -96,10 +96,14 @@ pub struct Spec {
     pub claim_timeout: Duration,
     /// How long an attempt lives after its claim or its last heartbeat.
     pub heartbeat_timeout: Duration,
+    /// How long an attempt may take in all; none is for ever.
+    pub attempt_timeout: Option<Duration>,
     /// How long after its start time the task is still useful; none is for ever.
     pub expire_after: Option<Duration>,
     /// How long a terminal task can be read.
     pub retention: Duration,
+    /// How long the task can be read and redriven once it is dead, if that is longer than its retention.
+    pub dead_retention: Option<Duration>,
     /// When the registration was received.
     pub create_time: Millis,
     /// The start that was requested at registration, if that had passed and the task started at once; else none.

@@ -33,6 +33,8 @@ pub(crate) struct Attempt {
     pub(crate) key: Key,
     heartbeat_timeout: Duration,
     deadline: Mutex<Moment>,
+    /// When it has taken too long by the limit of its task; none without one.
+    ends: Option<Moment>,
     progress: Mutex<Option<serde_json::Value>>,
     /// Cancelled when somebody asks to cancel the task: the callback is told.
     pub(crate) cancelled: CancellationToken,
@@ -47,9 +49,27 @@ impl Attempt {
             key,
             heartbeat_timeout,
             deadline: Mutex::new(deadline(lease_start, heartbeat_timeout)),
+            ends: None,
             progress: Mutex::new(None),
             cancelled: CancellationToken::new(),
             lost: CancellationToken::new(),
+        }
+    }
+
+    /// Sets the time limit of the task for an attempt whose claim was sent at `lease_start`.
+    pub(crate) fn limited(self, limit: Option<Duration>, lease_start: Moment) -> Self {
+        Self {
+            ends: limit.map(|limit| lease_start.after(limit)),
+            ..self
+        }
+    }
+
+    /// Waits until the attempt has taken too long: for its task's own limit, else until `default`. Waits for ever without
+    /// either.
+    pub(crate) async fn overran(&self, default: Option<Moment>, time: &TimeSource) {
+        match self.ends.or(default) {
+            Some(end) => time.sleep_until(end).await,
+            None => std::future::pending().await,
         }
     }
 

@@ -28,6 +28,10 @@ const CONCURRENCY_MAX: usize = 10_000;
 /// 30 s that Kubernetes grants.
 const DRAIN_LIMIT_DEFAULT: Duration = Duration::from_secs(20);
 
+/// How long an attempt may take, unless another time is given: longer than nearly all callbacks need, and short enough that
+/// somebody notices one that hangs.
+const ATTEMPT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
+
 /// Assembles a worker from callbacks, the source of their messages, and a server.
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]
@@ -40,6 +44,7 @@ pub struct Builder {
     name: Option<String>,
     concurrency: Option<usize>,
     drain_limit: Option<Duration>,
+    attempt_timeout: Option<Option<Duration>>,
     time: Option<TimeSource>,
 }
 
@@ -115,6 +120,13 @@ impl Builder {
         self
     }
 
+    /// Sets how long an attempt may take whose task has no `attempt_timeout` of its own, ten minutes by default; none is for
+    /// ever. Then the callback is dropped, and the attempt counts as failed.
+    pub const fn attempt_timeout(mut self, limit: Option<Duration>) -> Self {
+        self.attempt_timeout = Some(limit);
+        self
+    }
+
     /// Sets the clocks, for tests and simulations.
     #[doc(hidden)]
     pub fn time(mut self, time: TimeSource) -> Self {
@@ -179,6 +191,9 @@ impl Builder {
             place,
             concurrency,
             drain_limit: self.drain_limit.unwrap_or(DRAIN_LIMIT_DEFAULT),
+            attempt_timeout: self
+                .attempt_timeout
+                .unwrap_or(Some(ATTEMPT_TIMEOUT_DEFAULT)),
             time,
         })
     }

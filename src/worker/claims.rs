@@ -134,7 +134,8 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         id: message.dispatch.id,
         attempt: task.attempt,
     };
-    let attempt = Attempt::new(key, spec.heartbeat_timeout, lease_start);
+    let attempt = Attempt::new(key, spec.heartbeat_timeout, lease_start)
+        .limited(spec.attempt_timeout, lease_start);
     let job = Job {
         id: message.dispatch.id,
         attempt: task.attempt,

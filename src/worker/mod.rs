@@ -129,6 +129,7 @@ pub struct Worker {
     place: Place,
     concurrency: usize,
     drain_limit: Duration,
+    attempt_timeout: Option<Duration>,
     time: TimeSource,
 }
 
@@ -235,6 +236,7 @@ impl Worker {
                 heart: Arc::clone(&parts.heart),
                 reports: reports.clone(),
                 time: self.time.clone(),
+                attempt_timeout: self.attempt_timeout,
                 drained: parts.drained.clone(),
             };
             let callback = callback.clone();

@@ -162,6 +162,10 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
     let id = task.id.parse();
     let id = id.map_err(|error| format!("id: {error}"))?;
     let timeout = duration(&task.heartbeat_timeout, Duration::ZERO)?;
+    let limit = task.attempt_timeout.as_ref();
+    let limit = limit
+        .map(|text| duration(text, Duration::ZERO))
+        .transpose()?;
     let key = Key {
         id,
         attempt: task.attempt,
@@ -180,7 +184,7 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         trace_parent: None,
         payload: Raw::default(),
     };
-    let attempt = Attempt::new(key, timeout, lease_start);
+    let attempt = Attempt::new(key, timeout, lease_start).limited(limit, lease_start);
     Ok((Arc::new(attempt), job.with_content(content(task))))
 }
 

@@ -1,6 +1,6 @@
 //! The run executes one claimed attempt for its runner, from the callback's first step to its report.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -14,7 +14,7 @@ use super::{
     outcome::Outcome,
     settler::Report,
 };
-use crate::time_source::TimeSource;
+use crate::{model::row::TIMED_OUT, time_source::TimeSource};
 
 /// The parts that every attempt of a callback needs.
 pub(super) struct Tools {
@@ -22,6 +22,8 @@ pub(super) struct Tools {
     pub(super) heart: Arc<Heart>,
     pub(super) reports: mpsc::Sender<Report>,
     pub(super) time: TimeSource,
+    /// How long an attempt may take whose task has no limit of its own; none is for ever.
+    pub(super) attempt_timeout: Option<Duration>,
     /// Cancelled when the worker no longer waits for callbacks.
     pub(super) drained: CancellationToken,
 }
@@ -46,6 +48,7 @@ impl Tools {
         let running = metrics::gauge!("tickwheel_worker_running", "callback" => callback.clone());
         running.increment(1.0);
         let began = self.time.moment();
+        let default_end = self.attempt_timeout.map(|limit| began.after(limit));
         let context = Context::new(Arc::clone(&attempt), self.time.clone());
         // The process may have been suspended since the claim was sent, or the answer took that long. Another
         // worker may run the task by now, so it is not begun.
@@ -59,8 +62,11 @@ impl Tools {
                 outcome = (self.handler)(job, context) => Ended::With(outcome),
                 () = attempt.lost.cancelled() => Ended::Silently("lost"),
                 () = attempt.expired(&self.time) => Ended::Silently("expired"),
+                () = attempt.overran(default_end, &self.time) => {
+                    Ended::With(Outcome::Retry(TIMED_OUT.to_owned()))
+                }
                 () = self.drained.cancelled() => {
-                    Ended::With(Outcome::Snooze(std::time::Duration::ZERO))
+                    Ended::With(Outcome::Snooze(Duration::ZERO))
                 }
             }
         };
@@ -89,7 +95,7 @@ impl Tools {
     /// Lets others run a claimed task at once, without counting an attempt. The attempt needs heartbeats
     /// until it is reported.
     pub(super) async fn give_back(&self, attempt: Arc<Attempt>) {
-        let now = Outcome::Snooze(std::time::Duration::ZERO);
+        let now = Outcome::Snooze(Duration::ZERO);
         self.report(attempt, now).await;
     }
 

@@ -114,3 +114,41 @@ async fn a_task_that_waits_or_runs_shows_what_is_known() {
         [lost["effective_start_time"].clone()]
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_takes_too_long_is_told_so() {
+    let site = Site::new();
+    // It works for an hour, then for a moment.
+    let worker = site.world.worker(
+        site.node.service(),
+        Arc::new(|_, attempt| {
+            let takes = if attempt == 1 { 3600 * SECOND } else { SECOND };
+            (takes, Some(Outcome::Succeeded { result: None }))
+        }),
+    );
+    site.world.pass(3 * SECOND).await;
+    let body = json!({"description": "slow", "attempt_timeout": "5s", "dead_retention": "60d"});
+    let stored = site.put("/v1/callbacks/work", &body).await.json();
+    assert_eq!(stored["attempt_timeout"], "5s", "{stored}");
+    assert_eq!(stored["dead_retention"], "60d", "{stored}");
+    site.world.pass(3 * SECOND).await;
+    let body = json!({"callback": "work", "heartbeat_timeout": "1h"});
+    let id = site.post("/v1/tasks", body.to_string()).await.json()["id"].clone();
+    let path = format!("/v1/tasks/{}?view=FULL&wait=60s", id.as_str().unwrap());
+    let task = site.get(&path).await.ok();
+    assert_eq!(task["state"], "succeeded", "{task}");
+    assert_eq!(task["attempt_timeout"], "5s", "{task}");
+    assert_eq!(task["dead_retention"], "60d", "{task}");
+    assert_eq!(told(&task, "outcome"), ["timed_out", "succeeded"]);
+    let error = json!("the attempt took longer than its attempt_timeout");
+    assert_eq!(told(&task, "error"), [error, Value::Null]);
+    for (field, value) in [("attempt_timeout", "1ms"), ("dead_retention", "0s")] {
+        let body = json!({"callback": "work", field: value});
+        let problem = site.post("/v1/tasks", body.to_string()).await.problem();
+        assert_eq!(
+            (problem.status, &*problem.errors[0].pointer),
+            (400, &*format!("/{field}"))
+        );
+    }
+    worker.abort();
+}

@@ -35,7 +35,7 @@ async fn ready() -> Site {
 }
 
 impl Site {
-    async fn put(&self, path: &str, body: &Value) -> Answer {
+    pub(super) async fn put(&self, path: &str, body: &Value) -> Answer {
         self.put_if(path, body, &[]).await
     }
 

@@ -55,6 +55,8 @@ pub(crate) fn specs() -> Vec<Spec> {
         },
         claim_timeout: Duration::from_secs(90),
         heartbeat_timeout: Duration::from_secs(45),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: Some(Duration::from_secs(86_400)),
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
@@ -67,6 +69,8 @@ pub(crate) fn specs() -> Vec<Spec> {
             topic: "orders.due".to_owned(),
             partition: Some(3),
         },
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         ..full.clone()
     };

@@ -150,6 +150,8 @@ impl Lease {
                 backoff: Backoff::QUICK,
                 claim_timeout: Duration::from_secs(60),
                 heartbeat_timeout: Duration::from_secs(TIMEOUT.unsigned_abs()),
+                attempt_timeout: None,
+                dead_retention: None,
                 expire_after: None,
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,

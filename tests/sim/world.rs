@@ -443,6 +443,8 @@ fn spec(target: Target) -> Spec {
         },
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: EPOCH,

@@ -122,6 +122,8 @@ pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage 
             backoff: Backoff::QUICK,
             claim_timeout: Duration::from_secs(60),
             heartbeat_timeout: Duration::from_secs(30),
+            attempt_timeout: None,
+            dead_retention: None,
             expire_after: None,
             retention: Duration::from_secs(3600),
             create_time: start,

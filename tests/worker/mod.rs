@@ -21,8 +21,11 @@ use tokio::sync::Notify;
 use tickwheel::{
     api::worker::{ClaimStatus, HeartbeatStatus, SettleItem, SettleOutcome},
     model::task::Priority,
-    queue::{Partition, Record, message::topic},
-    worker::{Context, Job, Outcome, Raw},
+    queue::{
+        Partition, Record,
+        message::{TimeTexts, topic},
+    },
+    worker::{Builder, Context, Job, Outcome, Raw},
 };
 
 #[derive(Debug, Deserialize)]
@@ -235,6 +238,46 @@ async fn a_lost_attempt_is_dropped_and_not_reported() {
     dropped.notified().await;
     bench.end(worker).await;
     assert_eq!(bench.settled().len(), 0);
+}
+
+/// Runs a callback that never ends. Returns how long it ran, and what was reported.
+async fn run_without_end(
+    task_limit: Option<Duration>,
+    set: impl Fn(Builder) -> Builder,
+) -> (Duration, SettleItem) {
+    let bench = Bench::new();
+    let builder = bench.builder().callback("c", |_: Job<Raw>, _| async {
+        std::future::pending::<()>().await;
+        Ok(Outcome::Done)
+    });
+    let worker = bench.run(set(builder));
+    let mut message = message(1, EPOCH, "{}");
+    message.spec.attempt_timeout = task_limit;
+    let record = message.outgoing().unwrap();
+    let record = record.to_record("c", &mut TimeTexts::default());
+    bench.publish_record(record).await;
+    bench.script.until(|state| state.settled.len() == 1).await;
+    let ran = bench.time.now().since(bench.script.state().claimed[0].1);
+    bench.end(worker).await;
+    (ran, only(&bench.settled()).clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_takes_too_long_is_dropped_and_tried_again() {
+    let (short, minutes) = (Duration::from_secs(90), Duration::from_secs(600));
+    let near = |ran: Duration, limit: Duration| ran >= limit && ran < limit + short / 10;
+    let (ran, report) = run_without_end(Some(short), |builder| builder).await;
+    assert!(near(ran, short), "by the task's own limit: {ran:?}");
+    assert_eq!(report.outcome, SettleOutcome::Retry);
+    let error = report.error.unwrap();
+    assert_eq!(error, "the attempt took longer than its attempt_timeout");
+    let (ran, _) = run_without_end(None, |builder| builder).await;
+    assert!(near(ran, minutes), "by the worker's default: {ran:?}");
+    let (ran, _) = run_without_end(Some(2 * minutes), |builder| builder).await;
+    assert!(near(ran, 2 * minutes), "the task's own wins: {ran:?}");
+    let given = |builder: Builder| builder.attempt_timeout(Some(short));
+    let (ran, _) = run_without_end(None, given).await;
+    assert!(near(ran, short), "by the limit of the worker: {ran:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -40,6 +40,7 @@ fn task(number: u64) -> ClaimedTask {
         start_time: EPOCH.into(),
         claim_expire_time: EPOCH.into(),
         heartbeat_timeout: secs(30).into(),
+        attempt_timeout: None,
         max_attempts: 5,
         labels: Default::default(),
         traceparent: None,

@@ -143,6 +143,7 @@ impl Script {
                     start_time: now.into(),
                     claim_expire_time: now.into(),
                     heartbeat_timeout: Duration::from_secs(30).into(),
+                    attempt_timeout: None,
                     max_attempts: 5,
                     labels: Default::default(),
                     traceparent: None,

@@ -21,10 +21,10 @@ use crate::{
         clock::Position,
         dead_letter,
         entry::{DoneReason, Entry, Kind},
-        history::{Ending, History},
+        history::History,
         ids::TaskId,
         look::Grid,
-        state::{State, TaskRow, WORKER_LOST},
+        state::{State, TaskRow},
         target::Class,
         task::{Body, Spec},
         time::Millis,
@@ -423,11 +423,12 @@ pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: M
     let alive_until = row.alive_until(heartbeat.as_ref().map(|beat| beat.at));
     let lost = row.state == State::Claimed && now >= alive_until;
     let runs_again = !row.cancel_requested && row.tries < row.detail.spec.max_attempts;
+    let (ending, error) = row.unreported(alive_until);
     let mut view = view_of_row(row, heartbeat, now);
     if lost {
-        view.error = Some(WORKER_LOST.to_owned());
+        view.error = Some(error.to_owned());
         if let Some(last) = view.history.attempts.last_mut() {
-            (last.ended, last.ending) = (Some(alive_until), Some(Ending::Lost));
+            (last.ended, last.ending) = (Some(alive_until), Some(ending));
         }
         if runs_again {
             view.state = VisibleState::Retrying;

@@ -311,7 +311,7 @@ impl Settler {
                 Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
                 None => None,
             };
-            let answer = answer(request, row);
+            let answer = answer(request, row, at);
             if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
                 (row, &answer)
             {
@@ -418,8 +418,12 @@ impl Settler {
     }
 }
 
-fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>) -> HeartbeatAnswer {
+fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>, now: Millis) -> HeartbeatAnswer {
+    let is_over = |row: &TaskRow| row.attempt_ends().is_some_and(|end| end <= now);
     match row {
+        Some(row) if is_alive(row, request.attempt) && is_over(row) => {
+            HeartbeatAnswer::Lost(LostReason::TimedOut)
+        }
         Some(row) if is_alive(row, request.attempt) => {
             if row.cancel_requested {
                 HeartbeatAnswer::CancelRequested

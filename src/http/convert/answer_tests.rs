@@ -56,6 +56,8 @@ fn spec(target: Target, content: Content) -> Spec {
         backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_millis(45_500),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: Millis(1_799_999_999_999),

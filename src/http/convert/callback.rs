@@ -24,8 +24,8 @@ use crate::{
     flow::records::callbacks::GateChange,
     http::error::{Code, Error},
     limits::{
-        CALLBACK_LABELS_BYTES_MAX, CLAIM_TIMEOUT_MIN, DESCRIPTION_CHARS_MAX, HEARTBEAT_TIMEOUT_MIN,
-        REASON_CHARS_MAX,
+        ATTEMPT_TIMEOUT_MIN, CALLBACK_LABELS_BYTES_MAX, CLAIM_TIMEOUT_MIN, DESCRIPTION_CHARS_MAX,
+        HEARTBEAT_TIMEOUT_MIN, REASON_CHARS_MAX,
     },
     model::{
         backoff::Jitter,
@@ -80,12 +80,18 @@ pub(in crate::http) fn policy(request: &CallbackRequest) -> Result<Policy, Error
             &request.heartbeat_timeout,
             HEARTBEAT_TIMEOUT_MIN,
         ),
+        attempt_timeout: duration(
+            "/attempt_timeout",
+            &request.attempt_timeout,
+            ATTEMPT_TIMEOUT_MIN,
+        ),
         expire_after: duration(
             "/expire_after",
             &request.expire_after,
             Duration::from_millis(1),
         ),
         retention: duration("/retention", &request.retention, RETENTION_MIN),
+        dead_retention: duration("/dead_retention", &request.dead_retention, RETENTION_MIN),
         priority: request.priority.map(Into::into),
         labels: BTreeMap::new(),
     };
@@ -124,11 +130,6 @@ fn check_later_fields(request: &CallbackRequest, wrong: &mut Violations) {
     if let Some(topic) = &request.dead_letter_topic {
         wrong.take("/dead_letter_topic", name(topic.clone()));
     }
-    let moment = Duration::from_millis(1);
-    let attempt = request.attempt_timeout.as_ref();
-    read_duration("/attempt_timeout", attempt, moment, wrong);
-    let dead = request.dead_retention.as_ref();
-    read_duration("/dead_retention", dead, RETENTION_MIN, wrong);
 }
 
 /// Refuses fields that this version would not put in force.
@@ -138,8 +139,6 @@ fn refuse_later_fields(request: &CallbackRequest) -> Result<(), Error> {
         ("/max_in_flight", request.max_in_flight.is_some()),
         ("/dead_letter_topic", request.dead_letter_topic.is_some()),
         ("/indexed_labels", request.indexed_labels.is_some()),
-        ("/attempt_timeout", request.attempt_timeout.is_some()),
-        ("/dead_retention", request.dead_retention.is_some()),
         ("/on_retry", request.on_retry.is_some()),
         ("/list_succeeded", request.list_succeeded.is_some()),
         ("/http", request.http.is_some()),
@@ -233,6 +232,8 @@ fn configuration(policy: &Policy) -> CallbackConfiguration {
         claim_timeout: readable(policy.claim_timeout),
         heartbeat_timeout: readable(policy.heartbeat_timeout),
         retention: readable(policy.retention),
+        dead_retention: readable(policy.dead_retention),
+        attempt_timeout: readable(policy.attempt_timeout),
         expire_after: readable(policy.expire_after),
         priority: policy.priority.map(Into::into),
         labels: policy.labels.clone(),
@@ -291,15 +292,17 @@ mod tests {
     fn every_violation_is_named() {
         let text = r#"{"max_attempts": 0, "retry": {"initial": "2s", "max": "1s", "factor": 0.5},
             "claim_timeout": "1s", "heartbeat_timeout": "soon", "retention": "0s", "expire_after": "0s",
-            "rate": {"per_second": 0, "burst": 0}, "max_in_flight": 0, "dead_letter_topic": "a b",
+            "attempt_timeout": "999ms", "dead_retention": "0s", "rate": {"per_second": 0, "burst": 0}, "max_in_flight": 0, "dead_letter_topic": "a b",
             "labels": {"": "x"}}"#;
         let error = read(text).unwrap_err();
         assert_eq!(error.code, Code::InvalidRequest);
         let mut found = pointers(&error);
         found.sort_unstable();
         let expected = [
+            "/attempt_timeout",
             "/claim_timeout",
             "/dead_letter_topic",
+            "/dead_retention",
             "/expire_after",
             "/heartbeat_timeout",
             "/labels/",
@@ -319,12 +322,12 @@ mod tests {
     #[test]
     fn fields_that_would_have_no_effect_are_refused_by_name() {
         let text = r#"{"rate": {"per_second": 0.01}, "max_in_flight": 1, "dead_letter_topic": "t", "indexed_labels": ["a"],
-            "attempt_timeout": "1m", "dead_retention": "30d", "on_retry": "skip", "list_succeeded": true,
+            "on_retry": "skip", "list_succeeded": true,
             "http": {"url": "https://example.org"}, "notify": []}"#;
         let error = read(text).unwrap_err();
         assert_eq!(error.code, Code::NotSupportedYet);
         assert_eq!(error.code.status().as_u16(), 422);
-        assert_eq!(error.errors.len(), 10);
+        assert_eq!(error.errors.len(), 8);
         let error = read(r#"{"expire_after": null, "http": null, "retry": null}"#);
         assert_eq!(error.unwrap(), Policy::default());
     }

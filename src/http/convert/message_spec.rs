@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     limits::{
-        ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, CONTENT_TYPE_CHARS_MAX, DURATION_MAX,
+        ATTEMPT_TIMEOUT_MIN, ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, CONTENT_TYPE_CHARS_MAX, DURATION_MAX,
         HEARTBEAT_TIMEOUT_MIN, LABEL_CHARS_MAX, LABELS_MAX,
     },
     model::task::{Content, Spec},
@@ -50,6 +50,12 @@ pub(super) fn check(spec: &Spec) -> Result<(), String> {
         HEARTBEAT_TIMEOUT_MIN,
     )?;
     within("retention", spec.retention, RETENTION_MIN)?;
+    if let Some(timeout) = spec.attempt_timeout {
+        within("attempt_timeout", timeout, ATTEMPT_TIMEOUT_MIN)?;
+    }
+    if let Some(retention) = spec.dead_retention {
+        within("dead_retention", retention, RETENTION_MIN)?;
+    }
     if let Some(expire_after) = spec.expire_after {
         within("expire_after", expire_after, zero)?;
     }
@@ -114,7 +120,7 @@ mod tests {
         assert_eq!(check(&fixtures::spec()), Ok(()));
         let years = Duration::from_secs(200 * 365 * 24 * 3600);
         type Spoil = fn(&mut Spec, Duration);
-        let spoils: [(&str, Spoil); 10] = [
+        let spoils: [(&str, Spoil); 12] = [
             ("callback", |spec, _| {
                 spec.target = crate::model::target::Target::Callback {
                     name: "a b".to_owned(),
@@ -132,6 +138,12 @@ mod tests {
             }),
             ("expire_after", |spec, years| {
                 spec.expire_after = Some(years)
+            }),
+            ("attempt_timeout", |spec, _| {
+                spec.attempt_timeout = Some(Duration::ZERO)
+            }),
+            ("dead_retention", |spec, years| {
+                spec.dead_retention = Some(years)
             }),
             ("retry.initial", |spec, years| spec.backoff.initial = years),
             ("labels", |spec, _| {

@@ -18,9 +18,13 @@ use crate::{
     },
     flow::api::NewTask,
     http::error::{Code, Error},
-    limits::{ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, HEARTBEAT_TIMEOUT_MIN, LABEL_CHARS_MAX, LABELS_MAX},
+    limits::{
+        ATTEMPT_TIMEOUT_MIN, ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, HEARTBEAT_TIMEOUT_MIN,
+        LABEL_CHARS_MAX, LABELS_MAX,
+    },
     model::{
         draft::{BackoffDraft, Defaults, TaskDraft},
+        target::Target,
         task::{Body, Content},
         time::Millis,
     },
@@ -75,13 +79,7 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
     let Some(parts) = parts else {
         return Err(Error::new(Code::Internal, "a task without target passed"));
     };
-    if !context.has_kafka && !parts.target.is_tracked() {
-        return Err(Error::field(
-            Code::Unsupported,
-            "/kafka",
-            "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT, or give the task a callback",
-        ));
-    }
+    check_kafka(&parts.target, context)?;
     let content = Content {
         payload: payload.bytes,
         content_type: payload.content_type,
@@ -104,11 +102,25 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
             backoff: rules.backoff,
             claim_timeout: rules.claim_timeout,
             heartbeat_timeout: rules.heartbeat_timeout,
+            attempt_timeout: rules.attempt_timeout,
             expire_after: rules.expire_after,
             retention: rules.retention,
+            dead_retention: rules.dead_retention,
             create_time: context.now,
         },
     })
+}
+
+/// Checks that records can go out, if the task is one.
+fn check_kafka(target: &Target, context: &Context) -> Result<(), Error> {
+    if context.has_kafka || target.is_tracked() {
+        return Ok(());
+    }
+    Err(Error::field(
+        Code::Unsupported,
+        "/kafka",
+        "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT, or give the task a callback",
+    ))
 }
 
 /// The start that was asked for, if it has passed.
@@ -124,8 +136,10 @@ struct Rules {
     backoff: BackoffDraft,
     claim_timeout: Option<Duration>,
     heartbeat_timeout: Option<Duration>,
+    attempt_timeout: Option<Duration>,
     expire_after: Option<Duration>,
     retention: Option<Duration>,
+    dead_retention: Option<Duration>,
 }
 
 fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
@@ -147,8 +161,14 @@ fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
             &request.heartbeat_timeout,
             HEARTBEAT_TIMEOUT_MIN,
         ),
+        attempt_timeout: duration(
+            "/attempt_timeout",
+            &request.attempt_timeout,
+            ATTEMPT_TIMEOUT_MIN,
+        ),
         expire_after: duration("/expire_after", &request.expire_after, moment),
         retention: duration("/retention", &request.retention, RETENTION_MIN),
+        dead_retention: duration("/dead_retention", &request.dead_retention, RETENTION_MIN),
     }
 }
 

@@ -62,7 +62,9 @@ pub(super) fn only_callback_fields(request: &TaskRequest, violations: &mut Viola
         ("retry", request.retry.is_some()),
         ("claim_timeout", request.claim_timeout.is_some()),
         ("heartbeat_timeout", request.heartbeat_timeout.is_some()),
+        ("attempt_timeout", request.attempt_timeout.is_some()),
         ("expire_after", request.expire_after.is_some()),
+        ("dead_retention", request.dead_retention.is_some()),
     ];
     for (field, _) in fields.into_iter().filter(|(_, given)| *given) {
         violations.add(

@@ -1,5 +1,7 @@
 //! This conversion turns a task of the domain into an answer for clients.
 
+use std::{sync::Arc, time::Duration};
+
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
@@ -20,8 +22,9 @@ use crate::{
     model::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
-        row::WORKER_LOST,
+        row::{TIMED_OUT, WORKER_LOST},
         state::DROPPED,
+        task::Spec,
         time::Millis,
     },
 };
@@ -78,11 +81,18 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         retry: tracked.map(|spec| retry_policy(&spec.backoff)),
         claim_timeout: tracked.map(|spec| DurationText::readable(spec.claim_timeout)),
         heartbeat_timeout: tracked.map(|spec| DurationText::readable(spec.heartbeat_timeout)),
-        expire_after: spec
-            .and_then(|spec| spec.expire_after)
-            .map(DurationText::readable),
+        attempt_timeout: readable(tracked, |spec| spec.attempt_timeout),
+        expire_after: readable(spec, |spec| spec.expire_after),
         retention: spec.map(|spec| DurationText::readable(spec.retention)),
+        dead_retention: readable(tracked, |spec| spec.dead_retention),
     }
+}
+
+fn readable(
+    spec: Option<&Arc<Spec>>,
+    field: fn(&Spec) -> Option<Duration>,
+) -> Option<DurationText> {
+    field(spec?).map(DurationText::readable)
 }
 
 /// Converts a task, with its attempts.
@@ -97,15 +107,18 @@ pub(in crate::http) fn with_attempts(task: &TaskView, view: View) -> TaskRespons
 }
 
 fn attempt_response(attempt: &Attempt) -> AttemptResponse {
-    let is_lost = attempt.ending == Some(Ending::Lost);
-    let error = attempt.error.clone();
+    let error = attempt.error.as_deref().or(match attempt.ending {
+        Some(Ending::Lost) => Some(WORKER_LOST),
+        Some(Ending::TimedOut) => Some(TIMED_OUT),
+        _ => None,
+    });
     AttemptResponse {
         attempt: attempt.attempt,
         worker: some_text(&attempt.worker),
         claim_time: attempt.claimed.map(Into::into),
         end_time: attempt.ended.map(Into::into),
         outcome: attempt.ending.map(|ending| ending.name().to_owned()),
-        error: error.or_else(|| is_lost.then(|| WORKER_LOST.to_owned())),
+        error: error.map(str::to_owned),
     }
 }
 

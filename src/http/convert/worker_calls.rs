@@ -261,6 +261,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             start_time: task.start.into(),
             claim_expire_time: task.expires.into(),
             heartbeat_timeout: DurationText::from(task.spec.heartbeat_timeout),
+            attempt_timeout: task.spec.attempt_timeout.map(DurationText::from),
             max_attempts: task.spec.max_attempts,
             labels: content
                 .map(|content| content.labels.iter().cloned().collect())

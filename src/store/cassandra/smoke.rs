@@ -194,6 +194,8 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         backoff: Backoff::QUICK,
         claim_timeout: TTL,
         heartbeat_timeout: TTL,
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: TTL,
         create_time: Millis::EPOCH,

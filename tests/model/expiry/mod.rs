@@ -89,6 +89,8 @@ impl Expiry {
                 backoff: Backoff::QUICK,
                 claim_timeout: STEP,
                 heartbeat_timeout: Duration::from_secs(30),
+                attempt_timeout: None,
+                dead_retention: None,
                 expire_after: None,
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,

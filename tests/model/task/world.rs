@@ -174,6 +174,8 @@ fn spec() -> Arc<Spec> {
             },
             claim_timeout: SECOND * 60,
             heartbeat_timeout: SECOND * 30,
+            attempt_timeout: None,
+            dead_retention: None,
             expire_after: None,
             retention: SECOND * 60,
             create_time: Millis::EPOCH,

@@ -12,7 +12,9 @@ use tickwheel::{
         service::Service,
     },
     model::{
+        history::Ending,
         ids::TaskId,
+        row::TIMED_OUT,
         state::{Outcome, WORKER_LOST},
         time::Millis,
     },
@@ -196,4 +198,69 @@ async fn the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
     );
     world.check();
     worker.abort();
+}
+
+/// Sends heartbeats every two seconds until one is answered otherwise. Returns that answer, and how long it took.
+async fn beats_until_lost(world: &World, service: &Service, id: TaskId) -> (String, Duration) {
+    let began = world.time.moment();
+    for _ in 0..60 {
+        match service.heartbeat("a", beat(id)).await.remove(0) {
+            HeartbeatAnswer::Ok => world.pass(2 * SECOND).await,
+            HeartbeatAnswer::Lost(reason) => {
+                return (reason.to_string(), world.time.moment().since(began));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("it may run for ever");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_beyond_its_time_limit_ends_though_its_worker_lives() {
+    let world = World::new(2, 10_000);
+    let (one, other) = (world.node(1), world.node(2));
+    world.pass(3 * SECOND).await;
+    let mut task = seldom_looked_at(world.time.now());
+    task.draft.attempt_timeout = Some(9 * SECOND);
+    let id = claimed(&world, &one.service(), task).await;
+    // The sign of life goes to a node that did not see the claim.
+    let (reason, took) = beats_until_lost(&world, &other.service(), id).await;
+    assert_eq!(reason, "the attempt took longer than its attempt_timeout");
+    assert!(took >= 8 * SECOND && took <= 11 * SECOND, "{took:?}");
+    let waits = read(&one.service(), id).await;
+    assert_eq!(
+        (waits.state, waits.error.as_deref()),
+        (VisibleState::Retrying, Some(TIMED_OUT))
+    );
+    let worker = world.worker(one.service(), dies(0));
+    world.pass(NOTICED).await;
+    let ended = read(&one.service(), id).await;
+    assert_eq!((ended.state, ended.attempt), (VisibleState::Succeeded, 2));
+    let first = &ended.history.attempts[0];
+    assert_eq!(first.ending, Some(Ending::TimedOut), "{first:?}");
+    let ran = first.ended.unwrap().since(first.claimed.unwrap());
+    assert_eq!(ran, 9 * SECOND);
+    world.check();
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_attempt_that_takes_too_long_ends_its_task() {
+    let world = World::new(1, 10_000);
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    let mut task = seldom_looked_at(world.time.now());
+    task.draft.attempt_timeout = Some(9 * SECOND);
+    task.draft.max_attempts = Some(1);
+    let id = claimed(&world, &node.service(), task).await;
+    beats_until_lost(&world, &node.service(), id).await;
+    world.pass(NOTICED).await;
+    let ended = read(&node.service(), id).await;
+    assert_eq!(
+        (ended.state, ended.error.as_deref()),
+        (VisibleState::Dead, Some(TIMED_OUT))
+    );
+    let last = &ended.history.attempts[0];
+    assert_eq!(last.ending, Some(Ending::TimedOut), "{last:?}");
+    world.check();
 }

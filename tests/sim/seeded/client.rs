@@ -179,6 +179,8 @@ fn spec(plan: &TaskPlan) -> Spec {
         },
         claim_timeout: Duration::from_millis(plan.claim_timeout),
         heartbeat_timeout: Duration::from_millis(plan.heartbeat_timeout),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: plan.expire_after.map(Duration::from_millis),
         retention: Duration::from_secs(3600),
         create_time: Sim::instant(plan.at.cast_signed()),

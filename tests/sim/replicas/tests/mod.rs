@@ -138,6 +138,8 @@ fn spec() -> Arc<Spec> {
         backoff: Backoff::QUICK,
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),
+        attempt_timeout: None,
+        dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: EPOCH,
