@@ -45,7 +45,9 @@ pub struct Options {
     pub polled: bool,
     /// Bounds, and whether it owns wheels.
     pub settings: Settings,
-    /// How long work under way may take when the node stops.
+    /// How long the node goes on answering when it was told to stop, while it says that it is not ready.
+    pub drain_delay: Duration,
+    /// How long work under way may take when the node stops after that.
     pub drain_timeout: Duration,
     /// Largest content of a task, encoded.
     pub content_bytes_max: usize,
@@ -128,7 +130,9 @@ pub async fn run(
     };
     store.take_over(&time).await?;
     let node = start(&options, &time, &store, address)?;
-    let api = api_options(&options, address, &time, prometheus, &stop);
+    let closing = CancellationToken::new();
+    let mut api = api_options(&options, address, &time, prometheus, &closing);
+    api.stopping = stop.clone();
     gate.open(http::router(node.service(), api));
     if announce(&node, address, options.log_format, &time, &stop).await {
         // The receiver may be gone.
@@ -136,7 +140,9 @@ pub async fn run(
     }
 
     stop.cancelled().await;
+    answer_on(options.drain_delay, &time).await;
     tracing::info!("stopping: finishing what is under way");
+    closing.cancel();
     let until = time.moment().after(options.drain_timeout);
     node.leave();
     hang_up.cancel();
@@ -148,6 +154,14 @@ pub async fn run(
     node.stop(until.since(time.moment())).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Lets the node work on for a while, not ready any more, until those who balance load have noticed.
+async fn answer_on(delay: Duration, time: &TimeSource) {
+    if !delay.is_zero() {
+        tracing::info!(?delay, "not ready any more, working on for a while");
+        time.sleep(delay).await;
+    }
 }
 
 /// Settings of the node's API, beside the service.

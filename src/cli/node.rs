@@ -89,6 +89,7 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
             poll_feeds_max: poll_feeds_max(settings),
             ..context::Settings::default()
         },
+        drain_delay: settings.drain_delay,
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
         log_format: log_format(settings),

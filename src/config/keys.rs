@@ -284,6 +284,16 @@ pub(super) const KEYS: &[Key] = &[
         set: |s, text| put(&mut s.content_bytes_max, number(text, 1, CONTENT_BYTES_MAX)),
     },
     Key {
+        name: "drain_delay",
+        flag: "drain-delay",
+        form: Form::Text,
+        default: "0s",
+        value: "DURATION",
+        about: "How long the node goes on working after SIGTERM while /readyz answers 503, before it stops.",
+        why: "A load balancer needs a few seconds to notice; without one nobody asks /readyz, and waiting is of no use.",
+        set: |s, text| put(&mut s.drain_delay, duration(text, DURATION_MAX)),
+    },
+    Key {
         name: "drain_timeout",
         flag: "drain-timeout",
         form: Form::Text,

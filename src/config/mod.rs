@@ -133,7 +133,9 @@ pub struct Settings {
     pub poll_feeds_max: Option<usize>,
     /// Largest content of a task in bytes.
     pub content_bytes_max: usize,
-    /// How long a node may take to stop.
+    /// How long a node goes on answering when it was told to stop.
+    pub drain_delay: Duration,
+    /// How long a node may take to stop after that.
     pub drain_timeout: Duration,
     /// The filter of log lines.
     pub log: String,
@@ -350,6 +352,7 @@ fn blank() -> Settings {
         partitions: 1,
         poll_feeds_max: None,
         content_bytes_max: 0,
+        drain_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,
         log: String::new(),
         log_format: LogFormat::Text,

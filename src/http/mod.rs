@@ -49,6 +49,8 @@ pub struct Options {
     pub store_is_far: bool,
     /// The host names by which clients reach the node; on loopback by default.
     pub hosts: Hosts,
+    /// Cancelled when the node was told to stop: it is not ready any more, and still answers.
+    pub stopping: CancellationToken,
     /// Ends long polls when the node stops.
     pub shutdown: CancellationToken,
 }
@@ -64,6 +66,7 @@ impl Options {
             has_kafka: true,
             store_is_far: false,
             hosts: Hosts::default(),
+            stopping: shutdown.clone(),
             shutdown,
         }
     }

@@ -206,6 +206,39 @@ async fn a_server_that_is_told_to_stop_drains_in_time_and_goes_on_after_a_start(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_a_drain_delay_works_on_while_it_says_that_it_is_not_ready() {
+    let delay = Duration::from_secs(3);
+    let directory = TempDir::new().expect("a directory");
+    let mut server = Server::start(directory.path(), &["--drain-delay", "3s"]).await;
+    let time = TimeSource::real();
+    let told = time.moment();
+    server.terminate();
+    let ready = loop {
+        let answer = reqwest::get(format!("{}/readyz", server.url)).await;
+        let answer = answer.expect("it answers");
+        if answer.status() == 503 || time.moment().since(told) > delay / 2 {
+            break answer;
+        }
+    };
+    assert_eq!(ready.status(), 503);
+    let text = ready.text().await.expect("a text");
+    assert_eq!(text, "not ready\nprocess: it was told to stop\n");
+    // A task is registered, handed out to a poll that waits, and settled.
+    let task = json!({"callback": "soon", "delay": "500ms"});
+    let registered = post(&server.url, "/v1/tasks", &task).await;
+    let poll = json!({"worker": "w", "callbacks": ["soon"], "wait": "2s"});
+    let answer = post(&server.url, "/v1/worker/poll", &poll).await;
+    assert_eq!(answer["tasks"][0]["id"], registered["id"]);
+    let settle = json!({"worker": "w", "tasks": [
+        {"id": registered["id"], "attempt": 1, "outcome": "succeeded"}]});
+    let answer = post(&server.url, "/v1/worker/settle", &settle).await;
+    assert_eq!(answer["results"][0]["status"], "ok", "{answer}");
+    assert_eq!(server.ended().code(), Some(0), "{}", server.log());
+    let took = time.moment().since(told);
+    assert!(took >= delay, "{took:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_idle_server_stops_at_once_and_frees_its_port() {
     let directory = TempDir::new().expect("a directory");
     let mut server = Server::start(directory.path(), &[]).await;

@@ -58,6 +58,12 @@ pub(in crate::http) async fn livez() -> &'static str {
         (status = 200, description = "Ready; JSON with verbose, else text", body = Readiness),
         (status = 503, description = "Not ready; JSON with verbose, else text", body = Readiness)))]
 pub(in crate::http) async fn readyz(State(api): State<Api>, uri: Uri) -> Response {
+    let stopping = api.options.stopping.is_cancelled();
+    let goes_on = ReadinessCheck {
+        name: "process".to_owned(),
+        ok: !stopping,
+        problem: stopping.then(|| "it was told to stop".to_owned()),
+    };
     let checks: Vec<ReadinessCheck> = api
         .service
         .readiness()
@@ -67,6 +73,7 @@ pub(in crate::http) async fn readyz(State(api): State<Api>, uri: Uri) -> Respons
             ok: check.problem.is_none(),
             problem: check.problem,
         })
+        .chain([goes_on])
         .collect();
     let ready = checks.iter().all(|check| check.ok);
     let verbose = uri.query().is_some_and(|query| {
