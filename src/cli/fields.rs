@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 25] = [
+const FLAGS: [(&str, &str); 28] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/kafka/key", "--key"),
@@ -27,6 +27,9 @@ const FLAGS: [(&str, &str); 25] = [
     ("/heartbeat_timeout", "--heartbeat-timeout"),
     ("/expire_after", "--expire-after"),
     ("/retention", "--retention"),
+    ("/rate/per_second", "--rate"),
+    ("/rate/burst", "--burst"),
+    ("/max_in_flight", "--max-in-flight"),
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),

@@ -5,6 +5,7 @@ use tickwheel::{
     model::{
         callback::{Callback, Policy},
         gate::{Gate, GateState, Held},
+        limit::{Limits, Rate},
         task::Priority,
     },
     schema::{decode_callback, decode_held, encode_callback, encode_held},
@@ -36,6 +37,10 @@ fn records_of_callbacks() {
             max_attempts: Some(3),
             priority: Some(Priority::Low),
             labels: [("team".to_owned(), "mail".to_owned())].into(),
+            limits: Limits {
+                rate: Rate::new(0.5, Some(100)),
+                in_flight: Some(200),
+            },
             ..Policy::default()
         }),
         gates: vec![Gate {
