@@ -70,6 +70,8 @@ pub enum Flaw {
     PublishesWhileGivenAway,
     /// All callbacks share one lane of a wheel's memory, and one may fill it.
     OneLane,
+    /// The limits of callbacks are configured, and nothing heeds them.
+    LimitIgnored,
 }
 
 impl Flaw {

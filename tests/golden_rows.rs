@@ -19,6 +19,7 @@ use tickwheel::{
         history::{Attempt, Ending},
         ids::{NodeId, TaskId},
         key::Holder,
+        limit::{Limits, Pool, Rate, Share},
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, History, State, TaskRow},
@@ -27,9 +28,9 @@ use tickwheel::{
         wheel::WheelNumber,
     },
     schema::{
-        Request, decode_callback, decode_epoch, decode_held, decode_holder, decode_request,
-        encode_callback, encode_epoch, encode_held, encode_holder, encode_letter, encode_request,
-        held_partition,
+        Request, decode_callback, decode_epoch, decode_held, decode_holder, decode_pool,
+        decode_request, encode_callback, encode_epoch, encode_held, encode_holder, encode_letter,
+        encode_pool, encode_request, held_partition,
     },
     store::{
         index::{IndexKind, Partition},
@@ -217,6 +218,7 @@ pub(crate) fn callback() -> Callback {
             retention: Some(second * 3600),
             priority: Some(Priority::High),
             labels: [("team".to_owned(), "billing".to_owned())].into(),
+            limits: Limits::default(),
         }),
         gates: vec![Gate {
             collection: "bulk".to_owned(),
@@ -225,6 +227,29 @@ pub(crate) fn callback() -> Callback {
             since: START,
             until: Some(Millis(START.0 + 60_000)),
         }],
+    }
+}
+
+/// The same with limits.
+pub(crate) fn limited() -> Callback {
+    let mut callback = callback();
+    callback.policy.as_mut().unwrap().limits = Limits {
+        rate: Rate::new(0.5, Some(100)),
+        in_flight: Some(200),
+    };
+    callback
+}
+
+pub(crate) fn pool() -> Pool {
+    let share = Share {
+        held: 3,
+        wanted: 9,
+        until: Millis(START.0 + 5000),
+        served: START,
+    };
+    Pool {
+        full_at_nanos: START.0 * 1_000_000 + 123_456,
+        shares: [(NodeId(Uuid::from_u128(7)), share)].into(),
     }
 }
 
@@ -300,6 +325,13 @@ fn rendered() -> String {
     writeln!(text, "marked request {:?}", encode_request(&request())).unwrap();
     writeln!(text, "holder of a key {:?}", encode_holder(&holder())).unwrap();
     writeln!(text, "callback {:?}", encode_callback(&callback())).unwrap();
+    writeln!(
+        text,
+        "callback with limits {:?}",
+        encode_callback(&limited())
+    )
+    .unwrap();
+    writeln!(text, "pool of limits {:?}", encode_pool(&pool())).unwrap();
     let held = held();
     let partition = held_partition("send-email", "bulk", held.id.wheel());
     let row = encode_held(&held, &full().0);
@@ -356,6 +388,8 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(decode_request(encode_request(&request())), Ok(request()));
     let read = decode_callback(encode_callback(&callback()));
     assert_eq!(read, Ok(callback()));
+    assert_eq!(decode_callback(encode_callback(&limited())), Ok(limited()));
+    assert_eq!(decode_pool(encode_pool(&pool())), Ok(pool()));
     let (sort, value) = encode_held(&held(), &full().0);
     assert_eq!(decode_held(&sort, value), Ok((held(), Some(full().0))));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));

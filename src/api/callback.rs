@@ -57,15 +57,16 @@ pub struct CallbackRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Not supported yet: refused.
+    /// How many tasks may be claimed in a second. Tasks over it wait.
     #[serde(
         default,
         deserialize_with = "super::object::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub rate: Option<RateLimit>,
-    /// Not supported yet: refused.
+    /// How many attempts may run at once. Tasks over it wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 200_000))]
     pub max_in_flight: Option<u32>,
     /// Not supported yet: refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,15 +96,17 @@ pub struct CallbackRequest {
     pub notify: Option<Box<RawValue>>,
 }
 
-/// How many tasks of a callback may go out in a second.
+/// How many tasks of a callback may be claimed in a time: in any ten seconds at most eleven times `per_second`, and `burst`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct RateLimit {
-    /// Tasks in a second; more than zero.
+    /// Tasks in a second.
+    #[cfg_attr(feature = "server", schema(minimum = 0.01, maximum = 100_000))]
     pub per_second: f64,
-    /// Tasks at once; at least one.
+    /// Tasks at once after a pause: at least those of a tenth of a second. Absent, those of a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1_000_000))]
     pub burst: Option<u32>,
 }
 
@@ -227,6 +230,12 @@ pub struct CallbackConfiguration {
     /// Labels of every task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// How many tasks may be claimed in a second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateLimit>,
+    /// How many attempts may run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_in_flight: Option<u32>,
 }
 
 /// A gate that is not open.

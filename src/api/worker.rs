@@ -77,7 +77,7 @@ pub struct ClaimResult {
     /// The task to run; with `claimed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<ClaimedTask>,
-    /// Hold the message until this time; with `early`.
+    /// Hold the message until this time; with `early` and `limited`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<InstantText>,
     /// A description of the mistake; with `error`.
@@ -101,6 +101,8 @@ pub enum ClaimStatus {
     Gated,
     /// Hold it until `not_before`.
     Early,
+    /// A limit of its callback is reached: hold it until `not_before`.
+    Limited,
     /// Not known, or not understood. Forget it: the service comes back to the task.
     Error,
 }

@@ -15,7 +15,7 @@ use crate::{
     api::text::{DurationText, InstantText},
     client::{
         CallbackRequest, CallbackResponse, Client, GateRequest, GateState, Jitter, NewStart,
-        Priority, RetryPolicy, StartTime,
+        Priority, RateLimit, RetryPolicy, StartTime,
     },
     limits::REQUEST_BYTES_MAX,
     model::time::Millis,
@@ -24,6 +24,7 @@ use crate::{
 
 const SET_EXAMPLES: &str = "Examples:
   tickwheel callback set send_email --max-attempts 8 --retention 24h --label team=mail
+  tickwheel callback set send_email --rate 50/s --burst 100 --max-in-flight 200
   tickwheel callback get send_email -o json > mail.json; tickwheel callback set send_email --file mail.json
 
 The configuration is replaced as a whole: what is not given has the default of the service.";
@@ -105,7 +106,8 @@ pub(super) struct SetArgs {
     /// File with the configuration as JSON, - for standard input, instead of flags. The output of
     /// `callback get -o json` can be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["description", "max_attempts", "retry_initial", "retry_factor",
-        "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "attempt_timeout", "retention", "dead_retention", "expire_after", "priority", "labels"])]
+        "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "attempt_timeout", "retention", "dead_retention",
+        "expire_after", "priority", "labels", "rate", "burst", "max_in_flight"])]
     file: Option<PathBuf>,
     /// Text for people.
     #[arg(long, value_name = "TEXT")]
@@ -149,6 +151,15 @@ pub(super) struct SetArgs {
     /// A label of every task; may be repeated.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = request::pair)]
     labels: Vec<(String, String)>,
+    /// How many tasks may be claimed in a time, such as 50/s, 3/m or 10/h.
+    #[arg(long, value_name = "RATE", value_parser = request::rate)]
+    rate: Option<f64>,
+    /// How many tasks may be claimed at once after a pause; those of a second unless given.
+    #[arg(long, value_name = "COUNT", requires = "rate")]
+    burst: Option<u32>,
+    /// How many attempts may run at once.
+    #[arg(long, value_name = "COUNT")]
+    max_in_flight: Option<u32>,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
@@ -284,6 +295,11 @@ impl SetArgs {
             dead_retention: self.dead_retention.clone(),
             priority: self.priority,
             labels: (!labels.is_empty()).then_some(labels),
+            rate: self.rate.map(|per_second| RateLimit {
+                per_second,
+                burst: self.burst,
+            }),
+            max_in_flight: self.max_in_flight,
             ..CallbackRequest::default()
         })
     }
@@ -358,6 +374,21 @@ mod tests {
         assert_eq!(request.max_attempts, Some(3));
         let wrong = from_json(r#"{"maxx_attempts": 3}"#).unwrap_err();
         assert!(wrong.text.contains("maxx_attempts"), "{}", wrong.text);
+    }
+
+    #[test]
+    fn a_rate_is_read_in_a_unit_of_time() {
+        let read = |text: &str| request::rate(text).unwrap();
+        assert_eq!(
+            [read("50/s"), read("3/m"), read("36/h"), read("0.5")],
+            [50.0, 0.05, 0.01, 0.5]
+        );
+        for wrong in ["", "fast", "5/d", "/s", "5/"] {
+            assert!(
+                request::rate(wrong).unwrap_err().contains("such as 50/s"),
+                "{wrong:?}"
+            );
+        }
     }
 
     #[test]

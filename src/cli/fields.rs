@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 27] = [
+const FLAGS: [(&str, &str); 30] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/kafka/key", "--key"),
@@ -29,6 +29,9 @@ const FLAGS: [(&str, &str); 27] = [
     ("/expire_after", "--expire-after"),
     ("/retention", "--retention"),
     ("/dead_retention", "--dead-retention"),
+    ("/rate/per_second", "--rate"),
+    ("/rate/burst", "--burst"),
+    ("/max_in_flight", "--max-in-flight"),
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),

@@ -117,6 +117,20 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
+/// Reads a rate as tasks in a second: a number, alone or in a unit of time, such as 50/s, 3/m or 10/h.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    let wrong = || format!("expected tasks in a time, such as 50/s, 3/m or 10/h, found {text:?}");
+    let (count, unit) = text.split_once('/').unwrap_or((text, "s"));
+    let count: f64 = count.trim().parse().map_err(|_| wrong())?;
+    let seconds = match unit.trim() {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Ok(count / seconds)
+}
+
 pub(super) fn priority(text: &str) -> Result<Priority, String> {
     match text {
         "high" => Ok(Priority::High),

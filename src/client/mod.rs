@@ -46,7 +46,7 @@ pub use crate::api::{
     NotATaskId, TaskId,
     callback::{
         CallbackActivity, CallbackConfiguration, CallbackRequest, CallbackResponse, CallbackWorker,
-        GateRequest, GateResponse, GateState,
+        GateRequest, GateResponse, GateState, RateLimit,
     },
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,

@@ -219,6 +219,8 @@ pub struct ClaimRequest {
     pub published: Option<Millis>,
     /// Return the content, too.
     pub with_content: bool,
+    /// It is known that the limits of its callback allow it.
+    pub admitted: bool,
 }
 
 /// The answer to a claim.
@@ -234,6 +236,11 @@ pub enum ClaimAnswer {
     Gated,
     /// It is not time yet: hold the message until then.
     Early {
+        /// When.
+        not_before: Millis,
+    },
+    /// A limit of its callback is reached: hold the message until then.
+    Limited {
         /// When.
         not_before: Millis,
     },

@@ -18,8 +18,8 @@ use super::{
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        keys::Keys, register::Registrar, reschedule::Changer, settle::Settler, transition::Mover,
-        withdraw::Withdrawer,
+        keys::Keys, limiter::Limiter, register::Registrar, reschedule::Changer, settle::Settler,
+        transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -141,6 +141,8 @@ impl Node {
         self.keep("deadlines", &self.stop, move |stop| {
             watcher.clone().run(stop)
         });
+        let limiter = known.limiter.clone();
+        self.keep("limits", &self.stop, move |stop| limiter.clone().run(stop));
         let demand = known.demand.clone();
         self.keep("demand", &self.stop, move |stop| demand.clone().run(stop));
         if let Some(underway) = self.ctx.underway.clone() {
@@ -247,7 +249,12 @@ fn withdrawer(ctx: &Arc<Context>, hands: &Hands, placer: &Placer, mover: &Mover)
 }
 
 /// The poller, if the node makes consumers for workers that poll.
-fn poller(ctx: &Arc<Context>, claimer: &Claimer, settler: &Settler) -> Option<Arc<Poller>> {
+fn poller(
+    ctx: &Arc<Context>,
+    claimer: &Claimer,
+    settler: &Settler,
+    limiter: &Limiter,
+) -> Option<Arc<Poller>> {
     let subscriptions = ctx.subscriptions.clone()?;
     let (claimer, settler) = (claimer.clone(), settler.clone());
     Some(Poller::new(
@@ -255,6 +262,7 @@ fn poller(ctx: &Arc<Context>, claimer: &Claimer, settler: &Settler) -> Option<Ar
         subscriptions,
         claimer,
         settler,
+        limiter.clone(),
     ))
 }
 
@@ -300,7 +308,10 @@ fn claimer(
         Arc::clone(claimed),
         known.deadlines.clone(),
         known.demand.clone(),
-        Gatekeeper::new(ctx(), known.callbacks.clone()),
+        (
+            Gatekeeper::new(ctx(), known.callbacks.clone()),
+            known.limiter.clone(),
+        ),
     )
 }
 
@@ -355,7 +366,7 @@ fn service(
         claimed,
         deadlines(),
     );
-    let poller = poller(&ctx(), &claimer, &settler);
+    let poller = poller(&ctx(), &claimer, &settler, &known.limiter);
     let canceller = Canceller::new(
         ctx(),
         hands(),

@@ -1,8 +1,8 @@
-//! Bounds of records, of rows of the index, and of dead letters.
+//! Bounds of records, of rows of the index, of dead letters, and of the limits of callbacks.
 
 use std::time::Duration;
 
-use crate::model::{configuration, dead_letter, gate, history, record};
+use crate::model::{configuration, dead_letter, gate, history, limit, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -152,3 +152,26 @@ pub const CALLBACK_WORKERS_MAX: usize = 100;
 
 /// Shortest time that an attempt may be given: less cannot be told from the skew of clocks.
 pub const ATTEMPT_TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// How often a draw from the limits of a callback is made anew after another node was first: the nodes of a cluster draw a few
+/// times a second each. One that loses so often comes back in a fraction of a second.
+pub const LIMIT_RACES_MAX: usize = 8;
+
+/// Callbacks whose limits are drawn from at once: a slow one must not hold up many others, and a thousand must not flood the
+/// store.
+pub const LIMITS_ASKED_IN_FLIGHT_MAX: usize = 32;
+
+/// How long the message of a claim over a limit is held at most: as long as one that is early, so that a limit that was raised
+/// is noticed.
+pub const LIMIT_HELD_MAX: Duration = super::EARLY_HELD_MAX;
+
+/// Largest number of attempts at once that a callback may be limited to: a node watches as many.
+pub const IN_FLIGHT_MAX: u32 = limit::IN_FLIGHT_MAX;
+
+const _: () = assert!(IN_FLIGHT_MAX as usize == super::WATCHED_ATTEMPTS_MAX);
+
+/// The places of all nodes fit into the record of a callback.
+const _: () = assert!(limit::NODES_MAX * 64 < RECORD_VALUE_BYTES_MAX);
+
+/// Attempts of a callback that a node reads in a second to find those that have ended at another node: one batch of reads.
+pub const LIMIT_CHECKED_MAX: usize = 256;

@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     draft::{BackoffDraft, Defaults},
     gate::{Closed, Gate, GateState},
+    limit::Limits,
     task::Priority,
     time::Millis,
 };
@@ -41,6 +42,8 @@ pub struct Policy {
     pub priority: Option<Priority>,
     /// Labels of every task.
     pub labels: BTreeMap<String, String>,
+    /// How many may be claimed in a time, and run at once.
+    pub limits: Limits,
 }
 
 impl Policy {
@@ -89,6 +92,13 @@ impl Callback {
     pub fn defaults(&self) -> Defaults {
         let policy = self.policy.as_ref();
         policy.map_or(Defaults::SERVICE, Policy::defaults)
+    }
+
+    /// Returns its limits.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let policy = self.policy.as_ref();
+        policy.map_or_else(Limits::default, |policy| policy.limits)
     }
 
     /// Returns how the gates keep a task of a collection (empty is none) from going out at `now`; none when they do not.
@@ -185,6 +195,7 @@ mod tests {
             labels: [("tenant", "acme"), ("team", "mail")]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
+            limits: Limits::default(),
         }
     }
 

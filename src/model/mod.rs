@@ -38,6 +38,8 @@
 //! | [`record`] | what a record is, and which write of it wins |
 //! | [`callback`] | what a user has set for the tasks of a callback |
 //! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
+//! | [`limit`] | what a node may have of the limits of a callback |
+//! | [`purse`] | which tasks may go with that, and what to ask for |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod attempts;
@@ -63,10 +65,12 @@ pub mod ids;
 pub mod key;
 pub mod lanes;
 pub mod ledger;
+pub mod limit;
 pub mod listing;
 pub mod look;
 pub mod look_step;
 pub mod preference;
+pub mod purse;
 pub mod record;
 pub mod restart;
 pub mod retry_look;
@@ -83,6 +87,8 @@ pub mod wheel;
 mod clock_law_tests;
 #[cfg(test)]
 pub(crate) mod fixtures;
+#[cfg(test)]
+mod limit_tests;
 #[cfg(test)]
 mod replace_tests;
 #[cfg(test)]

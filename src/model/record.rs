@@ -38,16 +38,19 @@ pub enum Kind {
     IdempotencyKey = 4,
     /// A key of a callback's tasks, with the task that holds it.
     Key = 8,
+    /// The limits of a callback, as far as they are used.
+    Limit = 9,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
         Self::IdempotencyKey,
         Self::Key,
+        Self::Limit,
     ];
 
     /// The kinds that every node holds in memory.
@@ -70,7 +73,7 @@ impl Kind {
     pub const fn is_listed(self) -> bool {
         match self {
             Self::Callback | Self::ApiKey => true,
-            Self::Epoch | Self::IdempotencyKey | Self::Key => false,
+            Self::Epoch | Self::IdempotencyKey | Self::Key | Self::Limit => false,
         }
     }
 }

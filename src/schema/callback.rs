@@ -11,6 +11,7 @@ use crate::model::{
     callback::{Callback, Policy},
     draft::BackoffDraft,
     gate::{Gate, GateState},
+    limit::{Limits, Rate},
     task::Priority,
     time::{Millis, whole_millis},
 };
@@ -64,6 +65,7 @@ fn policy_message(policy: &Policy) -> v1::CallbackPolicy {
         dead_retention,
         priority,
         labels,
+        limits: Limits { rate, in_flight },
     } = policy;
     let jitter = match jitter {
         None => v1::Jitter::Unspecified,
@@ -97,6 +99,11 @@ fn policy_message(policy: &Policy) -> v1::CallbackPolicy {
         dead_retention_ms: dead_retention.map(millis),
         priority: priority.into(),
         labels: labels.iter().map(label).collect(),
+        rate: rate.map(|rate| v1::RateLimit {
+            per_second_milli: rate.per_second_milli(),
+            burst: rate.burst(),
+        }),
+        max_in_flight: *in_flight,
     }
 }
 
@@ -118,6 +125,16 @@ fn read_policy(message: v1::CallbackPolicy) -> Result<Policy, Malformed> {
     if message.max_attempts == Some(0) {
         return Err(Malformed::OutOfRange("max_attempts"));
     }
+    let rate = match message.rate {
+        None => None,
+        Some(rate) => {
+            let known = Rate::from_milli(rate.per_second_milli, rate.burst);
+            Some(known.ok_or(Malformed::OutOfRange("rate"))?)
+        }
+    };
+    if message.max_in_flight == Some(0) {
+        return Err(Malformed::OutOfRange("max_in_flight"));
+    }
     let labels = message.labels.into_iter();
     Ok(Policy {
         description: message.description,
@@ -136,6 +153,10 @@ fn read_policy(message: v1::CallbackPolicy) -> Result<Policy, Malformed> {
         dead_retention: message.dead_retention_ms.map(duration),
         priority,
         labels: labels.map(|label| (label.name, label.value)).collect(),
+        limits: Limits {
+            rate,
+            in_flight: message.max_in_flight,
+        },
     })
 }
 
@@ -209,6 +230,10 @@ mod tests {
                 dead_retention: Some(second * 14),
                 priority: Some(Priority::Low),
                 labels: [("a".to_owned(), "b".to_owned())].into(),
+                limits: Limits {
+                    rate: Rate::new(0.01, Some(7)),
+                    in_flight: Some(12),
+                },
             }),
             gates: vec![Gate {
                 collection: "bulk".to_owned(),
@@ -250,6 +275,12 @@ mod tests {
         assert_eq!(wrong, Malformed::OutOfRange("priority"));
         let wrong = spoilt(|message| message.policy.as_mut().unwrap().max_attempts = Some(0));
         assert_eq!(wrong, Malformed::OutOfRange("max_attempts"));
+        let wrong = spoilt(|message| message.policy.as_mut().unwrap().max_in_flight = Some(0));
+        assert_eq!(wrong, Malformed::OutOfRange("max_in_flight"));
+        let no_rate = |message: &mut v1::Callback| {
+            message.policy.as_mut().unwrap().rate = Some(v1::RateLimit::default());
+        };
+        assert_eq!(spoilt(no_rate), Malformed::OutOfRange("rate"));
         assert!(decode_callback(Bytes::from_static(b"\xff\xff")).is_err());
     }
 }

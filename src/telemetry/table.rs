@@ -212,6 +212,11 @@ pub const METRICS: &[Metric] = &[
         "Claims by their answer.",
     ),
     counter(
+        "tickwheel_limited_total",
+        &["callback", "limit"],
+        "Times that tasks of a callback had to wait for its `rate` or its `max_in_flight`: at a poll, or at a claim.",
+    ),
+    counter(
         "tickwheel_settles_total",
         &["outcome"],
         "Reports of ended attempts by their outcome: succeeded, retry, failed, snoozed, dead (the last attempt), refused.",

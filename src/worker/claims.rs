@@ -110,6 +110,10 @@ pub(super) fn judge(
             far if far.since(now) > EARLY_HELD_MAX => Verdict::Forget("early by far"),
             near => Verdict::Hold(near),
         },
+        ClaimStatus::Limited => {
+            let until = not_before(result.not_before, now);
+            Verdict::Hold(until.min(now.after(EARLY_HELD_MAX)))
+        }
         ClaimStatus::Error => {
             let retryable = result
                 .error

@@ -261,10 +261,10 @@ async fn wrong_configurations_are_refused_with_all_their_mistakes() {
         problem.detail.contains("did you mean `max_attempts`"),
         "{problem:?}"
     );
-    let later = json!({"rate": {"per_second": 50, "burst": 100}, "max_in_flight": 200});
+    let later = json!({"indexed_labels": ["tenant"], "list_succeeded": true});
     let problem = site.put(PATH, &later).await.problem();
     assert_eq!((problem.status, &*problem.code), (422, "not_supported_yet"));
-    assert_eq!(problem.errors[1].pointer, "/max_in_flight");
+    assert_eq!(problem.errors[1].pointer, "/list_succeeded");
     assert_eq!(site.get(PATH).await.status, 404, "nothing of it was stored");
     for name in ["tickwheel.jobs", "a%20b", &"x".repeat(129)] {
         let problem = site

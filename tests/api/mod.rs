@@ -9,6 +9,7 @@ mod dead_letters;
 mod http2;
 mod keys;
 mod leftover;
+mod limits;
 mod list;
 mod poll;
 mod refused;

@@ -7,13 +7,17 @@ use super::{Site, err, json_lines, out, run};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_callback_is_configured_shown_copied_and_removed() {
     let site = Site::start().await;
-    let set = "callback set mail --description Mail --max-attempts 8 --retry-initial 2s --retention 24h --label team=mail -o json";
+    let set = "callback set mail --description Mail --max-attempts 8 --retry-initial 2s --retention 24h --label team=mail --rate 3/m --burst 2 --max-in-flight 7 -o json";
     let set: Vec<&str> = set.split(' ').collect();
     let output = run(&site.url, &set, "").await;
     assert!(output.status.success(), "{}", err(&output));
     let shown: Value = serde_json::from_str(&out(&output)).unwrap();
     assert_eq!(shown["max_attempts"], 8);
     assert_eq!(shown["retry"], json!({"initial": "2s"}));
+    assert_eq!(
+        (&shown["rate"], &shown["max_in_flight"]),
+        (&json!({"per_second": 0.05, "burst": 2}), &json!(7))
+    );
     let get = run(&site.url, &["callback", "get", "mail", "-o", "json"], "").await;
     let shown: Value = serde_json::from_str(&out(&get)).unwrap();
     assert_eq!(
@@ -87,14 +91,21 @@ async fn wrong_configurations_are_refused_in_the_words_of_the_flags() {
         "{}",
         err(&output)
     );
+    let rate = ["callback", "set", "mail", "--rate", "0"];
+    let output = run(&site.url, &rate, "").await;
+    assert!(
+        err(&output).contains("--rate: must be 0.01 to"),
+        "{}",
+        err(&output)
+    );
     let later = run(
         &site.url,
         &["callback", "set", "mail", "--file", "-"],
-        r#"{"max_in_flight": 3}"#,
+        r#"{"list_succeeded": true}"#,
     )
     .await;
     assert!(
-        err(&later).contains("/max_in_flight: is not supported yet"),
+        err(&later).contains("/list_succeeded: is not supported yet"),
         "{}",
         err(&later)
     );

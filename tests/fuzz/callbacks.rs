@@ -5,9 +5,13 @@ use tickwheel::{
     model::{
         callback::{Callback, Policy},
         gate::{Gate, GateState, Held},
+        ids::NodeId,
+        limit::{Asked, Limits, Pool, Rate, Share},
         task::Priority,
     },
-    schema::{decode_callback, decode_held, encode_callback, encode_held},
+    schema::{
+        decode_callback, decode_held, decode_pool, encode_callback, encode_held, encode_pool,
+    },
 };
 
 use super::{
@@ -29,6 +33,39 @@ fn target(name: &'static str, samples: Vec<Vec<u8>>) -> Target<'static> {
 }
 
 #[test]
+fn records_of_limits() {
+    let share = Share {
+        held: 3,
+        wanted: 9,
+        until: START,
+        served: START,
+    };
+    let pool = Pool {
+        full_at_nanos: START.0 * 1_000_000,
+        shares: [(NodeId::NOBODY, share)].into(),
+    };
+    target("pool", vec![encode_pool(&pool).to_vec()]).run(|bytes| {
+        let Ok(mut pool) = decode_pool(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_pool(encode_pool(&pool)), Ok(pool.clone()));
+        // It gives no more than the limits say.
+        let limits = Limits {
+            rate: Rate::new(10.0, Some(20)),
+            in_flight: Some(5),
+        };
+        let asked = Asked {
+            tokens: 100,
+            wanted: 100,
+            running: 0,
+        };
+        let given = pool.ask(limits, NodeId::NOBODY, START, asked);
+        assert!(given.tokens <= given.places && given.places <= 5);
+        true
+    });
+}
+
+#[test]
 fn records_of_callbacks() {
     let callback = Callback {
         policy: Some(Policy {
@@ -36,6 +73,10 @@ fn records_of_callbacks() {
             max_attempts: Some(3),
             priority: Some(Priority::Low),
             labels: [("team".to_owned(), "mail".to_owned())].into(),
+            limits: Limits {
+                rate: Rate::new(0.5, Some(100)),
+                in_flight: Some(200),
+            },
             ..Policy::default()
         }),
         gates: vec![Gate {

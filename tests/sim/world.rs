@@ -263,6 +263,7 @@ impl World {
                         spec: Some(Arc::new(message.spec)),
                         published: Some(message.published),
                         with_content: false,
+                        admitted: false,
                     });
                 }
                 if requests.is_empty() {

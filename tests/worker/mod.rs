@@ -151,6 +151,20 @@ async fn a_message_is_held_until_it_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_over_a_limit_is_held_and_claimed_again() {
+    let bench = Bench::new();
+    bench.script.state().claims.push_back(ClaimStatus::Limited);
+    let builder = bench
+        .builder()
+        .callback("c", |_: Job<Raw>, _| async { Ok(Outcome::Done) });
+    let worker = bench.run(builder);
+    bench.publish(1, EPOCH, "{}").await;
+    bench.script.until(|state| state.settled.len() == 1).await;
+    bench.end(worker).await;
+    assert_eq!(bench.script.state().calls["claim"], 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_that_is_none_does_not_stop_the_others() {
     let bench = Bench::new();
     let builder = bench

@@ -148,7 +148,7 @@ impl Script {
                     labels: Default::default(),
                     traceparent: None,
                 }),
-                not_before: (status == ClaimStatus::Early)
+                not_before: matches!(status, ClaimStatus::Early | ClaimStatus::Limited)
                     .then(|| now.after(Duration::from_secs(3)).into()),
                 error: None,
             }

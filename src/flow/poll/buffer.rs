@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
+    flow::tasks::limiter::Permit,
     model::{
         dispatch::Dispatch,
         task::{Priority, Spec},
@@ -15,7 +16,7 @@ use crate::{
 pub(super) type Origin = (String, i32, i64);
 
 /// A message that waits for a poll.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Item {
     pub(super) origin: Origin,
     pub(super) dispatch: Dispatch,
@@ -26,6 +27,8 @@ pub(super) struct Item {
     pub(super) spec: Arc<Spec>,
     /// About how long it is in an answer.
     pub(super) bytes: usize,
+    /// While it is out for a claim, the right to be claimed, if its callback has limits.
+    pub(super) permit: Option<Permit>,
 }
 
 /// The messages of one callback. The feed bounds how many there may be.

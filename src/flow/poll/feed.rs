@@ -171,5 +171,6 @@ fn item(origin: (String, i32, i64), message: TaskMessage) -> Item {
         not_before: message.dispatch.start.max(Millis(0)),
         bytes: ENVELOPE_BYTES + payload,
         spec: Arc::new(message.spec),
+        permit: None,
     }
 }

@@ -16,6 +16,7 @@ use super::{
     line::{Made, Place, Poll, State},
 };
 use crate::{
+    flow::tasks::limiter::Limiter,
     limits,
     model::time::Millis,
     time_source::{Moment, TimeSource},
@@ -75,9 +76,9 @@ impl Drop for Ticket<'_> {
 }
 
 impl Hub {
-    pub(super) fn new(feeds_max: usize, time: TimeSource) -> Self {
+    pub(super) fn new(feeds_max: usize, time: TimeSource, limiter: Limiter) -> Self {
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(State::new(limiter)),
             feeds_max,
             time,
         }
@@ -252,10 +253,52 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
+    use std::{sync::Arc, time::Duration};
+
     use super::*;
+    use crate::{
+        flow::{
+            budget::Budget,
+            context::{Context, Settings},
+            records::callbacks::Callbacks,
+            tasks::deadlines::Deadlines,
+        },
+        model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
+        queue::memory::{Keep, MemoryQueue},
+        store::memory::MemoryStore,
+    };
 
     fn hub(feeds_max: usize) -> Hub {
-        Hub::new(feeds_max, TimeSource::simulated(Millis(0), 1))
+        let time = TimeSource::simulated(Millis(0), 1);
+        Hub::new(feeds_max, time.clone(), limiter(&time))
+    }
+
+    /// A limiter without callbacks that have limits.
+    fn limiter(time: &TimeSource) -> Limiter {
+        let tick = TickLength::new(Duration::from_secs(1)).unwrap();
+        let shape = Shape::new(1, tick, 60).unwrap();
+        let ctx = Arc::new(Context {
+            me: NodeId::NOBODY,
+            name: "node".to_owned(),
+            address: String::new(),
+            store: MemoryStore::new(shape, time.clone()),
+            underway: None,
+            publisher: Arc::new(MemoryQueue::new(time.clone(), 1, Keep::Everything).handle()),
+            subscriptions: None,
+            time: time.clone(),
+            rules: Rules {
+                shape,
+                look_ahead: 2,
+                lease: Duration::from_secs(5),
+                grace: Duration::from_secs(3),
+                skew_max: Duration::from_secs(1),
+                stall_max: Duration::from_secs(5),
+            },
+            contents: Budget::default(),
+            settings: Settings::default(),
+        });
+        let (callbacks, watch) = (Callbacks::new(Arc::clone(&ctx)), Deadlines::new(&ctx));
+        Limiter::new(ctx, callbacks, watch)
     }
 
     fn poll(callbacks: impl IntoIterator<Item = String>) -> PollRequest {
@@ -263,7 +306,7 @@ mod tests {
             worker: "w".to_owned(),
             callbacks: callbacks.into_iter().collect(),
             max: 1,
-            wait: std::time::Duration::ZERO,
+            wait: Duration::ZERO,
         }
     }
 

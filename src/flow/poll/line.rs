@@ -11,7 +11,12 @@ use super::{
     Refusal,
     buffer::{Buffer, Item, Origin},
 };
-use crate::{limits, model::time::Millis, time_source::Moment};
+use crate::{
+    flow::tasks::limiter::{Admitted, Limiter},
+    limits,
+    model::time::Millis,
+    time_source::Moment,
+};
 
 /// The number of a poll: its place in line.
 pub(super) type Place = u64;
@@ -50,8 +55,9 @@ pub(super) struct Feed {
     pub(super) problem: Option<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct State {
+    limiter: Limiter,
     pub(super) polls: BTreeMap<Place, Poll>,
     /// Ordered, so that a stop wakes them in the same order in every simulated run.
     pub(super) feeds: BTreeMap<String, Feed>,
@@ -62,6 +68,17 @@ pub(super) struct State {
 }
 
 impl State {
+    pub(super) const fn new(limiter: Limiter) -> Self {
+        Self {
+            limiter,
+            polls: BTreeMap::new(),
+            feeds: BTreeMap::new(),
+            last: 0,
+            buffered: 0,
+            stopping: false,
+        }
+    }
+
     /// Makes feeds of callbacks that have none; returns these. A poll that has waited already is not sent away.
     pub(super) fn admit(
         &mut self,
@@ -157,7 +174,8 @@ impl State {
                     break;
                 }
                 if let Some(feed) = self.feeds.get_mut(name) {
-                    batch.extend(feed.take(most.min(max - batch.len()), left));
+                    let most = most.min(max - batch.len());
+                    batch.extend(feed.take(&self.limiter, name, most, left));
                 }
             }
         }
@@ -167,7 +185,7 @@ impl State {
     }
 
     /// Spreads ready messages over the waiting polls, in order. Returns when to come back, if the first poll
-    /// is left a moment to see what its other callbacks have.
+    /// is left a moment to see what its other callbacks have, or a limit keeps the messages back.
     pub(super) fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
         while let Some(feed) = self.feeds.get_mut(callback)
             && let Some(place) = feed.line.first().copied()
@@ -186,9 +204,17 @@ impl State {
                     return Some(until);
                 }
                 self.serve_from_all(place);
+                if self.polls.contains_key(&place) {
+                    // Limits keep back all that is ready for it.
+                    return self.limiter.again_at(callback);
+                }
                 continue;
             }
-            let batch = feed.take(share.min(max), limits::POLL_BYTES_MAX);
+            let most = share.min(max);
+            let batch = feed.take(&self.limiter, callback, most, limits::POLL_BYTES_MAX);
+            if batch.is_empty() {
+                return self.limiter.again_at(callback);
+            }
             self.hand(place, batch);
         }
         None
@@ -207,7 +233,7 @@ impl State {
                 .and_then(|name| self.feeds.get_mut(name))
             {
                 feed.out = feed.out.saturating_sub(1);
-                feed.buffer.add(item, Millis(i64::MAX));
+                feed.keep(item, Millis(i64::MAX));
             }
         }
     }
@@ -220,7 +246,7 @@ impl State {
             };
             if let Some(feed) = self.feeds.get_mut(&name) {
                 feed.out = feed.out.saturating_sub(1);
-                feed.buffer.add(item, now);
+                feed.keep(item, now);
                 feed.signal.notify_one();
                 touched.insert(name);
             }
@@ -267,9 +293,38 @@ impl Feed {
         }
     }
 
-    pub(super) fn take(&mut self, max: usize, bytes_max: usize) -> Vec<Item> {
-        let taken = self.buffer.take(max, bytes_max);
+    /// Takes messages for a poll, as many as the limits of their callback let go.
+    pub(super) fn take(
+        &mut self,
+        limiter: &Limiter,
+        callback: &str,
+        max: usize,
+        bytes_max: usize,
+    ) -> Vec<Item> {
+        let ready = self.buffer.ready();
+        let asked = max.min(ready);
+        if asked == 0 {
+            return Vec::new();
+        }
+        let waiting = ready.min(self.wanted).max(asked);
+        let taken = match limiter.admit(callback, asked, waiting, &self.signal) {
+            Admitted::All => self.buffer.take(asked, bytes_max),
+            // Permits that are left go back.
+            Admitted::Some(permits) => {
+                let mut taken = self.buffer.take(permits.len(), bytes_max);
+                for (item, permit) in taken.iter_mut().zip(permits) {
+                    item.permit = Some(permit);
+                }
+                taken
+            }
+        };
         self.out += taken.len();
         taken
+    }
+
+    /// Keeps a message that was out.
+    fn keep(&mut self, mut item: Item, now: Millis) {
+        item.permit = None;
+        self.buffer.add(item, now);
     }
 }

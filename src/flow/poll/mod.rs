@@ -30,7 +30,7 @@ use self::{buffer::Item, feed::Feed, hub::Hub};
 use super::{
     api::{ClaimAnswer, ClaimRequest, Fault},
     context::Context,
-    tasks::{claim::Claimer, settle::Settler},
+    tasks::{claim::Claimer, limiter::Limiter, settle::Settler},
 };
 use crate::{limits, queue::Subscriptions, time_source::Moment};
 
@@ -98,9 +98,11 @@ impl Poller {
         subscriptions: Arc<dyn Subscriptions>,
         claimer: Claimer,
         settler: Settler,
+        limiter: Limiter,
     ) -> Arc<Self> {
+        let hub = Hub::new(ctx.settings.poll_feeds_max, ctx.time.clone(), limiter);
         Arc::new(Self {
-            hub: Arc::new(Hub::new(ctx.settings.poll_feeds_max, ctx.time.clone())),
+            hub: Arc::new(hub),
             subscriptions,
             claimer,
             settler,
@@ -231,6 +233,7 @@ impl Poller {
             published: Some(item.published),
             // It came with the message.
             with_content: false,
+            admitted: true,
         });
         let waited = self.ctx.time.moment().since(begun);
         let answers = self.claimer.claim(worker, requests.collect()).await;
@@ -240,6 +243,9 @@ impl Poller {
             match answer {
                 ClaimAnswer::Claimed(mut task) => {
                     task.content = item.spec.content().cloned();
+                    if let Some(permit) = item.permit.take() {
+                        permit.spend();
+                    }
                     tasks.push((*task, item.dispatch.start));
                     done.push(item);
                 }
@@ -250,7 +256,7 @@ impl Poller {
                 {
                     done.push(item);
                 }
-                ClaimAnswer::Early { not_before } => {
+                ClaimAnswer::Early { not_before } | ClaimAnswer::Limited { not_before } => {
                     item.not_before = not_before;
                     again.push(item);
                 }

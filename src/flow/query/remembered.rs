@@ -1,5 +1,5 @@
 //! Remembered holds for the parts of a node the knowledge that they share in memory: hints and figures on which nothing rests,
-//! and the callbacks, whose copy says itself how old it is.
+//! the callbacks, whose copy says itself how old it is, and the limiter, whose state is in the store.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::flow::{
     dispatch::unclaimed::Demand,
     entries::{leftovers::Leftovers, watermarks::Hands},
     records::callbacks::Callbacks,
-    tasks::deadlines::Deadlines,
+    tasks::{deadlines::Deadlines, limiter::Limiter},
 };
 
 /// See the module.
@@ -21,6 +21,7 @@ pub(in crate::flow) struct Remembered {
     pub(in crate::flow) demand: Demand,
     pub(in crate::flow) leftovers: Leftovers,
     pub(in crate::flow) callbacks: Callbacks,
+    pub(in crate::flow) limiter: Limiter,
     /// Write times from here on are of this process.
     pub(in crate::flow) began: i64,
 }
@@ -28,9 +29,11 @@ pub(in crate::flow) struct Remembered {
 impl Remembered {
     pub(in crate::flow) fn new(ctx: &Arc<Context>, hands: &Hands) -> Self {
         let (pending, demand) = (Pending::new(ctx), Demand::new(Arc::clone(ctx)));
+        let (deadlines, callbacks) = (Deadlines::new(ctx), Callbacks::new(Arc::clone(ctx)));
+        let limiter = Limiter::new(Arc::clone(ctx), callbacks.clone(), deadlines.clone());
         Self {
             pulse: Pulse::default(),
-            deadlines: Deadlines::new(ctx),
+            deadlines,
             leftovers: Leftovers::new(
                 Arc::clone(ctx),
                 hands.clone(),
@@ -39,7 +42,8 @@ impl Remembered {
             ),
             pending,
             demand,
-            callbacks: Callbacks::new(Arc::clone(ctx)),
+            callbacks,
+            limiter,
             began: ctx.time.stamp(),
         }
     }

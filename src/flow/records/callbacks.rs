@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+pub(in crate::flow) use super::snapshot::{Passage, Snapshot};
 use super::{announce, cache::Cache};
 use crate::{
     flow::{api::Fault, context::Context},
@@ -20,7 +21,6 @@ use crate::{
         callback::{Callback, Policy},
         gate::{Gate, GateState},
         record::{Change, Kind, Mark, Name, Record},
-        task::Spec,
         time::Millis,
     },
     schema::{decode_callback, encode_callback},
@@ -76,61 +76,6 @@ enum Decided {
 
 /// Decides whether a callback is still as the requester believes; none is one that was not configured.
 pub type Precondition<'a> = &'a (dyn Fn(Option<&Policy>) -> bool + Send + Sync);
-
-/// Whether a task may go out.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::flow) enum Passage {
-    /// It may.
-    Open,
-    /// It is held at the gate of this collection; empty is the gate of the whole callback.
-    Held(String),
-    /// It cannot be told now.
-    Unknown,
-}
-
-/// The callbacks as the copy of a node has them.
-#[derive(Debug, Default)]
-pub(in crate::flow) struct Snapshot {
-    /// The number of the copy's last change that it has.
-    changes: Option<u64>,
-    /// None stands for a record that this version cannot read.
-    by_name: HashMap<String, Option<Arc<Callback>>>,
-}
-
-impl Snapshot {
-    /// Tells whether a task may go out at `now`. A task that is not tracked always may.
-    pub(in crate::flow) fn passage(&self, spec: &Spec, now: Millis) -> Passage {
-        let Some(name) = spec.callback() else {
-            return Passage::Open;
-        };
-        match self.by_name.get(name) {
-            None => Passage::Open,
-            // It may be paused.
-            Some(None) => Passage::Unknown,
-            Some(Some(callback)) => callback
-                .closed(&spec.collection, now)
-                .map_or(Passage::Open, |closed| {
-                    Passage::Held(closed.gate.collection.clone())
-                }),
-        }
-    }
-
-    /// Returns the number of the copy's last change that it has.
-    pub(in crate::flow) const fn changes(&self) -> Option<u64> {
-        self.changes
-    }
-
-    /// Returns every gate that was ever set and is remembered, with the name of its callback.
-    pub(in crate::flow) fn gates(&self) -> Vec<(String, Gate)> {
-        let known = self.by_name.iter();
-        let known = known.filter_map(|(name, callback)| Some((name, callback.as_ref()?)));
-        let gates = known.flat_map(|(name, callback)| {
-            let gates = callback.gates.iter();
-            gates.map(|gate| (name.clone(), gate.clone()))
-        });
-        gates.collect()
-    }
-}
 
 /// The callbacks of a batch of registrations.
 #[derive(Debug)]

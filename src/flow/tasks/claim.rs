@@ -22,6 +22,7 @@ use super::{
     claimed::ClaimedRows,
     deadlines::Deadlines,
     ended, finish,
+    limiter::{Entered, Limiter, Permit},
     transition::{Moved, Mover},
 };
 use crate::{
@@ -58,19 +59,20 @@ pub struct Claimer {
     deadlines: Deadlines,
     demand: Demand,
     keeper: Gatekeeper,
+    limiter: Limiter,
 }
 
 impl Claimer {
     /// Claims through these.
     #[must_use]
-    pub const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         mover: Mover,
         finder: Finder,
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
         demand: Demand,
-        keeper: Gatekeeper,
+        (keeper, limiter): (Gatekeeper, Limiter),
     ) -> Self {
         Self {
             ctx,
@@ -80,6 +82,7 @@ impl Claimer {
             deadlines,
             demand,
             keeper,
+            limiter,
         }
     }
 
@@ -100,7 +103,8 @@ impl Claimer {
                 | ClaimAnswer::Gated => {
                     self.demand.taken(request.id);
                 }
-                ClaimAnswer::Early { .. } | ClaimAnswer::Fault(_) => {}
+                ClaimAnswer::Early { .. } | ClaimAnswer::Limited { .. } | ClaimAnswer::Fault(_) => {
+                }
             }
             metrics::counter!("tickwheel_claims_total", "answer" => name(&answer)).increment(1);
             answer
@@ -155,6 +159,13 @@ impl Claimer {
             let not_before = self.ctx.now();
             return Ok(ClaimAnswer::Early { not_before });
         };
+        let permit = match self.enter(request, &spec).await {
+            Entered::May(permit) => permit,
+            Entered::Later(wait) => {
+                let not_before = self.ctx.now().after(wait);
+                return Ok(ClaimAnswer::Limited { not_before });
+            }
+        };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let event = Event::Claim {
                 generation: request.generation,
@@ -168,23 +179,43 @@ impl Claimer {
             state::next(request.id, row, &spec, event, now, nonce)
         };
         match self.mover.apply(request.id, row, fresh, decide).await? {
-            Moved::To(row) => {
-                if self.is_given_back(&row).await? {
-                    return Ok(ClaimAnswer::Gated);
-                }
-                let lag = self.ctx.now().since(row.detail.start);
-                metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
-                let answer = claimed(&row, content);
-                self.deadlines.watch(&row, None);
-                self.claimed.remember(*row);
-                Ok(answer)
-            }
+            Moved::To(row) => self.begin(row, content, permit).await,
             Moved::Refused(refusal, _) => Ok(match refusal {
                 Refusal::Early { not_before } => ClaimAnswer::Early { not_before },
                 Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
                 Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
             }),
         }
+    }
+
+    /// Hands out an attempt that is claimed.
+    async fn begin(
+        &self,
+        row: Box<TaskRow>,
+        content: Option<Content>,
+        permit: Option<Permit>,
+    ) -> Result<ClaimAnswer, Fault> {
+        if self.is_given_back(&row).await? {
+            return Ok(ClaimAnswer::Gated);
+        }
+        let lag = self.ctx.now().since(row.detail.start);
+        metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
+        let answer = claimed(&row, content);
+        self.deadlines.watch(&row, None);
+        if let Some(permit) = permit {
+            permit.spend();
+        }
+        self.claimed.remember(*row);
+        Ok(answer)
+    }
+
+    /// Asks the limits of its callback for a message that did not come with the right to be claimed.
+    async fn enter(&self, request: &ClaimRequest, spec: &Spec) -> Entered {
+        if request.admitted {
+            return Entered::May(None);
+        }
+        let callback = spec.callback().unwrap_or_default();
+        self.limiter.enter(callback).await
     }
 
     /// Tells whether a gate keeps a task from being claimed; then it is held. The row of the held task is durable before the
@@ -357,6 +388,7 @@ const fn name(answer: &ClaimAnswer) -> &'static str {
         ClaimAnswer::Held => "held",
         ClaimAnswer::Gated => "gated",
         ClaimAnswer::Early { .. } => "early",
+        ClaimAnswer::Limited { .. } => "limited",
         ClaimAnswer::Fault(_) => "fault",
     }
 }

@@ -57,6 +57,8 @@ struct Watched {
     order: BTreeSet<(Millis, TaskId)>,
     /// How many attempts of each callback are watched.
     running: HashMap<Arc<str>, usize>,
+    /// Told once, when an attempt of a callback has ended: tasks wait for its place.
+    waiting: HashMap<Arc<str>, Arc<Notify>>,
 }
 
 impl Watched {
@@ -115,6 +117,9 @@ impl Watched {
             if *count == 0 {
                 self.running.remove(callback);
             }
+        }
+        if let Some(signal) = self.waiting.remove(callback) {
+            signal.notify_one();
         }
     }
 
@@ -195,6 +200,33 @@ impl Deadlines {
             .get(callback)
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Tells `signal` once, when an attempt of a callback has ended or is not watched here any more; one signal a callback.
+    pub(in crate::flow) fn tell_when_ended(&self, callback: &str, signal: Arc<Notify>) {
+        self.lock().waiting.insert(Arc::from(callback), signal);
+    }
+
+    /// Returns attempts of a callback, at most `max`, those first whose leases end first as far as is known.
+    pub(in crate::flow) fn some_of(&self, callback: &str, max: usize) -> Vec<(TaskId, u32)> {
+        let watched = self.lock();
+        let attempts = watched.order.iter().filter_map(|(_, id)| {
+            let watch = watched.by_id.get(id)?;
+            (*watch.callback == *callback).then_some((*id, watch.attempt))
+        });
+        attempts.take(max).collect()
+    }
+
+    /// Forgets an attempt, unless a later one of its task is watched.
+    pub(in crate::flow) fn forget_attempt(&self, id: TaskId, attempt: u32) {
+        let mut watched = self.lock();
+        let is_it = watched
+            .by_id
+            .get(&id)
+            .is_some_and(|watch| watch.attempt == attempt);
+        if is_it {
+            watched.forget(id);
+        }
     }
 
     fn watch_until(&self, id: TaskId, attempt: u32, callback: &str, alive_until: Millis) {

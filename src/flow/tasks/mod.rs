@@ -1,7 +1,8 @@
 //! Operations on single tasks: one file for each thing that a client or a worker can do to a task.
 //!
 //! Clients register, cancel and reschedule; workers claim and settle. [`transition`] is the conditional write behind all of
-//! them, and `finish` does what follows when a task has come to its end. [`deadlines`] watches the leases of running tasks.
+//! them, and `finish` does what follows when a task has come to its end. [`deadlines`] watches the leases of running tasks,
+//! and `limiter` lets no more of a callback be claimed than its limits allow.
 
 pub mod asked;
 pub mod cancel;
@@ -14,6 +15,7 @@ pub mod erase;
 pub(in crate::flow) mod finish;
 pub(in crate::flow) mod idempotent;
 pub(in crate::flow) mod keys;
+pub(in crate::flow) mod limiter;
 pub mod register;
 pub(in crate::flow) mod replace;
 pub mod reschedule;

@@ -25,13 +25,14 @@ use crate::{
     http::error::{Code, Error},
     limits::{
         ATTEMPT_TIMEOUT_MIN, CALLBACK_LABELS_BYTES_MAX, CLAIM_TIMEOUT_MIN, DESCRIPTION_CHARS_MAX,
-        HEARTBEAT_TIMEOUT_MIN, REASON_CHARS_MAX,
+        HEARTBEAT_TIMEOUT_MIN, IN_FLIGHT_MAX, REASON_CHARS_MAX,
     },
     model::{
         backoff::Jitter,
         callback::{Callback, Policy, RESERVED_PREFIX, is_reserved},
         draft::BackoffDraft,
         gate,
+        limit::{BURST_MAX, BURST_SPAN_MIN, Limits, RATE_MAX, RATE_MIN, Rate},
         time::Millis,
     },
 };
@@ -94,6 +95,7 @@ pub(in crate::http) fn policy(request: &CallbackRequest) -> Result<Policy, Error
         dead_retention: duration("/dead_retention", &request.dead_retention, RETENTION_MIN),
         priority: request.priority.map(Into::into),
         labels: BTreeMap::new(),
+        limits: limits(request, wrong),
     };
     let labels = request.labels.clone().unwrap_or_default();
     let labels: BTreeMap<String, String> = new_task::labels(labels, wrong).into_iter().collect();
@@ -111,22 +113,40 @@ pub(in crate::http) fn policy(request: &CallbackRequest) -> Result<Policy, Error
     Ok(Policy { labels, ..policy })
 }
 
-/// Checks fields that are documented for later, so that their shapes are fixed.
-fn check_later_fields(request: &CallbackRequest, wrong: &mut Violations) {
-    if let Some(RateLimit { per_second, burst }) = request.rate {
-        if !(per_second.is_finite() && per_second > 0.0) {
-            wrong.add("/rate/per_second", "must be more than zero");
+/// Checks the limits.
+fn limits(request: &CallbackRequest, wrong: &mut Violations) -> Limits {
+    let given = request.rate.as_ref();
+    let rate = given.and_then(|RateLimit { per_second, burst }| {
+        let rate = Rate::new(*per_second, *burst);
+        if !(RATE_MIN..=RATE_MAX).contains(per_second) {
+            wrong.add(
+                "/rate/per_second",
+                format!("must be {RATE_MIN} to {RATE_MAX}; pause the callback to let no task go"),
+            );
         }
-        if burst == Some(0) {
-            wrong.add("/rate/burst", "must be at least 1");
+        if burst.is_some_and(|burst| !(1..=BURST_MAX).contains(&burst)) {
+            let detail =
+                format!("must be 1 to {BURST_MAX}; leave it out for the tasks of a second");
+            wrong.add("/rate/burst", detail);
+        } else if rate.is_none() && (RATE_MIN..=RATE_MAX).contains(per_second) {
+            let least = (per_second * BURST_SPAN_MIN.as_secs_f64()).floor();
+            let detail = format!("must be at least {least}: the tasks of a tenth of a second");
+            wrong.add("/rate/burst", detail);
         }
-    }
-    if request.max_in_flight == Some(0) {
+        rate
+    });
+    let in_flight = request.max_in_flight;
+    if in_flight.is_some_and(|most| !(1..=IN_FLIGHT_MAX).contains(&most)) {
         wrong.add(
             "/max_in_flight",
-            "must be at least 1; pause the callback to let none run",
+            format!("must be 1 to {IN_FLIGHT_MAX}; pause the callback to let none run, leave it out for no limit"),
         );
     }
+    Limits { rate, in_flight }
+}
+
+/// Checks fields that are documented for later, so that their shapes are fixed.
+fn check_later_fields(request: &CallbackRequest, wrong: &mut Violations) {
     if let Some(topic) = &request.dead_letter_topic {
         wrong.take("/dead_letter_topic", name(topic.clone()));
     }
@@ -135,8 +155,6 @@ fn check_later_fields(request: &CallbackRequest, wrong: &mut Violations) {
 /// Refuses fields that this version would not put in force.
 fn refuse_later_fields(request: &CallbackRequest) -> Result<(), Error> {
     let fields = [
-        ("/rate", request.rate.is_some()),
-        ("/max_in_flight", request.max_in_flight.is_some()),
         ("/dead_letter_topic", request.dead_letter_topic.is_some()),
         ("/indexed_labels", request.indexed_labels.is_some()),
         ("/on_retry", request.on_retry.is_some()),
@@ -237,6 +255,11 @@ fn configuration(policy: &Policy) -> CallbackConfiguration {
         expire_after: readable(policy.expire_after),
         priority: policy.priority.map(Into::into),
         labels: policy.labels.clone(),
+        rate: policy.limits.rate.map(|rate| RateLimit {
+            per_second: rate.per_second(),
+            burst: Some(rate.burst()),
+        }),
+        max_in_flight: policy.limits.in_flight,
     }
 }
 
@@ -321,13 +344,13 @@ mod tests {
 
     #[test]
     fn fields_that_would_have_no_effect_are_refused_by_name() {
-        let text = r#"{"rate": {"per_second": 0.01}, "max_in_flight": 1, "dead_letter_topic": "t", "indexed_labels": ["a"],
+        let text = r#"{"dead_letter_topic": "t", "indexed_labels": ["a"],
             "on_retry": "skip", "list_succeeded": true,
             "http": {"url": "https://example.org"}, "notify": []}"#;
         let error = read(text).unwrap_err();
         assert_eq!(error.code, Code::NotSupportedYet);
         assert_eq!(error.code.status().as_u16(), 422);
-        assert_eq!(error.errors.len(), 8);
+        assert_eq!(error.errors.len(), 6);
         let error = read(r#"{"expire_after": null, "http": null, "retry": null}"#);
         assert_eq!(error.unwrap(), Policy::default());
     }
@@ -354,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_configuration_is_shown_as_it_was_given() {
-        let text = r#"{"description":"mail","max_attempts":8,"retry":{"initial":"1s","factor":1.5},"claim_timeout":"1m 30s","priority":"high","labels":{"a":"b"}}"#;
+        let text = r#"{"description":"mail","max_attempts":8,"retry":{"initial":"1s","factor":1.5},"claim_timeout":"1m 30s","priority":"high","labels":{"a":"b"},"rate":{"per_second":0.01,"burst":3},"max_in_flight":200000}"#;
         let callback = Callback {
             policy: Some(read(text).unwrap()),
             gates: Vec::new(),

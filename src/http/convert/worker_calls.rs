@@ -74,6 +74,7 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
         spec,
         published,
         with_content: view == View::Full,
+        admitted: false,
     })
 }
 
@@ -221,6 +222,10 @@ impl From<api::ClaimAnswer> for ClaimResult {
             api::ClaimAnswer::Early { not_before } => Self {
                 not_before: Some(not_before.into()),
                 ..plain(ClaimStatus::Early)
+            },
+            api::ClaimAnswer::Limited { not_before } => Self {
+                not_before: Some(not_before.into()),
+                ..plain(ClaimStatus::Limited)
             },
             api::ClaimAnswer::Fault(fault) => Error::from(fault).into(),
         }

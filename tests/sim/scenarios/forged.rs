@@ -32,6 +32,7 @@ fn claim(id: TaskId, spec: &Arc<Spec>, published: Millis) -> ClaimRequest {
         spec: Some(Arc::clone(spec)),
         published: Some(published),
         with_content: false,
+        admitted: false,
     }
 }
 

@@ -22,6 +22,7 @@ fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
         published: None,
         spec: None,
         with_content: true,
+        admitted: false,
     }
 }
 

@@ -136,6 +136,7 @@ async fn claimed(world: &World, service: &Service, task: NewTask) -> TaskId {
         published: None,
         spec: None,
         with_content: false,
+        admitted: false,
     };
     let answer = service.claim("a", vec![claim]).await.remove(0);
     assert!(matches!(answer, ClaimAnswer::Claimed(claimed) if claimed.attempt == 1));

@@ -224,6 +224,7 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
         spec: None,
         published: None,
         with_content: false,
+        admitted: false,
     };
     let answer = service.claim("a", vec![claim]).await.remove(0);
     assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");

@@ -16,6 +16,7 @@ mod given_away;
 mod invented;
 mod late_writes;
 mod lifecycle;
+mod limits;
 mod lost_workers;
 mod memory;
 mod nets;

@@ -128,6 +128,7 @@ async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
         spec: None,
         published: None,
         with_content: false,
+        admitted: false,
     };
     let claimed = dies.service().claim("worker", vec![claim]).await;
     assert!(matches!(claimed[0], ClaimAnswer::Claimed(_)), "{claimed:?}");
@@ -325,6 +326,7 @@ async fn a_message_that_is_older_than_rows_live_starts_nothing_that_has_ended() 
             spec: Some(Arc::new(message.spec)),
             published: Some(message.published),
             with_content: false,
+            admitted: false,
         };
         let answer = node
             .service()

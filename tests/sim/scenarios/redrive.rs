@@ -101,6 +101,7 @@ async fn a_dead_task_that_is_run_runs_again_in(world: World) {
             spec: None,
             published: None,
             with_content: false,
+            admitted: false,
         };
         let claimed = service.claim("late", vec![old]).await.remove(0);
         assert!(matches!(claimed, ClaimAnswer::Stale), "{claimed:?}");

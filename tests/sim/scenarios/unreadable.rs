@@ -31,6 +31,7 @@ const fn claim(id: TaskId, expected_attempt: u32) -> ClaimRequest {
         spec: None,
         published: None,
         with_content: false,
+        admitted: false,
     }
 }
 

@@ -95,6 +95,7 @@ impl Worker {
                     spec: Some(Arc::new(message.spec)),
                     published: Some(message.published),
                     with_content: true,
+                    admitted: false,
                 }
             });
             self.claim(requests.collect()).await;
@@ -121,7 +122,7 @@ impl Worker {
         for (request, claimed) in again.into_iter().zip(answer.answer.unwrap_or_default()) {
             match claimed {
                 ClaimAnswer::Claimed(task) => self.begin(*task, sent, asked, answer.wall),
-                ClaimAnswer::Early { not_before } => {
+                ClaimAnswer::Early { not_before } | ClaimAnswer::Limited { not_before } => {
                     let worker = self.clone();
                     // Its own clock is right, so it waits by that clock.
                     tokio::spawn(worker.claim_later(request, not_before));
