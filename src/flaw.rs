@@ -70,6 +70,8 @@ pub enum Flaw {
     PublishesWhileGivenAway,
     /// All callbacks share one lane of a wheel's memory, and one may fill it.
     OneLane,
+    /// A page of a job counts as done before its tasks are changed.
+    JobPageLeftFirst,
 }
 
 impl Flaw {

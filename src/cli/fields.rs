@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 25] = [
+const FLAGS: [(&str, &str); 27] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/kafka/key", "--key"),
@@ -27,6 +27,8 @@ const FLAGS: [(&str, &str); 25] = [
     ("/heartbeat_timeout", "--heartbeat-timeout"),
     ("/expire_after", "--expire-after"),
     ("/retention", "--retention"),
+    ("/filter", "--filter"),
+    ("/rate_per_second", "--rate"),
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),

@@ -38,6 +38,8 @@
 //! | [`record`] | what a record is, and which write of it wins |
 //! | [`callback`] | what a user has set for the tasks of a callback |
 //! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
+//! | [`job`] | what bulk work over a filter is |
+//! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod attempts;
@@ -60,6 +62,8 @@ pub mod gate;
 pub mod history;
 pub mod holder;
 pub mod ids;
+pub mod job;
+pub mod job_life;
 pub mod key;
 pub mod lanes;
 pub mod ledger;

@@ -38,16 +38,19 @@ pub enum Kind {
     IdempotencyKey = 4,
     /// A key of a callback's tasks, with the task that holds it.
     Key = 8,
+    /// Bulk work over a filter.
+    Job = 9,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
         Self::IdempotencyKey,
         Self::Key,
+        Self::Job,
     ];
 
     /// The kinds that every node holds in memory.
@@ -69,7 +72,7 @@ impl Kind {
     #[must_use]
     pub const fn is_listed(self) -> bool {
         match self {
-            Self::Callback | Self::ApiKey => true,
+            Self::Callback | Self::ApiKey | Self::Job => true,
             Self::Epoch | Self::IdempotencyKey | Self::Key => false,
         }
     }
