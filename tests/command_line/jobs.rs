@@ -104,7 +104,10 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
             &["task", "cancel", "--filter", "calback=x"],
             "start_time_from",
         ),
-        (&["task", "cancel", "--filter", "error=x"], "--filter/error"),
+        (
+            &["task", "cancel", "--filter", "error=x"],
+            "--filter: is for dead tasks",
+        ),
         (&["task", "redrive"], "expected --filter or --all"),
         (
             &["task", "reschedule", id, "--delay", "1h", "--rate", "1"],
