@@ -72,6 +72,8 @@ pub enum Flaw {
     OneLane,
     /// The limits of callbacks are configured, and nothing heeds them.
     LimitIgnored,
+    /// A page of a job counts as done before its tasks are changed.
+    JobPageLeftFirst,
 }
 
 impl Flaw {

@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod dead_letters;
+mod jobs;
 mod settings;
 
 use std::{

@@ -14,10 +14,11 @@ use tickwheel::{
         configuration::Epoch,
         dead_letter::Letter,
         draft::BackoffDraft,
-        entry::{DoneReason, Entry, KeyCode},
+        entry::{DoneReason, Entry, Key, KeyCode},
         gate::{Gate, GateState, Held},
         history::{Attempt, Ending},
         ids::{NodeId, TaskId},
+        job::{Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
         key::Holder,
         limit::{Limits, Pool, Rate, Share},
         look_step::LookStep,
@@ -28,9 +29,9 @@ use tickwheel::{
         wheel::WheelNumber,
     },
     schema::{
-        Request, decode_callback, decode_epoch, decode_held, decode_holder, decode_pool,
-        decode_request, encode_callback, encode_epoch, encode_held, encode_holder, encode_letter,
-        encode_pool, encode_request, held_partition,
+        Request, decode_callback, decode_epoch, decode_held, decode_holder, decode_job,
+        decode_pool, decode_request, encode_callback, encode_epoch, encode_held, encode_holder,
+        encode_job, encode_letter, encode_pool, encode_request, held_partition,
     },
     store::{
         index::{IndexKind, Partition},
@@ -262,6 +263,69 @@ pub(crate) fn held() -> Held {
     }
 }
 
+/// Every field has a value that is not its default, one by one for the places of a search.
+pub(crate) fn jobs() -> [(&'static str, Job); 2] {
+    let callback = Some("send-email".to_owned());
+    let filter = JobFilter {
+        callback,
+        collection: Some("bulk".to_owned()),
+        state: Some("retrying".to_owned()),
+        labels: [("team".to_owned(), "billing".to_owned())].into(),
+        from: Some(START),
+        to: Some(Millis(START.0 + 1000)),
+        error: Some("timeout after # ms".to_owned()),
+    };
+    let item = JobItem {
+        id: id(),
+        generation: 2,
+    };
+    let job = Job {
+        start: Some(START),
+        rate_milli: Some(1500),
+        dry_run: true,
+        request: Some(0x0123_4567_89ab_cdef),
+        state: JobState::Running,
+        ended: Some(Millis(START.0 + 2)),
+        lease: Some(Lease {
+            node: Uuid::from_u128(7),
+            until: Millis(START.0 + 3),
+        }),
+        page: 4,
+        items: vec![item],
+        tries: 1,
+        place: Place::Wheels {
+            behind: Key {
+                due: START,
+                id: id(),
+                generation: 2,
+                code: KeyCode::LOOK,
+            },
+            through: Millis(START.0 + 4),
+            to: Millis(START.0 + 5),
+        },
+        searches_failed: 2,
+        not_before: Millis(START.0 + 6),
+        counts: Counts {
+            done: 7,
+            skipped: 8,
+            failed: 9,
+            matching: 10,
+        },
+        sample: vec![id()],
+        error: Some("no quorum".to_owned()),
+        ..Job::new(JobKind::Reschedule, filter, START)
+    };
+    let place = Place::Letters {
+        time: START,
+        id: id().uuid(),
+    };
+    let letters = Job {
+        place,
+        ..Job::new(JobKind::Redrive, JobFilter::default(), START)
+    };
+    [("job", job), ("job among letters", letters)]
+}
+
 fn rendered() -> String {
     let mut text = String::new();
     let stepped = id().with_look_step(LookStep::covering(Duration::from_secs(90)));
@@ -336,6 +400,9 @@ fn rendered() -> String {
     let partition = held_partition("send-email", "bulk", held.id.wheel());
     let row = encode_held(&held, &full().0);
     writeln!(text, "held {partition:?} {row:?}").unwrap();
+    for (name, job) in jobs() {
+        writeln!(text, "{name} {:?}", encode_job(&job)).unwrap();
+    }
     text
 }
 
@@ -390,6 +457,9 @@ fn rows_are_read_as_they_were_written() {
     assert_eq!(read, Ok(callback()));
     assert_eq!(decode_callback(encode_callback(&limited())), Ok(limited()));
     assert_eq!(decode_pool(encode_pool(&pool())), Ok(pool()));
+    for (name, job) in jobs() {
+        assert_eq!(decode_job(encode_job(&job)), Ok(job), "{name}");
+    }
     let (sort, value) = encode_held(&held(), &full().0);
     assert_eq!(decode_held(&sort, value), Ok((held(), Some(full().0))));
     assert_eq!(ClockColumns::of(&clock()).into_row().ok(), Some(clock()));

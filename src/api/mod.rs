@@ -9,6 +9,7 @@
 pub mod callback;
 pub mod dead_letter;
 pub mod ids;
+pub mod job;
 pub(crate) mod object;
 pub mod poll;
 pub mod problem;

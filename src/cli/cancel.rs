@@ -6,29 +6,47 @@ use std::io::Write as _;
 
 use clap::Args;
 
-use super::{ClientArgs, Exit, Failure, output};
+use super::{
+    ClientArgs, Exit, Failure,
+    bulk::{self, BulkArgs},
+    output,
+};
 use crate::{
-    client::{CancelOutcome, CancelResponse, Client, Error},
+    client::{CancelOutcome, CancelResponse, Client, Error, JobKind},
     limits::BATCH_ITEMS_MAX,
     model::ids::TaskId,
 };
 
 pub(super) const EXAMPLES: &str = "Examples:
   tickwheel task cancel 0198c2a4-7c51-8003-a1b2-c3d4e5f60718
-  tickwheel task list --callback send_email -o jsonl | jq -r .id | xargs tickwheel task cancel";
+  tickwheel task list --callback send_email -o jsonl | jq -r .id | xargs tickwheel task cancel
+  tickwheel task cancel --filter callback=send_email --filter state=retrying --dry-run";
 
 /// The tasks to cancel.
 #[derive(Debug, Args)]
 pub(super) struct Command {
     /// Their ids, as printed by `task register`.
-    #[arg(required = true, value_name = "ID")]
+    #[arg(value_name = "ID", conflicts_with_all = ["filter", "all"])]
     ids: Vec<TaskId>,
+    #[command(flatten)]
+    bulk: BulkArgs,
     #[command(flatten)]
     client: ClientArgs,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let Command { ids, client: of } = command;
+    let Command {
+        ids,
+        bulk,
+        client: of,
+    } = command;
+    if bulk.is_given() {
+        return bulk::run(JobKind::Cancel, &bulk, None, &of).await;
+    }
+    bulk.refuse()?;
+    if ids.is_empty() {
+        return Err(Failure::usage(bulk::EXPECTED));
+    }
     let client = Client::connect(&of.server)?;
     if let [id] = ids.as_slice() {
         return told(&of, &client.cancel(*id).await?);

@@ -347,14 +347,14 @@ async fn delete(command: Delete) -> Result<Exit, Failure> {
 
 /// Prints values one below the other, as they come.
 #[derive(Debug)]
-struct Printer<const N: usize> {
+pub(super) struct Printer<const N: usize> {
     format: Format,
     heads: [&'static str; N],
     begun: bool,
 }
 
 impl<const N: usize> Printer<N> {
-    const fn new(format: Format, heads: [&'static str; N]) -> Self {
+    pub(super) const fn new(format: Format, heads: [&'static str; N]) -> Self {
         Self {
             format,
             heads,
@@ -362,7 +362,7 @@ impl<const N: usize> Printer<N> {
         }
     }
 
-    fn row(
+    pub(super) fn row(
         &mut self,
         out: &mut impl Write,
         value: &impl Serialize,
@@ -388,7 +388,7 @@ impl<const N: usize> Printer<N> {
         }
     }
 
-    fn end(&self, out: &mut impl Write) -> io::Result<()> {
+    pub(super) fn end(&self, out: &mut impl Write) -> io::Result<()> {
         match (self.format, self.begun) {
             (Format::Json, true) => writeln!(out, "\n]"),
             (Format::Json, false) => writeln!(out, "[]"),
@@ -404,8 +404,8 @@ fn line<const N: usize>(
 ) -> io::Result<()> {
     let width = |head: &str| match head {
         "ID" => 36,
-        "DIED" | "OLDEST" | "NEWEST" => 24,
-        "CALLBACK" => 16,
+        "DIED" | "OLDEST" | "NEWEST" | "CREATED" => 24,
+        "CALLBACK" | "KIND" => 16,
         _ => 7,
     };
     let padded = heads.iter().zip(columns).map(|(head, column)| {

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 30] = [
+const FLAGS: [(&str, &str); 32] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/kafka/key", "--key"),
@@ -32,6 +32,8 @@ const FLAGS: [(&str, &str); 30] = [
     ("/rate/per_second", "--rate"),
     ("/rate/burst", "--burst"),
     ("/max_in_flight", "--max-in-flight"),
+    ("/filter", "--filter"),
+    ("/rate_per_second", "--rate"),
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),

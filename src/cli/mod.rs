@@ -5,6 +5,7 @@
 //! (`Exit`).
 
 mod batch;
+mod bulk;
 mod callback;
 mod cancel;
 mod command;
@@ -18,6 +19,7 @@ mod fields;
 mod healthcheck;
 mod import;
 mod init;
+mod job;
 mod lines;
 mod list;
 mod node;
@@ -84,6 +86,9 @@ enum Command {
     /// Look at, redrive and delete dead tasks: those that used up their attempts.
     #[command(subcommand, after_help = EXIT_CODES)]
     DeadLetter(dead_letter::Command),
+    /// Follow, pause, resume and end bulk work over filters.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Job(job::Command),
     /// Configure callbacks, and pause them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Callback(callback::Command),
@@ -254,6 +259,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Doctor(settings) => Box::pin(doctor::run(settings)).await,
         Command::Task(command) => Box::pin(task::run(command)).await,
         Command::DeadLetter(command) => Box::pin(dead_letter::run(command)).await,
+        Command::Job(command) => Box::pin(job::run(command)).await,
         Command::Callback(command) => Box::pin(callback::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),

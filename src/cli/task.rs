@@ -5,13 +5,19 @@ use std::{io::Write as _, time::Duration};
 use clap::{Args, Subcommand};
 
 use super::{
-    ClientArgs, Exit, Failure, Format, cancel, export, fields::by_flags, import, list, output,
-    request::RegisterArgs, times,
+    ClientArgs, Exit, Failure, Format,
+    bulk::{self, BulkArgs},
+    cancel, export,
+    fields::by_flags,
+    import, list, output,
+    request::RegisterArgs,
+    times,
 };
 use crate::{
     api::text::DurationText,
     client::{
-        Client, NewStart, RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState, has_ended,
+        Client, JobKind, NewStart, RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState,
+        has_ended,
     },
     model::ids::TaskId,
     time_source::TimeSource,
@@ -66,19 +72,28 @@ pub(super) enum Command {
     /// is far away. A task that changes meanwhile may be listed twice or not at all.
     #[command(after_help = LIST_EXAMPLES)]
     List(list::Command),
-    /// Cancel one task or several.
+    /// Cancel one task or several, or all tasks of a filter.
     ///
     /// With several tasks each one is answered, failures on standard error. The exit code is 0 when none
     /// failed and none was too late, else that of the worst. The command can be repeated.
     #[command(after_help = cancel::EXAMPLES)]
     Cancel(cancel::Command),
-    /// Move the start of a task.
+    /// Move the start of a task, or of all tasks of a filter.
     Reschedule {
-        #[command(flatten)]
-        of: TaskArgs,
+        /// Its id, as printed by `task register`.
+        #[arg(conflicts_with_all = ["filter", "all"])]
+        id: Option<TaskId>,
         #[command(flatten)]
         start: StartArgs,
+        #[command(flatten)]
+        bulk: BulkArgs,
+        #[command(flatten)]
+        client: ClientArgs,
     },
+    /// Make all dead tasks of a filter run again, each with all its attempts.
+    Redrive(ManyArgs),
+    /// Delete all dead tasks of a filter for good.
+    Delete(ManyArgs),
     /// Start a task now; a dead task runs again, with its attempts counted afresh.
     Run(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
@@ -106,6 +121,15 @@ pub(super) enum Command {
 pub(super) struct TaskArgs {
     /// Its id, as printed by `task register`.
     id: TaskId,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// Many tasks.
+#[derive(Debug, Args)]
+pub(super) struct ManyArgs {
+    #[command(flatten)]
+    bulk: BulkArgs,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -154,17 +178,48 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Import(command) => import::run(command).await,
         Command::Export(command) => export::run(command).await,
         Command::Cancel(command) => cancel::run(command).await,
-        Command::Reschedule { of, start } => {
-            let answer = of.client()?.reschedule(of.id, start.new_start()?).await;
-            let answer = answer.map_err(by_flags)?;
-            moved(of.client.print.output, &answer)
-        }
+        Command::Reschedule {
+            id,
+            start,
+            bulk,
+            client,
+        } => reschedule(id, start.new_start()?, &bulk, &client).await,
+        Command::Redrive(of) => of.run(JobKind::Redrive).await,
+        Command::Delete(of) => of.run(JobKind::Delete).await,
         Command::Run(of) => {
             let answer = of.client()?.run_now(of.id).await?;
             moved(of.client.print.output, &answer)
         }
         Command::Watch(of) => watch(&of, &TimeSource::real()).await,
     }
+}
+
+impl ManyArgs {
+    async fn run(&self, kind: JobKind) -> Result<Exit, Failure> {
+        if !self.bulk.is_given() {
+            return Err(Failure::usage(
+                "expected --filter or --all; `dead-letter` redrives and deletes single tasks",
+            ));
+        }
+        bulk::run(kind, &self.bulk, None, &self.client).await
+    }
+}
+
+async fn reschedule(
+    id: Option<TaskId>,
+    start: NewStart,
+    bulk: &BulkArgs,
+    of: &ClientArgs,
+) -> Result<Exit, Failure> {
+    let Some(id) = id else {
+        if !bulk.is_given() {
+            return Err(Failure::usage(bulk::EXPECTED));
+        }
+        return bulk::run(JobKind::Reschedule, bulk, Some(start), of).await;
+    };
+    bulk.refuse()?;
+    let answer = Client::connect(&of.server)?.reschedule(id, start).await;
+    moved(of.print.output, &answer.map_err(by_flags)?)
 }
 
 impl TaskArgs {

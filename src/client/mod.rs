@@ -23,6 +23,7 @@ mod callbacks;
 mod dead_letters;
 mod error;
 mod ids;
+mod jobs;
 mod list;
 mod task;
 mod transport;
@@ -38,6 +39,7 @@ pub use callbacks::CallbackPages;
 pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
 use ids::Ids;
+pub use jobs::JobPages;
 pub use list::{TaskFilter, TaskPages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
@@ -51,6 +53,7 @@ pub use crate::api::{
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
     },
+    job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
     problem::{FieldError, Problem},
     stats::StatsResponse,
     target::TargetResponse,

@@ -22,6 +22,7 @@
 //! - [`cluster`] watches the other nodes and the wall clock.
 //! - [`dead_letters`] lists dead tasks, and redrives or deletes them.
 //! - [`records`] keeps a copy of the configuration.
+//! - [`jobs`] does bulk work over a filter.
 //!
 //! A stage is made of what it needs. Its `step` does one bounded batch and says whether more remains. Its `run` waits, steps,
 //! logs and stops. A store and a queue are held together only here. The model ([`crate::model`]) decides; a stage puts the
@@ -40,6 +41,7 @@ pub mod context;
 pub mod dead_letters;
 pub mod dispatch;
 pub mod entries;
+pub mod jobs;
 mod labels;
 pub mod node;
 pub mod poll;

@@ -10,6 +10,7 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
+    jobs,
     poll::Poller,
     query::{
         find::Finder, list::Lister, pending::Census, remembered::Remembered, stats::Statistician,
@@ -100,6 +101,8 @@ impl Node {
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
+            let runner = node.service.jobs.runner();
+            node.keep("jobs", &node.stop, move |stop| runner.clone().run(stop));
         }
         node
     }
@@ -340,6 +343,24 @@ fn registration(
     (registrar, asker, changer)
 }
 
+/// The desks for dead tasks and for jobs, with what changes their tasks.
+fn desks(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    canceller: &Canceller,
+    changer: &Changer,
+) -> (Desk, jobs::desk::Desk) {
+    let letters = Desk::new(Arc::clone(&ctx), mover.clone(), changer.clone());
+    let by = jobs::work::Changers {
+        finder: finder.clone(),
+        canceller: canceller.clone(),
+        changer: changer.clone(),
+        letters: letters.clone(),
+    };
+    (letters, jobs::desk::Desk::new(ctx, by))
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -356,7 +377,6 @@ fn service(
     let finder = Finder::new(ctx(), mover.clone());
     let claimed = Arc::new(ClaimedRows::default());
     let claimer = claimer(&ctx(), mover, &claimed, known);
-    let callbacks = known.callbacks.clone();
     let settler = Settler::new(
         ctx(),
         mover.clone(),
@@ -378,16 +398,18 @@ fn service(
     );
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
+    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer);
     Service {
         ctx: ctx(),
         asker,
         registrar,
         keys: Keys::new(ctx(), mover.clone()),
-        callbacks,
+        callbacks: known.callbacks.clone(),
         pollers: Pollers::new(ctx().time.clone()),
         deadlines: deadlines(),
         canceller,
-        desk: Desk::new(ctx(), mover.clone(), changer.clone()),
+        jobs,
+        desk,
         changer,
         claimer,
         settler,

@@ -14,6 +14,7 @@ use super::{
         pollers::{Polled, Pollers},
         unclaimed::Demand,
     },
+    jobs,
     poll::{Handout, PollRequest, Poller, Refusal},
     query::{
         find::Finder,
@@ -73,6 +74,7 @@ pub struct Service {
     pub(super) pulse: Pulse,
     pub(super) demand: Demand,
     pub(super) desk: Desk,
+    pub(super) jobs: jobs::desk::Desk,
     pub(super) callbacks: Callbacks,
     pub(super) pollers: Pollers,
     pub(super) deadlines: Deadlines,
@@ -213,6 +215,12 @@ impl Service {
     #[must_use]
     pub const fn dead_letters(&self) -> &Desk {
         &self.desk
+    }
+
+    /// Returns the desk that registers jobs and looks after them.
+    #[must_use]
+    pub const fn jobs(&self) -> &jobs::desk::Desk {
+        &self.jobs
     }
 
     /// Claims messages for a worker; one answer per message, in order.

@@ -49,6 +49,12 @@ pub enum Code {
     CallbackNotFound,
     /// A gate of the callback is not open.
     GateNotOpen,
+    /// No such job.
+    JobNotFound,
+    /// The job has ended.
+    JobEnded,
+    /// The filter of a job cannot be used for it.
+    UnusableFilter,
     /// Wrong method.
     MethodNotAllowed,
     /// The body did not arrive in time.
@@ -79,7 +85,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 31] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -95,6 +101,9 @@ impl Code {
         Self::TaskNotFound,
         Self::CallbackNotFound,
         Self::GateNotOpen,
+        Self::JobNotFound,
+        Self::JobEnded,
+        Self::UnusableFilter,
         Self::TooManyCallbacks,
         Self::MethodNotAllowed,
         Self::RequestTimeout,
@@ -129,6 +138,9 @@ impl Code {
             Self::TaskNotFound => "task_not_found",
             Self::CallbackNotFound => "callback_not_found",
             Self::GateNotOpen => "gate_not_open",
+            Self::JobNotFound => "job_not_found",
+            Self::JobEnded => "job_ended",
+            Self::UnusableFilter => "unusable_filter",
             Self::TooManyCallbacks => "too_many_callbacks",
             Self::MethodNotAllowed => "method_not_allowed",
             Self::RequestTimeout => "request_timeout",
@@ -163,7 +175,9 @@ impl Code {
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::TaskNotFound => StatusCode::NOT_FOUND,
             Self::CallbackNotFound => StatusCode::NOT_FOUND,
-            Self::GateNotOpen => StatusCode::CONFLICT,
+            Self::GateNotOpen | Self::JobEnded => StatusCode::CONFLICT,
+            Self::JobNotFound => StatusCode::NOT_FOUND,
+            Self::UnusableFilter => StatusCode::UNPROCESSABLE_ENTITY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
@@ -197,6 +211,9 @@ impl Code {
             Self::TaskNotFound => "No such task",
             Self::CallbackNotFound => "No such callback was configured",
             Self::GateNotOpen => "A gate of the callback is not open",
+            Self::JobNotFound => "No such job",
+            Self::JobEnded => "The job has ended",
+            Self::UnusableFilter => "The filter cannot be used for this job",
             Self::TooManyCallbacks => "Too many callbacks are configured",
             Self::MethodNotAllowed => "Wrong method",
             Self::RequestTimeout => "The request took too long to arrive",
@@ -247,9 +264,6 @@ impl Code {
             Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
             Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
             Self::KeyTaken => "Read the task `existing`; the key is free once it has ended.",
-            Self::KeyNotFound => {
-                "The key was never used with this callback, or its last task ended days ago: read that by its id."
-            }
             Self::IdempotencyKeyReused => {
                 "Use a new key for each request, and repeat a request byte for byte."
             }
@@ -258,10 +272,12 @@ impl Code {
             }
             Self::NotFound => "See /openapi.json for the paths.",
             Self::TaskNotFound => "It never existed, or it ended and its retention has passed.",
-            Self::CallbackNotFound => {
-                "A callback needs no configuration: its tasks have the defaults of the service."
-            }
-            Self::GateNotOpen => "Open it first: without its record nothing would hold its tasks.",
+            Self::KeyNotFound
+            | Self::CallbackNotFound
+            | Self::GateNotOpen
+            | Self::JobNotFound
+            | Self::JobEnded
+            | Self::UnusableFilter => self.advice_on_resources(),
             Self::TooManyCallbacks => "Delete configurations that are not needed.",
             Self::MethodNotAllowed => "See the Allow header.",
             Self::RequestTimeout => "Send the whole body at once, then try again.",
@@ -285,6 +301,26 @@ impl Code {
             }
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",
+        }
+    }
+
+    /// Returns advice on keys, callbacks and jobs.
+    const fn advice_on_resources(self) -> &'static str {
+        match self {
+            Self::KeyNotFound => {
+                "The key was never used with this callback, or its last task ended days ago: read that by its id."
+            }
+            Self::CallbackNotFound => {
+                "A callback needs no configuration: its tasks have the defaults of the service."
+            }
+            Self::GateNotOpen => "Open it first: without its record nothing would hold its tasks.",
+            Self::JobNotFound => "It never existed, or it ended more than three days ago.",
+            Self::JobEnded => {
+                "Read it: its counts say what it has done. Register another job for the rest."
+            }
+            _ => {
+                "Change the fields that `errors` lists; docs/jobs.md says which fields go with which kind."
+            }
         }
     }
 }
@@ -453,48 +489,5 @@ impl From<Fault> for Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn codes_are_listed_once_and_are_error_statuses() {
-        let names: std::collections::BTreeSet<_> = Code::ALL.iter().map(|c| c.name()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
-        for code in Code::ALL {
-            assert!(code.status().is_client_error() || code.status().is_server_error());
-        }
-    }
-
-    #[test]
-    fn a_fault_says_when_to_come_back() {
-        let error = Error::from(Fault::Unavailable {
-            reason: "store: no quorum".to_owned(),
-            retry_after: Duration::from_millis(1200),
-        });
-        let response = error.into_response();
-        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.headers()[header::RETRY_AFTER], "2");
-        let error = Error::from(Fault::Full {
-            reason: "3 MiB are free".to_owned(),
-            retry_after: Duration::from_secs(30),
-        });
-        assert_eq!(
-            (error.code, error.code.status().as_u16()),
-            (Code::StoreFull, 507)
-        );
-        let error = Error::from(Fault::Unknown {
-            reason: "timed out".to_owned(),
-        });
-        assert_eq!(error.code, Code::OutcomeUnknown);
-    }
-
-    #[test]
-    fn the_detail_names_the_first_field_and_counts_the_others() {
-        let field = |pointer: &str| FieldError {
-            pointer: pointer.to_owned(),
-            detail: "bad".to_owned(),
-        };
-        let error = Error::fields(Code::InvalidRequest, vec![field("/a"), field("/b")]);
-        assert_eq!(error.detail, "/a: bad (and 1 more, see errors)");
-    }
-}
+#[path = "error_tests.rs"]
+mod tests;

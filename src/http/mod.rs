@@ -117,6 +117,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .merge(handlers::ids::routes())
         .merge(handlers::by_key::routes())
         .merge(handlers::callbacks::routes())
+        .merge(handlers::jobs::routes())
         .merge(handlers::worker::routes())
         .merge(handlers::stats::routes())
         .merge(page::routes())

@@ -1,8 +1,8 @@
-//! Bounds of records, of rows of the index, of dead letters, and of the limits of callbacks.
+//! Bounds of records, of rows of the index, of dead letters, of the limits of callbacks, and of jobs.
 
 use std::time::Duration;
 
-use crate::model::{configuration, dead_letter, gate, history, limit, record};
+use crate::model::{configuration, dead_letter, gate, history, job, limit, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -175,3 +175,47 @@ const _: () = assert!(limit::NODES_MAX * 64 < RECORD_VALUE_BYTES_MAX);
 
 /// Attempts of a callback that a node reads in a second to find those that have ended at another node: one batch of reads.
 pub const LIMIT_CHECKED_MAX: usize = 256;
+
+/// Jobs that have not ended: each takes a turn of a node every second, and a person can watch no more.
+pub const JOBS_OPEN_MAX: usize = 20;
+
+/// Jobs that are kept, those that have ended included: a list reads all of their records, 16 KB each at most.
+pub const JOBS_KEPT_MAX: usize = 1000;
+
+/// How long a job can be read after its end: over a long weekend.
+pub const JOB_KEPT: Duration = job::KEPT;
+
+/// Tasks of a page: the work that is repeated after a crash, and that goes on after a pause. Each takes 20 bytes of the record.
+pub const JOB_PAGE_ITEMS_MAX: usize = job::PAGE_ITEMS_MAX;
+
+/// Reads of a list for one page of a job. A page of a rare kind of task may be empty and not be the last.
+pub const JOB_PAGE_READS_MAX: usize = 4;
+
+/// Tasks of a job that are changed at once: they share conditional writes, and leave room for others.
+pub const JOB_ITEMS_IN_FLIGHT_MAX: usize = 32;
+
+/// How often a node looks for jobs that need a leader: a lapsed lease is found within it.
+pub const JOBS_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a job works on before the other jobs of the node get a turn.
+pub const JOB_TURN: Duration = Duration::from_secs(1);
+
+/// How often the record of a job is written anew after another write was first: its leader and people write it.
+pub const JOB_RACES_MAX: usize = 20;
+
+/// Highest rate of a job: more than any store does.
+pub const JOB_RATE_MAX: f64 = 1_000_000.0;
+
+/// Lowest rate of a job: three and a half tasks an hour.
+pub const JOB_RATE_MIN: f64 = 0.001;
+
+/// Labels of the filter of a job: with the longest ones they take a third of its record.
+pub const JOB_LABELS_MAX: usize = 8;
+
+const _: () = assert!(
+    JOB_LABELS_MAX * 2 * 4 * super::LABEL_CHARS_MAX + JOB_PAGE_ITEMS_MAX * 32
+        < RECORD_VALUE_BYTES_MAX / 2
+);
+
+/// When a client that met the bound of open jobs comes again: jobs take minutes.
+pub const JOBS_FULL_RETRY_AFTER: Duration = Duration::from_secs(30);

@@ -40,6 +40,8 @@
 //! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
 //! | [`limit`] | what a node may have of the limits of a callback |
 //! | [`purse`] | which tasks may go with that, and what to ask for |
+//! | [`job`] | what bulk work over a filter is |
+//! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod attempts;
@@ -62,6 +64,8 @@ pub mod gate;
 pub mod history;
 pub mod holder;
 pub mod ids;
+pub mod job;
+pub mod job_life;
 pub mod key;
 pub mod lanes;
 pub mod ledger;

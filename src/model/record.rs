@@ -40,17 +40,20 @@ pub enum Kind {
     Key = 8,
     /// The limits of a callback, as far as they are used.
     Limit = 9,
+    /// Bulk work over a filter.
+    Job = 10,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
         Self::IdempotencyKey,
         Self::Key,
         Self::Limit,
+        Self::Job,
     ];
 
     /// The kinds that every node holds in memory.
@@ -72,7 +75,7 @@ impl Kind {
     #[must_use]
     pub const fn is_listed(self) -> bool {
         match self {
-            Self::Callback | Self::ApiKey => true,
+            Self::Callback | Self::ApiKey | Self::Job => true,
             Self::Epoch | Self::IdempotencyKey | Self::Key | Self::Limit => false,
         }
     }

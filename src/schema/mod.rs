@@ -9,6 +9,7 @@ mod dead_letter;
 mod epoch;
 mod held;
 mod holder;
+mod job;
 mod limit;
 mod request;
 mod short;
@@ -33,6 +34,7 @@ pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
 pub use held::{decode_held, encode_held, held_partition};
 pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
+pub use job::{decode_job, encode_job};
 pub use limit::{decode_pool, encode_pool};
 pub use request::{Request, decode_request, encode_request};
 pub use spec::{

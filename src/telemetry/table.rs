@@ -96,6 +96,16 @@ pub const METRICS: &[Metric] = &[
         &[],
         "Dead tasks that were made to run again. Each may end, and count as ended, once more.",
     ),
+    counter(
+        "tickwheel_job_tasks_total",
+        &["kind", "outcome"],
+        "Tasks that jobs over filters have worked on: `done`, `skipped` (they had ended, or did not match any more) or `failed`.",
+    ),
+    counter(
+        "tickwheel_jobs_ended_total",
+        &["kind", "state"],
+        "Jobs over filters that have ended at this node, as `completed`, `cancelled` or `failed`.",
+    ),
     gauge(
         "tickwheel_unclaimed_tasks",
         &["callback"],

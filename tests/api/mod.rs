@@ -7,6 +7,7 @@ mod callbacks;
 mod cancel;
 mod dead_letters;
 mod http2;
+mod jobs;
 mod keys;
 mod leftover;
 mod limits;

@@ -1,4 +1,4 @@
-//! Damaged records of callbacks and rows of held tasks make no decoder panic, and are read back as they were written.
+//! Damaged records of callbacks and jobs, and rows of held tasks, make no decoder panic, and are read back as they were written.
 
 use bytes::Bytes;
 use tickwheel::{
@@ -6,11 +6,13 @@ use tickwheel::{
         callback::{Callback, Policy},
         gate::{Gate, GateState, Held},
         ids::NodeId,
+        job::{Job, JobFilter, JobItem, JobKind, Place},
         limit::{Asked, Limits, Pool, Rate, Share},
         task::Priority,
     },
     schema::{
-        decode_callback, decode_held, decode_pool, encode_callback, encode_held, encode_pool,
+        decode_callback, decode_held, decode_job, decode_pool, encode_callback, encode_held,
+        encode_job, encode_pool,
     },
 };
 
@@ -94,6 +96,41 @@ fn records_of_callbacks() {
         };
         let again = decode_callback(encode_callback(&callback));
         assert_eq!(again.unwrap(), callback);
+        true
+    });
+}
+
+#[test]
+fn records_of_jobs() {
+    let filter = JobFilter {
+        callback: Some("mail".to_owned()),
+        labels: [("team".to_owned(), "mail".to_owned())].into(),
+        from: Some(START),
+        ..JobFilter::default()
+    };
+    let letters = Job {
+        items: vec![JobItem {
+            id: id(),
+            generation: 1,
+        }],
+        sample: vec![id()],
+        place: Place::Letters {
+            time: START,
+            id: id().uuid(),
+        },
+        ..Job::new(JobKind::Redrive, filter.clone(), START)
+    };
+    let wheels = Job {
+        place: Place::End,
+        request: Some(7),
+        ..Job::new(JobKind::Cancel, filter, START).led(id().uuid(), START)
+    };
+    let samples = [letters, wheels].map(|job| encode_job(&job).to_vec());
+    target("job", samples.to_vec()).run(|bytes| {
+        let Ok(job) = decode_job(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        assert_eq!(decode_job(encode_job(&job)).unwrap(), job);
         true
     });
 }

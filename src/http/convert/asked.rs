@@ -139,7 +139,10 @@ fn client_id(
 }
 
 /// Reads the mark of a request, of its body or of its header.
-fn mark(field: Option<String>, header: Option<String>) -> Result<Option<String>, Error> {
+pub(in crate::http) fn mark(
+    field: Option<String>,
+    header: Option<String>,
+) -> Result<Option<String>, Error> {
     let mut violations = Violations::default();
     if field.is_some() && header.is_some() && field != header {
         violations.add(

@@ -8,6 +8,7 @@ pub mod asked;
 pub(in crate::http) mod callback;
 mod content;
 pub mod dead_letter_token;
+pub(in crate::http) mod job;
 pub mod json;
 mod message_spec;
 pub mod new_task;

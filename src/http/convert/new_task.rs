@@ -283,7 +283,7 @@ pub(super) fn labels(
 
 /// Reads when a task is to start. At most one of the two fields may be given; without either there is no
 /// start.
-fn start_of(
+pub(super) fn start_of(
     start_time: Option<&InstantText>,
     delay: Option<&DurationText>,
     now: Millis,

@@ -311,7 +311,7 @@ impl<'a> Call<'a> {
 
         let body: Body<'a> = json::read(text)?;
         if body.rate_per_second.is_some() {
-            let detail = "is for jobs, which this version does not have: send calls of up to 1000 tasks at your own pace";
+            let detail = "is for jobs: send `POST /v1/jobs` with the kind `redrive`, the filter and the rate";
             return Err(Error::field(Code::Unsupported, "/rate_per_second", detail));
         }
         let dry_run = body.dry_run;

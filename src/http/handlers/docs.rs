@@ -17,7 +17,7 @@ use utoipa::OpenApi;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::{
-    by_key, callbacks, dead_letters, health, ids, list, metrics, poll, stats, tasks, worker,
+    by_key, callbacks, dead_letters, health, ids, jobs, list, metrics, poll, stats, tasks, worker,
 };
 use crate::http::{
     Api,
@@ -54,6 +54,12 @@ use crate::http::{
         callbacks::set,
         callbacks::remove,
         callbacks::set_gate,
+        jobs::create,
+        jobs::list,
+        jobs::read,
+        jobs::pause,
+        jobs::resume,
+        jobs::cancel,
         poll::poll,
         poll::leave,
         worker::subscribe,
@@ -70,6 +76,7 @@ use crate::http::{
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "dead letters", description = "Look at, redrive and delete dead tasks"),
+        (name = "jobs", description = "Cancel, move, redrive and delete many tasks"),
         (name = "callbacks", description = "Configure callbacks, and pause them"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),

@@ -7,6 +7,7 @@ pub(in crate::http) mod dead_letters;
 pub mod docs;
 pub mod health;
 pub(in crate::http) mod ids;
+pub(in crate::http) mod jobs;
 pub(in crate::http) mod list;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;

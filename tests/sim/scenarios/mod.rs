@@ -14,6 +14,7 @@ mod forged;
 mod gates;
 mod given_away;
 mod invented;
+mod jobs;
 mod late_writes;
 mod lifecycle;
 mod limits;

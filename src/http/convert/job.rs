@@ -1,0 +1,294 @@
+//! This conversion reads bulk work over a filter for the domain, and writes its progress for clients.
+//!
+//! A field of a filter that a kind of job cannot honour is refused, with the way to what was probably meant. It is never ignored:
+//! the job would work on other tasks than its author believes.
+
+use std::collections::BTreeMap;
+
+use super::{
+    json, new_task,
+    violations::{Violations, name},
+};
+use crate::{
+    api::{
+        job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
+        problem::FieldError,
+        task_response::TaskState,
+        time,
+    },
+    flow::api::VisibleState,
+    http::error::{Code, Error},
+    limits::{JOB_LABELS_MAX, JOB_RATE_MAX, JOB_RATE_MIN, LABEL_CHARS_MAX},
+    model::{
+        dead_letter::error_class,
+        job::{self, Job},
+        time::Millis,
+    },
+};
+
+/// Converts a request. Where the store `finds_all`, tasks that wait are found however far ahead they start.
+///
+/// # Errors
+/// All mistakes of the request; without any, all fields of the filter that cannot be used.
+pub(in crate::http) fn job(
+    request: &JobRequest,
+    now: Millis,
+    finds_all: bool,
+) -> Result<Job, Error> {
+    let mut violations = Violations::default();
+    let wrong = &mut violations;
+    let filter = filter(&request.filter, wrong);
+    let start = start(request, now, wrong);
+    let rate_milli = request.rate_per_second.and_then(|rate| {
+        let fits = (JOB_RATE_MIN..=JOB_RATE_MAX).contains(&rate);
+        if !fits {
+            let detail = format!("must be {JOB_RATE_MIN} to {JOB_RATE_MAX}");
+            wrong.add("/rate_per_second", detail);
+        }
+        fits.then(|| thousandths(rate))
+    });
+    violations.finish()?;
+    let unusable = unusable(request, &filter, finds_all);
+    if !unusable.is_empty() {
+        return Err(Error::fields(Code::UnusableFilter, unusable));
+    }
+    Ok(Job {
+        start,
+        rate_milli,
+        dry_run: request.dry_run,
+        ..Job::new(request.kind.into(), filter, now)
+    })
+}
+
+fn filter(filter: &JobFilter, wrong: &mut Violations) -> job::JobFilter {
+    let mut named = |pointer, text: &Option<String>| {
+        let text = text.clone();
+        text.and_then(|text| wrong.take(pointer, name(text)))
+    };
+    let callback = named("/filter/callback", &filter.callback);
+    let collection = named("/filter/collection", &filter.collection);
+    let labels = filter.labels.clone().unwrap_or_default();
+    check_labels(&labels, wrong);
+    let mut instant = |pointer, text: &Option<_>| {
+        let text = text.as_ref();
+        text.and_then(|text| wrong.take(pointer, time::instant(text)))
+    };
+    let from = instant("/filter/start_time_from", &filter.start_time_from);
+    let to = instant("/filter/start_time_to", &filter.start_time_to);
+    if let (Some(from), Some(to)) = (from, to)
+        && from >= to
+    {
+        wrong.add(
+            "/filter/start_time_to",
+            "must be later than `start_time_from`",
+        );
+    }
+    job::JobFilter {
+        callback,
+        collection,
+        state: filter.state.map(|state| state.name().to_owned()),
+        labels,
+        from,
+        to,
+        error: filter.error.as_deref().map(error_class),
+    }
+}
+
+fn check_labels(labels: &BTreeMap<String, String>, wrong: &mut Violations) {
+    if labels.len() > JOB_LABELS_MAX {
+        wrong.add(
+            "/filter/labels",
+            format!("more than {JOB_LABELS_MAX} labels"),
+        );
+    }
+    for (label, value) in labels {
+        let long = |text: &str| text.chars().count() > LABEL_CHARS_MAX;
+        if label.is_empty() || long(label) || long(value) {
+            let pointer = format!("/filter/labels/{}", json::escape(label));
+            let detail = format!(
+                "no label has a name or a value of over {LABEL_CHARS_MAX} characters, or no name"
+            );
+            wrong.add(pointer, detail);
+        }
+    }
+}
+
+fn start(request: &JobRequest, now: Millis, wrong: &mut Violations) -> Option<Millis> {
+    let (start_time, delay) = (request.start_time.as_ref(), request.delay.as_ref());
+    let is_given = start_time.is_some() || delay.is_some();
+    if request.kind == JobKind::Reschedule {
+        if !is_given {
+            wrong.add(
+                "",
+                "give `start_time` or `delay`: the new start of every task",
+            );
+        }
+        return new_task::start_of(start_time, delay, now, wrong);
+    }
+    if is_given {
+        let pointer = if start_time.is_some() {
+            "/start_time"
+        } else {
+            "/delay"
+        };
+        wrong.add(
+            pointer,
+            "is for the kind `reschedule`; tasks are found by `filter.start_time_from` and `filter.start_time_to`",
+        );
+    }
+    None
+}
+
+/// Returns the fields of a filter that its job cannot honour.
+fn unusable(request: &JobRequest, filter: &job::JobFilter, finds_all: bool) -> Vec<FieldError> {
+    let mut found = Vec::new();
+    let mut add = |pointer: &str, detail: &str| {
+        found.push(FieldError {
+            pointer: pointer.to_owned(),
+            detail: detail.to_owned(),
+        });
+    };
+    let is_of_dead = job::JobKind::from(request.kind).is_of_dead();
+    if filter.is_empty() && !request.all {
+        add(
+            "/filter",
+            "leaves out no task: narrow it down, or say `\"all\": true` if every task is meant",
+        );
+    }
+    if filter.error.is_some() && !is_of_dead {
+        add(
+            "/filter/error",
+            "is for dead tasks: use the kind `redrive` or `delete`, or leave it out",
+        );
+    }
+    let state = request.filter.state;
+    match (request.kind, state) {
+        (_, None) => {}
+        (JobKind::Redrive | JobKind::Delete, Some(TaskState::Dead)) => {}
+        (JobKind::Redrive | JobKind::Delete, Some(_)) => {
+            add(
+                "/filter/state",
+                "this kind works on dead tasks only: say `dead`, or leave it out",
+            );
+        }
+        (_, Some(TaskState::Dead)) => {
+            add(
+                "/filter/state",
+                "dead tasks have ended: use the kind `redrive` or `delete`",
+            );
+        }
+        (_, Some(state)) if has_ended(state) => {
+            add(
+                "/filter/state",
+                "tasks in this state have ended: say one that has not, or leave it out",
+            );
+        }
+        (JobKind::Reschedule, Some(TaskState::Claimed | TaskState::Processing)) => {
+            add(
+                "/filter/state",
+                "a task that runs cannot be moved: say `scheduled`, `enqueued` or `retrying`, or leave it out",
+            );
+        }
+        (_, Some(_)) => {}
+    }
+    if !is_of_dead && !finds_all && filter.to.is_none() {
+        add(
+            "/filter/start_time_to",
+            "is needed with this store, which has no list of all tasks: give the end of the starts that are meant; the wheel is \
+             read up to there",
+        );
+    }
+    found
+}
+
+fn has_ended(state: TaskState) -> bool {
+    let mut states = VisibleState::ALL.into_iter();
+    states.any(|known| known.is_terminal() && known.name() == state.name())
+}
+
+/// Rounds up to thousandths; the bounds have been checked.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float saturates, and the value is positive"
+)]
+fn thousandths(rate: f64) -> u64 {
+    ((rate * 1000.0).round() as u64).max(1)
+}
+
+/// Converts a job, without its sample.
+pub(in crate::http) fn job_response(id: uuid::Uuid, job: &Job) -> JobResponse {
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the greatest rate is far below the bound"
+    )]
+    let rate = |milli: u64| milli as f64 / 1000.0;
+    JobResponse {
+        id: id.to_string(),
+        kind: job.kind.into(),
+        filter: filter_response(&job.filter),
+        start_time: job.start.map(Into::into),
+        rate_per_second: job.rate_milli.map(rate),
+        dry_run: job.dry_run,
+        state: job.state.into(),
+        create_time: job.created.into(),
+        end_time: job.ended.map(Into::into),
+        done: job.counts.done,
+        failed: job.counts.failed,
+        skipped: job.counts.skipped,
+        total_estimate: job.total(),
+        sample: None,
+        error: job.error.clone(),
+    }
+}
+
+fn filter_response(filter: &job::JobFilter) -> JobFilter {
+    let state = filter.state.as_deref().and_then(|name| {
+        let mut states = VisibleState::ALL.into_iter();
+        states.find(|state| state.name() == name)
+    });
+    JobFilter {
+        callback: filter.callback.clone(),
+        collection: filter.collection.clone(),
+        state: state.map(Into::into),
+        labels: Some(filter.labels.clone()).filter(|labels| !labels.is_empty()),
+        start_time_from: filter.from.map(Into::into),
+        start_time_to: filter.to.map(Into::into),
+        error: filter.error.clone(),
+    }
+}
+
+impl From<JobKind> for job::JobKind {
+    fn from(kind: JobKind) -> Self {
+        match kind {
+            JobKind::Cancel => Self::Cancel,
+            JobKind::Redrive => Self::Redrive,
+            JobKind::Reschedule => Self::Reschedule,
+            JobKind::Delete => Self::Delete,
+        }
+    }
+}
+
+impl From<job::JobKind> for JobKind {
+    fn from(kind: job::JobKind) -> Self {
+        match kind {
+            job::JobKind::Cancel => Self::Cancel,
+            job::JobKind::Redrive => Self::Redrive,
+            job::JobKind::Reschedule => Self::Reschedule,
+            job::JobKind::Delete => Self::Delete,
+        }
+    }
+}
+
+impl From<job::JobState> for JobState {
+    fn from(state: job::JobState) -> Self {
+        match state {
+            job::JobState::Pending => Self::Pending,
+            job::JobState::Running => Self::Running,
+            job::JobState::Paused => Self::Paused,
+            job::JobState::Completed => Self::Completed,
+            job::JobState::Cancelled => Self::Cancelled,
+            job::JobState::Failed => Self::Failed,
+        }
+    }
+}
