@@ -10,7 +10,7 @@ ASKED := --test servers --test fault --test drill
 # Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
 DENIED := bans licenses sources
 
-.PHONY: check test test-all prove fuzz sim sim-replay fault audit package stack stack-down bench bench-full bench-peers overload demo
+.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package stack stack-down bench bench-full bench-peers overload demo
 
 check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -55,6 +55,9 @@ prove: ## the models with their whole bounds, optimised, one after the other; pr
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
 	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --test fuzz -- --nocapture --test-threads=1
+
+openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
+	tests/openapi/fuzz $(SECONDS)
 
 fault: ## three nodes on three servers of each kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
 	$(STACK) fetch

@@ -13,7 +13,7 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use crate::readme_block::block;
+use crate::readme_block::{block, block_of};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -189,6 +189,27 @@ fn the_commands_for_a_team_do_what_they_say() {
     for words in ["\"max_attempts\": 5", "\"7d\"", "\"gate\": \"open\""] {
         assert!(callback.contains(words), "{words}: {callback}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_job_of_the_page_of_jobs_cancels_what_it_names() {
+    let served = Served::start();
+    let client = served.client();
+    let time = TimeSource::real();
+    let later = |tenant: &str| {
+        let task = Task::callback("send_email").label("tenant", tenant);
+        task.delay(Duration::from_secs(3600))
+    };
+    let matching = client.register(later("acme")).await.unwrap().id;
+    let other = client.register(later("other")).await.unwrap().id;
+    let begin = served.here(block_of(include_str!("../docs/jobs.md"), "job"));
+    let answered = shell(&begin).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let ended = client.wait(matching, LIMIT).await.unwrap();
+    assert_eq!(ended.state, TaskState::Cancelled, "{answered:?}");
+    time.sleep(Duration::from_secs(1)).await;
+    let other = client.get(other).await.unwrap();
+    assert_eq!(other.state, TaskState::Scheduled);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

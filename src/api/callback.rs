@@ -189,6 +189,7 @@ pub struct CallbackResponse {
     pub gates: Vec<GateResponse>,
     /// The present activity; absent in lists and in answers to changes.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = CallbackActivity))]
     pub activity: Option<CallbackActivity>,
 }
 
@@ -264,15 +265,19 @@ pub struct GateResponse {
 #[non_exhaustive]
 pub struct CallbackActivity {
     /// Workers that polled this node for its tasks within ten minutes, by name; a hundred at most.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub workers: Vec<CallbackWorker>,
     /// Due tasks that no worker has taken.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub ready: u64,
     /// Since when the oldest of them is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due_time: Option<InstantText>,
     /// Attempts that this node has given out and that are running.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub running: u64,
     /// Whether other nodes may know of more: the figures are lower bounds then.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub partial: bool,
 }
 

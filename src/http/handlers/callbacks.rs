@@ -173,7 +173,7 @@ pub(in crate::http) async fn set_gate(
 /// Lists callbacks that were configured, or that have a gate which is not open, by name.
 #[utoipa::path(get, path = "/v1/callbacks", tag = "callbacks", operation_id = "listCallbacks",
     params(
-        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 100,
+        ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many callbacks; 100 by default; more than 100 is 100"),
         ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
     responses(

@@ -63,7 +63,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
         ("error" = Option<String>, Query,
             description = "Only tasks with this class of error, as groups show it; a whole error stands for its class"),
-        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
+        ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
             description = "`next_page_token` of the page before, with the same filters")),

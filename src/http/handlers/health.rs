@@ -55,8 +55,10 @@ pub(in crate::http) async fn livez() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "health", operation_id = "readyz",
     params(("verbose" = Option<String>, Query, description = "Answer with every condition, as JSON")),
     responses(
-        (status = 200, description = "Ready; JSON with verbose, else text", body = Readiness),
-        (status = 503, description = "Not ready; JSON with verbose, else text", body = Readiness)))]
+        (status = 200, description = "Ready; JSON with verbose, else text",
+            content((Readiness = "application/json"), (String = "text/plain"))),
+        (status = 503, description = "Not ready; JSON with verbose, else text",
+            content((Readiness = "application/json"), (String = "text/plain")))))]
 pub(in crate::http) async fn readyz(State(api): State<Api>, uri: Uri) -> Response {
     let stopping = api.options.stopping.is_cancelled();
     let goes_on = ReadinessCheck {

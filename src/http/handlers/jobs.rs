@@ -107,7 +107,7 @@ fn full(detail: String) -> Error {
 /// Lists jobs, the newest first. A job can be read for three days from its end.
 #[utoipa::path(get, path = "/v1/jobs", tag = "jobs", operation_id = "listJobs",
     params(
-        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
+        ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
     responses(

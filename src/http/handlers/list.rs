@@ -61,7 +61,7 @@ const PARAMETERS: [&str; 8] = [
             description = "Only tasks that start before this; by default all, with Cassandra a day after now or `start_time_from`"),
         ("ended" = Option<bool>, Query,
             description = "false leaves out tasks that have ended; true, which lists them, too, is the default"),
-        ("page_size" = Option<usize>, Query, minimum = 1, maximum = 1000,
+        ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many tasks; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
             description = "`next_page_token` of the page before, with the same filters")),
