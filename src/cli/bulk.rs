@@ -264,7 +264,7 @@ mod tests {
             field("label.tenant=a=b"),
             Ok(("label.tenant".to_owned(), "a=b".to_owned()))
         );
-        for wrong in ["callback", "calback=x", "label.=x", "=x"] {
+        for wrong in ["callback", "callbak=x", "label.=x", "=x"] {
             let error = field(wrong).unwrap_err();
             assert!(error.contains("start_time_from"), "{error}");
         }

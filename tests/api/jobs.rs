@@ -409,7 +409,7 @@ async fn a_job_that_cannot_be_as_its_author_believes_is_refused() {
     }
     for body in [
         json!({"kind": "sing", "all": true}),
-        json!({"kind": "cancel", "filter": {"calback": "c"}}),
+        json!({"kind": "cancel", "filter": {"callbak": "c"}}),
     ] {
         assert_eq!(refused(body.clone()).await.status, 400, "{body}");
     }

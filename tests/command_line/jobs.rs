@@ -101,7 +101,7 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
     for (wrong, why) in [
         (&["task", "cancel"][..], "--filter"),
         (
-            &["task", "cancel", "--filter", "calback=x"],
+            &["task", "cancel", "--filter", "callbak=x"],
             "start_time_from",
         ),
         (
