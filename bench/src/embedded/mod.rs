@@ -43,6 +43,8 @@ pub(crate) enum Scenario {
     Burst,
     /// Lateness of a stream of one callback beside a burst of another, whose workers are slow.
     BurstBeside,
+    /// The same beside much of low priority, whose workers sleep.
+    Isolation,
     /// Lateness at rates, with nothing else and with much pending; memory, disk, a kill.
     Steady,
     /// Tasks at a rate, with three in ten cancelled just before they are due.
@@ -71,7 +73,7 @@ pub(crate) struct Options {
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Tasks of `burst`, and of `register` one by one; in batches it registers five times as many. `burst_beside` has twice as
-    /// many that are due at once.
+    /// many that are due at once, `isolation` five times.
     #[arg(long, default_value_t = 100_000)]
     tasks: u64,
     /// Connections that register one task a request.
@@ -83,7 +85,7 @@ pub(crate) struct Options {
     /// Tasks a second of `steady`; the last one is that of `mixed` and of the stream of `cancel_heavy`, too.
     #[arg(long, default_value = "5000", num_args = 1.., value_delimiter = ',', value_parser = clap::value_parser!(u64).range(1..))]
     rate: Vec<u64>,
-    /// Length of a measurement of `steady`, `burst_beside`, `mixed`, `idle`, and of the parts of `cancel_heavy`.
+    /// Length of a measurement of `steady`, `burst_beside`, `isolation`, `mixed`, `idle`, and of the parts of `cancel_heavy`.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
     /// Tasks that were due in the hour that `catch_up` misses.
@@ -101,7 +103,7 @@ pub(crate) struct Options {
     /// Tasks that a request of `cancel_heavy` cancels; 1 means the call for a single task.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..=1000))]
     cancel_batch: u64,
-    /// How often `register`, `burst`, `burst_beside` and `cancel_heavy` are repeated.
+    /// How often `register`, `burst`, `burst_beside`, `isolation` and `cancel_heavy` are repeated.
     #[arg(long, default_value_t = 1)]
     rounds: u32,
     /// The program under test; the one beside this one when not given.
@@ -252,7 +254,11 @@ impl Scenario {
     /// Returns how often it is run: distributions need no repetition.
     const fn rounds(self, asked: u32) -> u32 {
         match self {
-            Self::Register | Self::Burst | Self::BurstBeside | Self::CancelHeavy => asked,
+            Self::Register
+            | Self::Burst
+            | Self::BurstBeside
+            | Self::Isolation
+            | Self::CancelHeavy => asked,
             Self::Steady
             | Self::Mixed
             | Self::Recover
@@ -268,6 +274,7 @@ impl Scenario {
             Self::Register => scenarios::register(setup, round, report).await,
             Self::Burst => scenarios::burst(setup, round, report).await,
             Self::BurstBeside => scenarios::burst_beside(setup, round, report).await,
+            Self::Isolation => scenarios::isolation(setup, round, report).await,
             Self::Steady => scenarios::steady(setup, report).await,
             Self::Mixed => scenarios::mixed(setup, report).await,
             Self::CancelHeavy => scenarios::cancel_heavy(setup, round, report).await,

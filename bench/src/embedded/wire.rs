@@ -25,6 +25,7 @@ pub(crate) struct Form {
     pub(crate) callback: &'static str,
     /// How long an attempt lives without a sign of life.
     pub(crate) heartbeat_timeout: &'static str,
+    pub(crate) priority: &'static str,
 }
 
 impl Form {
@@ -32,15 +33,20 @@ impl Form {
         callback: CALLBACK,
         // Longer than any measurement, because a worker that is slow under load has not died.
         heartbeat_timeout: "10m",
+        priority: "normal",
     };
 }
 
 /// Appends a task.
 fn push_task(body: &mut String, form: Form, start: Millis) {
-    let (callback, timeout) = (form.callback, form.heartbeat_timeout);
+    let Form {
+        callback,
+        heartbeat_timeout: timeout,
+        priority,
+    } = form;
     let start = rfc3339(start);
     body.push_str(&format!(
-        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","payload":{}}}"#,
+        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","priority":"{priority}","payload":{}}}"#,
         payload::next()
     ));
 }

@@ -1,10 +1,10 @@
 //! This room does bulk work over a filter for people: it cancels, moves, redrives or deletes many tasks, as a job.
 //!
-//! - [`desk`] registers and lists jobs, and pauses, resumes and ends them.
-//! - [`records`] reads and writes the record of a job.
-//! - [`runner`] leads jobs: it works on their pages, one after the other.
-//! - [`search`] finds the tasks of a page.
-//! - [`work`] changes the tasks of a page.
+//! - `desk` registers and lists jobs, and pauses, resumes and ends them.
+//! - `records` reads and writes the record of a job.
+//! - `runner` leads jobs: it works on their pages, one after the other.
+//! - `search` finds the tasks of a page.
+//! - `work` changes the tasks of a page.
 //!
 //! The rule is in [`crate::model::job`]: a page is in the record before its first task is changed, and leaves it when all of them
 //! were. A node that dies leaves the page to the next leader.

@@ -1,9 +1,11 @@
-//! This scenario measures for the report how a burst of one callback affects a stream of another.
+//! These scenarios measure for the report how a burst of one callback affects a stream of another.
 //!
 //! The stream has a low rate and runs alone, then beside many tasks of a second callback that are due at one
 //! moment and whose workers are slow. It is counted from the moment of the burst on, for as long in both
 //! parts. Its first seconds are reported apart, because the burst goes out in them. The tasks that the slow
 //! workers have left are taken at the end, so every task is checked.
+//!
+//! In `isolation` the burst has low priority and its workers sleep for a second at each task.
 
 use std::time::Duration;
 
@@ -26,17 +28,42 @@ use crate::{
     report::Report,
 };
 
-const CASE: &str = "burst_beside";
-/// The callback that bursts.
-const FLOOD: Form = Form {
-    callback: "bench-flood",
-    ..Form::USUAL
+/// The burst beside the stream.
+struct Burst {
+    case: &'static str,
+    /// Its tasks, for each of `--tasks`.
+    times: u64,
+    form: Form,
+    pace: Pace,
+}
+
+const BESIDE: Burst = Burst {
+    case: "burst_beside",
+    times: 2,
+    form: Form {
+        callback: "bench-flood",
+        ..Form::USUAL
+    },
+    // Together they take at most 800 tasks a second.
+    pace: Pace {
+        pollers: 4,
+        tasks_max: 20,
+        pause: Duration::from_millis(100),
+    },
 };
-/// Workers of the burst: together they take at most 800 tasks a second.
-const SLOW: Pace = Pace {
-    pollers: 4,
-    tasks_max: 20,
-    pause: Duration::from_millis(100),
+const ISOLATION: Burst = Burst {
+    case: "isolation",
+    times: 5,
+    form: Form {
+        priority: "low",
+        ..BESIDE.form
+    },
+    // Sixteen workers that sleep for a second at each task.
+    pace: Pace {
+        pollers: 16,
+        tasks_max: 1,
+        pause: Duration::from_secs(1),
+    },
 };
 /// Tasks of the stream in a second.
 const RATE: u64 = 200;
@@ -45,8 +72,26 @@ const BATCH: u64 = 5;
 /// How long the burst goes out, at most: the stream of these seconds is reported apart.
 const OUTBURST: Duration = Duration::from_secs(5);
 
-/// Measures the stream alone, then beside the burst.
+/// Measures the stream alone, then beside a burst whose workers are slow.
 pub(in crate::embedded) async fn burst_beside(
+    setup: &Setup,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    measure(&BESIDE, setup, round, report).await
+}
+
+/// Measures the stream alone, then beside much of low priority whose workers sleep.
+pub(in crate::embedded) async fn isolation(
+    setup: &Setup,
+    round: u32,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    measure(&ISOLATION, setup, round, report).await
+}
+
+async fn measure(
+    burst: &Burst,
     setup: &Setup,
     round: u32,
     report: &mut Report,
@@ -57,33 +102,33 @@ pub(in crate::embedded) async fn burst_beside(
     let alone = stream(&service, at, span).await?;
     let alone = Part::of("alone", alone, at, report)?;
 
-    let tasks = 2 * setup.tasks;
+    let (tasks, form) = (burst.times * setup.tasks, burst.form);
     let at = soon(&service, Duration::from_secs(tasks / 20_000) + 2 * CALM);
     let flood =
-        load::register_as(&service, bulk(tasks), Some(FLOOD), move |_| at, |_| Ok(())).await?;
+        load::register_as(&service, bulk(tasks), Some(form), move |_| at, |_| Ok(())).await?;
     let begins = at.before(STEADY_LEAD + WARM_UP);
     ensure!(service.time.now() < begins, "not registered in time");
     service.time.sleep_until_wall(begins).await;
     let mut slow = Shift::new(u64::MAX, STEADY_LEAD + WARM_UP + span);
-    (slow.callback, slow.pace) = (FLOOD.callback, SLOW);
+    (slow.callback, slow.pace) = (form.callback, burst.pace);
     let meter = Meter::start(&service)?;
     let (beside, taken) = tokio::join!(
         stream(&service, at, span),
         crew::work_shift(service.address, service.time.clone(), slow)
     );
     let (beside, mut taken) = (beside?, taken?);
-    meter.stop(&service, tasks)?.report(CASE, report);
+    meter.stop(&service, tasks)?.report(burst.case, report);
     let beside = Part::of("beside a burst", beside, at, report)?;
-    beside.compare(&alone, round, report);
+    beside.compare(&alone, burst.case, round, report);
 
     let left = tasks.saturating_sub(taken.arrivals.len() as u64);
     let mut rest = Shift::new(left, PATIENCE);
-    rest.callback = FLOOD.callback;
+    rest.callback = form.callback;
     let rest = crew::work_shift(service.address, service.time.clone(), rest).await?;
     read_back(&service, &flood.registered, "succeeded").await?;
     taken.arrivals.extend(rest.arrivals);
     let flood = verdict(flood.registered, taken.arrivals, Millis(0))?;
-    let case = format!("{CASE}: the burst itself: due to worker");
+    let case = format!("{}: the burst itself: due to worker", burst.case);
     report.times(case, &flood.lateness, flood.check);
     setup.end(service, report)
 }
@@ -143,14 +188,14 @@ impl Part {
     }
 
     /// Says how many times as late the stream was here as there.
-    fn compare(&self, alone: &Self, round: u32, report: &mut Report) {
+    fn compare(&self, alone: &Self, scenario: &str, round: u32, report: &mut Report) {
         let p99 = |of: &Histogram<u64>| of.value_at_quantile(0.99) as f64;
         let of = [
             ("", &self.all, &alone.all),
             (" of the first seconds", &self.first, &alone.first),
         ];
         for (which, with, without) in of {
-            let case = format!("{CASE}, round {round}: p99{which}");
+            let case = format!("{scenario}, round {round}: p99{which}");
             report.figure(case, p99(with) / p99(without).max(1.0), "times that alone");
         }
     }

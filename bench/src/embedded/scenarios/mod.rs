@@ -17,8 +17,16 @@ mod soak;
 mod steady;
 
 pub(super) use self::{
-    burst::burst, burst_beside::burst_beside, cancel_heavy::cancel_heavy, catch_up::catch_up,
-    idle::idle, mixed::mixed, parts::remove, recover::recover, register::register, soak::soak,
+    burst::burst,
+    burst_beside::{burst_beside, isolation},
+    cancel_heavy::cancel_heavy,
+    catch_up::catch_up,
+    idle::idle,
+    mixed::mixed,
+    parts::remove,
+    recover::recover,
+    register::register,
+    soak::soak,
     steady::steady,
 };
 use crate::report::Report;

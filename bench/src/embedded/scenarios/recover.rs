@@ -32,6 +32,7 @@ const CASE: &str = "recover";
 const FORM: Form = Form {
     callback: CALLBACK,
     heartbeat_timeout: "10s",
+    ..Form::USUAL
 };
 /// Time in which leases end and looks find that: a claim timeout and a lease.
 const LEASES: Duration = Duration::from_secs(120);
