@@ -20,7 +20,7 @@ use tickwheel::{
         ids::{NodeId, TaskId},
         job::{Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
         key::Holder,
-        limit::{Limits, Pool, Rate, Share},
+        limit::{Limits, Pool, Rate, Share, Waiting},
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
         state::{Detail, History, State, TaskRow},
@@ -250,6 +250,15 @@ pub(crate) fn pool() -> Pool {
     };
     Pool {
         full_at_nanos: START.0 * 1_000_000 + 123_456,
+        drawn: Millis(START.0 + 1),
+        waiting: [(
+            NodeId(Uuid::from_u128(8)),
+            Waiting {
+                served: Millis(START.0 + 2),
+                until: Millis(START.0 + 3),
+            },
+        )]
+        .into(),
         shares: [(NodeId(Uuid::from_u128(7)), share)].into(),
     }
 }

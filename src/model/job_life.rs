@@ -247,7 +247,11 @@ impl Job {
     /// [`HasEnded`].
     pub fn resumed(&self) -> Result<Self, HasEnded> {
         match self.state {
-            JobState::Paused if self.page == 0 => self.turned(JobState::Pending),
+            // Also the node that led it before has to say anew that it does.
+            JobState::Paused if self.page == 0 => Ok(Self {
+                lease: None,
+                ..self.turned(JobState::Pending)?
+            }),
             JobState::Paused => self.turned(JobState::Running),
             _ => self.turned(self.state),
         }

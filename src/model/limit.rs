@@ -6,7 +6,8 @@
 //!
 //! **Tokens.** The pool has one time, at which the bucket is full again ([`Pool::draw`]). Tokens that are drawn must be
 //! spent within [`TOKENS_KEPT`]; the others are lost. Claims of ten seconds therefore have tokens of eleven seconds, and the
-//! bucket: at most 1.1 x 10 x rate + burst.
+//! bucket: at most 1.1 x 10 x rate + burst. A node that is given too few is noted, and the others leave it a fair part. Else
+//! the node whose clock is ahead would always be first.
 //!
 //! **Places.** A node asks anew every [`PLACES_RENEWED`] with what it runs and what waits, and is given a part
 //! ([`Pool::share`]). Its part lapses after [`PLACES_KEPT`] in the pool, and after [`PLACES_TRUSTED`] in its own eyes, which
@@ -42,6 +43,12 @@ pub const PLACES_TRUSTED: Duration = Duration::from_secs(2);
 
 /// How long others leave places to a node that does not renew them: longer than it uses them, by more than clocks may differ.
 pub const PLACES_KEPT: Duration = Duration::from_secs(5);
+
+/// How far the clocks of nodes are taken to be apart at most: twice the skew that the clock protocol allows.
+const CLOCKS_APART_MAX: Duration = Duration::from_secs(2);
+
+/// How long a node that was given too few tokens is waited for, beside the time of two tokens: it comes back sooner.
+const WAITING_KEPT: Duration = Duration::from_secs(2);
 
 /// Nodes with places of one callback. Each is some 40 bytes of the record; further ones wait.
 pub const NODES_MAX: usize = 256;
@@ -194,6 +201,17 @@ pub struct Given {
     pub places: u32,
     /// How long the next token takes; zero when it is there.
     pub next: Duration,
+    /// Whether another node wants more places than it has.
+    pub others_wait: bool,
+}
+
+/// A node that was given fewer tokens than it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waiting {
+    /// When it was given some last.
+    pub served: Millis,
+    /// Until when the others leave it a part.
+    pub until: Millis,
 }
 
 /// The state of the limits of a callback, the same for all nodes.
@@ -201,6 +219,10 @@ pub struct Given {
 pub struct Pool {
     /// When the bucket is full again, in nanoseconds since 1970.
     pub full_at_nanos: i64,
+    /// When tokens were drawn last, by the clock that is ahead.
+    pub drawn: Millis,
+    /// The nodes that wait for tokens.
+    pub waiting: BTreeMap<NodeId, Waiting>,
     /// The nodes that have or want places.
     pub shares: BTreeMap<NodeId, Share>,
 }
@@ -222,27 +244,82 @@ impl Pool {
         let wanted = asked.tokens.min(free);
         let (tokens, next) = match limits.rate {
             None => (0, Duration::ZERO),
-            Some(rate) => (self.draw(rate, now, wanted), self.next(rate, now)),
+            Some(rate) => (self.draw(rate, me, now, wanted), self.next(rate, now)),
         };
+        if limits.rate.is_none() {
+            self.waiting.clear();
+        }
+        let waits = |(node, share): (&NodeId, &Share)| *node != me && share.wanted > share.held;
         Given {
             tokens,
             places,
             next,
+            others_wait: self.shares.iter().any(waits),
         }
     }
 
-    /// Takes up to `wanted` tokens out of the bucket.
+    /// Takes up to `wanted` tokens out of the bucket for a node, and leaves a part to those that wait.
     ///
     /// A bucket that would be full only after it was empty, because the rate was changed or a clock went back, is empty.
-    pub fn draw(&mut self, rate: Rate, now: Millis, wanted: u32) -> u32 {
-        let missing = self.missing(rate, now);
+    pub fn draw(&mut self, rate: Rate, me: NodeId, now: Millis, wanted: u32) -> u32 {
+        let (at, missing) = (self.clock(now), self.missing(rate, now));
         let level = tokens(rate, cost(rate, rate.burst) - missing).min(i128::from(rate.burst));
-        let given = wanted.min(u32::try_from(level).unwrap_or(0));
-        if given > 0 {
-            let full_at = nanos(now) + missing + cost(rate, given);
-            self.full_at_nanos = i64::try_from(full_at).unwrap_or(i64::MAX);
+        let level = u32::try_from(level).unwrap_or(0);
+        let given = wanted.min(self.part(rate, me, at, level));
+        let full_at = i64::try_from(nanos(at) + missing + cost(rate, given)).unwrap_or(i64::MAX);
+        // Also where nothing is given: what is too far ahead comes back with time only from here on.
+        if given > 0 || full_at < self.full_at_nanos {
+            self.full_at_nanos = full_at;
+            self.drawn = at;
         }
+        self.note(rate, me, at, (wanted, given));
         given
+    }
+
+    /// Returns how many of `level` tokens a node may have beside those that wait. One that cannot be divided goes to the
+    /// node that was served longest ago.
+    fn part(&mut self, rate: Rate, me: NodeId, at: Millis, level: u32) -> u32 {
+        let kept = waiting_kept(rate);
+        self.waiting
+            .retain(|_, one| one.until > at && one.until <= at.after(2 * kept));
+        let served = |one: Option<&Waiting>| one.map_or(Millis(0), |one| one.served);
+        let mine = (served(self.waiting.get(&me)), me);
+        let others = self.waiting.iter().filter(|(node, _)| **node != me);
+        let (mut count, mut first) = (0, true);
+        for (node, one) in others {
+            count += 1;
+            first &= mine < (one.served, *node);
+        }
+        match level / (count + 1) {
+            0 if first => level.min(1),
+            each => each + if first { level % (count + 1) } else { 0 },
+        }
+    }
+
+    /// Notes whether a node waits for more than it was given.
+    fn note(&mut self, rate: Rate, me: NodeId, at: Millis, (wanted, given): (u32, u32)) {
+        if given >= wanted {
+            self.waiting.remove(&me);
+            return;
+        }
+        let kept = waiting_kept(rate);
+        let before = self.waiting.get(&me).copied();
+        let is_noted = before.is_some_and(|one| one.until > at.after(kept / 2));
+        let has_room = before.is_some() || self.waiting.len() < NODES_MAX;
+        if has_room && (given > 0 || !is_noted) {
+            let served = before.map_or(Millis(0), |one| one.served);
+            let one = Waiting {
+                served: if given > 0 { at } else { served },
+                until: at.after(kept),
+            };
+            self.waiting.insert(me, one);
+        }
+    }
+
+    /// Returns the time by the clock that is ahead.
+    fn clock(&self, now: Millis) -> Millis {
+        let ahead = self.drawn > now && self.drawn <= now.after(CLOCKS_APART_MAX);
+        if ahead { self.drawn } else { now }
     }
 
     /// Returns how long the next token takes; zero when it is there.
@@ -253,7 +330,7 @@ impl Pool {
 
     /// Returns the nanoseconds after which the bucket is full.
     pub(super) fn missing(&self, rate: Rate, now: Millis) -> i128 {
-        let missing = i128::from(self.full_at_nanos) - nanos(now);
+        let missing = i128::from(self.full_at_nanos) - nanos(self.clock(now));
         missing.clamp(0, cost(rate, rate.burst))
     }
 
@@ -302,6 +379,10 @@ impl Pool {
         self.shares.insert(me, mine);
         fair
     }
+}
+
+fn waiting_kept(rate: Rate) -> Duration {
+    WAITING_KEPT + 2 * rate.interval()
 }
 
 /// Returns a node's fair part of `max` places. No node is given more than it wants while another wants for more; the rest that

@@ -18,7 +18,7 @@ fn drawn(rate: Rate, step: Duration, seconds: u64) -> Vec<(Millis, u32)> {
     let (mut pool, mut now) = (Pool::default(), NOW);
     let mut all = Vec::new();
     while now.since(NOW) < Duration::from_secs(seconds) {
-        all.push((now, pool.draw(rate, now, u32::MAX)));
+        all.push((now, pool.draw(rate, node(1), now, u32::MAX)));
         now = now.after(step);
     }
     all
@@ -64,14 +64,70 @@ fn numbers_out_of_range_make_no_rate() {
 #[test]
 fn a_changed_rate_and_a_clock_that_goes_back_cost_one_empty_bucket() {
     let mut pool = Pool::default();
-    assert_eq!(pool.draw(rate(0.01, 1), NOW, 9), 1);
+    assert_eq!(pool.draw(rate(0.01, 1), node(1), NOW, 9), 1);
     let fast = rate(100.0, 100);
-    assert_eq!(pool.draw(fast, NOW, 500), 0);
-    assert_eq!(pool.draw(fast, NOW.after(SECOND / 2), 500), 0, "empty then");
+    assert_eq!(pool.draw(fast, node(1), NOW, 500), 0);
+    let later = |millis| NOW.after(Duration::from_millis(millis));
+    assert_eq!(pool.draw(fast, node(1), later(500), 500), 50, "empty then");
+    assert_eq!(pool.draw(fast, node(1), later(1500), 500), 100);
     let (mut pool, hour) = (Pool::default(), 3600 * SECOND);
-    assert_eq!(pool.draw(fast, NOW.after(hour), 100), 100);
+    assert_eq!(pool.draw(fast, node(1), NOW.after(hour), 100), 100);
     assert_eq!(pool.next(fast, NOW), SECOND / 100);
     assert_eq!(pool.missing(fast, NOW), 1_000_000_000);
+    assert_eq!(pool.draw(fast, node(1), NOW, 500), 0, "an hour back");
+    assert_eq!(pool.draw(fast, node(1), later(1000), 500), 100);
+}
+
+/// Two busy nodes, one with a clock behind: what each was given in two minutes.
+fn beside(rate: Rate, skew: Duration) -> [u32; 2] {
+    let (mut pool, mut got) = (Pool::default(), [0; 2]);
+    let mut next = [0_u64, 77];
+    for millis in 0..120_000_u64 {
+        for index in 0..2 {
+            if millis < next[index] {
+                continue;
+            }
+            let ahead = if index == 1 { skew } else { Duration::ZERO };
+            let now = NOW.after(Duration::from_millis(millis) + ahead);
+            let given = pool.draw(rate, node(index as u128), now, 1000);
+            got[index] += given;
+            let again = pool.next(rate, now).max(Duration::from_millis(200));
+            next[index] = millis + u64::try_from(again.as_millis()).unwrap() + millis % 37;
+        }
+    }
+    got
+}
+
+#[test]
+fn a_node_whose_clock_is_behind_has_its_part_of_a_rate() {
+    for (rate, least) in [
+        (rate(1.0, 1), 90),
+        (rate(50.0, 50), 5700),
+        (rate(0.5, 1), 45),
+    ] {
+        for skew in [0, 50, 300, 1000] {
+            let got = beside(rate, Duration::from_millis(skew));
+            let sum: u32 = got.iter().sum();
+            assert!(sum >= least, "{rate:?} {skew} ms: {got:?}");
+            assert!(
+                got.iter().all(|one| *one >= sum * 3 / 10),
+                "{rate:?} {skew} ms: {got:?}"
+            );
+            let span = u32::try_from(120 + skew / 1000 + 1).unwrap();
+            let most = rate.in_time(Duration::from_secs(span.into())) + rate.burst();
+            assert!(sum <= most, "{rate:?} {skew} ms: {got:?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_died_is_waited_for_no_longer_than_it_was_noted() {
+    let (mut pool, fast) = (Pool::default(), rate(100.0, 100));
+    assert_eq!(pool.draw(fast, node(1), NOW, 500), 100);
+    assert_eq!(pool.draw(fast, node(2), NOW, 500), 0);
+    assert_eq!(pool.draw(fast, node(1), NOW.after(SECOND), 500), 50);
+    assert_eq!(pool.draw(fast, node(1), NOW.after(4 * SECOND), 500), 100);
+    assert_eq!(pool.waiting.len(), 1);
 }
 
 fn node(number: u128) -> NodeId {

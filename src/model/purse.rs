@@ -124,6 +124,18 @@ impl Purse {
         })
     }
 
+    /// Takes notice that a question is asked. Until its answer is known only the attempts that run have their places, because
+    /// the others may have been given away by it.
+    pub fn asking(&mut self, asked: Asked) {
+        self.places = self.places.min(asked.running);
+    }
+
+    /// Returns how many attempts may run here.
+    #[must_use]
+    pub const fn places(&self) -> u32 {
+        self.places
+    }
+
     /// Takes what was given on the question that was asked at `began`; `chance` spreads the questions of nodes.
     pub fn take(
         &mut self,
@@ -236,6 +248,7 @@ mod tests {
             tokens,
             places,
             next: Duration::ZERO,
+            others_wait: false,
         }
     }
 

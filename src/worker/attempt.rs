@@ -33,7 +33,7 @@ pub(crate) struct Attempt {
     pub(crate) key: Key,
     heartbeat_timeout: Duration,
     deadline: Mutex<Moment>,
-    /// When it has taken too long by the limit of its task; none without one.
+    /// When it has taken too long by the limit of its task, less a margin; none without one.
     ends: Option<Moment>,
     progress: Mutex<Option<serde_json::Value>>,
     /// Cancelled when somebody asks to cancel the task: the callback is told.
@@ -59,9 +59,14 @@ impl Attempt {
     /// Sets the time limit of the task for an attempt whose claim was sent at `lease_start`.
     pub(crate) fn limited(self, limit: Option<Duration>, lease_start: Moment) -> Self {
         Self {
-            ends: limit.map(|limit| lease_start.after(limit)),
+            ends: limit.map(|limit| deadline(lease_start, limit)),
             ..self
         }
+    }
+
+    /// Tells whether it has taken too long by the limit of its task.
+    pub(crate) fn has_overrun(&self, now: Moment) -> bool {
+        self.ends.is_some_and(|end| end <= now)
     }
 
     /// Waits until the attempt has taken too long: for its task's own limit, else until `default`. Waits for ever without
@@ -114,9 +119,9 @@ impl Attempt {
     }
 }
 
-fn deadline(sent: Moment, heartbeat_timeout: Duration) -> Moment {
-    let margin = MARGIN_MAX.min(heartbeat_timeout / 4);
-    sent.after(heartbeat_timeout.saturating_sub(margin))
+fn deadline(sent: Moment, limit: Duration) -> Moment {
+    let margin = MARGIN_MAX.min(limit / 4);
+    sent.after(limit.saturating_sub(margin))
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Tools {
         let context = Context::new(Arc::clone(&attempt), self.time.clone());
         // The process may have been suspended since the claim was sent, or the answer took that long. Another
         // worker may run the task by now, so it is not begun.
-        let ended = if self.time.moment() >= attempt.deadline() {
+        let ended = if began >= attempt.deadline() || attempt.has_overrun(began) {
             Ended::Silently("expired")
         } else {
             // A callback that has ended by itself counts even after the deadline, since the attempt is a

@@ -7,7 +7,7 @@ use tickwheel::{
         gate::{Gate, GateState, Held},
         ids::NodeId,
         job::{Job, JobFilter, JobItem, JobKind, Place},
-        limit::{Asked, Limits, Pool, Rate, Share},
+        limit::{Asked, Limits, Pool, Rate, Share, Waiting},
         task::Priority,
     },
     schema::{
@@ -44,6 +44,15 @@ fn records_of_limits() {
     };
     let pool = Pool {
         full_at_nanos: START.0 * 1_000_000,
+        drawn: START,
+        waiting: [(
+            NodeId::NOBODY,
+            Waiting {
+                served: START,
+                until: START,
+            },
+        )]
+        .into(),
         shares: [(NodeId::NOBODY, share)].into(),
     };
     target("pool", vec![encode_pool(&pool).to_vec()]).run(|bytes| {

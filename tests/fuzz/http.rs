@@ -138,7 +138,7 @@ fn samples() -> Vec<Vec<u8>> {
         "POST /v1/callbacks/c/gate\n{\"gate\":\"paused\",\"collection\":\"b\",\"until\":\"2099-01-01T00:00:00Z\"}".to_owned(),
         "GET /v1/callbacks?page_size=2&page_token=Yw\n".to_owned(),
         "POST /v1/jobs\n{\"kind\":\"redrive\",\"filter\":{\"callback\":\"c\",\"labels\":{\"a\":\"b\"},\"state\":\"dead\"},\"dry_run\":true}".to_owned(),
-        "GET /v1/jobs?page_size=2&page_token=1.x\n".to_owned(),
+        "GET /v1/jobs?page_size=2&page_token=1.01b8dac5-b4fa-8000-8f23-456789abcdef\n".to_owned(),
         format!("POST /v1/jobs/{id}/pause\n{{}}"),
         "GET /v1/stats\n".to_owned(),
         "GET /v1/ids\n".to_owned(),

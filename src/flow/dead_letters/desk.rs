@@ -40,6 +40,8 @@ pub struct Listed {
     pub letter: Found,
     /// The task.
     pub task: Option<TaskView>,
+    /// Whether the row may be read later: the store did not answer.
+    pub is_away: bool,
 }
 
 /// A page of letters.
@@ -130,7 +132,12 @@ impl Desk {
             Ok(row) => row,
             Err(error) => {
                 tracing::debug!(task = %id, %error, "the row of a dead letter cannot be read");
-                return Some(Listed { letter, task: None });
+                let is_away = matches!(error, store::Error::Unavailable { .. });
+                return Some(Listed {
+                    letter,
+                    task: None,
+                    is_away,
+                });
             }
         };
         if dead_letter::is_spent(letter.stamp, row.as_ref()) {
@@ -140,7 +147,11 @@ impl Desk {
         let now = self.ctx.now();
         let row = row.filter(|row| row.state == State::Dead && !is_hidden(row, now))?;
         let task = Some(view_of_row(row, None, now));
-        Some(Listed { letter, task })
+        Some(Listed {
+            letter,
+            task,
+            is_away: false,
+        })
     }
 
     /// Removes a letter whose death is over, and repeats what may have been left undone with it.

@@ -121,6 +121,8 @@ impl Desk {
         self.wake.notify_one();
         Ok(match there {
             None => Registered::Created(id, job),
+            // No other request has this id: it was written, and is led already.
+            Some(there) if key.is_none() => Registered::Created(id, there),
             Some(there) => again(id, there, &job),
         })
     }

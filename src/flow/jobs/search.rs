@@ -24,6 +24,7 @@ use crate::{
         job::{Found, Job, JobFilter, JobItem, JobKind, Place},
         task::Body,
     },
+    store,
 };
 
 /// The search.
@@ -129,6 +130,14 @@ impl Search {
             let page = self.letters.list(&wanted, behind, room).await?;
             for listed in &page.letters {
                 match &listed.task {
+                    // The page is searched again: the task may be one of the job's.
+                    None if listed.is_away => {
+                        return Err(store::Error::Unavailable {
+                            operation: "read the row of a dead letter",
+                            reason: "the store did not answer".to_owned(),
+                        }
+                        .into());
+                    }
                     None => unread += 1,
                     Some(task) if self.is_wanted(job, task).await? => items.push(item(task)),
                     Some(_) => {}

@@ -123,7 +123,7 @@ impl Watched {
         }
     }
 
-    /// Takes out what has lapsed at `now`, at most `max`.
+    /// Takes out what has lapsed at `now`, at most `max`. It counts as running until it is given back: its worker may live.
     fn take(&mut self, now: Millis, max: usize) -> Vec<Lapsed> {
         let mut lapsed = Vec::new();
         while lapsed.len() < max
@@ -141,7 +141,6 @@ impl Watched {
             }
             let (attempt, callback) = (watch.attempt, Arc::clone(&watch.callback));
             self.by_id.remove(&id);
-            self.uncount(&callback);
             lapsed.push(Lapsed {
                 id,
                 attempt,
@@ -149,6 +148,15 @@ impl Watched {
             });
         }
         lapsed
+    }
+}
+
+impl Watched {
+    /// Counts attempts that were taken out no longer.
+    fn give_back(&mut self, lapsed: &[Lapsed]) {
+        for one in lapsed {
+            self.uncount(&one.callback);
+        }
     }
 }
 
@@ -200,6 +208,11 @@ impl Deadlines {
             .get(callback)
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Returns the callbacks of which attempts are watched here.
+    pub(in crate::flow) fn callbacks(&self) -> Vec<Arc<str>> {
+        self.lock().running.keys().map(Arc::clone).collect()
     }
 
     /// Tells `signal` once, when an attempt of a callback has ended or is not watched here any more; one signal a callback.
@@ -263,10 +276,11 @@ impl Watcher {
             if !lapsed.is_empty() {
                 let mut taken = Taken {
                     watcher: &self,
+                    open: &lapsed,
                     lapsed: &lapsed,
                 };
                 self.examine(&lapsed).await;
-                taken.lapsed = &[];
+                taken.open = &[];
                 continue;
             }
             let next = self.deadlines.next();
@@ -345,12 +359,16 @@ impl Watcher {
 /// Attempts that were taken out to be examined. If that panics they are watched again: the stage is started anew.
 struct Taken<'a> {
     watcher: &'a Watcher,
+    /// Those that were not examined to the end.
+    open: &'a [Lapsed],
+    /// All of them.
     lapsed: &'a [Lapsed],
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.watcher.again(self.lapsed);
+        self.watcher.again(self.open);
+        self.watcher.deadlines.lock().give_back(self.lapsed);
     }
 }
 
@@ -376,8 +394,11 @@ mod tests {
         watched.watch(id(1), 1, "c", Millis(90), 9);
         watched.forget(id(2));
         assert_eq!(watched.take(Millis(39), 9), []);
-        assert_eq!(ids(&watched.take(Millis(89), 9)), [(id(3), 4)]);
-        assert_eq!(ids(&watched.take(Millis(90), 9)), [(id(1), 1)]);
+        let mut lapsed = watched.take(Millis(89), 9);
+        assert_eq!(ids(&lapsed), [(id(3), 4)]);
+        lapsed.extend(watched.take(Millis(90), 9));
+        assert_eq!(ids(&lapsed), [(id(3), 4), (id(1), 1)]);
+        watched.give_back(&lapsed);
         assert!(watched.by_id.is_empty() && watched.order.is_empty());
         assert!(watched.running.is_empty());
     }
@@ -394,7 +415,10 @@ mod tests {
             (running(&watched, "a"), running(&watched, "b")),
             (Some(2), Some(1))
         );
-        watched.take(Millis(55), 9);
+        // Its worker may live: it counts until it was examined.
+        let lapsed = watched.take(Millis(55), 9);
+        assert_eq!(running(&watched, "a"), Some(2));
+        watched.give_back(&lapsed);
         watched.forget(id(3));
         assert_eq!(
             (running(&watched, "a"), running(&watched, "b")),

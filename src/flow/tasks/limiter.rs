@@ -11,30 +11,29 @@
 //! never more.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, stream::FuturesUnordered};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{deadlines::Deadlines, transition::Mover};
+use super::{deadlines::Deadlines, limit_pool, transition::Mover};
 use crate::{
     flaw::{self, Flaw},
     flow::{context::Context, labels, records::callbacks::Callbacks},
-    limits::{LIMIT_CHECKED_MAX, LIMIT_HELD_MAX, LIMIT_RACES_MAX, LIMITS_ASKED_IN_FLIGHT_MAX},
+    limits::{LIMIT_CHECKED_MAX, LIMIT_HELD_MAX, LIMITS_ASKED_IN_FLIGHT_MAX},
     model::{
         ids::TaskId,
-        limit::{Asked, Given, Limits, Pool},
+        limit::{Asked, Given, Limits, PLACES_RENEWED},
         purse::{Bound, PAUSE, Purse},
-        record::{Change, Kind, Mark, Name, Record},
+        record::Record,
         row::TaskRow,
         state::State,
     },
-    schema::{decode_pool, encode_pool},
-    store::{Error, Swapped},
+    store::Error,
     time_source::Moment,
 };
 
@@ -85,9 +84,8 @@ impl Drop for Permit {
         let mut entries = self.shared.lock();
         if let Some(entry) = entries.get_mut(&self.callback) {
             entry.purse.ended(self.claimed);
-            if !self.claimed
-                && let Some(signal) = entry.signal.take()
-            {
+            // A task that is claimed counted twice for a moment: as let go, and as running.
+            if let Some(signal) = entry.signal.take() {
                 signal.notify_one();
             }
         }
@@ -158,8 +156,9 @@ impl Limiter {
             self.deadlines.tell_when_ended(callback, Arc::clone(signal));
             going += self.try_admit(callback, limits, max - going);
         }
-        let (now, running) = (self.now(), self.running(callback));
+        let now = self.now();
         let mut entries = self.shared.lock();
+        let running = self.running(callback);
         let (name, entry) = entry(&mut entries, callback, limits);
         entry.purse.need(now, ready.saturating_sub(going));
         if going < max {
@@ -209,28 +208,30 @@ impl Limiter {
     /// Asks for what feeds need until `stop`.
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         let this = &self;
+        let ask = |(name, asking): Due| async move {
+            let turn = asking.lock_owned().await;
+            this.ask(&name).await;
+            drop(turn);
+            name
+        };
+        // A slow question keeps no other callback waiting.
+        let (mut asks, mut asked) = (FuturesUnordered::new(), BTreeSet::new());
         while !stop.is_cancelled() {
             let (due, next) = self.due();
-            if due.is_empty() {
-                let next = next.map(|at| self.began.after(at));
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => {}
-                    () = self.shared.wake.notified() => {}
-                    () = async { self.ctx.time.sleep_until(next.unwrap_or(self.began)).await }, if next.is_some() => {}
+            for one in due {
+                if asks.len() < LIMITS_ASKED_IN_FLIGHT_MAX && asked.insert(Arc::clone(&one.0)) {
+                    asks.push(ask(one));
                 }
-                continue;
             }
-            let ask = |(name, asking): Due| async move {
-                let turn = asking.lock_owned().await;
-                this.ask(&name).await;
-                drop(turn);
-            };
-            let asks = stream::iter(due).for_each_concurrent(LIMITS_ASKED_IN_FLIGHT_MAX, ask);
+            let next = self.began.after(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = asks => {}
+                Some(name) = asks.next(), if !asks.is_empty() => {
+                    asked.remove(&name);
+                }
+                () = self.shared.wake.notified() => {}
+                () = self.ctx.time.sleep_until(next) => {}
             }
         }
     }
@@ -244,8 +245,10 @@ impl Limiter {
     }
 
     fn try_admit(&self, callback: &str, limits: Limits, max: u32) -> u32 {
-        let (now, running) = (self.now(), self.running(callback));
+        let now = self.now();
         let mut entries = self.shared.lock();
+        // Read under the lock: a permit that is spent meanwhile counts as one of the two.
+        let running = self.running(callback);
         let (_, entry) = entry(&mut entries, callback, limits);
         entry.purse.admit(now, running, max)
     }
@@ -275,34 +278,48 @@ impl Limiter {
     }
 
     /// Returns how long the message of a claim that was refused is to be held: each behind the one before, by the time of a
-    /// token, so that they do not come back all at once.
+    /// token or of a place, so that they do not come back all at once.
     fn later(&self, callback: &str, limits: Limits) -> Duration {
-        let (now, running) = (self.now(), self.running(callback));
+        let now = self.now();
         let mut entries = self.shared.lock();
+        let running = self.running(callback);
         let (name, entry) = entry(&mut entries, callback, limits);
         note(&name, entry.purse.bound(now, running));
-        let step = limits.rate.map_or(PAUSE, |rate| rate.interval());
+        // Without a rate as many come back together as there are places.
+        let by_places = PAUSE / entry.purse.places().max(1);
+        let step = limits.rate.map_or(by_places, |rate| rate.interval());
         let first = entry.purse.again_at(now).unwrap_or(now + PAUSE);
         let until = (entry.promised + step).max(first).min(now + LIMIT_HELD_MAX);
         entry.promised = until;
         until.saturating_sub(now)
     }
 
-    /// Returns the callbacks that have something to ask for now, and when the next one has; forgets those that are idle.
-    fn due(&self) -> (Vec<Due>, Option<Duration>) {
-        let now = self.now();
+    /// Returns the callbacks that have something to ask for now, and when to look again; forgets those that are idle.
+    ///
+    /// Attempts that run need their places, however they came here: by a claim, or by a heartbeat after another node died.
+    fn due(&self) -> (Vec<Due>, Duration) {
+        let (now, snapshot) = (self.now(), self.callbacks.snapshot());
+        let running = self.deadlines.callbacks();
         let mut entries = self.shared.lock();
+        for name in running {
+            if !flaw::is(Flaw::LimitIgnored)
+                && let Some(limits) = snapshot.limits(&name)
+                && limits.in_flight.is_some()
+            {
+                entry(&mut entries, &name, limits);
+            }
+        }
         entries.retain(|name, entry| {
             let idle = entry.purse.is_idle(now) && entry.claims == 0 && entry.signal.is_none();
             !idle || self.running(name) > 0
         });
-        let (mut due, mut next) = (Vec::new(), None::<Duration>);
+        let (mut due, mut next) = (Vec::new(), now + PLACES_RENEWED);
         for (name, entry) in entries.iter() {
             let running = self.running(name);
             if entry.purse.asks(now, running, 0).is_some() {
                 due.push((Arc::clone(name), Arc::clone(&entry.asking)));
             } else if let Some(at) = entry.purse.renew_at(now, running) {
-                next = Some(next.map_or(at, |next| next.min(at)));
+                next = next.min(at.max(now));
             }
         }
         (due, next)
@@ -310,24 +327,27 @@ impl Limiter {
 
     /// Asks the pool of a callback for what is needed now, if anything is.
     async fn ask(&self, callback: &Arc<str>) {
-        let (now, running) = (self.now(), self.running(callback));
+        let now = self.now();
         let question = {
-            let entries = self.shared.lock();
-            entries.get(callback).and_then(|entry| {
+            let mut entries = self.shared.lock();
+            let running = self.running(callback);
+            entries.get_mut(callback).and_then(|entry| {
                 let asked = entry.purse.asks(now, running, entry.claims)?;
+                entry.purse.asking(asked);
                 Some((asked, entry.limits, entry.seen.clone()))
             })
         };
         let Some((asked, limits, seen)) = question else {
             return;
         };
-        let drawn = self.draw(callback, limits, seen, asked).await;
+        let drawn = limit_pool::draw(&self.ctx, callback, limits, seen, asked).await;
         if self.take(callback, limits, now, asked, drawn) {
             self.forget_ended(callback).await;
         }
     }
 
-    /// Takes what was drawn on the question that was asked at `began`, and wakes the feed. Tells whether tasks wait for places.
+    /// Takes what was drawn on the question that was asked at `began`, and wakes the feed. Tells whether tasks wait for places,
+    /// here or at another node.
     fn take(
         &self,
         callback: &str,
@@ -336,16 +356,19 @@ impl Limiter {
         asked: Asked,
         drawn: Result<(Given, Option<Record>), Error>,
     ) -> bool {
-        let (chance, running) = (self.ctx.time.random(), self.running(callback));
+        let chance = self.ctx.time.random();
         let mut entries = self.shared.lock();
+        let running = self.running(callback);
         let Some(entry) = entries
             .get_mut(callback)
             .filter(|entry| entry.limits == limits)
         else {
             return false;
         };
+        let mut others_wait = false;
         match drawn {
             Ok((given, record)) => {
+                others_wait = given.others_wait;
                 entry.seen = record;
                 entry.purse.take(began, self.now(), asked, given, chance);
             }
@@ -358,8 +381,9 @@ impl Limiter {
         if let Some(signal) = entry.signal.take() {
             signal.notify_one();
         }
-        asked.wanted > asked.running
-            && entry.purse.bound(self.now(), running) == Some(Bound::InFlight)
+        let waits = asked.wanted > asked.running
+            && entry.purse.bound(self.now(), running) == Some(Bound::InFlight);
+        waits || (others_wait && running > 0)
     }
 
     /// Forgets attempts that have ended at other nodes. Only where tasks wait for their places, and with a question to the
@@ -380,46 +404,6 @@ impl Limiter {
                 self.deadlines.forget_attempt(id, attempt);
             }
         }
-    }
-
-    /// Draws from the pool of a callback; also returns its record as it is then.
-    async fn draw(
-        &self,
-        callback: &str,
-        limits: Limits,
-        mut there: Option<Record>,
-        asked: Asked,
-    ) -> Result<(Given, Option<Record>), Error> {
-        let unsuitable = |refused: crate::model::record::Refused| Error::Unsuitable {
-            reason: refused.to_string(),
-        };
-        let name = Name::new(Kind::Limit, callback).map_err(unsuitable)?;
-        for _ in 0..LIMIT_RACES_MAX {
-            let now = self.ctx.now();
-            let before = read(there.as_ref());
-            let mut pool = before.clone();
-            let given = pool.ask(limits, self.ctx.me, now, asked);
-            if pool == before {
-                return Ok((given, there));
-            }
-            let mark = Mark {
-                nonce: self.ctx.time.random_uuid(),
-                stamp: self.ctx.time.stamp(),
-            };
-            let (value, expires) = (encode_pool(&pool), Some(pool.forgotten_at(now)));
-            let change = Change::put(name.clone(), there.as_ref(), value, expires, mark);
-            let change = change.map_err(unsuitable)?;
-            match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok((given, Some(change.record().clone()))),
-                Swapped::Conflict(other) => there = other,
-                // It may have been written: then what it gave is lost, and nobody uses it twice.
-                Swapped::Unknown => break,
-            }
-        }
-        Err(Error::Unavailable {
-            operation: "draw from the limits of a callback",
-            reason: "others were first, or the outcome is not known".to_owned(),
-        })
     }
 
     fn running(&self, callback: &str) -> u32 {
@@ -463,17 +447,6 @@ fn entry<'a>(
     entry.limits = limits;
     entry.purse.set(limits);
     (name, entry)
-}
-
-/// Reads a pool. One that cannot be read is begun anew: a limit that is exceeded once is less bad than tasks that never go.
-fn read(record: Option<&Record>) -> Pool {
-    let Some(value) = record.and_then(|record| record.value.clone()) else {
-        return Pool::default();
-    };
-    decode_pool(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "the limits of a callback cannot be read: they begin anew");
-        Pool::default()
-    })
 }
 
 /// Counts that tasks of a callback wait for a limit.

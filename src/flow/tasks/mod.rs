@@ -15,6 +15,7 @@ pub mod erase;
 pub(in crate::flow) mod finish;
 pub(in crate::flow) mod idempotent;
 pub(in crate::flow) mod keys;
+mod limit_pool;
 pub(in crate::flow) mod limiter;
 pub mod register;
 pub(in crate::flow) mod replace;

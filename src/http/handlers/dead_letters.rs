@@ -232,7 +232,7 @@ fn previewed(preview: &Preview) -> RedriveResponse {
 }
 
 impl From<Listed> for DeadLetter {
-    fn from(Listed { letter, task }: Listed) -> Self {
+    fn from(Listed { letter, task, .. }: Listed) -> Self {
         Self {
             id: letter.id.to_string(),
             callback: letter.callback,

@@ -9,6 +9,7 @@
 //! with a time limit.
 
 mod abandoned;
+mod call;
 mod consumer;
 mod delivery;
 mod events;

@@ -27,6 +27,7 @@ use super::{
     Limit, QUESTION_TOPIC, Settings,
     abandoned::Abandoned,
     blocking,
+    call::{Call, Sent},
     delivery::{Answer, Batch, Failure, Place, Ticket, outcome, unconfirmed},
     lanes::{By, Entry, Lanes},
     metadata::{self, look_up},
@@ -70,25 +71,6 @@ impl fmt::Debug for KafkaPublisher {
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
-}
-
-/// How far a record has come.
-enum Sent {
-    /// It is on its way, or it has its answer.
-    Done,
-    /// Its topic is asked for.
-    TopicUnknown,
-    /// The first record of the producer to its partition has to come back first.
-    First,
-}
-
-/// One call, as far as it has come.
-struct Call<'a> {
-    records: &'a [Record],
-    batch: Arc<Batch>,
-    begun: Moment,
-    /// The end of the time that every record has.
-    until: Moment,
 }
 
 impl KafkaPublisher {
@@ -219,6 +201,9 @@ impl KafkaPublisher {
         }
         let now = self.time.moment();
         let lane = self.lanes.of(&record.topic, partition.unwrap_or(-1), now);
+        if call.held().iter().any(|held| Arc::ptr_eq(held, &lane)) {
+            return Sent::First;
+        }
         let by = lane.by(now);
         let client = match self.producers.get(by) {
             Ok(client) => client,
@@ -232,7 +217,10 @@ impl KafkaPublisher {
         }
         match entry {
             Entry::Open(_) => {}
-            Entry::Wait => return Sent::First,
+            Entry::Wait => {
+                call.held().push(lane);
+                return Sent::First;
+            }
             Entry::Full => {
                 return settle(unconfirmed(format!("{} does not answer", record.topic)));
             }
@@ -296,6 +284,7 @@ impl KafkaPublisher {
             batch,
             begun: self.time.moment(),
             until,
+            held: Mutex::default(),
         };
         let (mut unknown, mut behind) = (Vec::new(), Vec::new());
         for index in 0..records.len() {
@@ -332,6 +321,7 @@ impl KafkaPublisher {
 
     /// Sends the records that waited for the first one of their partition, where it has come back.
     async fn send_behind(&self, call: &Call<'_>, behind: &mut Vec<usize>) {
+        call.held().clear();
         for index in std::mem::take(behind) {
             match self.send(call, index).await {
                 Sent::Done => {}

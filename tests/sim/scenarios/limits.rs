@@ -380,3 +380,47 @@ async fn an_attempt_that_was_reported_to_another_node_leaves_its_place_soon() {
     assert!(most_at_once(&work) <= 4);
     worker.abort();
 }
+
+/// Attempts of a minute keep their places although their worker claims nothing more.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_run_long_keep_their_places() {
+    let site = Site::new(2).await;
+    limit(&site.nodes[0].service(), None, Some(4)).await;
+    site.world.pass(2 * SECOND).await;
+    let service = site.nodes[0].service();
+    let long = || {
+        let mut task = task("work", site.world.time.now());
+        task.draft.heartbeat_timeout = Some(90 * SECOND);
+        task
+    };
+    let mut ids = Vec::new();
+    for node in [0, 1] {
+        let due = register(&service, vec![long(); 4]).await;
+        ids.extend(due.iter().map(|task| task.id));
+        let worker = site.worker(node, 60 * SECOND).claims(&site.world);
+        site.world.pass(10 * SECOND).await;
+        if node == 0 {
+            // It takes no more; its attempts go on.
+            worker.abort();
+        }
+    }
+    site.world.pass(180 * SECOND).await;
+    let work = site.ran("work");
+    each_once(&work, &ids);
+    assert_eq!(most_at_once(&work), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn short_attempts_of_claiming_workers_use_most_of_their_places() {
+    let site = Site::new(1).await;
+    limit(&site.nodes[0].service(), None, Some(10)).await;
+    site.world.pass(2 * SECOND).await;
+    let worker = site.worker(0, SECOND / 10).claims(&site.world);
+    let ids = site.due("work", 200).await;
+    // Ten at once of a tenth of a second could do it in two seconds.
+    site.world.pass(8 * SECOND).await;
+    let work = site.ran("work");
+    each_once(&work, &ids);
+    assert!(most_at_once(&work) <= 10);
+    worker.abort();
+}
