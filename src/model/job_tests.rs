@@ -115,6 +115,10 @@ fn a_job_that_has_ended_takes_no_order() {
     assert_eq!(paused.paused(), Ok(paused.clone()));
     assert_eq!(paused.resumed(), Ok(new()));
     assert_eq!(new().resumed(), Ok(new()));
+    // One that was led and has no page yet is led anew: nobody else would say that it runs.
+    let led = new().led(ME, NOW).paused().unwrap().resumed().unwrap();
+    assert_eq!((led.state, led.lease), (JobState::Pending, None));
+    assert_eq!(led.step(ME, false, NOW), Step::Lead);
 }
 
 #[test]

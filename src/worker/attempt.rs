@@ -173,4 +173,18 @@ mod tests {
         attempt.extend(at(5), at(12));
         assert_eq!(attempt.deadline(), at(39));
     }
+
+    #[test]
+    fn an_attempt_has_overrun_a_second_before_its_limit() {
+        let start = TimeSource::real().moment();
+        let at = |seconds| start.after(Duration::from_secs(seconds));
+        let limited =
+            attempt(Duration::from_secs(30), start).limited(Some(Duration::from_secs(9)), start);
+        assert_eq!(
+            (limited.has_overrun(at(7)), limited.has_overrun(at(8))),
+            (false, true)
+        );
+        let free = attempt(Duration::from_secs(30), start).limited(None, start);
+        assert!(!free.has_overrun(at(99_999)));
+    }
 }
