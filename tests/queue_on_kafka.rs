@@ -209,12 +209,10 @@ async fn a_producer_is_not_replaced_for_a_topic_that_no_producer_reaches() {
     assert_eq!(publisher.replacements(), 0);
 }
 
-/// A broker that does not lead a new partition yet refuses the first batches and takes the next. librdkafka counted
-/// the first ones as stored.
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_new_partition_refuses_at_first_is_not_lost() {
-    let time = TimeSource::real();
+/// A broker inside librdkafka with these topics, of one partition each.
+fn with_topics(topics: &[&str]) -> (MockCluster<'static, DefaultProducerContext>, Env) {
     let cluster = MockCluster::new(1).unwrap();
+    let time = TimeSource::real();
     let settings = Settings::new(&cluster.bootstrap_servers());
     let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
     let env = Env {
@@ -224,7 +222,17 @@ async fn what_a_new_partition_refuses_at_first_is_not_lost() {
         prefix: "test".to_owned(),
         time,
     };
-    cluster.create_topic(&env.name("t"), 1, 1).unwrap();
+    for topic in topics {
+        cluster.create_topic(&env.name(topic), 1, 1).unwrap();
+    }
+    (cluster, env)
+}
+
+/// A broker that does not lead a new partition yet refuses the first batches and takes the next. librdkafka counted
+/// the first ones as stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_new_partition_refuses_at_first_is_not_lost() {
+    let (cluster, env) = with_topics(&["t"]);
     // Each of these is a request of its own.
     let of = |letter: u8| Record {
         create_topic: false,
@@ -243,20 +251,7 @@ async fn what_a_new_partition_refuses_at_first_is_not_lost() {
 /// A broker inside librdkafka with two topics, `t` and `sick`. The latter's partition has no leader, so that librdkafka
 /// holds its records for as long as a record may wait.
 fn with_sick_topic() -> (MockCluster<'static, DefaultProducerContext>, Env) {
-    let cluster = MockCluster::new(1).unwrap();
-    let time = TimeSource::real();
-    let settings = Settings::new(&cluster.bootstrap_servers());
-    let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
-    let env = Env {
-        publisher: Arc::new(publisher),
-        subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
-        queue: Queue::Kafka(settings),
-        prefix: "test".to_owned(),
-        time,
-    };
-    for topic in ["t", "sick"] {
-        cluster.create_topic(&env.name(topic), 1, 1).unwrap();
-    }
+    let (cluster, env) = with_topics(&["t", "sick"]);
     let sick = env.name("sick");
     cluster.partition_leader(&sick, 0, None).unwrap();
     (cluster, env)
