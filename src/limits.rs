@@ -3,11 +3,12 @@
 mod embedded;
 mod http;
 mod records;
+mod results;
 mod topics;
 
 use std::time::Duration;
 
-pub use self::{embedded::*, http::*, records::*, topics::*};
+pub use self::{embedded::*, http::*, records::*, results::*, topics::*};
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
 /// MiB with everything around it. An accepted content must be publishable, so there is room for the envelope below.
@@ -49,9 +50,6 @@ pub const HEADERS_MAX: usize = 64;
 
 /// Longest error text that is kept of a failed attempt.
 pub const ERROR_CHARS_MAX: usize = 4096;
-
-/// Largest result that is kept of a task: it lives in the task's row, beside the columns that conditional writes move.
-pub const RESULT_BYTES_MAX: usize = 16 * 1024;
 
 /// Largest progress note of a heartbeat.
 pub const PROGRESS_BYTES_MAX: usize = 4096;

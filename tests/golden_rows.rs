@@ -23,6 +23,7 @@ use tickwheel::{
         limit::{Limits, Pool, Rate, Share, Waiting},
         look_step::LookStep,
         record::{Kind, Name, Record, Version},
+        result::{self, TaskResult},
         state::{Detail, History, State, TaskRow},
         task::Priority,
         time::{Millis, Tick},
@@ -94,7 +95,7 @@ pub(crate) fn task() -> TaskRow {
             claim_time: Some(Millis(START.0 + 1)),
             end_time: Some(Millis(START.0 + 2)),
             worker: "w-1".to_owned(),
-            result: Some(Bytes::from_static(b"{\"ok\":1}")),
+            result: Some(Bytes::from_static(b"{\"ok\":1}").into()),
             error: Some("no route".to_owned()),
             died: None,
             erased: false,
@@ -112,6 +113,22 @@ pub(crate) fn deleted() -> TaskRow {
     };
     row.detail.died = Some(1_893_456_000_250_001);
     row.detail.erased = true;
+    row
+}
+
+/// A task whose large result is kept apart.
+pub(crate) fn returned() -> TaskRow {
+    let mut row = TaskRow {
+        state: State::Succeeded,
+        ..task()
+    };
+    row.detail.result = Some(TaskResult {
+        content_type: "image/png".to_owned(),
+        place: result::Place::Apart {
+            attempt: 3,
+            bytes: 900_000,
+        },
+    });
     row
 }
 
@@ -373,10 +390,14 @@ fn rendered() -> String {
         writeln!(text, "its list {:?}", listed.name()).unwrap();
     }
     writeln!(text, "epoch {:?}", encode_epoch(&epoch())).unwrap();
-    let deleted = TaskColumns::of(&deleted()).detail;
-    writeln!(text, "detail of a task that was deleted {deleted:?}").unwrap();
-    let tried = TaskColumns::of(&tried()).detail;
-    writeln!(text, "detail of a task with attempts {tried:?}").unwrap();
+    for (what, row) in [
+        ("that was deleted", deleted()),
+        ("with attempts", tried()),
+        ("with a large result", returned()),
+    ] {
+        let detail = TaskColumns::of(&row).detail;
+        writeln!(text, "detail of a task {what} {detail:?}").unwrap();
+    }
     let letter = letter();
     let part = Part::of(id(), letter.time);
     let spot = Spot {
@@ -450,14 +471,9 @@ fn rows_are_read_as_they_were_written() {
         let read = RecordColumns::of(&record).into_record(record.name.clone());
         assert_eq!(read.as_ref(), Ok(&record), "{name}");
     }
-    assert_eq!(
-        TaskColumns::of(&deleted()).into_row(id().uuid()).ok(),
-        Some(deleted())
-    );
-    assert_eq!(
-        TaskColumns::of(&tried()).into_row(id().uuid()).ok(),
-        Some(tried())
-    );
+    for row in [deleted(), tried(), returned()] {
+        assert_eq!(TaskColumns::of(&row).into_row(id().uuid()), Ok(row));
+    }
     let read = decode_epoch(epoch().number, encode_epoch(&epoch()));
     assert_eq!(read, Ok(epoch()));
     assert_eq!(decode_holder(encode_holder(&holder())), Ok(holder()));

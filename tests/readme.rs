@@ -8,6 +8,7 @@ use std::{
 };
 
 use tickwheel::{
+    api::poll::PollRequest,
     client::{Client, Task, TaskState},
     model::ids::TaskId,
     time_source::TimeSource,
@@ -210,6 +211,31 @@ async fn the_job_of_the_page_of_jobs_cancels_what_it_names() {
     time.sleep(Duration::from_secs(1)).await;
     let other = client.get(other).await.unwrap();
     assert_eq!(other.state, TaskState::Scheduled);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_report_of_the_page_of_results_returns_bytes() {
+    let served = Served::start();
+    let client = served.client();
+    let id = client.register(Task::callback("greet")).await.unwrap().id;
+    let poll = PollRequest {
+        worker: "w1".to_owned(),
+        callbacks: vec!["greet".to_owned()],
+        ..PollRequest::default()
+    };
+    let polled = client.poll(&poll, LIMIT).await.unwrap();
+    let report = served.here(block_of(include_str!("../docs/results.md"), "result"));
+    let attempt = polled.tasks[0].attempt.to_string();
+    let answered = shell(&report)
+        .env("TASK_ID", id.to_string())
+        .env("ATTEMPT", attempt)
+        .output()
+        .unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let task = client.wait(id, LIMIT).await.unwrap();
+    assert_eq!(task.state, TaskState::Succeeded, "{answered:?}");
+    assert_eq!(task.result_base64.as_deref(), Some("aGVsbG8="));
+    assert_eq!(task.result_content_type.as_deref(), Some("text/plain"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

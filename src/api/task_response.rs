@@ -68,10 +68,19 @@ pub struct TaskResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub progress: Option<Box<RawValue>>,
-    /// The result of the callback.
+    /// The result of the callback, when it is JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub result: Option<Box<RawValue>>,
+    /// The result of the callback as base64, when it is not JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<String>,
+    /// Media type of the result; absent is `application/json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_content_type: Option<String>,
+    /// How many bytes a result has that is too large to be shown here: a read of the task by its id shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
     /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, or `replaced` by another task
     /// of its key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -247,10 +247,17 @@ pub struct SettleItem {
     pub attempt: u32,
     /// How the attempt ended.
     pub outcome: SettleOutcome,
-    /// The result of the callback: any JSON value up to 16384 bytes; with `succeeded`.
+    /// The result of the callback: any JSON value up to 1048576 bytes; with `succeeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub result: Option<Box<RawValue>>,
+    /// The result as base64, when it is not JSON: up to 1048576 bytes before the encoding; with `succeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<String>,
+    /// Media type of the result; `application/json` by default, and `application/octet-stream` with `result_base64`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(max_length = 256))]
+    pub result_content_type: Option<String>,
     /// The failure in words; required with `retry` and `failed`. The first 4096 characters are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{
     api::text::InstantText,
-    limits::{ERROR_CHARS_MAX, RESULT_BYTES_MAX},
+    limits::{ERROR_CHARS_MAX, RESULT_INLINE_BYTES_MAX},
     worker::{Context, Job, Outcome, Raw},
 };
 
@@ -203,7 +203,7 @@ fn can_run(path: &Path) -> Result<(), &'static str> {
 /// Returns the texts for the line about a run: its outcome, and the error.
 fn said_of(outcome: &Outcome) -> (&'static str, Option<&str>) {
     match outcome {
-        Outcome::Done | Outcome::DoneWith(_) => ("succeeded", None),
+        Outcome::Done | Outcome::DoneWith(_) | Outcome::DoneWithBytes { .. } => ("succeeded", None),
         Outcome::Retry(error) | Outcome::RetryAfter(_, error) => {
             ("failed, is tried again", Some(error))
         }
@@ -220,7 +220,7 @@ impl Kept {
     /// Adds to the end, unless it is already longer than any result.
     fn add_to_start(&self, some: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = (RESULT_BYTES_MAX + 1).saturating_sub(kept.len());
+        let room = (RESULT_INLINE_BYTES_MAX + 1).saturating_sub(kept.len());
         kept.extend(some.iter().take(room));
     }
 
@@ -308,9 +308,9 @@ fn result(out: &[u8]) -> Outcome {
     if out.trim_ascii().is_empty() {
         return Outcome::Done;
     }
-    if out.len() <= RESULT_BYTES_MAX
+    if out.len() <= RESULT_INLINE_BYTES_MAX
         && let Ok(value) = serde_json::from_slice::<serde_json::Value>(out)
-        && value.to_string().len() <= RESULT_BYTES_MAX
+        && value.to_string().len() <= RESULT_INLINE_BYTES_MAX
     {
         return Outcome::DoneWith(value);
     }
@@ -319,7 +319,10 @@ fn result(out: &[u8]) -> Outcome {
     loop {
         let value = serde_json::Value::String(text.clone());
         // It is longer when written as JSON, because of quotes and escapes.
-        let excess = value.to_string().len().saturating_sub(RESULT_BYTES_MAX);
+        let excess = value
+            .to_string()
+            .len()
+            .saturating_sub(RESULT_INLINE_BYTES_MAX);
         if excess == 0 {
             return Outcome::DoneWith(value);
         }
@@ -383,7 +386,7 @@ mod tests {
             };
             let length = value.to_string().len();
             assert!(
-                length <= RESULT_BYTES_MAX && length > RESULT_BYTES_MAX - 10,
+                length <= RESULT_INLINE_BYTES_MAX && length > RESULT_INLINE_BYTES_MAX - 10,
                 "{length}"
             );
             assert!(text.starts_with(value.as_str().unwrap()));

@@ -9,6 +9,7 @@ use crate::model::{
     draft::TaskDraft,
     history::History,
     ids::TaskId,
+    result::TaskResult,
     state::Outcome,
     task::{Content, Spec},
     time::Millis,
@@ -168,8 +169,8 @@ pub struct TaskView {
     pub worker: String,
     /// The progress that the callback reported last.
     pub progress: Option<Bytes>,
-    /// The value that the callback returned.
-    pub result: Option<Bytes>,
+    /// The result that the callback returned; a large one is here after a read by id only.
+    pub result: Option<TaskResult>,
     /// The last failure.
     pub error: Option<String>,
     /// Someone asked to cancel while it was running.

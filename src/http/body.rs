@@ -27,8 +27,14 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Text {
     text: String,
-    #[allow(dead_code, reason = "held, not read")]
     share: Share,
+}
+
+impl Text {
+    /// Drops the text, and keeps its share for what was read from it.
+    pub(super) fn into_share(self) -> Share {
+        self.share
+    }
 }
 
 impl Deref for Text {

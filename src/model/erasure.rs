@@ -22,12 +22,15 @@ pub(super) fn erased(base: &TaskRow) -> TaskRow {
         body: Body::Inline(Content::default()),
         ..Spec::clone(&base.detail.spec)
     };
+    let apart = base.detail.result.clone();
+    let apart = apart.filter(|result| result.apart().is_some());
     TaskRow {
         generation: base.generation + 1,
         detail: Detail {
             spec: Arc::new(spec),
             worker: String::new(),
-            result: None,
+            // The bytes that are kept apart are deleted by whoever reads where they are.
+            result: apart,
             error: None,
             erased: true,
             history: History::default(),
@@ -66,7 +69,7 @@ mod tests {
         row.detail.end_time = Some(START);
         row.detail.worker = "w".to_owned();
         row.detail.error = Some("secret".to_owned());
-        row.detail.result = Some(Bytes::from_static(b"secret"));
+        row.detail.result = Some(Bytes::from_static(b"secret").into());
         row
     }
 

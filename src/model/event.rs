@@ -2,9 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::Bytes;
-
-use super::{holder::Holder, row::State, time::Millis};
+use super::{holder::Holder, result::TaskResult, row::State, time::Millis};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +10,7 @@ pub enum Outcome {
     /// Done, perhaps with a result.
     Succeeded {
         /// The result that the callback returned.
-        result: Option<Bytes>,
+        result: Option<TaskResult>,
     },
     /// Failed; try again after the task's backoff, or after the given wait.
     Retry {

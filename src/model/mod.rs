@@ -77,6 +77,7 @@ pub mod preference;
 pub mod purse;
 pub mod record;
 pub mod restart;
+pub mod result;
 pub mod retry_look;
 pub mod row;
 pub mod stalls;

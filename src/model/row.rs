@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::{
     history::{Ending, History},
     holder::Holder,
     ids::TaskId,
+    result::TaskResult,
     task::Spec,
     time::Millis,
 };
@@ -89,7 +89,7 @@ pub struct Detail {
     /// The worker that claimed it last.
     pub worker: String,
     /// The result the callback returned.
-    pub result: Option<Bytes>,
+    pub result: Option<TaskResult>,
     /// The last failure.
     pub error: Option<String>,
     /// The stamp of its last death that is over: it was redriven, or erased ([`super::dead_letter::stamp`]).

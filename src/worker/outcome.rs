@@ -17,6 +17,13 @@ pub enum Outcome {
     Done,
     /// Done, with a result that is kept with the task: see [`Outcome::done_with`].
     DoneWith(serde_json::Value),
+    /// Done, with a result that is kept with the task as bytes: see [`Outcome::done_with_bytes`].
+    DoneWithBytes {
+        /// The bytes, at most 1 MiB.
+        bytes: Vec<u8>,
+        /// Their media type, such as `image/png`.
+        content_type: String,
+    },
     /// Failed: try again after the task's backoff.
     Retry(String),
     /// Failed: try again after this wait.
@@ -34,6 +41,16 @@ impl Outcome {
     /// When the result cannot be written as JSON.
     pub fn done_with(result: &impl Serialize) -> Result<Self, Failure> {
         Ok(Self::DoneWith(serde_json::to_value(result)?))
+    }
+
+    /// Done, with a result of any media type that is kept with the task and can be read by its id. More than 1 MiB fails the
+    /// task.
+    #[must_use]
+    pub fn done_with_bytes(bytes: impl Into<Vec<u8>>, content_type: impl Into<String>) -> Self {
+        Self::DoneWithBytes {
+            bytes: bytes.into(),
+            content_type: content_type.into(),
+        }
     }
 
     /// Failed: try again after the task's backoff.
@@ -54,27 +71,34 @@ impl Outcome {
         match self {
             Self::DoneWith(result) => match result.to_string().len() {
                 0..=RESULT_BYTES_MAX => Self::DoneWith(result),
-                bytes => Self::Fail(format!(
-                    "the callback is done, but its result has {bytes} bytes and the limit is \
-                     {RESULT_BYTES_MAX}: store it elsewhere and return its address"
-                )),
+                bytes => too_large(bytes),
             },
+            Self::DoneWithBytes { bytes, .. } if bytes.len() > RESULT_BYTES_MAX => {
+                too_large(bytes.len())
+            }
             Self::Retry(error) => Self::Retry(cut(error)),
             Self::RetryAfter(wait, error) => Self::RetryAfter(wait, cut(error)),
             Self::Fail(error) => Self::Fail(cut(error)),
-            other @ (Self::Done | Self::Snooze(_)) => other,
+            other @ (Self::Done | Self::DoneWithBytes { .. } | Self::Snooze(_)) => other,
         }
     }
 
     /// Returns the value of the label `outcome` in metrics.
     pub(crate) const fn label(&self) -> &'static str {
         match self {
-            Self::Done | Self::DoneWith(_) => "succeeded",
+            Self::Done | Self::DoneWith(_) | Self::DoneWithBytes { .. } => "succeeded",
             Self::Retry(_) | Self::RetryAfter(..) => "retry",
             Self::Fail(_) => "failed",
             Self::Snooze(_) => "snoozed",
         }
     }
+}
+
+fn too_large(bytes: usize) -> Outcome {
+    Outcome::Fail(format!(
+        "the callback is done, but its result has {bytes} bytes and the limit is {RESULT_BYTES_MAX}: \
+         store it elsewhere and return its address"
+    ))
 }
 
 /// Turns what a callback returned into an outcome: an error is a retry, with the text of its whole chain of causes.
@@ -141,14 +165,19 @@ mod tests {
 
     #[test]
     fn a_result_that_is_too_large_fails_with_the_limit() {
-        let result = Outcome::done_with(&"x".repeat(RESULT_BYTES_MAX)).unwrap();
-        let Outcome::Fail(error) = result.bounded() else {
-            panic!("expected a failure");
-        };
-        assert!(
-            error.contains("16386 bytes") && error.contains("16384"),
-            "{error}"
-        );
+        let json = Outcome::done_with(&"x".repeat(RESULT_BYTES_MAX)).unwrap();
+        let bytes = Outcome::done_with_bytes(vec![7; RESULT_BYTES_MAX + 2], "image/png");
+        for result in [json, bytes] {
+            let Outcome::Fail(error) = result.bounded() else {
+                panic!("expected a failure");
+            };
+            assert!(
+                error.contains("1048578 bytes") && error.contains("1048576"),
+                "{error}"
+            );
+        }
+        let fits = Outcome::done_with_bytes(vec![7; RESULT_BYTES_MAX], "image/png");
+        assert_eq!(fits.clone().bounded(), fits);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::value::to_raw_value;
 use tokio::sync::mpsc;
 
@@ -21,9 +22,12 @@ use crate::{
         SettleItem, SettleOutcome, SettleRequest, SettleResponse, SettleResult, SettleStatus,
     },
     client,
-    limits::BATCH_ITEMS_MAX,
+    limits::{BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX},
     time_source::{Moment, TimeSource},
 };
+
+/// The bytes of results that one call carries: with their envelopes and the texts of errors they fit into a request.
+const REPORTS_BYTES_MAX: usize = BATCH_REQUEST_BYTES_MAX / 2;
 
 /// How long after its lease a report is still repeated: if the task is still unclaimed, the report counts.
 const GRACE: Duration = Duration::from_secs(30);
@@ -57,7 +61,7 @@ impl Settler {
         let mut alone = 0_usize;
         while self.collect(&mut waiting).await {
             let most = if alone > 0 { 1 } else { BATCH_ITEMS_MAX };
-            let batch: Vec<Report> = waiting.drain(..waiting.len().min(most)).collect();
+            let batch = take(&mut waiting, most);
             alone = alone.saturating_sub(1);
             let request = SettleRequest {
                 worker: self.worker.clone(),
@@ -179,26 +183,114 @@ impl Settler {
     }
 }
 
+/// Takes the oldest reports, at least one, as far as they fit into a request.
+fn take(waiting: &mut VecDeque<Report>, most: usize) -> Vec<Report> {
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    while batch.len() < most
+        && let Some(next) = waiting.pop_front()
+    {
+        bytes += result_bytes(&next.outcome);
+        if bytes > REPORTS_BYTES_MAX && !batch.is_empty() {
+            waiting.push_front(next);
+            break;
+        }
+        batch.push(next);
+    }
+    batch
+}
+
+/// Returns how many bytes a result takes in a request.
+fn result_bytes(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::DoneWith(result) => result.to_string().len(),
+        Outcome::DoneWithBytes { bytes, .. } => bytes.len().div_ceil(3) * 4,
+        Outcome::Done
+        | Outcome::Retry(_)
+        | Outcome::RetryAfter(..)
+        | Outcome::Fail(_)
+        | Outcome::Snooze(_) => 0,
+    }
+}
+
 fn item(report: &Report) -> SettleItem {
-    let (outcome, result, error, delay) = match &report.outcome {
-        Outcome::Done => (SettleOutcome::Succeeded, None, None, None),
-        Outcome::DoneWith(result) => (
-            SettleOutcome::Succeeded,
-            to_raw_value(result).ok(),
-            None,
-            None,
-        ),
-        Outcome::Retry(error) => (SettleOutcome::Retry, None, Some(error), None),
-        Outcome::RetryAfter(wait, error) => (SettleOutcome::Retry, None, Some(error), Some(*wait)),
-        Outcome::Fail(error) => (SettleOutcome::Failed, None, Some(error), None),
-        Outcome::Snooze(wait) => (SettleOutcome::Snoozed, None, None, Some(*wait)),
-    };
-    SettleItem {
+    let mut item = SettleItem {
         id: report.attempt.key.id.to_string(),
         attempt: report.attempt.key.attempt,
-        outcome,
-        result,
-        error: error.cloned(),
-        delay: delay.map(Into::into),
+        outcome: SettleOutcome::Succeeded,
+        result: None,
+        result_base64: None,
+        result_content_type: None,
+        error: None,
+        delay: None,
+    };
+    match &report.outcome {
+        Outcome::Done => {}
+        Outcome::DoneWith(result) => item.result = to_raw_value(result).ok(),
+        Outcome::DoneWithBytes {
+            bytes,
+            content_type,
+        } => {
+            item.result_base64 = Some(STANDARD.encode(bytes));
+            item.result_content_type = Some(content_type.clone());
+        }
+        Outcome::Retry(error) => {
+            (item.outcome, item.error) = (SettleOutcome::Retry, Some(error.clone()));
+        }
+        Outcome::RetryAfter(wait, error) => {
+            (item.outcome, item.error) = (SettleOutcome::Retry, Some(error.clone()));
+            item.delay = Some((*wait).into());
+        }
+        Outcome::Fail(error) => {
+            (item.outcome, item.error) = (SettleOutcome::Failed, Some(error.clone()));
+        }
+        Outcome::Snooze(wait) => {
+            item.outcome = SettleOutcome::Snoozed;
+            item.delay = Some((*wait).into());
+        }
+    }
+    item
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::attempt::Key, *};
+    use crate::model::{ids::TaskId, time::Millis, wheel::WheelNumber};
+
+    fn report(outcome: Outcome) -> Report {
+        let id = TaskId::new(Millis(0), WheelNumber::from_low_bits(0), 1);
+        let now = TimeSource::real().moment();
+        let attempt = Attempt::new(Key { id, attempt: 1 }, Duration::from_secs(30), now);
+        Report {
+            attempt: Arc::new(attempt),
+            outcome,
+            ended: now,
+        }
+    }
+
+    #[test]
+    fn large_results_are_sent_in_several_calls_in_their_order() {
+        let large = |number: u8| Outcome::done_with_bytes(vec![number; 1024 * 1024], "a/b");
+        let mut waiting: VecDeque<Report> = (0..10).map(|number| report(large(number))).collect();
+        waiting.extend([report(Outcome::Done)]);
+        let mut sizes = Vec::new();
+        let mut outcomes = Vec::new();
+        while !waiting.is_empty() {
+            let batch = take(&mut waiting, BATCH_ITEMS_MAX);
+            sizes.push(batch.len());
+            outcomes.extend(batch.into_iter().map(|report| report.outcome));
+        }
+        assert_eq!(sizes, [5, 6]);
+        let expected = (0..10).map(large).chain([Outcome::Done]);
+        assert_eq!(outcomes, expected.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn bytes_are_reported_as_base64_with_their_media_type() {
+        let item = item(&report(Outcome::done_with_bytes(b"hello", "text/plain")));
+        assert_eq!(item.outcome, SettleOutcome::Succeeded);
+        assert_eq!(item.result_base64.as_deref(), Some("aGVsbG8="));
+        assert_eq!(item.result_content_type.as_deref(), Some("text/plain"));
+        assert!(item.result.is_none());
     }
 }

@@ -15,6 +15,7 @@ mod list;
 mod poll;
 mod refused;
 mod repeats;
+mod results;
 mod served;
 mod worker;
 

@@ -113,7 +113,7 @@ pub(crate) fn row() -> TaskRow {
             claim_time: Some(Millis(START.0 + 1)),
             end_time: Some(Millis(START.0 + 2)),
             worker: "w-1".to_owned(),
-            result: Some(Bytes::from_static(b"{\"ok\":1}")),
+            result: Some(Bytes::from_static(b"{\"ok\":1}").into()),
             error: Some("no route".to_owned()),
             died: Some(7_001),
             erased: true,

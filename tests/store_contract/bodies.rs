@@ -6,6 +6,7 @@ use bytes::Bytes;
 use tickwheel::{
     model::{
         entry::{Key, KeyCode},
+        result,
         time::Millis,
     },
     store::Parked,
@@ -15,7 +16,23 @@ use super::{Stores, content};
 
 pub(super) async fn check(stores: &Stores) {
     contents_are_written_read_and_deleted(stores).await;
+    results_are_kept_apart_from_contents(stores).await;
     what_was_set_aside_is_listed_by_the_day(stores).await;
+}
+
+async fn results_are_kept_apart_from_contents(stores: &Stores) {
+    let id = stores.task(0, stores.tick());
+    let keys = [id, result::key(id, 1), result::key(id, 2)];
+    let body = |key, bytes| (key, Arc::new(content(bytes)));
+    let bodies = [body(keys[0], 5), body(keys[1], 900_000)];
+    for answer in stores.one.put_bodies(&bodies, 20, Some(3600)).await {
+        answer.unwrap();
+    }
+    let read = stores.other.bodies(&keys).await.unwrap();
+    assert_eq!(read, [Some(content(5)), Some(content(900_000)), None]);
+    stores.one.delete_bodies(&keys[1..], 21).await.unwrap();
+    let read = stores.other.bodies(&keys).await.unwrap();
+    assert_eq!(read, [Some(content(5)), None, None]);
 }
 
 async fn contents_are_written_read_and_deleted(stores: &Stores) {

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use futures_util::future::join_all;
 use tickwheel::{
-    limits::{GROUP_ROWS_MAX, RESULT_BYTES_MAX},
+    limits::{GROUP_ROWS_MAX, RESULT_INLINE_BYTES_MAX},
     model::{
         ids::TaskId,
         state::{Expect, State, TaskRow, Transition},
@@ -98,7 +99,7 @@ async fn one_call_takes_any_mixture_of_slots_and_sizes(stores: &Stores) {
     ids.extend((0..20).map(|i| stores.task(i % 4, tick.plus(2 + i64::from(i)))));
     let mut claims = claims(stores, &ids);
     for claim in claims.iter_mut().step_by(10) {
-        claim.row.detail.result = Some(vec![1; RESULT_BYTES_MAX].into());
+        claim.row.detail.result = Some(Bytes::from(vec![1; RESULT_INLINE_BYTES_MAX]).into());
     }
     let answers = swap(stores, &claims).await;
     assert_eq!(answers, vec![Swapped::Applied; ids.len()]);

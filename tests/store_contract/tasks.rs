@@ -49,7 +49,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             claim_time: Some(Millis(7)),
             end_time: None,
             worker: "w".to_owned(),
-            result: state.is_terminal().then(|| Bytes::from_static(b"r")),
+            result: state.is_terminal().then(|| Bytes::from_static(b"r").into()),
             error: None,
             died: None,
             erased: false,

@@ -13,7 +13,7 @@ use crate::{
         api::{Fault, TaskView, View, VisibleState},
         budget::Budget,
         context::Context,
-        tasks::transition::Mover,
+        tasks::{results, transition::Mover},
     },
     limits,
     model::{
@@ -113,6 +113,10 @@ impl Finder {
             },
         };
         drop(place);
+        let found = match found {
+            Some(task) => Some(self.with_result(task).await?),
+            None => None,
+        };
         match (found, view) {
             (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
             (found, _) => Ok(found),
@@ -316,6 +320,14 @@ impl Finder {
             due: entry.key.due,
             id: entry.key.id,
         } <= clock.fired)
+    }
+
+    async fn with_result(&self, mut task: TaskView) -> Result<TaskView, Fault> {
+        if let Some(result) = task.result.take() {
+            let result = results::read(&self.ctx, task.id, result, &self.reading).await?;
+            task.result = Some(result);
+        }
+        Ok(task)
     }
 
     async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {

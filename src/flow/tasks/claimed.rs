@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     limits,
-    model::{ids::TaskId, state::TaskRow},
+    model::{ids::TaskId, result::TaskResult, state::TaskRow},
     schema,
 };
 
@@ -35,7 +35,7 @@ impl Rows {
 fn weight(row: &TaskRow) -> usize {
     let detail = &row.detail;
     let content = detail.spec.content().map_or(0, schema::content_bytes);
-    let result = detail.result.as_ref().map_or(0, |result| result.len());
+    let result = detail.result.as_ref().map_or(0, TaskResult::weight);
     let error = detail.error.as_ref().map_or(0, String::len);
     limits::CLAIMED_ROW_BYTES + content + result + error
 }

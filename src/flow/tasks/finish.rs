@@ -8,6 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::results;
 use crate::{
     flow::{api::Fault, context::Context, dead_letters::filing},
     model::{
@@ -29,6 +30,7 @@ pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), F
         // No reader is shown it any more. A repeated step removes nothing.
         let written = ctx.time.stamp();
         ctx.store.delete_bodies(&[row.id], written).await?;
+        results::delete(ctx, row).await?;
     }
     filing::withdraw(ctx, row).await?;
     filing::file(ctx, row).await?;

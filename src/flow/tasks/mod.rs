@@ -20,6 +20,7 @@ pub(in crate::flow) mod limiter;
 pub mod register;
 pub(in crate::flow) mod replace;
 pub mod reschedule;
+pub(in crate::flow) mod results;
 pub mod settle;
 pub(in crate::flow) mod standing;
 pub mod transition;

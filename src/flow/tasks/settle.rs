@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use super::{
     claimed::ClaimedRows,
     deadlines::Deadlines,
-    ended, finish,
+    ended, finish, results,
     transition::{Moved, Mover},
 };
 use crate::{
@@ -159,8 +159,15 @@ impl Settler {
             outcome,
         } = request;
         // Only a task that was claimed can be settled: it has a row, or had one.
-        let Some(spec) = row.as_ref().map(|row| Arc::clone(&row.detail.spec)) else {
+        let Some(there) = &row else {
             return Ok(SettleAnswer::Lost(LostReason::Unknown));
+        };
+        let spec = Arc::clone(&there.detail.spec);
+        // A report of another attempt has no effect. A row that was remembered may be of an earlier one.
+        let outcome = if fresh && !is_alive(there, attempt) {
+            outcome
+        } else {
+            results::keep_apart(&self.ctx, there, attempt, outcome).await?
         };
         let chance = self.ctx.time.random();
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
@@ -189,19 +196,26 @@ impl Settler {
                 self.put_retry(&row).await?;
                 Ok(SettleAnswer::Ok)
             }
-            Moved::Refused(_, row) => {
-                let is_repeated =
-                    |row: &TaskRow| row.attempt == attempt && is_result_of(row, &outcome);
-                let Some(repeated) = row.as_deref().filter(|row| is_repeated(row)) else {
-                    return Ok(SettleAnswer::Lost(why_lost(row.as_deref(), attempt)));
-                };
-                // The first report may have ended between its two writes.
-                if repeated.state == State::Retrying {
-                    self.put_retry(repeated).await?;
-                }
-                Ok(SettleAnswer::Ok)
-            }
+            Moved::Refused(_, row) => self.refused(row.as_deref(), attempt, &outcome).await,
         }
+    }
+
+    /// Answers a report that had no effect: it is repeated, or its attempt does not live.
+    async fn refused(
+        &self,
+        row: Option<&TaskRow>,
+        attempt: u32,
+        outcome: &Outcome,
+    ) -> Result<SettleAnswer, Fault> {
+        let is_repeated = |row: &&TaskRow| row.attempt == attempt && is_result_of(row, outcome);
+        let Some(repeated) = row.filter(is_repeated) else {
+            return Ok(SettleAnswer::Lost(why_lost(row, attempt)));
+        };
+        // The first report may have ended between its two writes.
+        if repeated.state == State::Retrying {
+            self.put_retry(repeated).await?;
+        }
+        Ok(SettleAnswer::Ok)
     }
 
     /// Makes the next attempt punctual. A failure to do so is left to the look. An error means that a needed

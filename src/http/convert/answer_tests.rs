@@ -129,7 +129,7 @@ fn a_finished_task_reads_with_everything() {
     task.end_time = Some(Millis(task.start.0 + 1));
     task.worker = "w1".to_owned();
     task.progress = Some(Bytes::from("[1, 2]"));
-    task.result = Some(Bytes::from("123456789012345678901234567890"));
+    task.result = Some(Bytes::from("123456789012345678901234567890").into());
     task.error = Some("first try failed".to_owned());
     task.cancel_requested = true;
     let text = serde_json::to_string(&task_response(&task, View::Full)).unwrap();
@@ -338,7 +338,7 @@ fn reports_become_outcomes() {
     assert_eq!(
         settle(r#""outcome":"succeeded","result":{"n": 1}"#).unwrap(),
         Outcome::Succeeded {
-            result: Some(Bytes::from(r#"{"n": 1}"#))
+            result: Some(Bytes::from(r#"{"n": 1}"#).into())
         }
     );
     assert_eq!(
@@ -384,7 +384,10 @@ fn reports_that_make_no_sense_are_refused() {
             "/delay",
         ),
         (
-            format!(r#""outcome":"succeeded","result":"{}""#, "x".repeat(17_000)),
+            format!(
+                r#""outcome":"succeeded","result":"{}""#,
+                "x".repeat(1_048_576)
+            ),
             "/result",
         ),
         (

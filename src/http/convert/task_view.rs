@@ -22,6 +22,7 @@ use crate::{
     model::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
+        result::TaskResult,
         row::{TIMED_OUT, WORKER_LOST},
         state::DROPPED,
         task::Spec,
@@ -45,6 +46,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         content::write(&content.payload, &content.content_type)
     });
     // A client that reads all of a task can register it again as it is.
+    let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
     let spec = (view == View::Full).then_some(&task.spec);
     let tracked = spec.filter(|spec| spec.target.is_tracked());
     TaskResponse {
@@ -68,7 +70,10 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
             .unwrap_or_default(),
         worker: some_text(&task.worker),
         progress: task.progress.as_ref().map(json_or_text),
-        result: task.result.as_ref().map(json_or_text),
+        result: shown.json,
+        result_base64: shown.base64,
+        result_content_type: shown.content_type,
+        result_bytes: shown.bytes,
         reason: reason(task).map(str::to_owned),
         error: task.error.clone(),
         cancel_requested: task.cancel_requested,
@@ -149,6 +154,38 @@ fn reason(task: &TaskView) -> Option<&'static str> {
 
 pub(super) fn some_text(text: &str) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// The fields of a result.
+#[derive(Default)]
+struct ShownResult {
+    json: Option<Box<RawValue>>,
+    base64: Option<String>,
+    content_type: Option<String>,
+    bytes: Option<u64>,
+}
+
+fn shown_result(result: &TaskResult) -> ShownResult {
+    let content_type = some_text(&result.content_type);
+    let Some(bytes) = result.bytes() else {
+        return ShownResult {
+            content_type,
+            bytes: result.apart().map(|(_, bytes)| bytes),
+            ..ShownResult::default()
+        };
+    };
+    let json = match &content_type {
+        None => Some(json_or_text(bytes)),
+        Some(text) => content::is_json(text)
+            .then(|| content::raw(bytes))
+            .flatten(),
+    };
+    ShownResult {
+        base64: json.is_none().then(|| content::to_base64(bytes)),
+        json,
+        content_type,
+        bytes: None,
+    }
 }
 
 /// Returns a result or a note as JSON. Those that came through this API are JSON; others are shown as text.

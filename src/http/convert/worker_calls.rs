@@ -24,7 +24,7 @@ use crate::{
     flow::api,
     http::error::{Code, Error},
     limits::{ERROR_CHARS_MAX, PROGRESS_BYTES_MAX, RESULT_BYTES_MAX, WORKER_CHARS_MAX},
-    model::{dispatch::Dispatch, ids::TaskId, state::Outcome},
+    model::{dispatch::Dispatch, ids::TaskId, result::TaskResult, state::Outcome},
     queue::message::TaskMessage,
 };
 
@@ -107,7 +107,7 @@ pub fn settle_request(item: &SettleItem) -> Result<api::SettleRequest, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     allowed_fields(item, wrong);
-    let result = bounded("/result", item.result.as_deref(), RESULT_BYTES_MAX, wrong);
+    let result = result(item, wrong);
     let delay = read_duration("/delay", item.delay.as_ref(), Duration::ZERO, wrong);
     let error = item.error.as_deref().map(kept_error).unwrap_or_default();
     violations.finish()?;
@@ -129,6 +129,48 @@ pub fn settle_request(item: &SettleItem) -> Result<api::SettleRequest, Error> {
     })
 }
 
+/// Reads the result of a report. A JSON value has no media type unless the report names one.
+fn result(item: &SettleItem, wrong: &mut Violations) -> Option<TaskResult> {
+    wrong.exclusive(
+        ("result", item.result.is_some()),
+        ("result_base64", item.result_base64.is_some()),
+    );
+    let content_type = item.result_content_type.clone();
+    let content_type =
+        content_type.and_then(|text| wrong.take("/result_content_type", content::media_type(text)));
+    if let Some(text) = &content_type {
+        let detail = match (&item.result, &item.result_base64) {
+            (Some(_), _) if !content::is_json(text) => {
+                Some("`result` is JSON; send other media types as `result_base64`")
+            }
+            (None, None) => Some("there is no result: give `result` or `result_base64`"),
+            _ => None,
+        };
+        if let Some(detail) = detail {
+            wrong.add("/result_content_type", detail);
+        }
+    }
+    if let Some(value) = item.result.as_deref() {
+        let json = bounded("/result", Some(value), RESULT_BYTES_MAX, wrong)?;
+        return Some(TaskResult {
+            content_type: content_type.unwrap_or_default(),
+            ..TaskResult::from(json)
+        });
+    }
+    let read = base64(item.result_base64.as_deref()?).and_then(|bytes| {
+        let length = bytes.len();
+        let too_long = || format!("is {length} bytes long; the limit is {RESULT_BYTES_MAX}");
+        (length <= RESULT_BYTES_MAX)
+            .then_some(bytes)
+            .ok_or_else(too_long)
+    });
+    let bytes = wrong.take("/result_base64", read)?;
+    Some(TaskResult {
+        content_type: content_type.unwrap_or_else(|| content::BYTES.to_owned()),
+        ..TaskResult::from(bytes)
+    })
+}
+
 /// Notes fields that the outcome requires and that are missing, and fields that it does not allow.
 fn allowed_fields(item: &SettleItem, violations: &mut Violations) {
     let outcome = item.outcome;
@@ -137,8 +179,16 @@ fn allowed_fields(item: &SettleItem, violations: &mut Violations) {
         outcome == SettleOutcome::Snoozed,
     );
     let is_failure = matches!(outcome, SettleOutcome::Retry | SettleOutcome::Failed);
-    if item.result.is_some() && !is_success {
-        violations.add("/result", "only `succeeded` has a `result`");
+    let of_success = [
+        ("result", item.result.is_some()),
+        ("result_base64", item.result_base64.is_some()),
+        ("result_content_type", item.result_content_type.is_some()),
+    ];
+    for (field, _) in of_success.iter().filter(|(_, given)| *given && !is_success) {
+        violations.add(
+            format!("/{field}"),
+            format!("only `succeeded` has a `{field}`"),
+        );
     }
     match &item.error {
         Some(_) if !is_failure => {

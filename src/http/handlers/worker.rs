@@ -9,6 +9,7 @@ use axum::{
     routing::post,
 };
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::{batch::Batch, poll};
 use crate::{
@@ -29,7 +30,9 @@ use crate::{
         },
         error::Error,
     },
-    limits::{BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX},
+    limits::{
+        BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, RESULT_INLINE_BYTES_MAX,
+    },
     queue::message::group,
 };
 
@@ -161,7 +164,11 @@ pub(in crate::http) async fn settle(
         settle_request(&json::read_item::<SettleItem>(item)?)
     });
     let worker = call.worker;
-    drop(text);
+    // Large results keep their share of the memory for bodies until they are stored.
+    let is_large = |item: &&RawValue| item.get().len() > RESULT_INLINE_BYTES_MAX;
+    let large = call.tasks.0.iter().any(is_large);
+    let share = text.into_share();
+    let _kept = large.then_some(share);
     let results = batch
         .answer(async |items: Vec<api::SettleRequest>| state.service.settle(&worker, items).await)
         .await;

@@ -11,6 +11,7 @@ use crate::{
     model::{
         history::{Attempt, Ending, History},
         ids::TaskId,
+        result::{Place, TaskResult},
         state::{Detail, Expect, State, TaskRow},
         task::Spec,
         time::Millis,
@@ -182,7 +183,15 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         claim_time_ms: claim_time.map(|at| at.0),
         end_time_ms: end_time.map(|at| at.0),
         worker: worker.clone(),
-        result: result.clone(),
+        result: result.as_ref().and_then(TaskResult::bytes).cloned(),
+        result_content_type: result
+            .as_ref()
+            .map(|result| result.content_type.clone())
+            .unwrap_or_default(),
+        result_apart: result
+            .as_ref()
+            .and_then(TaskResult::apart)
+            .map(|(attempt, bytes)| v1::ResultApart { attempt, bytes }),
         error: error.clone(),
         fire_time_ms: fire_time.map(|at| at.0),
         death_stamp: *died,
@@ -205,7 +214,11 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             claim_time: message.claim_time_ms.map(Millis),
             end_time: message.end_time_ms.map(Millis),
             worker: message.worker,
-            result: message.result,
+            result: result(
+                message.result,
+                message.result_apart,
+                message.result_content_type,
+            ),
             error: message.error,
             died: message.death_stamp,
             erased: message.erased,
@@ -221,6 +234,23 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
         })
     };
     read(bytes).map_err(|cause| malformed("detail", cause))
+}
+
+/// Reads a result from its parts; none when there is none.
+fn result(
+    inline: Option<Bytes>,
+    apart: Option<v1::ResultApart>,
+    content_type: String,
+) -> Option<TaskResult> {
+    let place = match (inline, apart) {
+        (_, Some(v1::ResultApart { attempt, bytes })) => Place::Apart { attempt, bytes },
+        (Some(bytes), None) => Place::Inline(bytes),
+        (None, None) => return None,
+    };
+    Some(TaskResult {
+        content_type,
+        place,
+    })
 }
 
 fn attempt_message(attempt: &Attempt) -> v1::Attempt {

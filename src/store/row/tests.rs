@@ -108,7 +108,7 @@ fn row(state: State) -> TaskRow {
             claim_time: Some(Millis(8)),
             end_time: None,
             worker: "w".to_owned(),
-            result: Some(Bytes::new()),
+            result: Some(Bytes::new().into()),
             error: Some("e".to_owned()),
             died: Some(7_001),
             erased: true,

@@ -7,7 +7,7 @@ use tickwheel::{
         ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest,
         View, VisibleState,
     },
-    model::{ids::TaskId, state::Outcome},
+    model::{ids::TaskId, result::TaskResult, state::Outcome},
 };
 
 use crate::world::{World, callback, published, register, succeeds};
@@ -48,7 +48,7 @@ async fn a_failed_attempt_is_tried_again_after_its_backoff_in(world: World) {
                 }
             } else {
                 Outcome::Succeeded {
-                    result: Some(bytes::Bytes::from_static(b"7")),
+                    result: Some(bytes::Bytes::from_static(b"7").into()),
                 }
             };
             (SECOND / 10, Some(outcome))
@@ -82,7 +82,13 @@ async fn a_failed_attempt_is_tried_again_after_its_backoff_in(world: World) {
         .unwrap()
         .unwrap();
     assert_eq!(
-        (read.attempt, read.result.as_deref()),
+        (
+            read.attempt,
+            read.result
+                .as_ref()
+                .and_then(TaskResult::bytes)
+                .map(|bytes| &**bytes)
+        ),
         (3, Some(b"7".as_slice()))
     );
     world.check();

@@ -304,7 +304,7 @@ impl Running {
             EndPlan::Succeeds => {
                 let token = format!("{} by w{}", self.task.attempt, self.worker.number);
                 Some(Outcome::Succeeded {
-                    result: Some(Bytes::from(token)),
+                    result: Some(Bytes::from(token).into()),
                 })
             }
             EndPlan::Retries => Some(Outcome::Retry {

@@ -1,0 +1,99 @@
+//! The result of a task tells stages and stores what its callback returned, and where its bytes are kept.
+//!
+//! A small one is in the row of its task. A larger one is kept apart, under a key that is made of the task and the attempt
+//! ([`key`]). It is durable before the row names it, so a row never names bytes that were not there.
+
+use bytes::Bytes;
+use uuid::Uuid;
+
+use super::{ids::TaskId, preference::mix};
+
+/// The value that the callback of a task returned.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskResult {
+    /// The media type; empty is JSON.
+    pub content_type: String,
+    /// The bytes, or where they are.
+    pub place: Place,
+}
+
+/// Where the bytes of a result are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// Here.
+    Inline(Bytes),
+    /// In the body table, under the key of the task and this attempt.
+    Apart {
+        /// The attempt that returned it.
+        attempt: u32,
+        /// How many bytes it has.
+        bytes: u64,
+    },
+}
+
+impl TaskResult {
+    /// Returns the bytes that are here; none when they are kept apart.
+    #[must_use]
+    pub const fn bytes(&self) -> Option<&Bytes> {
+        match &self.place {
+            Place::Inline(bytes) => Some(bytes),
+            Place::Apart { .. } => None,
+        }
+    }
+
+    /// Returns the attempt under which the bytes are kept apart, and how many there are; none when they are here.
+    #[must_use]
+    pub const fn apart(&self) -> Option<(u32, u64)> {
+        match &self.place {
+            Place::Inline(_) => None,
+            Place::Apart { attempt, bytes } => Some((*attempt, *bytes)),
+        }
+    }
+
+    /// Returns about how many bytes of memory it takes.
+    #[must_use]
+    pub fn weight(&self) -> usize {
+        self.content_type.len() + self.bytes().map_or(0, Bytes::len)
+    }
+}
+
+/// A JSON value, as text.
+impl From<Bytes> for TaskResult {
+    fn from(json: Bytes) -> Self {
+        Self {
+            content_type: String::new(),
+            place: Place::Inline(json),
+        }
+    }
+}
+
+/// Returns the key under which the result of an attempt is kept apart. It is no id of a task: its version is another one, so it
+/// never names the content of a task.
+#[must_use]
+pub fn key(id: TaskId, attempt: u32) -> TaskId {
+    const VERSION: u64 = 9;
+    let (high, low) = id.uuid().as_u64_pair();
+    let hash = mix(mix(high ^ mix(low)) ^ u64::from(attempt));
+    let high = high & !(0xf << 12) | (VERSION << 12);
+    let low = (0b10 << 62) | (hash & (u64::MAX >> 2));
+    TaskId::bound(Uuid::from_u64_pair(high, low))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::fixtures;
+
+    #[test]
+    fn keys_of_results_are_apart_from_each_other_and_from_ids() {
+        let id = fixtures::id();
+        let keys: BTreeSet<TaskId> = (1..1000).map(|attempt| key(id, attempt)).collect();
+        assert_eq!(keys.len(), 999);
+        let is_id = |key: &TaskId| TaskId::from_uuid(key.uuid()).is_some();
+        assert!(!keys.iter().any(is_id));
+        assert!(keys.iter().all(|key| key.wheel() == id.wheel()));
+        assert_eq!(key(id, 3), key(id, 3));
+    }
+}
