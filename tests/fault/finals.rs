@@ -25,19 +25,25 @@ const END_MAX: Duration = Duration::from_secs(150);
 
 const TERMINAL: [&str; 5] = ["succeeded", "failed", "cancelled", "expired", "dead"];
 
-/// Reads each known task until all have ended or the time is up.
+/// Reads each known task until all have ended or the time is up. Tasks that become known meanwhile are read as well.
 pub(crate) async fn read_tasks(site: &Site) {
     let journal = Journal::open(&site.root, "finals");
     let until = site.time.moment().after(END_MAX);
-    let mut left = known(site);
-    while !left.is_empty() && site.time.moment() < until {
+    let mut ended = BTreeSet::new();
+    while site.time.moment() < until {
+        // A task whose registration was not answered is known by its run, which may begin meanwhile.
+        let left: Vec<String> = known(site).difference(&ended).cloned().collect();
+        if left.is_empty() {
+            return;
+        }
+        let before = ended.len();
+        let count = left.len();
         let reads = left.into_iter().map(|id| async move {
             let answer = site.ask(&format!("/v1/tasks/{id}")).await;
             (id, answer)
         });
         let read: Vec<(String, Option<Value>)> =
             stream::iter(reads).buffer_unordered(8).collect().await;
-        left = BTreeSet::new();
         for (id, answer) in read {
             let state = answer
                 .as_ref()
@@ -47,11 +53,11 @@ pub(crate) async fn read_tasks(site: &Site) {
             if let Some(answer) = answer {
                 journal.note(json!({"what": "final", "id": id, "status": answer["status"], "task": answer["body"]}));
             }
-            if !over {
-                left.insert(id);
+            if over {
+                ended.insert(id);
             }
         }
-        say!("{} tasks have not ended", left.len());
+        say!("{} tasks have not ended", count + before - ended.len());
         site.time.sleep(Duration::from_secs(2)).await;
     }
 }

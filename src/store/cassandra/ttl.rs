@@ -33,6 +33,7 @@ pub(super) fn ttl_seconds(ttl: Duration, now: Millis) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::HEARTBEAT_KEPT_MIN;
 
     #[test]
     fn ttls_are_rounded_up_and_too_long_ones_are_none() {
@@ -45,5 +46,15 @@ mod tests {
         assert_eq!(ttl_seconds(days(12 * 365), now), NO_TTL);
         assert_eq!(ttl_seconds(days(21 * 365), Millis(0)), NO_TTL);
         assert_eq!(ttl_seconds(Duration::MAX, now), NO_TTL);
+    }
+
+    #[test]
+    fn a_sign_of_life_that_is_written_without_a_life_of_its_own_lives_as_long_as_the_others() {
+        let tables = include_str!("../../../schemas/cassandra/tables.cql");
+        let (_, heartbeat) = tables.split_once("{keyspace}.heartbeat (").unwrap();
+        let (heartbeat, _) = heartbeat.split_once(';').unwrap();
+        let (_, default) = heartbeat.split_once("default_time_to_live = ").unwrap();
+        let seconds: u64 = default.split_whitespace().next().unwrap().parse().unwrap();
+        assert_eq!(Duration::from_secs(seconds), HEARTBEAT_KEPT_MIN);
     }
 }
