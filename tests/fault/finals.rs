@@ -36,14 +36,13 @@ pub(crate) async fn read_tasks(site: &Site) {
         if left.is_empty() {
             return;
         }
-        let before = ended.len();
-        let count = left.len();
         let reads = left.into_iter().map(|id| async move {
             let answer = site.ask(&format!("/v1/tasks/{id}")).await;
             (id, answer)
         });
         let read: Vec<(String, Option<Value>)> =
             stream::iter(reads).buffer_unordered(8).collect().await;
+        let mut under_way = 0;
         for (id, answer) in read {
             let state = answer
                 .as_ref()
@@ -55,9 +54,11 @@ pub(crate) async fn read_tasks(site: &Site) {
             }
             if over {
                 ended.insert(id);
+            } else {
+                under_way += 1;
             }
         }
-        say!("{} tasks have not ended", count + before - ended.len());
+        say!("{under_way} tasks have not ended");
         site.time.sleep(Duration::from_secs(2)).await;
     }
 }
