@@ -10,7 +10,7 @@ ASKED := --test servers --test fault --test drill
 # Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
 DENIED := bans licenses sources
 
-.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package stack stack-down bench bench-full bench-peers overload demo
+.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-peers overload demo
 
 check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -30,12 +30,25 @@ test: check ## the gate and the quick tests, also on real Cassandra and Kafka; p
 	$(CARGO) test --workspace --doc --quiet
 	$(STACK) run --durable -- tests/timed --test servers
 
+# What a machine with a time limit leaves out: SKIP="--skip name" among the long tests, and the drill without DRILL.
+SKIP ?=
+DRILL ?= yes
+
 test-all: test ## every test: faults, kills, floods, planted flaws, long searches
-	tests/timed --workspace --lib --tests --no-fail-fast -- --ignored
-	$(STACK) run --durable -- tests/timed --test servers --test fault --no-fail-fast -- --include-ignored
-	$(CARGO) test --test drill
+	tests/timed --workspace --lib --tests --no-fail-fast -- --ignored --skip smtp:: $(SKIP)
+	@if python3 -c 'import aiosmtpd' 2>/dev/null; then tests/timed --test integration smtp:: -- --ignored; \
+		else echo "e-mails to a mail server are not tested: pip install aiosmtpd"; fi
+	$(STACK) run --durable -- sh -c 'tests/timed --test servers -- --ignored; servers=$$?; \
+		tests/timed --test fault --no-fail-fast && exit $$servers'
+	$(if $(DRILL),$(CARGO) test --test drill)
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
+	TICKWHEEL_BUILD_TOOLS=no tests/alerts
+	PROGRAM=target/debug/tickwheel TICKWHEEL_BUILD_TOOLS=no tests/dist/check
+
+operations: ## alert rules and packages, with checkers that are built from their Go modules where they are not installed
+	tests/alerts
+	tests/dist/check
 
 # Seeds of the simulation: SEEDS=100000 FROM=0 JOBS=2. It goes on where it was stopped; a seed that failed is the first again.
 SEEDS ?= 100000
@@ -68,6 +81,9 @@ audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 
 package: ## the crate as a registry would take it, built from the package alone; sends nothing
 	$(CARGO) publish --dry-run --allow-dirty --package tickwheel
+
+dist: ## what people install, in target/dist (docs/install.md); PROFILE=dev packs a debug build
+	deploy/dist
 
 BENCHED := target/release/tickwheel-bench
 

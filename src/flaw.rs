@@ -74,6 +74,20 @@ pub enum Flaw {
     LimitIgnored,
     /// A page of a job counts as done before its tasks are changed.
     JobPageLeftFirst,
+    /// A task of a sequence is claimed without its turn.
+    TurnNotAsked,
+    /// The place of a late task of a sequence is written, and the turn is not touched.
+    LatePlaceUntold,
+    /// The end of a task counts as told before the task that tells it is durable.
+    EndToldTooSoon,
+    /// A task is registered though the task that checks it is not durable.
+    CheckNotAwaited,
+    /// The tree of a task ends by one reading of its rows, without closing it first.
+    TreeNotClosed,
+    /// The end of a child is told to its parent, and its row does not say so.
+    ChildNotNoted,
+    /// The row of an ended task counts as written though the store did not take it.
+    EndedRowLeft,
 }
 
 impl Flaw {

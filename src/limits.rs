@@ -1,14 +1,23 @@
 //! The limits bound the resources of the service for all its parts, each with its reason. A refusal names its limit.
 
+mod access;
 mod embedded;
+mod families;
+mod figures;
 mod http;
+mod internal;
+mod lists;
 mod records;
 mod results;
+mod schedules;
 mod topics;
 
 use std::time::Duration;
 
-pub use self::{embedded::*, http::*, records::*, results::*, topics::*};
+pub use self::{
+    access::*, embedded::*, families::*, figures::*, http::*, internal::*, lists::*, records::*,
+    results::*, schedules::*, topics::*,
+};
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
 /// MiB with everything around it. An accepted content must be publishable, so there is room for the envelope below.
@@ -26,12 +35,6 @@ pub const ENVELOPE_BYTES_MAX: usize = 16 * 1024;
 /// A content up to this size travels in every entry of its task. A larger one is kept apart, so that a page of entries has a
 /// bounded size: 1000 rows of 1 KiB are a megabyte.
 pub const INLINE_BYTES_MAX: usize = 1024;
-
-/// Largest body of a single-task request: the payload as base64 (4/3) and as much again for everything else.
-pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
-
-/// Largest body of a batch request.
-pub const BATCH_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Most tasks in a batch registration, most items in a worker call: bounds the work that one request causes.
 pub const BATCH_ITEMS_MAX: usize = 1000;
@@ -408,9 +411,6 @@ pub const FINDS_IN_FLIGHT_MAX: usize = 256;
 /// Searches of a node, at once, for tasks that are not at their start: as many as the store serves.
 pub const SEARCHES_IN_FLIGHT_MAX: usize = STORE_SEARCHES_IN_FLIGHT_MAX;
 
-/// Lists that a node reads at once: each may read for [`LIST_TIME_MAX`].
-pub const LISTS_IN_FLIGHT_MAX: usize = 16;
-
 /// Requests that wait for a place among such reads: with more, those behind would be refused in the end.
 pub const PLACES_WAITING_MAX: usize = 4096;
 
@@ -432,35 +432,6 @@ pub const LIST_ROWS_MAX: usize = 10_000;
 /// Slots of one range read that are read at once: a list must not crowd out the reader.
 pub const RANGE_READS_IN_FLIGHT_MAX: usize = 8;
 
-/// Most tasks of a page of a list: a client holds them in memory, and one answer of some megabytes carries them.
-pub const LIST_TASKS_MAX: usize = 1000;
-
-/// Tasks of a page of a list whose request gives no number.
-pub const LIST_TASKS_DEFAULT: usize = 100;
-
-/// Slots that one request for a list reads before it answers with what it has: over 16 wheels the ticks of four minutes,
-/// half a second of single-partition reads.
-pub const LIST_SLOTS_MAX: usize = 4096;
-
-/// Slots that one step of such a request reads, over all wheels: small enough that a page that is soon full wastes little.
-pub const LIST_STEP_SLOTS_MAX: usize = 512;
-
-/// Wheels that a list reads at once.
-pub const LIST_WHEELS_IN_FLIGHT_MAX: usize = 16;
-
-/// Entries that one request for a list looks at: each may need its task's row and a look for another entry.
-pub const LIST_ENTRIES_MAX: usize = 5000;
-
-/// Time after which a request for a list answers with what it has found: well below the limit of its client.
-pub const LIST_TIME_MAX: Duration = Duration::from_secs(2);
-
-/// How far ahead a list without an end looks: a day of seconds is a million slots of 16 wheels, read in parts.
-pub const LIST_HORIZON: Duration = Duration::from_secs(24 * 3600);
-
-/// How far ahead of now a list looks for the entries of tasks that have started: the looks of a waiting task are at most a
-/// quarter of an hour apart, and retries wait ten minutes by default.
-pub const LIST_STARTED_AHEAD: Duration = Duration::from_secs(30 * 60);
-
 /// How long one reading of the statistics (`/v1/stats`, the page at `/`) is shown to all clients: a page that reloads in
 /// several windows costs no more than one.
 pub const STATS_KEPT: Duration = Duration::from_secs(1);
@@ -480,9 +451,6 @@ pub const UNCLAIMED_MAX: usize = 200_000;
 
 /// Names of callbacks that were polled lately which a node remembers: at most 128 characters each, 2 MB together.
 pub const POLLED_NAMES_MAX: usize = 10_000;
-
-/// Callbacks that are distinguished in figures and metrics: nobody looks at more.
-pub const CALLBACKS_TOLD_MAX: usize = 100;
 
 /// How long a task waits for a worker before a log line says so, and how long its callback was not polled.
 pub const UNCLAIMED_WARN: Duration = Duration::from_secs(60);

@@ -3,6 +3,7 @@
 mod callbacks;
 mod dead_letters;
 mod jobs;
+mod schedules;
 mod settings;
 
 use std::{
@@ -28,6 +29,7 @@ use tickwheel::{
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
     },
     http::{Options, router, serve},
@@ -74,6 +76,10 @@ impl Site {
                 stall_max: 15 * SECOND,
             },
             contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, SECOND);

@@ -37,6 +37,9 @@ fn text(output: &Output) -> String {
     )
 }
 
+/// A message that is between two consumers waits for the look of its task: a claim timeout and some seconds.
+const END_MAX: Duration = Duration::from_secs(90);
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_task_goes_through_kafka_to_its_callback_and_back() {
     let cluster = Cluster::init(Stack::of_this_run(), 4);
@@ -79,7 +82,7 @@ async fn there_and_back(url: &str, source: Source) {
             .json(&21u64)
             .unwrap();
         let id = client.register(task).await.unwrap().id;
-        let task = client.wait(id, 40 * SECOND).await.unwrap();
+        let task = client.wait(id, END_MAX).await.unwrap();
         assert_eq!(
             task.state,
             TaskState::Succeeded,
@@ -133,12 +136,12 @@ async fn dead_and_again(url: &str, source: Source) {
         let task = Task::callback(&name).max_attempts(2);
         let task = task.json(&"x".repeat(bytes)).unwrap();
         let id = client.register(task).await.unwrap().id;
-        let dead = client.wait(id, 40 * SECOND).await.unwrap();
+        let dead = client.wait(id, END_MAX).await.unwrap();
         assert_eq!((dead.state, dead.attempt), (TaskState::Dead, 2), "{dead:?}");
         let again = client.run_now(id).await.unwrap();
         assert_eq!(again.outcome, RescheduleOutcome::Rescheduled);
         assert_eq!((again.task.generation, again.task.end_time), (1, None));
-        let task = client.wait(id, 40 * SECOND).await.unwrap();
+        let task = client.wait(id, END_MAX).await.unwrap();
         assert_eq!(
             (task.state, task.attempt),
             (TaskState::Succeeded, 4),

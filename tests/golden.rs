@@ -42,6 +42,7 @@ pub(crate) fn full() -> (Spec, Content) {
         trace_parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
     };
     let spec = Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "send-email".to_owned(),
         },
@@ -57,12 +58,17 @@ pub(crate) fn full() -> (Spec, Content) {
         claim_timeout: Duration::from_secs(90),
         heartbeat_timeout: Duration::from_secs(45),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: Some(Duration::from_secs(86_400)),
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(content.clone()),
     };
     (spec, content)
@@ -71,6 +77,7 @@ pub(crate) fn full() -> (Spec, Content) {
 /// Every field is absent or empty that can be.
 fn least() -> Spec {
     Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "x".to_owned(),
         },
@@ -81,12 +88,17 @@ fn least() -> Spec {
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(60),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::ZERO,
         create_time: Millis(0),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content::default()),
     }
 }

@@ -99,6 +99,7 @@ pub(crate) fn task() -> TaskRow {
             error: Some("no route".to_owned()),
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },
@@ -230,13 +231,11 @@ pub(crate) fn callback() -> Callback {
             },
             claim_timeout: Some(second * 90),
             heartbeat_timeout: Some(second * 45),
-            attempt_timeout: None,
-            dead_retention: None,
             expire_after: Some(second * 600),
             retention: Some(second * 3600),
             priority: Some(Priority::High),
             labels: [("team".to_owned(), "billing".to_owned())].into(),
-            limits: Limits::default(),
+            ..Policy::default()
         }),
         gates: vec![Gate {
             collection: "bulk".to_owned(),
@@ -244,6 +243,7 @@ pub(crate) fn callback() -> Callback {
             reason: "too many".to_owned(),
             since: START,
             until: Some(Millis(START.0 + 60_000)),
+            who: String::new(),
         }],
     }
 }
@@ -304,6 +304,7 @@ pub(crate) fn jobs() -> [(&'static str, Job); 2] {
     let item = JobItem {
         id: id(),
         generation: 2,
+        time: None,
     };
     let job = Job {
         start: Some(START),
@@ -433,6 +434,7 @@ fn rendered() -> String {
     for (name, job) in jobs() {
         writeln!(text, "{name} {:?}", encode_job(&job)).unwrap();
     }
+    crate::golden_ordering::render(&mut text);
     text
 }
 

@@ -15,15 +15,22 @@ mod api;
 mod client;
 mod command_line;
 mod command_repeats;
+#[allow(dead_code, unused_imports, reason = "the servers use the rest")]
+mod conformance;
+mod conforms_on_one_process;
 mod embedded_store;
 mod golden;
 mod golden_embedded;
+mod golden_ordering;
 mod golden_rows;
+mod golden_schedules;
 mod guarantees;
+mod http_targets;
 mod local;
 mod local_queues;
 mod local_stores;
 mod one_process;
+mod operations;
 mod program_words;
 mod programs;
 #[allow(dead_code, unused_imports, reason = "the servers use the rest")]
@@ -35,8 +42,11 @@ mod replicas;
 mod server;
 /// Tests of the API run on the simulation's world; its scenarios are a binary of their own (`tests/sim`).
 mod sim {
+    pub(crate) mod letters;
     #[allow(dead_code, reason = "the scenarios use the rest")]
     pub(crate) mod world;
 }
+mod smtp;
 mod store_contract;
+mod tls;
 mod worker;

@@ -17,10 +17,16 @@
 mod clock;
 #[path = "model/expiry/mod.rs"]
 mod expiry;
+#[path = "model/family/mod.rs"]
+mod family;
 #[path = "model/key/mod.rs"]
 mod key;
 #[path = "model/lease.rs"]
 mod lease;
+#[path = "model/ordering/mod.rs"]
+mod ordering;
+#[path = "model/schedule/mod.rs"]
+mod schedule;
 #[path = "model/search.rs"]
 mod search;
 #[path = "model/task/mod.rs"]

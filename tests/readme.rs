@@ -9,7 +9,7 @@ use std::{
 
 use tickwheel::{
     api::poll::PollRequest,
-    client::{Client, Task, TaskState},
+    client::{Client, Task, TaskState, TreeState},
     model::ids::TaskId,
     time_source::TimeSource,
 };
@@ -192,6 +192,28 @@ fn the_commands_for_a_team_do_what_they_say() {
     }
 }
 
+/// The block makes keys in files of its folder.
+#[test]
+fn the_commands_for_keys_do_what_they_say() {
+    let served = Served::start();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_tickwheel")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let script = served.here(block_of(include_str!("../docs/security.md"), "security"));
+    let ran = Command::new("bash")
+        .args(["-euc", &script])
+        .current_dir(folder.path())
+        .env("TICKWHEEL_SERVER", format!("http://{}", served.address))
+        .env("PATH", format!("{}:{path}", program.display()))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let shown = String::from_utf8(ran.stdout).unwrap();
+    for words in ["scheduled", "producer", "createApiKey"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_job_of_the_page_of_jobs_cancels_what_it_names() {
     let served = Served::start();
@@ -211,6 +233,53 @@ async fn the_job_of_the_page_of_jobs_cancels_what_it_names() {
     time.sleep(Duration::from_secs(1)).await;
     let other = client.get(other).await.unwrap();
     assert_eq!(other.state, TaskState::Scheduled);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_schedule_of_the_page_of_schedules_starts_its_tasks() {
+    let served = Served::start();
+    let begin = served.here(block_of(include_str!("../docs/schedules.md"), "schedule"));
+    let answered = shell(&begin).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let poll = PollRequest {
+        worker: "w1".to_owned(),
+        callbacks: vec!["ping".to_owned()],
+        ..PollRequest::default()
+    };
+    let mut started = 0;
+    while started < 3 {
+        let polled = served.client().poll(&poll, LIMIT).await.unwrap();
+        assert!(
+            !polled.tasks.is_empty(),
+            "{started} of 3 runs: {answered:?}"
+        );
+        started += polled.tasks.len();
+    }
+    let schedule = served.client().schedule("ping").await.unwrap();
+    assert_eq!(schedule.runs, 3);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tree_of_the_page_of_trees_is_drawn_and_cancelled() {
+    let served = Served::start();
+    let begin = served.here(block_of(include_str!("../docs/trees.md"), "tree"));
+    let directory = tempfile::tempdir().unwrap();
+    let mut shell = shell(&begin);
+    let answered = shell.current_dir(directory.path()).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let drawn = String::from_utf8(answered.stdout).unwrap();
+    assert!(drawn.contains("n0[\"report<br/>scheduled\"]"), "{drawn}");
+    assert_eq!(drawn.matches("n0 --> ").count(), 2, "{drawn}");
+    let text = std::fs::read_to_string(directory.path().join("tree.json")).unwrap();
+    let root: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let id: TaskId = root["id"].as_str().unwrap().parse().unwrap();
+    let client = served.client();
+    let cancelled = client.cancel_tree(id).await.unwrap();
+    assert_eq!((cancelled.cancelled, cancelled.complete), (2, true));
+    let ended = client.wait(id, LIMIT).await.unwrap();
+    assert_eq!(ended.tree_state, Some(TreeState::Completed));
+    let tree = client.tree(id, Some(0)).await.unwrap();
+    assert_eq!(tree.nodes[0].children["cancelled"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,8 @@
 )]
 
 mod cluster;
+mod conformance;
+mod conforms_on_servers;
 mod end_to_end;
 #[allow(
     dead_code,
@@ -19,6 +21,7 @@ mod end_to_end;
 mod queue_contract;
 mod queue_on_kafka;
 mod readme_block;
+mod rolling;
 mod server;
 #[allow(dead_code, reason = "the stores without a server use the rest")]
 mod store_contract;

@@ -123,6 +123,7 @@ pub(crate) fn content(bytes: usize) -> Content {
 
 pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
     Arc::new(Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "send".to_owned(),
         },
@@ -133,12 +134,17 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: Some(Duration::from_secs(9)),
         retention: Duration::from_secs(3600),
         create_time: Millis(1_790_000_000_000),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(content),
     })
 }

@@ -20,7 +20,10 @@ use tickwheel::{
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        family::pokes::Pokes,
+        internal::outbox::Outbox,
         node::Node,
+        ordering::handed::Handed,
     },
     model::{ids::NodeId, time::TickLength, wheel::Shape},
     queue::{Publisher as _, kafka, kafka::KafkaPublisher},
@@ -107,6 +110,10 @@ impl Servers {
             subscriptions: None,
             time: self.time.clone(),
             contents: Budget::default(),
+            handed: Handed::default(),
+            pokes: Pokes::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: Settings {
                 scans: false,
                 ..Settings::default()

@@ -42,6 +42,7 @@ pub(crate) enum Kind {
 /// Returns a task in the service's own terms, with a unique payload.
 pub(crate) fn spec(target: Target, created: Millis) -> Spec {
     Spec {
+        indexed: Vec::new(),
         target,
         collection: String::new(),
         priority: Priority::Normal,
@@ -50,12 +51,17 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         claim_timeout: CLAIM_TIMEOUT,
         heartbeat_timeout: Duration::from_secs(45),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(24 * 3600),
         create_time: created,
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content {
             payload: payload::next().into(),
             content_type: "application/json".to_owned(),

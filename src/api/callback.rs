@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
 use super::{
+    notify::Notify,
     task_request::{Priority, RetryPolicy},
     text::{DurationText, InstantText},
 };
@@ -68,10 +68,12 @@ pub struct CallbackRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 200_000))]
     pub max_in_flight: Option<u32>,
-    /// Not supported yet: refused.
+    /// The topic of Kafka, which must exist, that has a record of each task that dies, with its payload. It holds for tasks that
+    /// die from two seconds after the change on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_letter_topic: Option<String>,
-    /// Not supported yet: refused.
+    /// Labels by which tasks are found quickly, at most four: `GET /v1/tasks?callback=...&label.NAME=...`. It holds for tasks
+    /// that are registered from two seconds after the change on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexed_labels: Option<Vec<String>>,
     /// How long an attempt may take in all, however alive its worker is; for ever by default, at least 1 s.
@@ -80,20 +82,58 @@ pub struct CallbackRequest {
     /// How long a task can be read and redriven once it is dead; 30 days by default, and never shorter than its retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_retention: Option<DurationText>,
-    /// Not supported yet: refused.
+    /// Way of the tasks of a key while the first of them waits for its next attempt: to wait, too (`block`, the default),
+    /// or to go on (`skip`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_retry: Option<OnRetry>,
-    /// Not supported yet: refused.
+    /// Whether lists show tasks that have succeeded for their whole retention also on a cluster, at one write more for each;
+    /// false by default. On one machine they always do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list_succeeded: Option<bool>,
-    /// Not supported yet: refused.
+    /// The rules for deliveries over HTTP.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub http: Option<HttpDefaults>,
+    /// Where the ends of tasks are told that say nothing of it themselves.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub notify: Option<Notify>,
+}
+
+/// The rules of a callback for deliveries over HTTP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HttpDefaults {
+    /// Where tasks are delivered that name the callback alone; without it, workers run them. It holds for tasks that are
+    /// registered from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
-    pub http: Option<Box<RawValue>>,
-    /// Not supported yet: refused.
+    #[cfg_attr(feature = "server", schema(max_length = 2048))]
+    pub url: Option<String>,
+    /// Headers of every request; one of the task's own wins.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_texts",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub headers: Option<BTreeMap<String, String>>,
+    /// How long an attempt may take, where the task does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
-    pub notify: Option<Box<RawValue>>,
+    pub timeout: Option<DurationText>,
+    /// The secrets that sign requests (Standard Webhooks): `whsec_` and base64 of 24 to 64 bytes, the newest first; two while one
+    /// is replaced. They read back as their last four characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(max_items = 2))]
+    pub secrets: Option<Vec<String>>,
+    /// Whether an answer 4xx is tried again; true by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_4xx: Option<bool>,
 }
 
 /// How many tasks of a callback may be claimed in a time: in any ten seconds at most eleven times `per_second`, and `burst`.
@@ -237,6 +277,24 @@ pub struct CallbackConfiguration {
     /// How many attempts may run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<u32>,
+    /// Labels by which tasks are found quickly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexed_labels: Vec<String>,
+    /// Where the ends of tasks are told that say nothing of it themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// The rules for deliveries over HTTP. Of secrets, the last four characters are shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpDefaults>,
+    /// The topic of Kafka that has a record of each task that dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letter_topic: Option<String>,
+    /// The way of the tasks of an ordering key while the first of them waits for its next attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_retry: Option<OnRetry>,
+    /// Whether lists show tasks that have succeeded for their whole retention also on a cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_succeeded: Option<bool>,
 }
 
 /// A gate that is not open.
@@ -257,6 +315,9 @@ pub struct GateResponse {
     /// When it opens by itself; absent when it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<InstantText>,
+    /// The name of the API key with which it was set; absent where none was needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
 }
 
 /// The present activity of a callback, as far as the node that was asked knows.
@@ -276,9 +337,38 @@ pub struct CallbackActivity {
     /// Attempts that this node has given out and that are running.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub running: u64,
-    /// Whether other nodes may know of more: the figures are lower bounds then.
+    /// Tasks that wait for their next attempt: those whose reports this node has taken since it started.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required = false))]
+    pub retrying: u64,
+    /// Tasks that are due and that a gate holds.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required = false))]
+    pub held: u64,
+    /// Tasks that are dead and kept.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required = false))]
+    pub dead: u64,
+    /// How late this node handed its tasks over in the last five minutes; absent when there were none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<CallbackLateness>,
+    /// Whether there may be more: other nodes may know of them, or there are too many to count. The figures are lower bounds
+    /// then.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub partial: bool,
+}
+
+/// How late the tasks of a callback were handed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackLateness {
+    /// Half of them at most so late, in milliseconds.
+    pub p50_ms: i64,
+    /// All but one in a hundred.
+    pub p99_ms: i64,
+    /// The latest.
+    pub max_ms: i64,
 }
 
 /// A worker of a callback.

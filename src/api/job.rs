@@ -25,6 +25,8 @@ pub enum JobKind {
     Reschedule,
     /// Dead tasks are deleted for good.
     Delete,
+    /// Runs of a schedule whose times have passed are registered. It is begun at the schedule.
+    Backfill,
 }
 
 impl JobKind {
@@ -36,6 +38,7 @@ impl JobKind {
             Self::Redrive => "redrive",
             Self::Reschedule => "reschedule",
             Self::Delete => "delete",
+            Self::Backfill => "backfill",
         }
     }
 }
@@ -179,6 +182,9 @@ pub struct JobResponse {
     pub kind: JobKind,
     /// Its tasks.
     pub filter: JobFilter,
+    /// The schedule, of a backfill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
     /// The new start of every task, of a reschedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<InstantText>,
@@ -207,6 +213,9 @@ pub struct JobResponse {
     /// The first 20 tasks of a dry run, as they are now; where one job is read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Vec<TaskResponse>>,
+    /// The first 20 times of the dry run of a backfill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample_times: Option<Vec<InstantText>>,
     /// The last thing that went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

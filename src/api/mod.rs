@@ -6,22 +6,30 @@
 //!
 //! A program seldom names this module: [`crate::client`] and [`crate::worker`] export the types that they take and return.
 
+pub mod action;
+pub mod api_key;
+pub mod backup;
 pub mod callback;
 pub mod dead_letter;
 pub mod ids;
 pub mod job;
+pub mod notification;
+pub mod notify;
 pub(crate) mod object;
 pub mod poll;
 pub mod problem;
+pub mod schedule;
 pub mod stats;
 pub mod target;
 pub mod task_list;
 pub mod task_request;
 pub mod task_response;
+pub mod task_state;
 pub mod text;
 // The readers of the service, with its bounds. Clients use the methods of the texts.
 #[doc(hidden)]
 pub mod time;
+pub mod tree;
 pub mod worker;
 
 #[doc(inline)]

@@ -36,6 +36,14 @@ pub(crate) fn optional<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::<Object<T>>::deserialize(deserializer).map(|value| value.map(|Object(inner)| inner))
 }
 
+/// Reads a field that is a list of objects or not there.
+pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let items = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
+    Ok(items.map(|items| items.into_iter().map(|Object(inner)| inner).collect()))
+}
+
 /// Reads an object of texts in which no name comes twice: one of the two values would be lost silently.
 pub(crate) fn texts<'de, A: de::MapAccess<'de>>(
     mut map: A,

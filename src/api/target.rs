@@ -7,7 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, de, de::value::MapAccessDeseri
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
-use super::object::{Object, texts};
+use super::{
+    object::{Object, texts},
+    text::DurationText,
+};
+use crate::model::http_call::CALLBACK_PREFIX;
 
 /// A callback: its name, or an object with its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -106,6 +110,29 @@ pub enum KafkaHeaders {
     List(Vec<KafkaHeader>),
 }
 
+/// A request over HTTP, which the service sends itself. The task's payload is its body.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct HttpTarget {
+    /// Where: `http` or `https`, without a user.
+    #[cfg_attr(feature = "server", schema(max_length = 2048))]
+    pub url: String,
+    /// `POST` (the default), `PUT`, `PATCH`, `DELETE` or `GET`, which sends no payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// Headers beside those of the service.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_texts",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub headers: Option<BTreeMap<String, String>>,
+    /// How long an attempt may take, to the end of the answer; 15 s by default, at most 60 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<DurationText>,
+}
+
 /// The target of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
@@ -115,6 +142,21 @@ pub enum TargetResponse {
     Callback {
         /// Its name.
         name: String,
+    },
+    /// To a URL.
+    Http {
+        /// The callback whose rules the task has.
+        callback: String,
+        /// Where.
+        url: String,
+        /// How.
+        method: String,
+        /// Headers beside those of the service.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        headers: BTreeMap<String, String>,
+        /// How long an attempt may take, where that was given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<DurationText>,
     },
     /// To a topic.
     Kafka {
@@ -140,16 +182,40 @@ impl TargetResponse {
     #[must_use]
     pub const fn is_tracked(&self) -> bool {
         match self {
-            Self::Callback { .. } => true,
+            Self::Callback { .. } | Self::Http { .. } => true,
             Self::Kafka { .. } => false,
         }
     }
 
     /// Returns the fields of a request that would register a task with this target.
     #[must_use]
-    pub fn into_fields(self) -> (Option<CallbackTarget>, Option<KafkaTarget>) {
+    pub fn into_fields(
+        self,
+    ) -> (
+        Option<CallbackTarget>,
+        Option<KafkaTarget>,
+        Option<HttpTarget>,
+    ) {
         match self {
-            Self::Callback { name } => (Some(CallbackTarget::Name(name)), None),
+            Self::Callback { name } => (Some(CallbackTarget::Name(name)), None, None),
+            Self::Http {
+                callback,
+                url,
+                method,
+                headers,
+                timeout,
+            } => {
+                let call = HttpTarget {
+                    url,
+                    method: Some(method),
+                    headers: (!headers.is_empty()).then_some(headers),
+                    timeout,
+                };
+                // The service makes such a name itself.
+                let own = callback.starts_with(CALLBACK_PREFIX);
+                let callback = (!own).then_some(CallbackTarget::Name(callback));
+                (callback, None, Some(call))
+            }
             Self::Kafka {
                 topic,
                 partition,
@@ -165,7 +231,7 @@ impl TargetResponse {
                     headers,
                     partition,
                 };
-                (None, Some(target))
+                (None, Some(target), None)
             }
         }
     }
@@ -175,6 +241,7 @@ impl fmt::Display for TargetResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Callback { name } => write!(f, "callback {name}"),
+            Self::Http { url, .. } => write!(f, "url {url}"),
             Self::Kafka { topic, .. } => write!(f, "topic {topic}"),
         }
     }

@@ -8,13 +8,15 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    target::{CallbackTarget, KafkaTarget},
+    action::{Action, Check},
+    notify::Notify,
+    target::{CallbackTarget, HttpTarget, KafkaTarget},
     text::{DurationText, InstantText},
 };
 use crate::model::{backoff, task};
 
-/// A task to register. Exactly one of `callback` and `kafka`; at most one of `start_time` and `delay`; at most one of
-/// `payload` and `payload_base64`.
+/// A task to register. One of `callback`, `http` and `kafka`, or `callback` with `http`; at most one of `start_time` and
+/// `delay`; at most one of `payload` and `payload_base64`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,14 @@ pub struct TaskRequest {
     /// The callback that executes the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<CallbackTarget>,
+    /// The request to send instead. With `callback`, the task has the rules of that callback; without, those of `http:` and the
+    /// host.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub http: Option<HttpTarget>,
     /// The record to publish instead.
     #[serde(
         default,
@@ -45,6 +55,11 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 128))]
     pub key: Option<String>,
+    /// The key of a sequence: tasks of one callback and one such key run one at a time, in the order of their starts. Only with a
+    /// callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 128))]
+    pub ordering_key: Option<String>,
     /// The outcome when the key names a live task; `reject` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_conflict: Option<OnConflict>,
@@ -109,6 +124,38 @@ pub struct TaskRequest {
     /// How long the task can be read and redriven once it is dead; 30 days by default, and never shorter than its retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_retention: Option<DurationText>,
+    /// Where the end of the task is told; that of its callback by default. Only for tasks of a callback.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub notify: Option<Notify>,
+    /// Things that the service does when the task ends; at most 8. Only for tasks of a callback.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(max_items = 8))]
+    pub actions: Option<Vec<Action>>,
+    /// Things that the service does at times, by the state of the task; at most 8. Only for tasks of a callback.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(max_items = 8))]
+    pub checks: Option<Vec<Check>>,
+    /// The id of the task that it is a child of: one that was registered with `children`, and whose tree has not ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub parent: Option<String>,
+    /// Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
+    /// the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(no_recursion, max_items = 999))]
+    pub children: Option<Vec<TaskRequest>>,
     /// Labels, for people; at most 32.
     #[serde(
         default,

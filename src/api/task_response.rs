@@ -1,6 +1,6 @@
 //! The types of task answers carry tasks, and the outcomes of calls about them, to clients.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,11 +8,15 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
+    action::{ActionResponse, CheckResponse},
+    notify::Notify,
     problem::Problem,
     target::TargetResponse,
     task_request::{Priority, RetryPolicy},
     text::{DurationText, InstantText},
 };
+
+pub use super::task_state::{TaskState, TreeState};
 
 /// A task. Fields that are not known, or not set, are left out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -30,9 +34,28 @@ pub struct TaskResponse {
     /// The name that its client chose, by which it is found while the key names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// The key of its sequence, of which one task runs at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordering_key: Option<String>,
+    /// The id of its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub parent: Option<String>,
+    /// Where it stands with all tasks below it; only of a task that may have children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_state: Option<TreeState>,
+    /// When its tree ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_end_time: Option<InstantText>,
     /// Label for a subset of the callback's tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
+    /// The schedule that it is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// The time of the schedule that it stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_time: Option<InstantText>,
     /// The state of the task.
     pub state: TaskState,
     /// When the task is to start, as registered or last rescheduled; it may have passed when the task was
@@ -134,6 +157,15 @@ pub struct TaskResponse {
     /// How long the task can be read and redriven once it is dead, where that was given; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_retention: Option<DurationText>,
+    /// Where the end of the task is told; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
+    /// Things that the service does when the task ends, and how they went: a read by id shows it, and view=FULL without outcomes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<ActionResponse>,
+    /// Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckResponse>,
 }
 
 /// The outcome of a registration that may be repeated.
@@ -173,62 +205,6 @@ pub struct AttemptResponse {
     /// The error that its worker reported; earlier ones are cut at 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-}
-
-/// The state of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "server", derive(ToSchema))]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum TaskState {
-    /// Waits for its start time.
-    Scheduled,
-    /// Handed to the queue, not claimed yet.
-    Enqueued,
-    /// Claimed by a worker.
-    Claimed,
-    /// Its worker has sent a heartbeat.
-    Processing,
-    /// Done.
-    Succeeded,
-    /// Failed for good, as its callback said.
-    Failed,
-    /// Failed, and waits for its next attempt.
-    Retrying,
-    /// Cancelled.
-    Cancelled,
-    /// Too late to be useful.
-    Expired,
-    /// Used up its attempts.
-    Dead,
-    /// A `kafka` target's record was published.
-    Published,
-}
-
-impl TaskState {
-    /// Returns the name used in the API.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Enqueued => "enqueued",
-            Self::Claimed => "claimed",
-            Self::Processing => "processing",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Retrying => "retrying",
-            Self::Cancelled => "cancelled",
-            Self::Expired => "expired",
-            Self::Dead => "dead",
-            Self::Published => "published",
-        }
-    }
-}
-
-impl fmt::Display for TaskState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 /// The answer to a batch registration: one result per task, in order.

@@ -99,6 +99,8 @@ pub enum ClaimStatus {
     Held,
     /// Forget it: a gate of its callback is not open, and the service comes back to the task once it is.
     Gated,
+    /// Forget it: another task of its sequence has the turn, and the service comes back to this one.
+    Behind,
     /// Hold it until `not_before`.
     Early,
     /// A limit of its callback is reached: hold it until `not_before`.
@@ -126,6 +128,15 @@ pub struct ClaimedTask {
     /// The queue of the callback it came through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
+    /// The key of its sequence: no other task of the callback with this key runs now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ordering_key: Option<String>,
+    /// The schedule that the task is a run of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
+    /// The time of the schedule that the run stands for, before any jitter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_time: Option<InstantText>,
     /// The payload, when it is JSON; view=FULL.
     #[serde(
         default,

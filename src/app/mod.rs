@@ -4,24 +4,40 @@
 //! at the start is waited for. A store that is not set up as needed ends the program with a sentence that
 //! says what to do.
 
+pub mod executor;
+mod open_door;
 mod parts;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use axum::Router;
+use executor::{
+    Executor,
+    mail::{Mailer, Smtp},
+};
 use metrics_exporter_prometheus::PrometheusHandle;
+use open_door::is_too_open;
 use parts::{Connected, Queue};
 pub use parts::{QueueOptions, StoreOptions};
-use tokio::{net::TcpListener, sync::oneshot};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
+        records::api_keys::ApiKeys,
     },
-    http::{self, server::starting::Gate},
-    model::{clock::Rules, ids::NodeId, wheel::Shape},
+    http::{self, server::starting::Gate, tls},
+    model::{
+        address::{Allowed, Range},
+        clock::Rules,
+        ids::NodeId,
+        smtp::SmtpServer,
+        wheel::Shape,
+    },
     queue, store, telemetry,
     time_source::TimeSource,
 };
@@ -35,14 +51,26 @@ pub struct Options {
     pub name: String,
     /// The address at which others reach its API; without it, the address on which it listens.
     pub advertise: Option<String>,
+    /// Whether it may listen beyond this machine while there is no API key.
+    pub insecure: bool,
+    /// Whether its API answers reads alone.
+    pub read_only: bool,
     /// Further names that its API answers to: `HOST` or `HOST:PORT`.
     pub allowed_hosts: Vec<String>,
+    /// The files of TLS; without them the API is answered in the clear.
+    pub tls: Option<tls::Files>,
     /// The store.
     pub store: StoreOptions,
     /// The queue.
     pub queue: QueueOptions,
     /// Whether the node hands tasks to workers that poll (role `controller`).
     pub polled: bool,
+    /// Whether the node runs the service's own tasks (role `executor`).
+    pub executes: bool,
+    /// Addresses that deliveries over HTTP may go to, beside those of the public internet.
+    pub http_allow: Vec<Range>,
+    /// The server for e-mails, and the address that they come from.
+    pub mail: Option<(SmtpServer, String)>,
     /// Bounds, and whether it owns wheels.
     pub settings: Settings,
     /// How long the node goes on answering when it was told to stop, while it says that it is not ready.
@@ -65,6 +93,22 @@ pub enum Error {
         address: SocketAddr,
         /// The error of the system.
         cause: std::io::Error,
+    },
+    /// The files of TLS cannot be used.
+    #[error(transparent)]
+    Tls(#[from] tls::Error),
+    /// The settings for e-mails cannot be used.
+    #[error("{0}")]
+    Mail(String),
+    /// The node would let everybody in.
+    #[error(
+        "{address} is reached from beyond this machine, and there is no API key: make the first one with `tickwheel api-key \
+         create --role admin --name NAME` and the store's flags (such as --data-dir), or listen on 127.0.0.1, or let everybody \
+         in with --insecure"
+    )]
+    Open {
+        /// The address.
+        address: SocketAddr,
     },
     /// The store cannot be used at all.
     #[error(transparent)]
@@ -90,6 +134,17 @@ pub const fn rules(shape: Shape) -> Rules {
     }
 }
 
+/// Opens a store without a node, for commands that look after it.
+///
+/// # Errors
+/// When it cannot be used, or is in use.
+pub async fn open_store(
+    options: &StoreOptions,
+    time: &TimeSource,
+) -> Result<Arc<dyn store::Store>, store::Error> {
+    Ok(Connected::to(options, time).await?.store())
+}
+
 /// Runs a node until `stop`, then drains it.
 ///
 /// `ready` gets the address once the node can do its work.
@@ -103,18 +158,72 @@ pub async fn run(
     stop: CancellationToken,
     ready: oneshot::Sender<SocketAddr>,
 ) -> Result<(), Error> {
+    let mail = mailer(&options, &time)?;
     let cannot_listen = |cause| Error::Listen {
         address: options.listen,
         cause,
     };
+    let tls = load_tls(&options).await?;
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
     say_start(&options, address);
     let (gate, front) = Gate::closed("not connected yet");
-    let (serving, hang_up) = (TaskTracker::new(), CancellationToken::new());
-    serving.spawn(http::serve(listener, front, hang_up.clone()));
-    if let Some(handle) = prometheus.clone() {
+    let hang_up = CancellationToken::new();
+    let serving = serve(listener, tls, front, &time, prometheus.clone(), &hang_up);
+
+    let Some(store) = connect(&options, &time, &gate, &stop).await? else {
+        hang_up.cancel();
+        serving.wait().await;
+        return Ok(());
+    };
+    let keys = ApiKeys::of_store(store.store(), time.clone());
+    if is_too_open(&keys, address, options.insecure, &time, &stop).await {
+        return Err(Error::Open { address });
+    }
+    store.take_over(&time).await?;
+    let node = start(&options, &time, &store, address)?;
+    let closing = CancellationToken::new();
+    let mut api = api_options(&options, address, &time, prometheus, &closing);
+    api.stopping = stop.clone();
+    api.copies = store.copies();
+    gate.open(http::router(node.service(), api));
+    if announce(&node, &options, address, &time, &stop).await {
+        // The receiver may be gone.
+        ready.send(address).ok();
+    }
+    let executor = execute(&options, mail, &time, &node, &closing);
+
+    stop.cancelled().await;
+    answer_on(options.drain_delay, &time).await;
+    tracing::info!("stopping: finishing what is under way");
+    closing.cancel();
+    let under_way = UnderWay {
+        serving,
+        hang_up,
+        executor,
+    };
+    drain(node, under_way, options.drain_timeout, &time).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Begins to answer requests, and what goes on beside that.
+fn serve(
+    listener: TcpListener,
+    tls: Option<Arc<tls::Tls>>,
+    front: Router,
+    time: &TimeSource,
+    prometheus: Option<PrometheusHandle>,
+    hang_up: &CancellationToken,
+) -> TaskTracker {
+    let serving = TaskTracker::new();
+    let kept = tls.clone();
+    serving.spawn(http::serve_with(listener, tls, front, hang_up.clone()));
+    if let Some(tls) = kept {
+        serving.spawn(tls.keep(time.clone(), hang_up.clone()));
+    }
+    if let Some(handle) = prometheus {
         serving.spawn(telemetry::keep_metrics_small(
             handle,
             time.clone(),
@@ -122,38 +231,93 @@ pub async fn run(
         ));
     }
     serving.close();
+    serving
+}
 
-    let Some(store) = connect(&options, &time, &gate, &stop).await? else {
-        hang_up.cancel();
-        serving.wait().await;
-        return Ok(());
-    };
-    store.take_over(&time).await?;
-    let node = start(&options, &time, &store, address)?;
-    let closing = CancellationToken::new();
-    let mut api = api_options(&options, address, &time, prometheus, &closing);
-    api.stopping = stop.clone();
-    gate.open(http::router(node.service(), api));
-    if announce(&node, address, options.log_format, &time, &stop).await {
-        // The receiver may be gone.
-        ready.send(address).ok();
-    }
+/// The work that a node ends before its stages.
+struct UnderWay {
+    serving: TaskTracker,
+    hang_up: CancellationToken,
+    executor: Option<JoinHandle<()>>,
+}
 
-    stop.cancelled().await;
-    answer_on(options.drain_delay, &time).await;
-    tracing::info!("stopping: finishing what is under way");
-    closing.cancel();
-    let until = time.moment().after(options.drain_timeout);
+/// Ends requests and internal tasks, then the stages of the node.
+async fn drain(node: Node, under_way: UnderWay, timeout: Duration, time: &TimeSource) {
+    let UnderWay {
+        serving,
+        hang_up,
+        executor,
+    } = under_way;
+    let until = time.moment().after(timeout);
     node.leave();
     hang_up.cancel();
-    // A client that does not end its request must not use up the time in which the wheels are handed over.
-    let answered = time.within(options.drain_timeout / 2, serving.wait());
-    if answered.await.is_none() {
-        tracing::warn!("requests are still open: they are cut off");
-    }
+    let (limit, requests, tasks) = (
+        timeout / 2,
+        "requests are still open: they are cut off",
+        "tasks of the service still run: they come again",
+    );
+    tokio::join!(
+        finished(serving.wait(), limit, time, requests),
+        finished(ended(executor), limit, time, tasks),
+    );
     node.stop(until.since(time.moment())).await;
-    tracing::info!("stopped");
-    Ok(())
+}
+
+/// Returns the sender of e-mails, if the settings have one.
+fn mailer(options: &Options, time: &TimeSource) -> Result<Option<Arc<dyn Mailer>>, Error> {
+    let Some((server, from)) = &options.mail else {
+        return Ok(None);
+    };
+    let smtp = Smtp::new(server, from, time.clone()).map_err(Error::Mail)?;
+    Ok(Some(Arc::new(smtp)))
+}
+
+/// Starts the executor of a node that has the role.
+fn execute(
+    options: &Options,
+    mail: Option<Arc<dyn Mailer>>,
+    time: &TimeSource,
+    node: &Node,
+    closing: &CancellationToken,
+) -> Option<JoinHandle<()>> {
+    let executor = options.executes.then(|| Executor {
+        service: node.service(),
+        node: options.name.clone(),
+        time: time.clone(),
+        drain_limit: options.drain_timeout / 4,
+        allowed: Allowed::these(options.http_allow.clone()),
+        mail,
+    })?;
+    Some(tokio::spawn(executor.run(closing.clone())))
+}
+
+/// Waits for work that a stop must not wait for any longer: others need the rest of the time to hand over the wheels.
+async fn finished(
+    work: impl Future<Output = ()>,
+    limit: Duration,
+    time: &TimeSource,
+    late: &'static str,
+) {
+    if time.within(limit, work).await.is_none() {
+        tracing::warn!("{late}");
+    }
+}
+
+/// Reads the files of TLS, if there are any.
+async fn load_tls(options: &Options) -> Result<Option<Arc<tls::Tls>>, Error> {
+    Ok(match options.tls.clone() {
+        Some(files) => Some(Arc::new(tls::Tls::load(files).await?)),
+        None => None,
+    })
+}
+
+/// Waits for the end of the executor, if there is one.
+async fn ended(executor: Option<JoinHandle<()>>) {
+    if let Some(executor) = executor
+        && let Err(error) = executor.await
+    {
+        tracing::error!(%error, "the executor failed");
+    }
 }
 
 /// Lets the node work on for a while, not ready any more, until those who balance load have noticed.
@@ -177,20 +341,12 @@ fn api_options(
     api.prometheus = prometheus;
     api.content_bytes_max = options.content_bytes_max;
     api.has_kafka = matches!(options.queue, QueueOptions::Kafka(_));
+    api.has_mail = options.mail.is_some();
     api.store_is_far = matches!(options.store, StoreOptions::Cassandra(_));
     api.hosts = http::Hosts::new(address, named.cloned());
+    api.keys_required = !address.ip().is_loopback() && !options.insecure;
+    api.read_only = options.read_only;
     api
-}
-
-/// Warns of listening beyond this machine, since there is no authentication.
-fn warn_if_open(address: SocketAddr) {
-    if !address.ip().is_loopback() {
-        tracing::warn!(
-            %address,
-            "the API listens beyond this machine and asks nobody for a key: whoever reaches this address can read, \
-             register and cancel all tasks; let only a network or a proxy that you trust reach it"
-        );
-    }
 }
 
 /// Starts a node on a connected store.
@@ -213,10 +369,17 @@ fn start(
         store: store.store(),
         underway: store.underway(&options.queue),
         publisher,
-        subscriptions: options.polled.then_some(subscriptions),
+        subscriptions: (options.polled || options.executes).then_some(subscriptions),
         time: time.clone(),
         contents: Budget::default(),
-        settings: options.settings,
+        handed: Default::default(),
+        pokes: Default::default(),
+        outbox: Outbox::default(),
+        configured: Default::default(),
+        settings: Settings {
+            answers_polls: options.polled,
+            ..options.settings
+        },
     };
     Ok(Node::start(context, options.drain_timeout))
 }
@@ -263,16 +426,16 @@ fn say_start(options: &Options, address: SocketAddr) {
     let version = env!("CARGO_PKG_VERSION");
     let (store, at) = options.store.named();
     let (queue, node) = (options.queue.named(), &options.name);
-    tracing::info!(version, node, %address, store, at, queue, "tickwheel starts");
-    warn_if_open(address);
+    let tls = options.tls.is_some();
+    tracing::info!(version, node, %address, tls, store, at, queue, "tickwheel starts");
 }
 
 /// Prints one line on standard error once the node can do its work, whichever lines the log filters out.
 /// Returns false when the node was stopped before.
 async fn announce(
     node: &Node,
+    options: &Options,
     address: SocketAddr,
-    log_format: telemetry::LogFormat,
     time: &TimeSource,
     stop: &CancellationToken,
 ) -> bool {
@@ -290,8 +453,9 @@ async fn announce(
             })
             .collect();
         if problems.is_empty() {
-            let ready = format!("ready on http://{address}");
-            telemetry::announce(log_format, tracing::Level::INFO, &ready);
+            let scheme = options.tls.as_ref().map_or("http", |_| "https");
+            let ready = format!("ready on {scheme}://{address}");
+            telemetry::announce(options.log_format, tracing::Level::INFO, &ready);
             return true;
         }
         time.sleep(PAUSE).await;

@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use crate::{
     flow::wheel::recover,
+    http,
     model::wheel::Shape,
     queue::{
         self, Publisher, Subscriptions,
@@ -109,6 +110,21 @@ impl Connected {
             Self::Cassandra(_) => Ok(()),
             Self::Embedded(store) => recover::free_wheels(&**store, &store.shape(), time).await,
         }
+    }
+
+    /// Returns the maker of copies; none for a cluster.
+    pub(super) fn copies(&self) -> Option<http::Copies> {
+        let Self::Embedded(store) = self else {
+            return None;
+        };
+        let store = Arc::clone(store);
+        let begin = move || -> Result<http::CopyPieces, String> {
+            let pieces = store.backup().map_err(|error| error.to_string())?;
+            Ok(Box::new(
+                pieces.map(|piece| piece.map_err(|error| error.to_string())),
+            ))
+        };
+        Some(Arc::new(begin))
     }
 
     /// Returns the store for a recovery, if the queue loses its messages when the process ends.

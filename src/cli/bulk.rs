@@ -141,7 +141,7 @@ pub(super) async fn run(
         Some(NewStart::At(StartTime(at))) => request.start_time = Some(at),
         Some(NewStart::In(delay)) => request.delay = Some(delay),
     }
-    let client = Client::connect(&of.server)?;
+    let client = of.connect()?;
     let job = client.create_job(&request).await.map_err(by_flags)?;
     if bulk.no_wait {
         print(&mut io::stdout().lock(), of.print.output, &job)?;

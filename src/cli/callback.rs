@@ -14,8 +14,8 @@ use super::{
 use crate::{
     api::text::{DurationText, InstantText},
     client::{
-        CallbackRequest, CallbackResponse, Client, GateRequest, GateState, Jitter, NewStart,
-        Priority, RateLimit, RetryPolicy, StartTime,
+        CallbackRequest, CallbackResponse, Client, GateRequest, GateState, HttpDefaults, Jitter,
+        NewStart, OnRetry, Priority, RateLimit, RetryPolicy, StartTime,
     },
     limits::REQUEST_BYTES_MAX,
     model::time::Millis,
@@ -35,7 +35,7 @@ const PAUSE_EXAMPLES: &str = "Examples:
   tickwheel callback resume send_email";
 
 /// Members of an answer that are no configuration.
-const NOT_SET: [&str; 8] = [
+const NOT_SET: [&str; 12] = [
     "name",
     "gate",
     "gates",
@@ -43,6 +43,10 @@ const NOT_SET: [&str; 8] = [
     "ready",
     "oldest_due_time",
     "running",
+    "retrying",
+    "held",
+    "dead",
+    "lateness",
     "partial",
 ];
 
@@ -107,7 +111,8 @@ pub(super) struct SetArgs {
     /// `callback get -o json` can be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["description", "max_attempts", "retry_initial", "retry_factor",
         "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "attempt_timeout", "retention", "dead_retention",
-        "expire_after", "priority", "labels", "rate", "burst", "max_in_flight"])]
+        "expire_after", "priority", "labels", "rate", "burst", "max_in_flight", "http", "http_secrets", "dead_letter_topic", "on_retry",
+        "list_succeeded"])]
     file: Option<PathBuf>,
     /// Text for people.
     #[arg(long, value_name = "TEXT")]
@@ -148,6 +153,15 @@ pub(super) struct SetArgs {
     /// Queue of the callback: high, normal, low.
     #[arg(long, value_name = "PRIORITY", value_parser = request::priority)]
     priority: Option<Priority>,
+    /// Topic of Kafka for a record of each task that dies.
+    #[arg(long, value_name = "TOPIC")]
+    dead_letter_topic: Option<String>,
+    /// Way of tasks of an ordering key while the first of them waits for its next attempt: block (wait, too) or skip (go on).
+    #[arg(long, value_name = "WAY", value_parser = on_retry)]
+    on_retry: Option<OnRetry>,
+    /// Have lists show tasks that succeeded for their whole retention also on a cluster.
+    #[arg(long)]
+    list_succeeded: bool,
     /// A label of every task; may be repeated.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = request::pair)]
     labels: Vec<(String, String)>,
@@ -160,6 +174,12 @@ pub(super) struct SetArgs {
     /// How many attempts may run at once.
     #[arg(long, value_name = "COUNT")]
     max_in_flight: Option<u32>,
+    /// URL that tasks which name the callback alone are sent to by the service, instead of to workers.
+    #[arg(long, value_name = "URL")]
+    http: Option<String>,
+    /// Secret that signs requests over HTTP, whsec_ and base64; twice while one is replaced, the newest first.
+    #[arg(long = "http-secret", value_name = "SECRET")]
+    http_secrets: Vec<String>,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
@@ -184,7 +204,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
 }
 
 async fn list(args: &ClientArgs) -> Result<(), Failure> {
-    let mut pages = Client::connect(&args.server)?.callbacks();
+    let mut pages = args.connect()?.callbacks();
     let mut all = Vec::new();
     while let Some(page) = pages.next().await? {
         all.extend(page);
@@ -222,7 +242,7 @@ async fn list(args: &ClientArgs) -> Result<(), Failure> {
 
 impl CallbackArgs {
     fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.client.server)?)
+        self.client.connect()
     }
 
     fn print(&self, callback: &CallbackResponse) -> Result<(), Failure> {
@@ -265,6 +285,16 @@ fn instant(until: NewStart, now: Millis) -> Result<InstantText, Failure> {
 }
 
 impl SetArgs {
+    fn http(&self) -> Option<HttpDefaults> {
+        let secrets = (!self.http_secrets.is_empty()).then(|| self.http_secrets.clone());
+        let given = self.http.is_some() || secrets.is_some();
+        given.then(|| HttpDefaults {
+            url: self.http.clone(),
+            secrets,
+            ..HttpDefaults::default()
+        })
+    }
+
     fn configuration(&self) -> Result<CallbackRequest, Failure> {
         if let Some(path) = &self.file {
             let text = read(path).map_err(|error| {
@@ -300,8 +330,20 @@ impl SetArgs {
                 burst: self.burst,
             }),
             max_in_flight: self.max_in_flight,
+            http: self.http(),
+            dead_letter_topic: self.dead_letter_topic.clone(),
+            on_retry: self.on_retry,
+            list_succeeded: self.list_succeeded.then_some(true),
             ..CallbackRequest::default()
         })
+    }
+}
+
+fn on_retry(text: &str) -> Result<OnRetry, String> {
+    match text {
+        "block" => Ok(OnRetry::Block),
+        "skip" => Ok(OnRetry::Skip),
+        _ => Err("must be block or skip".to_owned()),
     }
 }
 
@@ -369,7 +411,7 @@ mod tests {
 
     #[test]
     fn an_answer_of_the_service_is_a_configuration_to_set() {
-        let text = r#"{"name":"c","max_attempts":3,"gate":"open","gates":[],"workers":[],"ready":0,"running":0,"partial":false}"#;
+        let text = r#"{"name":"c","max_attempts":3,"gate":"open","gates":[],"workers":[],"ready":0,"running":0,"retrying":1,"held":2,"dead":3,"lateness":{"p50_ms":1,"p99_ms":2,"max_ms":3},"partial":false}"#;
         let request = from_json(text).unwrap();
         assert_eq!(request.max_attempts, Some(3));
         let wrong = from_json(r#"{"maxx_attempts": 3}"#).unwrap_err();

@@ -28,6 +28,9 @@ pub(super) struct Command {
     /// Their ids, as printed by `task register`.
     #[arg(value_name = "ID", conflicts_with_all = ["filter", "all"])]
     ids: Vec<TaskId>,
+    /// Cancel all tasks below it, too.
+    #[arg(long, conflicts_with_all = ["filter", "all"])]
+    tree: bool,
     #[command(flatten)]
     bulk: BulkArgs,
     #[command(flatten)]
@@ -37,6 +40,7 @@ pub(super) struct Command {
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command {
         ids,
+        tree,
         bulk,
         client: of,
     } = command;
@@ -47,7 +51,10 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     if ids.is_empty() {
         return Err(Failure::usage(bulk::EXPECTED));
     }
-    let client = Client::connect(&of.server)?;
+    let client = of.connect()?;
+    if tree {
+        return cancel_trees(&of, &client, &ids).await;
+    }
     if let [id] = ids.as_slice() {
         return told(&of, &client.cancel(*id).await?);
     }
@@ -68,6 +75,23 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
+/// Cancels tasks with all below them.
+async fn cancel_trees(of: &ClientArgs, client: &Client, ids: &[TaskId]) -> Result<Exit, Failure> {
+    for id in ids {
+        let answer = client.cancel_tree(*id).await?;
+        let (outcome, _) = words(answer.outcome);
+        let mut out = std::io::stdout().lock();
+        output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
+        let (cancelled, requested) = (answer.cancelled, answer.cancel_requested);
+        writeln!(
+            std::io::stderr(),
+            "{id}: {cancelled} tasks below it cancelled, {requested} told to stop"
+        )?;
+    }
+    // A root that has ended may have tasks below it that had not: that is no mistake.
+    Ok(Exit::Ok)
+}
+
 /// Returns the worse exit: a fault is worse than an answer, and an exit after which the command may be
 /// repeated is the worst.
 pub(super) fn worse(one: Exit, other: Exit) -> Exit {
@@ -83,13 +107,17 @@ pub(super) fn worse(one: Exit, other: Exit) -> Exit {
 }
 
 fn told(of: &ClientArgs, answer: &CancelResponse) -> Result<Exit, Failure> {
-    let (outcome, exit) = match answer.outcome {
+    let (outcome, exit) = words(answer.outcome);
+    let mut out = std::io::stdout().lock();
+    output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
+    Ok(exit)
+}
+
+const fn words(outcome: CancelOutcome) -> (&'static str, Exit) {
+    match outcome {
         CancelOutcome::Cancelled => ("cancelled", Exit::Ok),
         CancelOutcome::AlreadyCancelled => ("already cancelled", Exit::Ok),
         CancelOutcome::CancelRequested => ("cancel requested: an attempt is running", Exit::Ok),
         CancelOutcome::TooLate => ("too late", Exit::TooLate),
-    };
-    let mut out = std::io::stdout().lock();
-    output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
-    Ok(exit)
+    }
 }

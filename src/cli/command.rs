@@ -25,7 +25,7 @@ use tokio::{
 
 use crate::{
     api::text::InstantText,
-    limits::{ERROR_CHARS_MAX, RESULT_INLINE_BYTES_MAX},
+    limits::{ERROR_CHARS_MAX, RESULT_BYTES_MAX},
     worker::{Context, Job, Outcome, Raw},
 };
 
@@ -220,7 +220,7 @@ impl Kept {
     /// Adds to the end, unless it is already longer than any result.
     fn add_to_start(&self, some: &[u8]) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = (RESULT_INLINE_BYTES_MAX + 1).saturating_sub(kept.len());
+        let room = (RESULT_BYTES_MAX + 1).saturating_sub(kept.len());
         kept.extend(some.iter().take(room));
     }
 
@@ -308,29 +308,33 @@ fn result(out: &[u8]) -> Outcome {
     if out.trim_ascii().is_empty() {
         return Outcome::Done;
     }
-    if out.len() <= RESULT_INLINE_BYTES_MAX
+    if out.len() <= RESULT_BYTES_MAX
         && let Ok(value) = serde_json::from_slice::<serde_json::Value>(out)
-        && value.to_string().len() <= RESULT_INLINE_BYTES_MAX
+        && value.to_string().len() <= RESULT_BYTES_MAX
     {
         return Outcome::DoneWith(value);
     }
     let text = String::from_utf8_lossy(out);
-    let mut text = text.trim_end().to_owned();
-    loop {
-        let value = serde_json::Value::String(text.clone());
-        // It is longer when written as JSON, because of quotes and escapes.
-        let excess = value
-            .to_string()
-            .len()
-            .saturating_sub(RESULT_INLINE_BYTES_MAX);
-        if excess == 0 {
-            return Outcome::DoneWith(value);
+    let mut kept = 0;
+    // The quotes.
+    let mut bytes = 2;
+    for c in text.trim_end().chars() {
+        bytes += json_bytes(c);
+        if bytes > RESULT_BYTES_MAX {
+            break;
         }
-        let keep = text
-            .chars()
-            .count()
-            .saturating_sub(excess.div_ceil(6).max(1));
-        text = text.chars().take(keep).collect();
+        kept += c.len_utf8();
+    }
+    let text = text.get(..kept).unwrap_or_default();
+    Outcome::DoneWith(serde_json::Value::String(text.to_owned()))
+}
+
+/// Returns how long a character is in a text of JSON, with its escape.
+const fn json_bytes(c: char) -> usize {
+    match c {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        c => c.len_utf8(),
     }
 }
 
@@ -375,9 +379,9 @@ mod tests {
     #[test]
     fn a_long_output_is_cut_to_what_is_kept() {
         for text in [
-            "x".repeat(100_000),
-            "\u{1}\"".repeat(20_000),
-            format!("[{}1]", "1,".repeat(20_000)),
+            "x".repeat(RESULT_BYTES_MAX * 2),
+            "\u{1}\"é\\\u{8}\t".repeat(RESULT_BYTES_MAX / 16),
+            format!("[{}1]", "1,".repeat(RESULT_BYTES_MAX)),
         ] {
             let kept = Kept::default();
             kept.add_to_start(text.as_bytes());
@@ -386,7 +390,7 @@ mod tests {
             };
             let length = value.to_string().len();
             assert!(
-                length <= RESULT_INLINE_BYTES_MAX && length > RESULT_INLINE_BYTES_MAX - 10,
+                length <= RESULT_BYTES_MAX && length > RESULT_BYTES_MAX - 10,
                 "{length}"
             );
             assert!(text.starts_with(value.as_str().unwrap()));

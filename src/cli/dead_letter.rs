@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     client::{
-        Client, DeadLetter, DeadLetterFilter, Error, RedriveOutcome, RedriveRequest,
-        RedriveResponse, TaskState,
+        DeadLetter, DeadLetterFilter, Error, RedriveOutcome, RedriveRequest, RedriveResponse,
+        TaskState,
     },
     limits::{BATCH_ITEMS_MAX, LIST_TASKS_MAX},
     model::ids::TaskId,
@@ -118,7 +118,7 @@ async fn list(command: List) -> Result<Exit, Failure> {
         error: filter.error,
         page_size: Some(limit.clamp(1, LIST_TASKS_MAX)),
     };
-    let mut pages = Client::connect(&of.server)?.dead_letters(filter);
+    let mut pages = of.connect()?.dead_letters(filter);
     let mut printer = Printer::new(
         of.print.output,
         ["ID", "DIED", "ATTEMPT", "CALLBACK", "ERROR"],
@@ -153,7 +153,7 @@ async fn groups(command: Groups) -> Result<Exit, Failure> {
         callback,
         client: of,
     } = command;
-    let client = Client::connect(&of.server)?;
+    let client = of.connect()?;
     let groups = client.dead_letter_groups(callback.as_deref()).await;
     let mut printer = Printer::new(
         of.print.output,
@@ -182,7 +182,7 @@ async fn redrive(command: Redrive) -> Result<Exit, Failure> {
         dry_run,
         client: of,
     } = command;
-    let client = Client::connect(&of.server)?;
+    let client = of.connect()?;
     let mut told = Told::new(&of);
     let mut exit = Exit::Ok;
     if ids.is_empty() {
@@ -313,7 +313,7 @@ async fn delete(command: Delete) -> Result<Exit, Failure> {
         dry_run,
         client: of,
     } = command;
-    let client = Client::connect(&of.server)?;
+    let client = of.connect()?;
     let mut printer = Printer::new(of.print.output, ["ID", "OUTCOME"]);
     let mut exit = Exit::Ok;
     for id in ids {

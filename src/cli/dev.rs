@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Exit, Failure, drill::DrillArgs, node, serve};
+use super::{Exit, Failure, drill::DrillArgs, node, reach, serve};
 use crate::{
-    app,
+    app, client,
     config::{Settings, SettingsArgs},
     flow::TASK_EVENTS,
     telemetry::{self, LogFormat},
@@ -27,6 +27,9 @@ pub(super) struct Command {
     /// Address and port that it listens on.
     #[arg(long, default_value = "127.0.0.1:7420", value_name = "ADDR")]
     listen: SocketAddr,
+    /// Listen beyond this machine without API keys.
+    #[arg(long)]
+    insecure: bool,
     #[command(flatten)]
     drill: DrillArgs,
 }
@@ -46,6 +49,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let mut settings = Settings::load(&SettingsArgs::default(), |_| None)?;
     settings.data_dir.clone_from(&directory);
     settings.listen = command.listen;
+    settings.insecure = command.insecure;
+    // For receivers on this machine, which this command is for.
+    settings.http_allow = ["127.0.0.0/8", "::1"]
+        .iter()
+        .filter_map(|range| range.parse().ok())
+        .collect();
     let events = TASK_EVENTS;
     let filter = format!("warn,tickwheel::cli=info,{events}=debug");
     telemetry::start_logging(LogFormat::Short, &filter)
@@ -110,13 +119,25 @@ Ctrl-C stops it.
 
 /// Runs the callback that prints its task.
 async fn echo(address: SocketAddr, stop: CancellationToken) -> Result<(), Failure> {
+    let url = format!("http://{address}");
+    let access = reach::access_of_environment()?;
+    let who = reach::builder(&url, access.clone()).build()?.whoami().await;
+    if matches!(who, Err(client::Error::Refused { .. })) {
+        tracing::warn!(
+            "the service asks for API keys: `{ECHO}` does not run; set TICKWHEEL_API_KEY to a key of a worker"
+        );
+        stop.cancelled().await;
+        return Ok(());
+    }
     let worker = Worker::builder()
         .callback(ECHO, |job: Job<Value>, _: Context| async move {
             let payload = &job.payload;
             tracing::info!(task = %job.id, %payload, "echo");
             Ok(Outcome::DoneWith(job.payload))
         })
-        .source(Source::poll(&format!("http://{address}")))
+        .source(Source::poll(&url))
+        .access(access);
+    let worker = worker
         .build()
         .map_err(|error| Failure::failed(error.to_string()))?;
     worker

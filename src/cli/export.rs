@@ -15,10 +15,11 @@ use super::{
     fields::by_flags,
     list::{FilterArgs, next_page},
     output::counted,
+    reach,
 };
 use crate::{
     api::{task_request::TaskRequest, text::InstantText},
-    client::{Client, Error, StartTime, TaskFilter, TaskResponse, has_ended},
+    client::{ActionResponse, EndState, Error, StartTime, TaskFilter, TaskResponse, has_ended},
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
     time_source::TimeSource,
@@ -47,12 +48,14 @@ struct ExportArgs {
         value_name = "URL"
     )]
     server: String,
+    #[command(flatten)]
+    access: reach::AccessArgs,
 }
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command { filter, client } = command;
-    let client = Client::connect(&client.server)?;
+    let client = reach::builder(&client.server, client.access.access()?).build()?;
     let ends = filter.has_end();
     let time = TimeSource::real();
     let mut filter = filter.filter(time.now(), LIST_TASKS_MAX);
@@ -141,14 +144,19 @@ fn write_line(task: TaskResponse) -> Result<(), Failure> {
 /// Returns the request that would register the task as it is.
 fn request(task: TaskResponse) -> TaskRequest {
     let tracked = task.target.is_tracked();
-    let (callback, kafka) = task.target.into_fields();
+    let (callback, kafka, http) = task.target.into_fields();
     TaskRequest {
         callback,
+        http,
         kafka,
         id: None,
         idempotency_key: None,
         key: task.key,
+        ordering_key: task.ordering_key,
         on_conflict: None,
+        // Its tree is not exported: the task stands for itself.
+        parent: None,
+        children: None,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,
@@ -164,8 +172,23 @@ fn request(task: TaskResponse) -> TaskRequest {
         expire_after: task.expire_after,
         retention: task.retention,
         dead_retention: task.dead_retention,
+        notify: task.notify,
+        actions: some_of(own_actions(task.actions)),
+        checks: some_of(task.checks),
         labels: (!task.labels.is_empty()).then_some(task.labels),
     }
+}
+
+/// Returns the actions at ends of the own run: the others belong to the tree.
+fn own_actions(mut actions: Vec<ActionResponse>) -> Vec<ActionResponse> {
+    let of_tree = |state: &EndState| matches!(state, EndState::Completed | EndState::Faulted);
+    actions.retain(|action| !action.states.iter().flatten().any(of_tree));
+    actions
+}
+
+/// Returns what a request has for a list of an answer.
+fn some_of<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
+    (!items.is_empty()).then(|| items.into_iter().map(U::from).collect())
 }
 
 #[cfg(test)]

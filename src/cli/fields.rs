@@ -4,9 +4,19 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 32] = [
+const FLAGS: [(&str, &str); 59] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
+    ("/http/url", "--http"),
+    ("/http/method", "--http-method"),
+    ("/http/headers", "--http-header"),
+    ("/http/timeout", "--http-timeout"),
+    ("/http/secrets", "--http-secret"),
+    ("/notify/states", "--notify-state"),
+    ("/notify/http", "--notify-http"),
+    ("/notify", "--notify-topic"),
+    ("/actions", "--action"),
+    ("/checks", "--check"),
     ("/kafka/key", "--key"),
     ("/kafka/headers", "--header"),
     ("/kafka/partition", "--partition"),
@@ -17,6 +27,9 @@ const FLAGS: [(&str, &str); 32] = [
     ("/content_type", "--content-type"),
     ("/collection", "--collection"),
     ("/priority", "--priority"),
+    ("/ordering_key", "--ordering-key"),
+    ("/parent", "--parent"),
+    ("/children", "--may-have-children"),
     ("/labels", "--label"),
     ("/max_attempts", "--max-attempts"),
     ("/retry/initial", "--retry-initial"),
@@ -29,6 +42,9 @@ const FLAGS: [(&str, &str); 32] = [
     ("/expire_after", "--expire-after"),
     ("/retention", "--retention"),
     ("/dead_retention", "--dead-retention"),
+    ("/dead_letter_topic", "--dead-letter-topic"),
+    ("/on_retry", "--on-retry"),
+    ("/list_succeeded", "--list-succeeded"),
     ("/rate/per_second", "--rate"),
     ("/rate/burst", "--burst"),
     ("/max_in_flight", "--max-in-flight"),
@@ -37,6 +53,17 @@ const FLAGS: [(&str, &str); 32] = [
     ("?callback", "--callback"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),
+    ("/cron", "--cron"),
+    ("/every", "--every"),
+    ("/time_zone", "--time-zone"),
+    ("/end_time", "--end"),
+    ("/limit", "--limit"),
+    ("/jitter", "--jitter"),
+    ("/overlap", "--overlap"),
+    ("/missed", "--missed"),
+    ("/catch_up_window", "--catch-up-window"),
+    ("/note", "--note"),
+    ("/task", "--task"),
 ];
 
 /// Returns the flag of a field; of a label or a header, the flag that gave it.

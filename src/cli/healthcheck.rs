@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Exit, Failure};
-use crate::client::Client;
+use super::{Exit, Failure, reach};
 
 /// Time limit of the check: below those that container runtimes usually set.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -21,10 +20,13 @@ pub(super) struct Command {
         value_name = "URL"
     )]
     server: String,
+    #[command(flatten)]
+    access: reach::AccessArgs,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let client = Client::connect(&command.server)?.call_limit(LIMIT);
+    let client = reach::builder(&command.server, command.access.access()?).build()?;
+    let client = client.call_limit(LIMIT);
     client.ready().await?;
     Ok(Exit::Ok)
 }

@@ -120,7 +120,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             ..Summary::default()
         },
     };
-    let client = Client::connect(&command.client.server)?;
+    let client = command.client.connect()?;
     let concurrency = usize::from(command.concurrency);
     let reading = Reading {
         skip: command.skip,

@@ -75,7 +75,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
 
 impl JobArgs {
     fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.client.server)?)
+        self.client.connect()
     }
 
     fn told(&self, job: &JobResponse) -> Result<Exit, Failure> {
@@ -85,7 +85,7 @@ impl JobArgs {
 }
 
 async fn list(limit: usize, of: &ClientArgs) -> Result<Exit, Failure> {
-    let mut pages = Client::connect(&of.server)?.jobs();
+    let mut pages = of.connect()?.jobs();
     let heads = ["ID", "KIND", "CREATED", "PROGRESS"];
     let mut printer = Printer::new(of.print.output, heads);
     let mut count = 0;

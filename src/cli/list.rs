@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::text::InstantText,
-    client::{Client, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
+    client::{Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
     limits::LIST_TASKS_MAX,
     model::time::Millis,
     time_source::TimeSource,
@@ -47,6 +47,15 @@ pub(super) struct FilterArgs {
     /// Only tasks of this callback.
     #[arg(long, value_name = "NAME")]
     callback: Option<String>,
+    /// Only tasks of this collection.
+    #[arg(long, value_name = "NAME")]
+    collection: Option<String>,
+    /// Only tasks with this label, as name=value. May be given several times: a task has all of them.
+    #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
+    labels: Vec<(String, String)>,
+    /// Only tasks whose last error is of the class of this one: its first line, without its numbers.
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
     /// Only tasks in this state: scheduled, enqueued, claimed, processing, retrying, succeeded, failed, cancelled, expired,
     /// dead, published.
     #[arg(long, value_name = "STATE", value_parser = state, hide_possible_values = true)]
@@ -75,16 +84,27 @@ pub(super) struct Command {
     /// Stop after this many tasks.
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
+    /// List the service's own tasks, too.
+    #[arg(long)]
+    internal: bool,
     #[command(flatten)]
     client: ClientArgs,
 }
 
-fn state(text: &str) -> Result<TaskState, String> {
+pub(super) fn state(text: &str) -> Result<TaskState, String> {
     let named = STATES.into_iter().find(|state| state.name() == text);
     named.ok_or_else(|| {
         let names = STATES.map(TaskState::name);
         format!("expected one of {}", names.join(", "))
     })
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text
+        .split_once('=')
+        .filter(|(name, _)| !name.is_empty())
+        .ok_or("expected name=value, such as tenant=acme")?;
+    Ok((pair.0.to_owned(), pair.1.to_owned()))
 }
 
 fn time(text: &str) -> Result<Bound, String> {
@@ -127,10 +147,14 @@ impl FilterArgs {
     pub(super) fn filter(self, now: Millis, page_size: usize) -> TaskFilter {
         TaskFilter {
             callback: self.callback,
+            collection: self.collection,
             state: self.state,
+            labels: self.labels.into_iter().collect(),
+            error: self.error,
             start_time_from: self.from.map(|bound| bound.start_time(now)),
             start_time_to: self.to.map(|bound| bound.start_time(now)),
             pending: false,
+            internal: false,
             page_size: Some(page_size),
         }
     }
@@ -141,14 +165,18 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command {
         filter,
         limit,
+        internal,
         client,
     } = command;
     let ends = filter.has_end();
     let limit = limit.unwrap_or(usize::MAX);
     let page_size = limit.clamp(1, LIST_TASKS_MAX);
     let time = TimeSource::real();
-    let filter = filter.filter(time.now(), page_size);
-    let mut pages = Client::connect(&client.server)?.list(filter);
+    let filter = TaskFilter {
+        internal,
+        ..filter.filter(time.now(), page_size)
+    };
+    let mut pages = client.connect()?.list(filter);
     let mut rows = TaskRows::new(client.print.output);
     let mut count = 0;
     while count < limit

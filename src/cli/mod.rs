@@ -4,12 +4,16 @@
 //! Output for people goes to standard output. A failure is one sentence on standard error and an exit code
 //! (`Exit`).
 
+mod api_key;
+mod backup;
 mod batch;
 mod bulk;
 mod callback;
 mod cancel;
+mod cluster;
 mod command;
 mod config;
+mod crontab;
 mod dead_letter;
 mod dev;
 mod doctor;
@@ -24,13 +28,24 @@ mod lines;
 mod list;
 mod node;
 mod output;
+mod reach;
 mod request;
+mod schedule;
+mod schedule_set;
+mod schedule_transfer;
 mod serve;
+mod supervisor;
 mod task;
 mod times;
+mod top;
+mod tree;
 mod worker;
 
-use std::{io::Write as _, process::ExitCode};
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
@@ -89,9 +104,23 @@ enum Command {
     /// Follow, pause, resume and end bulk work over filters.
     #[command(subcommand, after_help = EXIT_CODES)]
     Job(job::Command),
+    /// Start tasks at the times of a clock.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Schedule(schedule::Command),
     /// Configure callbacks, and pause them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Callback(callback::Command),
+    /// Look at the nodes and the wheels of the service.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Cluster(cluster::Command),
+    /// Watch what the service does: its tasks, its lateness, and callbacks whose tasks wait.
+    Top(top::Command),
+    /// Make, list and revoke API keys: who may do what.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    ApiKey(api_key::Command),
+    /// Copy the store of one machine while it is in use, and make a data directory of a copy.
+    #[command(subcommand, after_help = EXIT_CODES)]
+    Backup(backup::Command),
     /// Run a command for each task of some callbacks.
     Worker(worker::Command),
     /// Print, check and explain settings.
@@ -104,6 +133,12 @@ enum Command {
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
+    },
+    /// Write the manual pages of all commands into a folder; packages hold them.
+    #[command(hide = true)]
+    Manual {
+        /// The folder, which exists.
+        folder: PathBuf,
     },
 }
 
@@ -118,6 +153,8 @@ struct ClientArgs {
         value_name = "URL"
     )]
     server: String,
+    #[command(flatten)]
+    access: reach::AccessArgs,
     #[command(flatten)]
     print: PrintArgs,
 }
@@ -237,7 +274,10 @@ impl From<queue::Error> for Failure {
 impl From<app::Error> for Failure {
     fn from(error: app::Error) -> Self {
         match error {
-            app::Error::Listen { .. } => Self::usage(error.to_string()),
+            app::Error::Listen { .. }
+            | app::Error::Open { .. }
+            | app::Error::Tls(_)
+            | app::Error::Mail(_) => Self::usage(error.to_string()),
             app::Error::Store(error) => error.into(),
             app::Error::Queue(error) => error.into(),
         }
@@ -260,11 +300,17 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Task(command) => Box::pin(task::run(command)).await,
         Command::DeadLetter(command) => Box::pin(dead_letter::run(command)).await,
         Command::Job(command) => Box::pin(job::run(command)).await,
+        Command::Schedule(command) => Box::pin(schedule::run(command)).await,
         Command::Callback(command) => Box::pin(callback::run(command)).await,
+        Command::Cluster(command) => Box::pin(cluster::run(command)).await,
+        Command::Top(command) => Box::pin(top::run(command)).await,
+        Command::ApiKey(command) => Box::pin(api_key::run(command)).await,
+        Command::Backup(command) => Box::pin(backup::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,
         Command::Completions { shell } => completions(shell),
+        Command::Manual { folder } => manual(&folder),
     };
     let exit = ended.unwrap_or_else(|failure| {
         if !failure.text.is_empty() {
@@ -280,5 +326,10 @@ fn completions(shell: clap_complete::Shell) -> Result<Exit, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "tickwheel", &mut script);
     std::io::stdout().lock().write_all(&script)?;
+    Ok(Exit::Ok)
+}
+
+fn manual(folder: &Path) -> Result<Exit, Failure> {
+    clap_mangen::generate_to(Cli::command(), folder)?;
     Ok(Exit::Ok)
 }

@@ -4,7 +4,8 @@ use super::Failure;
 use crate::{
     app::{self, QueueOptions, StoreOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
-    flow::context,
+    flow::{context, schedules::zones::Zones},
+    http::tls,
     limits,
     queue::kafka,
     store::{cassandra, embedded},
@@ -55,7 +56,8 @@ pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
     Ok(queue)
 }
 
-fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
+/// Returns the settings of the store.
+pub(super) fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
     Ok(match settings.store {
         StoreKind::Cassandra => StoreOptions::Cassandra(Box::new(cassandra(settings)?)),
         StoreKind::Embedded => {
@@ -80,19 +82,44 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         listen: settings.listen,
         name: settings.node_name.clone().unwrap_or_else(host_name),
         advertise: settings.advertise.clone(),
+        insecure: settings.insecure,
+        read_only: settings.read_only,
         allowed_hosts: settings.allowed_hosts.clone(),
+        tls: tls(settings),
         store: store(settings)?,
         queue: queue(settings)?,
         polled: settings.roles.contains(&Role::Controller),
+        executes: settings.roles.contains(&Role::Executor),
+        http_allow: settings.http_allow.clone(),
+        mail: settings.smtp_url.clone().zip(settings.smtp_from.clone()),
         settings: context::Settings {
             scans: settings.roles.contains(&Role::Scanner),
             poll_feeds_max: poll_feeds_max(settings),
+            zones: zones(settings)?,
             ..context::Settings::default()
         },
         drain_delay: settings.drain_delay,
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
         log_format: log_format(settings),
+    })
+}
+
+fn zones(settings: &Settings) -> Result<Zones, Failure> {
+    match &settings.time_zones {
+        None => Ok(Zones::default()),
+        Some(path) => {
+            Zones::of_directory(path).map_err(|why| Failure::usage(format!("time_zones: {why}")))
+        }
+    }
+}
+
+fn tls(settings: &Settings) -> Option<tls::Files> {
+    let (certificate, key) = settings.tls_cert.clone().zip(settings.tls_key.clone())?;
+    Some(tls::Files {
+        certificate,
+        key,
+        client_ca: settings.tls_client_ca.clone(),
     })
 }
 

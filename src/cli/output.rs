@@ -178,6 +178,39 @@ fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
     )
 }
 
+/// Prints a value as JSON, indented or in one line.
+pub(super) fn json(out: &mut impl Write, format: Format, value: &impl Serialize) -> io::Result<()> {
+    match format {
+        Format::Json => serde_json::to_writer_pretty(&mut *out, value)?,
+        Format::Table | Format::Jsonl => serde_json::to_writer(&mut *out, value)?,
+    }
+    writeln!(out)
+}
+
+/// Prints rows of which each column is as wide as its widest cell.
+pub(super) fn aligned<const N: usize>(
+    out: &mut impl Write,
+    rows: &[[String; N]],
+) -> io::Result<()> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..N).map(width).collect();
+    for row in rows {
+        let cells = row
+            .iter()
+            .zip(&widths)
+            .map(|(cell, &width)| format!("{cell:<width$}"));
+        let cells: Vec<String> = cells.collect();
+        writeln!(out, "{}", cells.join("  ").trim_end())?;
+    }
+    Ok(())
+}
+
 /// Returns a count with its noun: `1 task`, `2 tasks`.
 pub(super) fn counted(count: u64, noun: &str) -> String {
     match count {

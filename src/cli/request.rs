@@ -8,13 +8,17 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Args;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{Failure, times};
 use crate::{
     api::{
-        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
+        action::{Action, Check},
+        notify::{Notify, NotifyKafka},
+        target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
         task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
+        task_response::TaskState,
         text::DurationText,
     },
     client::{NewStart, StartTime, Task},
@@ -27,10 +31,22 @@ pub(super) struct RegisterArgs {
     #[arg(
         long,
         value_name = "NAME",
-        required_unless_present = "topic",
+        required_unless_present_any = ["topic", "http"],
         conflicts_with = "topic"
     )]
     callback: Option<String>,
+    /// URL that its payload is sent to by the service, by the rules of --callback or of `http:` and the host.
+    #[arg(long, value_name = "URL", conflicts_with = "topic")]
+    http: Option<String>,
+    /// Method of that request: POST, PUT, PATCH, DELETE or GET.
+    #[arg(long, value_name = "METHOD", requires = "http")]
+    http_method: Option<String>,
+    /// Header of that request; may be repeated.
+    #[arg(long = "http-header", value_name = "NAME=VALUE", value_parser = pair, requires = "http")]
+    http_headers: Vec<(String, String)>,
+    /// How long an attempt of that request may take.
+    #[arg(long, value_name = "DURATION", value_parser = times::duration_text, requires = "http")]
+    http_timeout: Option<DurationText>,
     /// Kafka topic that its payload is published to, instead of a callback.
     #[arg(long, value_name = "TOPIC")]
     topic: Option<String>,
@@ -91,6 +107,21 @@ pub(super) struct RegisterArgs {
     /// How long it can be read and redriven once it is dead.
     #[arg(long, value_name = "DURATION", value_parser = times::duration_text)]
     dead_retention: Option<DurationText>,
+    /// Topic of Kafka in which its end is told by a record.
+    #[arg(long, value_name = "TOPIC", conflicts_with = "topic", group = "notify")]
+    notify_topic: Option<String>,
+    /// URL to which its end is told by a request.
+    #[arg(long, value_name = "URL", conflicts_with = "topic", group = "notify")]
+    notify_http: Option<String>,
+    /// An end that is told: succeeded, failed, cancelled, expired or dead; may be repeated, without it all are.
+    #[arg(long = "notify-state", value_name = "STATE", value_parser = super::list::state, requires = "notify")]
+    notify_states: Vec<TaskState>,
+    /// Thing that the service does when it ends, as JSON (docs/actions.md); may be repeated.
+    #[arg(long = "action", value_name = "JSON", value_parser = json::<Action>, conflicts_with = "topic")]
+    actions: Vec<Action>,
+    /// Question that is asked at a time, and what is done by its answer, as JSON (docs/actions.md); may be repeated.
+    #[arg(long = "check", value_name = "JSON", value_parser = json::<Check>, conflicts_with = "topic")]
+    checks: Vec<Check>,
     /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
     #[arg(long, value_name = "UUID", requires = "at")]
     id: Option<String>,
@@ -100,6 +131,15 @@ pub(super) struct RegisterArgs {
     /// Key of the task, of which at most one of the callback is live; with --topic the key of the record.
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
+    /// Key of its sequence: tasks of the callback with the same one run one at a time, in the order of their starts.
+    #[arg(long, value_name = "TEXT", conflicts_with = "topic")]
+    ordering_key: Option<String>,
+    /// Id of the task that it is a child of: one that may have children, and whose tree has not ended.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["topic", "key"])]
+    parent: Option<String>,
+    /// Makes a task to which children can be added.
+    #[arg(long, conflicts_with_all = ["topic", "key"])]
+    may_have_children: bool,
     /// The outcome when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
     #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]
     on_conflict: Option<OnConflict>,
@@ -131,6 +171,11 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     Ok(count / seconds)
 }
 
+/// Reads a value as the service would read it.
+fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("{error}; docs/actions.md has examples"))
+}
+
 pub(super) fn priority(text: &str) -> Result<Priority, String> {
     match text {
         "high" => Ok(Priority::High),
@@ -158,9 +203,37 @@ pub(super) fn jitter(text: &str) -> Result<Jitter, String> {
 }
 
 impl RegisterArgs {
+    /// Returns where its end is told.
+    fn notify(&self) -> Option<Notify> {
+        let http = self.notify_http.clone().map(|url| HttpTarget {
+            url,
+            ..HttpTarget::default()
+        });
+        let kafka = self.notify_topic.clone().map(|topic| NotifyKafka { topic });
+        let is_given = kafka.is_some() || http.is_some();
+        let states = (!self.notify_states.is_empty()).then(|| self.notify_states.clone());
+        is_given.then_some(Notify {
+            kafka,
+            http,
+            states,
+        })
+    }
+
+    /// Returns the request that it is.
+    fn http(&self) -> Option<HttpTarget> {
+        let headers: BTreeMap<String, String> = self.http_headers.iter().cloned().collect();
+        self.http.clone().map(|url| HttpTarget {
+            url,
+            method: self.http_method.clone(),
+            headers: (!headers.is_empty()).then_some(headers),
+            timeout: self.http_timeout.clone(),
+        })
+    }
+
     /// Returns the task.
     pub(super) fn task(self) -> Result<Task, Failure> {
         let (payload, payload_base64) = self.content()?;
+        let (notify, http) = (self.notify(), self.http());
         let retry = self.retry();
         let labels: BTreeMap<String, String> = self.labels.into_iter().collect();
         let headers = self.headers.into_iter().map(|(name, value)| KafkaHeader {
@@ -187,11 +260,15 @@ impl RegisterArgs {
         };
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
+            http,
             kafka,
             id: self.id,
             idempotency_key: self.idempotency_key,
             key,
             on_conflict: self.on_conflict,
+            ordering_key: self.ordering_key,
+            parent: self.parent,
+            children: self.may_have_children.then(Vec::new),
             collection: self.collection,
             start_time,
             delay,
@@ -206,6 +283,9 @@ impl RegisterArgs {
             attempt_timeout: self.attempt_timeout,
             expire_after: self.expire_after,
             dead_retention: self.dead_retention,
+            notify,
+            actions: (!self.actions.is_empty()).then_some(self.actions),
+            checks: (!self.checks.is_empty()).then_some(self.checks),
             retention: self.retention,
             labels: (!labels.is_empty()).then_some(labels),
         }))
@@ -382,6 +462,7 @@ mod tests {
             vec!["--callback", "c", "--on-conflict", "ignore"],
             vec!["--callback", "c", "--key", "k", "--on-conflict", "x"],
             vec!["--topic", "t", "--key", "k", "--on-conflict", "ignore"],
+            vec!["--topic", "t", "--ordering-key", "k"],
             vec!["--callback", "c", "--id", "x"],
             vec!["--topic", "t", "--retry-max", "1h"],
             vec!["--callback", "c", "--delay", "14 fortnights"],

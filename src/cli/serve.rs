@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
-use super::{Exit, Failure, drill::DrillArgs, node};
+use super::{Exit, Failure, drill::DrillArgs, node, supervisor::Supervisor};
 use crate::{
     app,
     config::{self, Problem, Settings, SettingsArgs},
@@ -63,8 +63,11 @@ async fn serve(
         telemetry::start_metrics().map_err(|error| Failure::failed(format!("metrics: {error}")))?;
     let stop = CancellationToken::new();
     listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
-    let (ready, _) = oneshot::channel();
+    let (ready, is_ready) = oneshot::channel();
     let time = drill.time().await;
+    if let Some(supervisor) = Supervisor::of_environment(|name| std::env::var(name).ok()) {
+        tokio::spawn(supervisor.tell(time.clone(), is_ready, stop.clone()));
+    }
     Ok(app::run(options, time, Some(prometheus), stop, ready).await?)
 }
 

@@ -11,7 +11,7 @@ use super::{
     fields::by_flags,
     import, list, output,
     request::RegisterArgs,
-    times,
+    times, tree,
 };
 use crate::{
     api::text::DurationText,
@@ -96,6 +96,9 @@ pub(super) enum Command {
     Delete(ManyArgs),
     /// Start a task now; a dead task runs again, with its attempts counted afresh.
     Run(TaskArgs),
+    /// Show a task with all tasks below it.
+    #[command(after_help = tree::EXAMPLES)]
+    Tree(tree::Command),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),
     /// Register the tasks of a file, one JSON object a line.
@@ -160,7 +163,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Register { task, client } => {
             let task = task.task()?;
-            let registered = Client::connect(&client.server)?.register(task).await;
+            let registered = client.connect()?.register(task).await;
             let registered = registered.map_err(by_flags)?;
             print(client.print.output, None, &registered.task)?;
             Ok(Exit::Ok)
@@ -178,6 +181,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Import(command) => import::run(command).await,
         Command::Export(command) => export::run(command).await,
         Command::Cancel(command) => cancel::run(command).await,
+        Command::Tree(command) => tree::run(command).await,
         Command::Reschedule {
             id,
             start,
@@ -218,13 +222,13 @@ async fn reschedule(
         return bulk::run(JobKind::Reschedule, bulk, Some(start), of).await;
     };
     bulk.refuse()?;
-    let answer = Client::connect(&of.server)?.reschedule(id, start).await;
+    let answer = of.connect()?.reschedule(id, start).await;
     moved(of.print.output, &answer.map_err(by_flags)?)
 }
 
 impl TaskArgs {
     fn client(&self) -> Result<Client, Failure> {
-        Ok(Client::connect(&self.client.server)?)
+        self.client.connect()
     }
 }
 

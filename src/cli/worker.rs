@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Exit, Failure,
     command::{self, Program},
+    reach::AccessArgs,
     serve::listen_for_signals,
     times,
 };
@@ -21,7 +22,7 @@ The command gets the payload on standard input, and in its environment TICKWHEEL
 TICKWHEEL_CALLBACK and TICKWHEEL_START_TIME. The task id and the attempt together are the fencing token.
 
 Exit code of the command:
-  0            succeeded; standard output is kept as the result: as JSON if it is, else as a string (up to 16 KiB)
+  0            succeeded; standard output is kept as the result: as JSON if it is, else as a string (up to 1 MiB)
   65, 100      failed for good: trying again is of no use (65 is EX_DATAERR of sysexits.h)
   any other    tried again, by the task's retry rule; so is a command that a signal has ended (75, EX_TEMPFAIL, says it
                most clearly)
@@ -53,6 +54,8 @@ pub(super) struct Command {
         value_name = "URL"
     )]
     server: String,
+    #[command(flatten)]
+    access: AccessArgs,
     /// The worker's name, for people; host, process and a random part by default.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -90,7 +93,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let drain_timeout = command.drain_timeout;
     listen_for_signals(stop.clone(), drain_timeout, command::kill_all)?;
     let (server, callbacks) = (command.server.clone(), command.callbacks.join(", "));
-    let worker = builder(command, drain_timeout).build()?;
+    let access = command.access.access()?;
+    let worker = builder(command, drain_timeout).access(access).build()?;
     tracing::info!("polling {callbacks} at {server}; each task runs the command, Ctrl-C stops");
     worker.run_until(stop.cancelled_owned()).await?;
     Ok(Exit::Ok)

@@ -3,7 +3,10 @@
 use reqwest::Method;
 
 use super::{Client, Error, json};
-use crate::api::callback::{CallbackRequest, CallbackResponse, GateRequest, ListCallbacksResponse};
+use crate::{
+    api::callback::{CallbackRequest, CallbackResponse, GateRequest, ListCallbacksResponse},
+    model::http_call::CALLBACK_PREFIX,
+};
 
 /// The pages of a list of callbacks.
 #[derive(Debug)]
@@ -86,9 +89,13 @@ impl CallbackPages {
     }
 }
 
-/// Returns the path of a callback. A name with other characters would be another path.
+/// Returns the path of a callback. A name with other characters would be another path. The name of a host may have a port.
 fn path(name: &str) -> Result<String, Error> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let of_host = name.starts_with(CALLBACK_PREFIX);
+    let fits = |c: char| {
+        let in_host = of_host && matches!(c, ':' | '[' | ']');
+        in_host || c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+    };
     if name.is_empty() || !name.chars().all(fits) {
         return Err(Error::Invalid(format!(
             "{name:?} is not the name of a callback: it consists of A-Z, a-z, 0-9, `.`, `_` and `-`"

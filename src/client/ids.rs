@@ -5,6 +5,7 @@
 //! does not answer this question makes the ids itself, and the registration is not repeated.
 
 use std::{
+    collections::HashMap,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -66,6 +67,25 @@ impl Ids {
         };
         let facts = answer.and_then(read);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { facts, at });
+    }
+}
+
+/// The last starts of one request, by ordering key.
+#[derive(Debug, Default)]
+pub(super) struct Line(HashMap<String, Millis>);
+
+impl Line {
+    /// Returns the facts for the next task. Those of a sequence that start at once follow each other by a millisecond, so that
+    /// they run in the order of the request.
+    pub(super) fn facts(&mut self, request: &TaskRequest, facts: Facts) -> Facts {
+        let at_once = request.start_time.is_none() && request.delay.is_none();
+        let Some(key) = request.ordering_key.as_ref().filter(|_| at_once) else {
+            return facts;
+        };
+        let next = |before: &Millis| Millis(before.0 + 1).max(facts.now);
+        let now = self.0.get(key).map_or(facts.now, next);
+        self.0.insert(key.clone(), now);
+        Facts { now, ..facts }
     }
 }
 
@@ -135,6 +155,20 @@ mod tests {
         assert_eq!(request.start_time, Some(InstantText(rfc3339(start))));
         assert_eq!((id.first_start(), id.wheel().get() < 16), (start, true));
         assert_eq!(id.look_step().duration(), Duration::from_secs(68));
+    }
+
+    #[test]
+    fn tasks_of_a_sequence_that_start_at_once_start_one_after_the_other() {
+        let mut line = Line::default();
+        let mut starts = Vec::new();
+        for key in ["a", "b", "a", "a"] {
+            let task = Task::callback("c").ordering_key(key);
+            let facts = line.facts(task.request(), FACTS);
+            starts.push(fixed(task.request(), facts).unwrap().0.0 - FACTS.now.0);
+        }
+        let delayed = Task::callback("c").ordering_key("a").delay(Duration::ZERO);
+        assert_eq!(line.facts(delayed.request(), FACTS).now, FACTS.now);
+        assert_eq!(starts, [0, 0, 1, 2]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The lists return tasks to callers of the client, page by page.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _};
 
 use reqwest::Method;
 
@@ -15,14 +15,22 @@ const LAST_START: &str = "9999-12-30T22:00:00";
 pub struct TaskFilter {
     /// Those of this callback.
     pub callback: Option<String>,
+    /// Those of this collection.
+    pub collection: Option<String>,
     /// Those in this state.
     pub state: Option<TaskState>,
+    /// Those with all of these labels, at most 8.
+    pub labels: BTreeMap<String, String>,
+    /// Those whose last error is of the class of this one: its first line, without its numbers.
+    pub error: Option<String>,
     /// Those that start at or after this.
     pub start_time_from: Option<StartTime>,
     /// Those that start before this; none means a day ahead.
     pub start_time_to: Option<StartTime>,
     /// Only those that have not ended.
     pub pending: bool,
+    /// Also the service's own tasks.
+    pub internal: bool,
     /// Tasks of a page, 1 to 1000; none means 100.
     pub page_size: Option<usize>,
 }
@@ -89,14 +97,25 @@ fn path(filter: &TaskFilter, token: &str) -> String {
     let time = |time: &Option<StartTime>| time.as_ref().map(|StartTime(text)| text.0.clone());
     let parameters = [
         ("callback", filter.callback.clone()),
+        ("collection", filter.collection.clone()),
+        ("error", filter.error.clone()),
         ("state", filter.state.map(|state| state.name().to_owned())),
         ("start_time_from", time(&filter.start_time_from)),
         ("start_time_to", time(&filter.start_time_to)),
         ("ended", filter.pending.then(|| "false".to_owned())),
+        ("internal", filter.internal.then(|| "true".to_owned())),
         ("page_size", filter.page_size.map(|size| size.to_string())),
         ("page_token", Some(token.to_owned())),
     ];
-    with_query("/v1/tasks", parameters)
+    let mut path = with_query("/v1/tasks", parameters);
+    for (name, value) in &filter.labels {
+        path.push(if path.contains('?') { '&' } else { '?' });
+        path.push_str("label.");
+        escape(&mut path, name);
+        path.push('=');
+        escape(&mut path, value);
+    }
+    path
 }
 
 /// Returns the path with those parameters that have a value.

@@ -18,15 +18,22 @@
 //! registrations are repeated if they have an [`Task::idempotency_key`]; [`Error::Transport`] says in `sent`
 //! whether one may have arrived.
 
+mod access;
+mod api_keys;
+mod backup;
+mod builder;
 mod by_key;
 mod callbacks;
+mod cluster;
 mod dead_letters;
 mod error;
 mod ids;
 mod jobs;
 mod list;
+mod schedules;
 mod task;
 mod transport;
+mod trees;
 mod worker_calls;
 
 use std::{sync::Arc, time::Duration};
@@ -35,33 +42,52 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
+pub use api_keys::AuditPages;
+pub use backup::Backup;
+pub(crate) use builder::Access;
+pub use builder::ClientBuilder;
 pub use callbacks::CallbackPages;
 pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
 use ids::Ids;
 pub use jobs::JobPages;
 pub use list::{TaskFilter, TaskPages};
+pub use schedules::{ExportPages, RunPages, SchedulePages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::api::{
     NotATaskId, TaskId,
+    action::{Action, ActionOutcome, ActionResponse, Check, CheckResponse, Deed, Email, EndState},
+    api_key::{ApiKeyRequest, ApiKeyResponse, ApiRole, AuditEntry, WhoAmIResponse},
     callback::{
-        CallbackActivity, CallbackConfiguration, CallbackRequest, CallbackResponse, CallbackWorker,
-        GateRequest, GateResponse, GateState, RateLimit,
+        CallbackActivity, CallbackConfiguration, CallbackLateness, CallbackRequest,
+        CallbackResponse, CallbackWorker, GateRequest, GateResponse, GateState, HttpDefaults,
+        OnRetry, RateLimit,
     },
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
     },
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
+    notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
+    notify::{Notify, NotifyKafka},
     problem::{FieldError, Problem},
-    stats::StatsResponse,
-    target::TargetResponse,
+    schedule::{
+        BackfillRequest, CronText, ImportOutcome, ImportScheduleResult, Missed, NamedSchedule,
+        Overlap, PauseRequest, PauseResponse, PreviewResponse, RunCause, RunResponse, RunTime,
+        ScheduleRequest, ScheduleResponse, ScheduleState,
+    },
+    stats::{
+        ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount, StatsResponse,
+        UnclaimedCallback, UnclaimedResponse, WheelResponse,
+    },
+    target::{HttpTarget, TargetResponse},
     task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
     task_response::{
         AttemptResponse, CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome,
         RescheduleResponse, TaskResponse, TaskState,
     },
+    tree::{CancelTreeResponse, TreeNodeResponse, TreeResponse, TreeState},
 };
 use crate::{
     api::{
@@ -88,6 +114,7 @@ pub const fn has_ended(state: TaskState) -> bool {
         | TaskState::Enqueued
         | TaskState::Claimed
         | TaskState::Processing
+        | TaskState::WaitingForChildren
         | TaskState::Retrying => false,
         TaskState::Succeeded
         | TaskState::Failed
@@ -157,10 +184,24 @@ impl Client {
         Self::with_time(&servers, TimeSource::real())
     }
 
+    /// Returns a builder, for a client with an API key.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
     /// Makes a client with these clocks.
     pub(crate) fn with_time(servers: &[String], time: TimeSource) -> Result<Self, Error> {
+        Self::with_access(servers, &Access::default(), time)
+    }
+
+    /// Makes a client that shows an API key, with these clocks.
+    pub(crate) fn with_access(
+        servers: &[String],
+        access: &Access,
+        time: TimeSource,
+    ) -> Result<Self, Error> {
         Ok(Self {
-            transport: Arc::new(Transport::new(servers, time)?),
+            transport: Arc::new(Transport::new(servers, access, time)?),
             ids: Arc::default(),
             limit: CALL_LIMIT,
         })
@@ -204,8 +245,9 @@ impl Client {
                 self.ids.known(time).flatten()
             }
         };
-        let mut repeatable = true;
+        let (mut repeatable, mut line) = (true, ids::Line::default());
         for request in requests {
+            let facts = facts.map(|facts| line.facts(request, facts));
             repeatable &= ids::fix(request, facts, time.random());
         }
         repeatable
@@ -377,14 +419,6 @@ impl Client {
         let call = self.plain(Method::GET, "/readyz", None, true);
         self.transport.send(call).await?;
         Ok(())
-    }
-
-    /// Reads the state of the service, as the server that is asked sees it.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] or [`Error::Transport`] when it cannot be read.
-    pub async fn stats(&self) -> Result<StatsResponse, Error> {
-        self.call(Method::GET, "/v1/stats", None, true).await
     }
 
     async fn call<T: DeserializeOwned>(

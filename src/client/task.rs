@@ -11,7 +11,10 @@ use serde_json::value::to_raw_value;
 
 use super::error::Error;
 use crate::api::{
-    target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
+    TaskId,
+    action::{Action, Check},
+    notify::{Notify, NotifyKafka},
+    target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
     task_request::{OnConflict, Priority, RetryPolicy, TaskRequest},
     text::InstantText,
 };
@@ -62,6 +65,20 @@ impl Task {
         Self {
             request: TaskRequest {
                 callback,
+                ..TaskRequest::default()
+            },
+        }
+    }
+
+    /// Makes a task whose payload the service sends to a URL itself. See docs/http.md.
+    pub fn http(url: impl Into<String>) -> Self {
+        let http = Some(HttpTarget {
+            url: url.into(),
+            ..HttpTarget::default()
+        });
+        Self {
+            request: TaskRequest {
+                http,
                 ..TaskRequest::default()
             },
         }
@@ -188,9 +205,78 @@ impl Task {
         self
     }
 
+    /// Has the end of the task told by a record in a topic of Kafka, which must exist. See docs/notify.md.
+    pub fn notify_topic(self, topic: impl Into<String>) -> Self {
+        let kafka = NotifyKafka {
+            topic: topic.into(),
+        };
+        self.notify(Notify {
+            kafka: Some(kafka),
+            ..Notify::default()
+        })
+    }
+
+    /// Has the end of the task told by a request to a URL. See docs/notify.md.
+    pub fn notify_http(self, url: impl Into<String>) -> Self {
+        let http = HttpTarget {
+            url: url.into(),
+            ..HttpTarget::default()
+        };
+        self.notify(Notify {
+            http: Some(http),
+            ..Notify::default()
+        })
+    }
+
+    /// Sets where the end of the task is told, and which ends are.
+    pub fn notify(mut self, notify: Notify) -> Self {
+        self.request.notify = Some(notify);
+        self
+    }
+
+    /// Adds a thing that the service does when the task ends. Only for tasks of a callback. See docs/actions.md.
+    pub fn action(mut self, action: Action) -> Self {
+        self.request.actions.get_or_insert_default().push(action);
+        self
+    }
+
+    /// Adds a question that is asked at a time, and what is done by its answer. Only for tasks of a callback. See
+    /// docs/actions.md.
+    pub fn check(mut self, check: Check) -> Self {
+        self.request.checks.get_or_insert_default().push(check);
+        self
+    }
+
     /// Names the task: of one key and callback at most one task is live. Only for tasks of a callback.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.request.key = Some(key.into());
+        self
+    }
+
+    /// Makes it a child of a task that was registered with children, or with [`Task::may_have_children`]. See docs/trees.md.
+    pub fn parent(mut self, parent: TaskId) -> Self {
+        self.request.parent = Some(parent.to_string());
+        self
+    }
+
+    /// Lets children be added to the task later, by [`Task::parent`]. Its tree ends when all of them have ended.
+    pub fn may_have_children(mut self) -> Self {
+        self.request.children.get_or_insert_default();
+        self
+    }
+
+    /// Adds a child that is registered with the task: up to 1000 tasks and 40 levels in all. By default it starts with the
+    /// root, and its delay counts from the start of the root.
+    pub fn child(mut self, child: Self) -> Self {
+        let children = self.request.children.get_or_insert_default();
+        children.push(child.request);
+        self
+    }
+
+    /// Puts the task into a sequence: tasks of its callback with the same ordering key run one at a time, in the order of their
+    /// starts. Only for tasks of a callback.
+    pub fn ordering_key(mut self, key: impl Into<String>) -> Self {
+        self.request.ordering_key = Some(key.into());
         self
     }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use reqwest::{Method, StatusCode, header};
 use serde::de::DeserializeOwned;
 
-use super::error::Error;
+use super::{access, builder::Access, error::Error};
 use crate::{api::problem::Problem, time_source::TimeSource};
 
 /// How long one server may take for an ordinary call.
@@ -49,7 +49,11 @@ pub(super) struct Transport {
 }
 
 impl Transport {
-    pub(super) fn new(servers: &[String], time: TimeSource) -> Result<Self, Error> {
+    pub(super) fn new(
+        servers: &[String],
+        access: &Access,
+        time: TimeSource,
+    ) -> Result<Self, Error> {
         let servers: Vec<String> = servers
             .iter()
             .flat_map(|list| list.split(','))
@@ -64,9 +68,14 @@ impl Transport {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_LIMIT)
             .no_proxy()
-            .user_agent(concat!("tickwheel/", env!("CARGO_PKG_VERSION")))
+            .default_headers(access::headers(access)?)
+            .user_agent(concat!("tickwheel/", env!("CARGO_PKG_VERSION")));
+        let http = access::certificates(http, &servers, access)?
             .build()
-            .map_err(|error| Error::Invalid(format!("cannot set up the HTTP client: {error}")))?;
+            .map_err(|error| {
+                let causes = with_causes(&error);
+                Error::Invalid(format!("cannot set up the HTTP client: {causes}"))
+            })?;
         Ok(Self {
             http,
             servers,
@@ -112,15 +121,51 @@ impl Transport {
         Err(last.unwrap_or_else(|| Error::Invalid("no server was given".to_owned())))
     }
 
-    async fn send_to<'a>(&self, server: &'a str, call: &Call) -> Result<(&'a str, Bytes), Error> {
-        let mut request = self
+    /// Makes a call whose answer is read piece by piece. Returns the server that answers, and the answer, which is a success.
+    pub(super) async fn begin(&self, call: &Call) -> Result<(&str, reqwest::Response), Error> {
+        let first = self.preferred.load(Ordering::Relaxed);
+        let server = self.servers.get(first).or_else(|| self.servers.first());
+        let server = server.map(String::as_str).unwrap_or_default();
+        let sending = self.request(server, call).send();
+        let transport = |reason, sent| Error::Transport {
+            server: server.to_owned(),
+            reason,
+            sent,
+        };
+        let response = match self.time.within(call.limit, sending).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => return Err(transport(with_causes(&error), !error.is_connect())),
+            None => {
+                return Err(transport(
+                    format!("no answer within {:?}", call.limit),
+                    true,
+                ));
+            }
+        };
+        let (status, retry_after) = (response.status(), retry_after(response.headers()));
+        if status.is_success() {
+            return Ok((server, response));
+        }
+        let body = self.time.within(call.limit, response.bytes()).await;
+        let body = body.and_then(Result::ok).unwrap_or_default();
+        let refusal = refusal(server, status, retry_after, &body);
+        Err(refusal.unwrap_or_else(|| transport(format!("it answered {status}"), true)))
+    }
+
+    fn request(&self, server: &str, call: &Call) -> reqwest::RequestBuilder {
+        let request = self
             .http
             .request(call.method.clone(), format!("{server}{}", call.path));
-        if let Some(body) = &call.body {
-            request = request
+        match &call.body {
+            None => request,
+            Some(body) => request
                 .header(header::CONTENT_TYPE, "application/json")
-                .body(body.clone());
+                .body(body.clone()),
         }
+    }
+
+    async fn send_to<'a>(&self, server: &'a str, call: &Call) -> Result<(&'a str, Bytes), Error> {
+        let request = self.request(server, call);
         let exchange = async {
             let response = request.send().await?;
             let (status, retry_after) = (response.status(), retry_after(response.headers()));
@@ -133,7 +178,11 @@ impl Transport {
         };
         let (status, retry_after, body) = match self.time.within(call.limit, exchange).await {
             Some(Ok(answer)) => answer,
-            Some(Err(error)) => return Err(transport(with_causes(&error), !error.is_connect())),
+            Some(Err(error)) => {
+                let mut reason = with_causes(&error);
+                reason.push_str(access::advice(&reason));
+                return Err(transport(reason, !error.is_connect()));
+            }
             None => {
                 return Err(transport(
                     format!("no answer within {:?}", call.limit),

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     FILE_VARIABLE, Invalid, Problem, Settings,
+    environment::value_of,
     file::{as_text, unknown},
     keys::{Form, KEYS, Key},
 };
@@ -53,14 +54,19 @@ pub fn explain(
     let explained = |key: &Key| {
         let in_file = table.get(key.name).and_then(as_text);
         let path = path.as_deref().unwrap_or_else(|| Path::new(""));
-        let (text, origin) = if let Some(text) = environment(&key.variable()) {
-            (text, key.variable())
+        let of_environment = value_of(key, &environment);
+        let (text, origin) = if let Ok(Some((text, variable))) = &of_environment {
+            (text.clone(), variable.clone())
+        } else if let Err(problem) = &of_environment {
+            (key.default.to_owned(), problem.origin.clone())
         } else if let Some(text) = in_file {
             (text, path.display().to_string())
         } else {
             (key.default.to_owned(), "default".to_owned())
         };
+        let unreadable = of_environment.err().map(|problem| problem.reason);
         let problem = (key.set)(&mut Settings::default(), &text).err();
+        let problem = unreadable.or(problem);
         Explained {
             name: key.name,
             flag: key.flag(),
@@ -106,7 +112,9 @@ impl Key {
     fn as_toml(&self, text: &str) -> String {
         match self.form {
             Form::Text => format!("{text:?}"),
-            Form::Number => text.to_owned(),
+            Form::Secret if text.is_empty() => "\"\"".to_owned(),
+            Form::Secret => "\"(set, not shown)\"".to_owned(),
+            Form::Number | Form::Switch => text.to_owned(),
             Form::List => format!("{:?}", super::text::list(text)),
         }
     }

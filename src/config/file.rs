@@ -64,7 +64,8 @@ pub(super) fn as_text(value: &Value) -> Option<String> {
             let items: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
             items.map(|items| items.join(","))
         }
-        Value::Float(_) | Value::Boolean(_) | Value::Datetime(_) | Value::Table(_) => None,
+        Value::Boolean(switch) => Some(switch.to_string()),
+        Value::Float(_) | Value::Datetime(_) | Value::Table(_) => None,
     }
 }
 

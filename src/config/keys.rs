@@ -7,10 +7,16 @@ use super::{
     Settings,
     text::{
         duration, hosts, list, log_filter, log_format, names, number, optional, queue, required,
-        roles, store,
+        roles, store, switch,
     },
 };
-use crate::limits::{CONTENT_BYTES_MAX, DURATION_MAX};
+use crate::{
+    limits::{CONTENT_BYTES_MAX, DURATION_MAX},
+    model::{
+        email::check_address,
+        smtp::{Security, SmtpServer},
+    },
+};
 
 /// The form of a value in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +24,10 @@ pub(super) enum Form {
     Text,
     List,
     Number,
+    /// A text that is not shown, and may lie in a file.
+    Secret,
+    /// A flag that needs no value.
+    Switch,
 }
 
 /// A setting.
@@ -46,11 +56,17 @@ impl Key {
         format!("TICKWHEEL_{}", self.name.to_uppercase())
     }
 
+    /// Returns the variable that names a file with the value, for a secret.
+    pub(super) fn file_variable(&self) -> Option<String> {
+        let is_secret = self.form == Form::Secret;
+        is_secret.then(|| format!("{}_FILE", self.variable()))
+    }
+
     /// Returns the default as it is written in a file.
     pub(super) fn default_as_toml(&self) -> String {
         match self.form {
-            Form::Text => format!("{:?}", self.default),
-            Form::Number => self.default.to_owned(),
+            Form::Text | Form::Secret => format!("{:?}", self.default),
+            Form::Number | Form::Switch => self.default.to_owned(),
             Form::List => format!("{:?}", list(self.default)),
         }
     }
@@ -81,7 +97,7 @@ pub(super) const KEYS: &[Key] = &[
         default: "127.0.0.1:7420",
         value: "ADDR",
         about: "Address and port that the node listens on.",
-        why: "Only this machine: there is no authentication yet, so opening it further is a decision.",
+        why: "Only this machine; any other address needs an API key (`tickwheel api-key create`) or insecure.",
         set: |s, text| {
             let address = text.trim().parse::<SocketAddr>();
             put(
@@ -90,6 +106,26 @@ pub(super) const KEYS: &[Key] = &[
                     .map_err(|_| format!("{text:?} is not ADDRESS:PORT, such as 127.0.0.1:7420")),
             )
         },
+    },
+    Key {
+        name: "insecure",
+        flag: "insecure",
+        form: Form::Switch,
+        default: "false",
+        value: "BOOL",
+        about: "Listen beyond this machine also while there is no API key, and ask nobody for one until there is.",
+        why: "Whoever reaches the address could read, register and cancel all tasks.",
+        set: |s, text| put(&mut s.insecure, switch(text)),
+    },
+    Key {
+        name: "read_only",
+        flag: "read-only",
+        form: Form::Switch,
+        default: "false",
+        value: "BOOL",
+        about: "Refuse every call of the API that changes something at this node.",
+        why: "A node takes tasks; true is for a node that is only looked at.",
+        set: |s, text| put(&mut s.read_only, switch(text)),
     },
     Key {
         name: "advertise",
@@ -113,6 +149,72 @@ pub(super) const KEYS: &[Key] = &[
         about: "Further names that the API answers to, HOST or HOST:PORT, such as those of a proxy or of a service in a cluster.",
         why: "None: localhost, the address it listens on and the advertised one are always known; any other name may be a web page's, bound to this address.",
         set: |s, text| put(&mut s.allowed_hosts, names(text)),
+    },
+    Key {
+        name: "tls_cert",
+        flag: "tls-cert",
+        form: Form::Text,
+        default: "",
+        value: "FILE",
+        about: "Certificate in PEM form that the node shows clients, with those between it and its authority; needs tls_key. A changed file is taken over within seconds, or at SIGHUP.",
+        why: "Empty is HTTP without TLS: on one machine, or behind a proxy that encrypts.",
+        set: |s, text| put(&mut s.tls_cert, Ok(optional(text).map(Into::into))),
+    },
+    Key {
+        name: "tls_key",
+        flag: "tls-key",
+        form: Form::Text,
+        default: "",
+        value: "FILE",
+        about: "Private key of that certificate in PEM form.",
+        why: "It stays in a file that only the service can read.",
+        set: |s, text| put(&mut s.tls_key, Ok(optional(text).map(Into::into))),
+    },
+    Key {
+        name: "tls_client_ca",
+        flag: "tls-client-ca",
+        form: Form::Text,
+        default: "",
+        value: "FILE",
+        about: "Authorities of clients in PEM form: every client then needs a certificate of one of them, also for /livez and /metrics.",
+        why: "Empty asks no client for a certificate: API keys say who calls.",
+        set: |s, text| put(&mut s.tls_client_ca, Ok(optional(text).map(Into::into))),
+    },
+    Key {
+        name: "http_allow",
+        flag: "http-allow",
+        form: Form::List,
+        default: "",
+        value: "CIDR,..",
+        about: "Addresses that `http` tasks may go to beside those of the public internet, such as 10.1.0.0/16.",
+        why: "None: a URL comes from a client, who must not reach through the service what it cannot reach itself.",
+        set: |s, text| {
+            let ranges = text
+                .split(',')
+                .map(str::trim)
+                .filter(|range| !range.is_empty());
+            put(&mut s.http_allow, ranges.map(str::parse).collect())
+        },
+    },
+    Key {
+        name: "smtp_url",
+        flag: "smtp-url",
+        form: Form::Secret,
+        default: "",
+        value: "URL",
+        about: "Server that e-mails of actions go out by: smtps://USER:PASSWORD@HOST:PORT, or smtp://HOST:PORT?tls=required for STARTTLS. TICKWHEEL_SMTP_URL_FILE names a file with it.",
+        why: "Empty is none: tasks that ask for an e-mail are refused.",
+        set: |s, text| put(&mut s.smtp_url, smtp(text)),
+    },
+    Key {
+        name: "smtp_from",
+        flag: "smtp-from",
+        form: Form::Text,
+        default: "",
+        value: "ADDRESS",
+        about: "Address that e-mails of actions come from, such as tickwheel@example.org.",
+        why: "Empty goes with an empty smtp_url.",
+        set: |s, text| put(&mut s.smtp_from, sender(text)),
     },
     Key {
         name: "node_name",
@@ -284,6 +386,19 @@ pub(super) const KEYS: &[Key] = &[
         set: |s, text| put(&mut s.content_bytes_max, number(text, 1, CONTENT_BYTES_MAX)),
     },
     Key {
+        name: "time_zones",
+        flag: "time-zones",
+        form: Form::Text,
+        default: "",
+        value: "DIR",
+        about: "Directory with compiled time zones, such as /usr/share/zoneinfo, instead of those of the program; the same on all nodes.",
+        why: "Those of the program are the same on all nodes of one version. A directory has the rules that a government has changed since.",
+        set: |s, text| {
+            let directory = Some(text).filter(|text| !text.is_empty()).map(Into::into);
+            put(&mut s.time_zones, Ok(directory))
+        },
+    },
+    Key {
         name: "drain_delay",
         flag: "drain-delay",
         form: Form::Text,
@@ -324,6 +439,25 @@ pub(super) const KEYS: &[Key] = &[
         set: |s, text| put(&mut s.log_format, log_format(text)),
     },
 ];
+
+fn smtp(text: &str) -> Result<Option<SmtpServer>, String> {
+    let Some(text) = optional(text) else {
+        return Ok(None);
+    };
+    let server = SmtpServer::read(&text)?;
+    if server.security != Security::None && cfg!(not(feature = "tls")) {
+        let reason =
+            "needs TLS, which this program was built without: build it with the feature `tls`";
+        return Err(reason.to_owned());
+    }
+    Ok(Some(server))
+}
+
+fn sender(text: &str) -> Result<Option<String>, String> {
+    let address = optional(text);
+    address.as_deref().map_or(Ok(()), check_address)?;
+    Ok(address)
+}
 
 /// Reads the name of a keyspace. It is put into statements, so it may have only characters that need no
 /// quotes.

@@ -6,6 +6,7 @@
 //! TOML file is `data_dir`.
 
 mod args;
+mod environment;
 mod explain;
 mod file;
 mod keys;
@@ -14,13 +15,14 @@ mod variables;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
-pub use args::SettingsArgs;
+pub use args::{SettingsArgs, StoreArgs};
+use environment::value_of;
 pub use explain::{Explained, explain};
 pub use file::print_default;
 use keys::{KEYS, Key};
 pub use variables::unknown_variables;
 
-use crate::model::{time::TickLength, wheel::Shape};
+use crate::model::{address::Range, smtp::SmtpServer, time::TickLength, wheel::Shape};
 
 /// Environment variable that names the file.
 const FILE_VARIABLE: &str = "TICKWHEEL_CONFIG";
@@ -99,10 +101,28 @@ pub struct Settings {
     pub roles: Vec<Role>,
     /// The address on which it listens.
     pub listen: SocketAddr,
+    /// Whether it may listen beyond this machine while there is no API key.
+    pub insecure: bool,
+    /// Whether its API answers reads alone.
+    pub read_only: bool,
     /// The address at which others reach it; none means `listen`.
     pub advertise: Option<String>,
     /// Further names that its API answers to.
     pub allowed_hosts: Vec<String>,
+    /// The certificate of its API; none means HTTP without TLS.
+    pub tls_cert: Option<PathBuf>,
+    /// The private key of that certificate.
+    pub tls_key: Option<PathBuf>,
+    /// The authorities of clients; none means that clients need no certificate.
+    pub tls_client_ca: Option<PathBuf>,
+    /// Addresses that deliveries over HTTP may go to, beside those of the public internet.
+    pub http_allow: Vec<Range>,
+    /// Directory with the data about time zones; none means those of the program.
+    pub time_zones: Option<PathBuf>,
+    /// The server for e-mails.
+    pub smtp_url: Option<SmtpServer>,
+    /// The address that e-mails come from.
+    pub smtp_from: Option<String>,
     /// Its name; none means that of the host.
     pub node_name: Option<String>,
     /// The store that keeps tasks.
@@ -210,9 +230,12 @@ impl Settings {
             }
         }
         for key in KEYS {
-            let variable = key.variable();
-            if let Some(value) = environment(&variable) {
-                problems.extend(settings.set(key, &value, variable));
+            match value_of(key, &environment) {
+                Ok(None) => {}
+                Ok(Some((value, variable))) => {
+                    problems.extend(settings.set(key, &value, variable));
+                }
+                Err(problem) => problems.push(problem),
             }
         }
         for (key, value) in &args.values {
@@ -224,6 +247,22 @@ impl Settings {
         } else {
             Err(Invalid(problems))
         }
+    }
+
+    /// Loads the settings of a store alone, as [`Settings::load`] does; a queue need not be named.
+    ///
+    /// # Errors
+    /// All mistakes at once.
+    pub fn load_store(
+        args: &StoreArgs,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, Invalid> {
+        // A store with its queue named is complete.
+        let with_queue = |name: &str| match name {
+            "TICKWHEEL_KAFKA" => Some("127.0.0.1:9092".to_owned()),
+            _ => environment(name),
+        };
+        Self::load(&args.0, with_queue)
     }
 
     /// Loads the settings of a file alone.
@@ -296,6 +335,12 @@ impl Settings {
                 "queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
             );
         }
+        if self.smtp_url.is_some() != self.smtp_from.is_some() {
+            needs(
+                "smtp_from",
+                "smtp_url and smtp_from need each other: give the server and the address that e-mails come from",
+            );
+        }
         if self.store == StoreKind::Cassandra && self.queue == QueueKind::Embedded {
             needs(
                 "queue",
@@ -306,6 +351,18 @@ impl Settings {
             needs(
                 "roles",
                 "store = \"embedded\" has no other node: without the role scanner nobody fires its tasks; add scanner, or use all",
+            );
+        }
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            needs(
+                "tls_cert, tls_key",
+                "TLS needs both: the certificate, and its private key",
+            );
+        }
+        if self.tls_client_ca.is_some() && self.tls_cert.is_none() {
+            needs(
+                "tls_client_ca",
+                "clients show certificates over TLS alone: set tls_cert and tls_key as well",
             );
         }
         if !self.partitions.is_power_of_two() {
@@ -319,6 +376,13 @@ impl Settings {
 }
 
 impl Settings {
+    /// Returns the address of the node's API, for its own machine.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = self.tls_cert.as_ref().map_or("http", |_| "https");
+        format!("{scheme}://{}", self.listen)
+    }
+
     /// Returns the queue that carries due tasks, with [`QueueKind::Auto`] resolved.
     #[must_use]
     pub fn queue_kind(&self) -> QueueKind {
@@ -335,8 +399,17 @@ fn blank() -> Settings {
     Settings {
         roles: Vec::new(),
         listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        insecure: false,
+        read_only: false,
         advertise: None,
         allowed_hosts: Vec::new(),
+        tls_cert: None,
+        tls_key: None,
+        tls_client_ca: None,
+        http_allow: Vec::new(),
+        time_zones: None,
+        smtp_url: None,
+        smtp_from: None,
         node_name: None,
         store: StoreKind::Embedded,
         queue: QueueKind::Auto,

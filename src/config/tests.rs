@@ -132,3 +132,81 @@ fn lists_are_written_as_lists_or_with_commas() {
     assert_eq!(settings.cassandra, ["c:3"]);
     assert_eq!(settings.roles, [Role::Api, Role::Status]);
 }
+
+/// The password of the mail server is in the settings, and in nothing that is shown.
+#[test]
+fn a_password_is_read_and_never_shown() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "smtps://ada:s3cr3t@mail.example.org\n").unwrap();
+    let path = file.path().to_str().unwrap().to_owned();
+    let from = ("TICKWHEEL_SMTP_FROM", "tickwheel@example.org");
+    let by_file = [("TICKWHEEL_SMTP_URL_FILE", path.as_str()), from];
+    let url = "smtp://ada:s3cr3t@localhost";
+    let by_text = [("TICKWHEEL_SMTP_URL", url), from];
+    for variables in [by_file, by_text] {
+        let environment = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let explained = explain(Some("smtp_url"), None, environment).unwrap();
+        assert_eq!(explained[0].value, "\"(set, not shown)\"");
+        assert_eq!(explained[0].origin, variables[0].0);
+        assert!(!format!("{explained:?}").contains("s3cr3t"));
+        let settings = Settings::load(&args(&[]), environment);
+        if cfg!(feature = "tls") || variables == by_text {
+            let settings = settings.unwrap();
+            let login = settings.smtp_url.clone().unwrap().login.unwrap();
+            assert_eq!((&*login.user, &*login.password), ("ada", "s3cr3t"));
+            assert!(!format!("{settings:?}").contains("s3cr3t"));
+        } else {
+            let refused = settings.unwrap_err().to_string();
+            assert!(
+                refused.contains("TLS") && !refused.contains("s3cr3t"),
+                "{refused}"
+            );
+        }
+    }
+}
+
+#[test]
+fn mistakes_about_e_mails_are_told_without_the_password() {
+    let load = |variables: &[(&str, &str)]| {
+        let environment = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let refused = Settings::load(&args(&[]), environment).unwrap_err();
+        refused.to_string()
+    };
+    let (url, from) = ("TICKWHEEL_SMTP_URL", "TICKWHEEL_SMTP_FROM");
+    for (variables, says) in [
+        (
+            &[(url, "smtp://ada:s3cr3t@localhost")][..],
+            "need each other",
+        ),
+        (&[(from, "tickwheel@example.org")], "need each other"),
+        (
+            &[(url, "smtp://ada:s3cr3t@mail.example.org")],
+            "in the clear",
+        ),
+        (&[(url, "smtp:ada:s3cr3t@localhost")], "must be smtps://"),
+        (&[(from, "Ada <ada@example.org>")], "must be an address"),
+        (
+            &[
+                (url, "smtp://ada:s3cr3t@localhost"),
+                ("TICKWHEEL_SMTP_URL_FILE", "x"),
+            ],
+            "set one of them",
+        ),
+        (
+            &[("TICKWHEEL_SMTP_URL_FILE", "/nowhere/s3")],
+            "cannot be read",
+        ),
+    ] {
+        let refused = load(variables);
+        assert!(
+            refused.contains(says) && !refused.contains("s3cr3t"),
+            "{refused}"
+        );
+    }
+}

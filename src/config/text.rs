@@ -12,6 +12,15 @@ pub(super) fn list(text: &str) -> Vec<String> {
         .collect()
 }
 
+/// Reads a setting that is on or off.
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text.trim() {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("{text:?} is neither true nor false")),
+    }
+}
+
 pub(super) fn optional(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| text.to_owned())

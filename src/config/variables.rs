@@ -12,8 +12,14 @@ const PREFIX: &str = "TICKWHEEL_";
 const LIKENESS_MIN: f64 = 0.8;
 
 /// Variables of the client commands and of the commands that `tickwheel worker` runs.
-const OTHERS: [&str; 6] = [
+const OTHERS: [&str; 12] = [
     "TICKWHEEL_SERVER",
+    "TICKWHEEL_API_KEY",
+    "TICKWHEEL_API_KEY_FILE",
+    "TICKWHEEL_CA_FILE",
+    "TICKWHEEL_CLIENT_CERT_FILE",
+    "TICKWHEEL_CLIENT_KEY_FILE",
+    "TICKWHEEL_REQUEST_HEADER",
     "TICKWHEEL_TASK_ID",
     "TICKWHEEL_ATTEMPT",
     "TICKWHEEL_CALLBACK",
@@ -38,6 +44,7 @@ const FOREIGN: [&str; 9] = [
 /// Returns the variables that are not settings, each with the most similar one that is.
 pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<Problem> {
     let mut known: Vec<String> = KEYS.iter().map(Key::variable).collect();
+    known.extend(KEYS.iter().filter_map(Key::file_variable));
     known.extend(OTHERS.map(str::to_owned));
     let unknown = names.filter(|name| {
         name.starts_with(PREFIX)

@@ -7,9 +7,11 @@ use bytes::Bytes;
 
 use crate::model::{
     draft::TaskDraft,
+    family::{self, TreeEnd},
     history::History,
     ids::TaskId,
     result::TaskResult,
+    row::State,
     state::Outcome,
     task::{Content, Spec},
     time::Millis,
@@ -43,6 +45,9 @@ pub enum Fault {
         /// When trying again makes sense.
         retry_after: Duration,
     },
+    /// A child may not be added to its parent. The request had no effect.
+    #[error("{0}")]
+    Family(family::Refusal),
     /// It is not known whether the request had an effect.
     #[error("it is not known whether the request took effect: {reason}")]
     Unknown {
@@ -85,11 +90,13 @@ pub enum VisibleState {
     Dead,
     /// A `kafka` target's record was published.
     Published,
+    /// Its own run has ended, and a task below it has not.
+    WaitingForChildren,
 }
 
 impl VisibleState {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Scheduled,
         Self::Enqueued,
         Self::Claimed,
@@ -101,6 +108,7 @@ impl VisibleState {
         Self::Expired,
         Self::Dead,
         Self::Published,
+        Self::WaitingForChildren,
     ];
 
     /// Returns the name used in the API.
@@ -118,6 +126,7 @@ impl VisibleState {
             Self::Expired => "expired",
             Self::Dead => "dead",
             Self::Published => "published",
+            Self::WaitingForChildren => "waiting_for_children",
         }
     }
 
@@ -129,6 +138,7 @@ impl VisibleState {
             | Self::Enqueued
             | Self::Claimed
             | Self::Processing
+            | Self::WaitingForChildren
             | Self::Retrying => false,
             Self::Succeeded
             | Self::Failed
@@ -177,6 +187,10 @@ pub struct TaskView {
     pub cancel_requested: bool,
     /// Its attempts.
     pub history: History,
+    /// How its own run ended, once it has.
+    pub run_state: Option<State>,
+    /// How its tree ended, once it has.
+    pub tree: Option<TreeEnd>,
     /// Another task of its key has taken its place.
     pub replaced: bool,
 }
@@ -235,6 +249,8 @@ pub enum ClaimAnswer {
     Held,
     /// A gate of its callback is not open: forget the message, the task is held until it is.
     Gated,
+    /// Another task of its sequence has the turn: forget the message, the task comes when it is its turn.
+    Behind,
     /// It is not time yet: hold the message until then.
     Early {
         /// When.

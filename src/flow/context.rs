@@ -4,18 +4,22 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use tokio::task::{JoinError, JoinSet};
 
-use super::{api::Fault, budget::Budget};
+use super::{
+    api::Fault, budget::Budget, family::pokes::Pokes, internal::outbox::Outbox,
+    ordering::handed::Handed, records::configured::Configured, schedules::zones::Zones,
+};
 use crate::{
     limits,
     model::{
         clock::Rules,
         ids::NodeId,
+        record,
         task::Spec,
         time::{Millis, Tick, TickLength},
         wheel::Shape,
     },
     queue::{Publisher, Subscriptions},
-    store::{self, Store, Underway},
+    store::{self, Store, Underway, index},
     time_source::TimeSource,
 };
 
@@ -40,6 +44,10 @@ pub struct Settings {
     pub poll_feeds_max: usize,
     /// The node owns wheels.
     pub scans: bool,
+    /// The node answers the polls of workers. One that does not may still consume for its executor.
+    pub answers_polls: bool,
+    /// The data about time zones.
+    pub zones: Zones,
 }
 
 impl Default for Settings {
@@ -54,6 +62,8 @@ impl Default for Settings {
             page_rows_max: limits::PAGE_ROWS_MAX,
             poll_feeds_max: limits::POLL_FEEDS_MAX_EMBEDDED,
             scans: true,
+            answers_polls: true,
+            zones: Zones::default(),
         }
     }
 }
@@ -72,7 +82,8 @@ pub struct Context {
     pub underway: Option<Arc<dyn Underway>>,
     /// The queue.
     pub publisher: Arc<dyn Publisher>,
-    /// Makes consumers for workers that poll; none on a node that does not consume for them (role `controller`).
+    /// Makes consumers for workers that poll, and for the executor; none on a node that does not consume for them (roles
+    /// `controller` and `executor`).
     pub subscriptions: Option<Arc<dyn Subscriptions>>,
     /// Clocks and randomness.
     pub time: TimeSource,
@@ -80,6 +91,14 @@ pub struct Context {
     pub rules: Rules,
     /// Memory for contents that are kept apart, while the node moves them.
     pub contents: Budget,
+    /// Sequences in which a task may run now.
+    pub handed: Handed,
+    /// Parents whose trees are to be checked soon.
+    pub pokes: Pokes,
+    /// Internal tasks on their way to be registered.
+    pub outbox: Outbox,
+    /// The configuration of callbacks, for stages that have nothing but this context.
+    pub configured: Configured,
     /// Bounds.
     pub settings: Settings,
 }
@@ -124,6 +143,24 @@ impl Context {
     fn opened_by(&self, at: Millis) -> Tick {
         self.tick().last_ended(at).plus(self.rules.look_ahead)
     }
+}
+
+/// The bounds of requests are narrower than those of the index, so this does not happen.
+impl From<index::Refused> for Fault {
+    fn from(refused: index::Refused) -> Self {
+        unsuitable(refused.to_string())
+    }
+}
+
+/// The bounds of requests are narrower than those of records, so this does not happen.
+impl From<record::Refused> for Fault {
+    fn from(refused: record::Refused) -> Self {
+        unsuitable(refused.to_string())
+    }
+}
+
+fn unsuitable(reason: String) -> Fault {
+    store::Error::Unsuitable { reason }.into()
 }
 
 impl From<store::Error> for Fault {

@@ -23,6 +23,8 @@
 //! - [`dead_letters`] lists dead tasks, and redrives or deletes them.
 //! - [`records`] keeps a copy of the configuration.
 //! - [`jobs`] does bulk work over a filter.
+//! - [`ordering`] lets tasks of one ordering key run one at a time.
+//! - [`internal`] registers the service's own tasks.
 //!
 //! A stage is made of what it needs. Its `step` does one bounded batch and says whether more remains. Its `run` waits, steps,
 //! logs and stops. A store and a queue are held together only here. The model ([`crate::model`]) decides; a stage puts the
@@ -41,12 +43,16 @@ pub mod context;
 pub mod dead_letters;
 pub mod dispatch;
 pub mod entries;
+pub mod family;
+pub mod internal;
 pub mod jobs;
 mod labels;
 pub mod node;
+pub mod ordering;
 pub mod poll;
 pub mod query;
 pub mod records;
+pub mod schedules;
 pub mod service;
 pub mod tasks;
 pub mod wheel;

@@ -10,12 +10,18 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
+    family::{add::Admission, tend::Tender, tree::Forester},
+    internal::{
+        dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
+    },
     jobs,
+    ordering::{turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
-        find::Finder, list::Lister, pending::Census, remembered::Remembered, stats::Statistician,
+        figures::Figures, find::Finder, list::Lister, pending::Census, remembered::Remembered,
     },
-    records::callbacks::Callbacks,
+    records::{audit::Audit, callbacks::Callbacks},
+    schedules::{self, tasks::RunTasks},
     service::Service,
     tasks::{
         asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
@@ -96,15 +102,25 @@ impl Node {
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
-        node.keep_running(members, near, drain);
+        node.keep_running(members, near.clone(), drain);
+        node.keep_registering(&mover);
         node.keep_current(&known.callbacks);
+        node.tend(mover.clone());
+        node.usher(mover, near);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
-            let runner = node.service.jobs.runner();
-            node.keep("jobs", &node.stop, move |stop| runner.clone().run(stop));
+            node.lead();
         }
         node
+    }
+
+    /// Starts the stages that one node of all does the work of: bulk work, and schedules.
+    fn lead(&self) {
+        let runner = self.service.jobs.runner();
+        self.keep("jobs", &self.stop, move |stop| runner.clone().run(stop));
+        let stage = self.service.schedules.stage(self.members.clone());
+        self.keep("schedules", &self.stop, move |stop| stage.clone().run(stop));
     }
 
     /// Starts the list of nodes and the near tasks.
@@ -114,6 +130,32 @@ impl Node {
         });
         self.keep("near", &self.stop_near, move |stop| {
             near.clone().run(stop, drain)
+        });
+    }
+
+    /// Starts the stage that publishes tasks of sequences whose turn has come.
+    fn usher(&self, mover: Mover, near: Near) {
+        let ctx = || Arc::clone(&self.ctx);
+        let finder = Finder::new(ctx(), mover.clone());
+        let turns = TurnKeeper::new(ctx(), mover, finder.clone());
+        let usher = Usher::new(ctx(), turns, finder, near);
+        self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
+    }
+
+    /// Starts the stage that checks whether trees have ended.
+    fn tend(&self, mover: Mover) {
+        let ctx = || Arc::clone(&self.ctx);
+        let finder = Finder::new(ctx(), mover.clone());
+        let tender = Tender::new(ctx(), mover, finder, self.service.registrar.clone());
+        self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
+    }
+
+    /// Starts the registry of internal tasks. It runs as long as stages may ask for some.
+    fn keep_registering(&self, mover: &Mover) {
+        let registrar = self.service.registrar.clone();
+        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone());
+        self.keep("registry", &self.stop_members, move |stop| {
+            registry.clone().run(stop)
         });
     }
 
@@ -335,6 +377,7 @@ fn registration(
         placer.clone(),
         near.clone(),
         callbacks,
+        Admission::new(ctx(), mover.clone(), finder.clone()),
     );
     let (moved, found) = (mover.clone(), finder.clone());
     let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
@@ -350,6 +393,7 @@ fn desks(
     finder: &Finder,
     canceller: &Canceller,
     changer: &Changer,
+    runs: RunTasks,
 ) -> (Desk, jobs::desk::Desk) {
     let letters = Desk::new(Arc::clone(&ctx), mover.clone(), changer.clone());
     let by = jobs::work::Changers {
@@ -357,8 +401,23 @@ fn desks(
         canceller: canceller.clone(),
         changer: changer.clone(),
         letters: letters.clone(),
+        runs,
     };
     (letters, jobs::desk::Desk::new(ctx, by))
+}
+
+/// The stage that cancels tasks.
+fn canceller(
+    ctx: &Arc<Context>,
+    (hands, placer): (Hands, Placer),
+    mover: &Mover,
+    finder: &Finder,
+    known: &Remembered,
+) -> Canceller {
+    let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
+    let (mover, finder) = (mover.clone(), finder.clone());
+    let ctx = Arc::clone(ctx);
+    Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
 }
 
 /// The service that requests go to.
@@ -372,52 +431,52 @@ fn service(
     known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
-    let (deadlines, leftovers) = (|| known.deadlines.clone(), || known.leftovers.clone());
+    let deadlines = || known.deadlines.clone();
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
-    let finder = Finder::new(ctx(), mover.clone());
-    let claimed = Arc::new(ClaimedRows::default());
+    let (finder, claimed) = (Finder::new(ctx(), mover.clone()), Arc::default());
     let claimer = claimer(&ctx(), mover, &claimed, known);
     let settler = Settler::new(
         ctx(),
         mover.clone(),
-        hands(),
-        placer(),
-        near(),
+        (hands(), placer(), near()),
         claimed,
         deadlines(),
+        known.demand.retrying().clone(),
     );
     let poller = poller(&ctx(), &claimer, &settler, &known.limiter);
-    let canceller = Canceller::new(
-        ctx(),
-        hands(),
-        placer(),
-        mover.clone(),
-        finder.clone(),
-        deadlines(),
-        leftovers(),
-    );
+    let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
-    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer);
+    let runs = RunTasks::new(ctx(), registrar.clone(), mover.clone(), canceller.clone());
+    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, runs.clone());
+    let schedules = schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone());
     Service {
         ctx: ctx(),
         asker,
         registrar,
         keys: Keys::new(ctx(), mover.clone()),
         callbacks: known.callbacks.clone(),
+        api_keys: known.callbacks.api_keys(),
+        audit: Audit::new(Arc::clone(&ctx().store), ctx().time.clone()),
+        gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
         pollers: Pollers::new(ctx().time.clone()),
         deadlines: deadlines(),
+        forester: Forester::new(ctx(), finder.clone(), canceller.clone()),
         canceller,
         jobs,
+        schedules,
         desk,
         changer,
         claimer,
         settler,
-        lister: Lister::new(ctx()),
+        lister: Lister::new(ctx(), finder.clone(), Some(known.callbacks.clone())),
+        notices: Notices::new(ctx(), mover.clone()),
+        outcomes: Outcomes::new(mover.clone()),
+        deaths: Deaths::new(ctx(), mover.clone()),
         finder,
         members: members.clone(),
         poller,
-        statistician: Statistician::new(ctx(), known.clone(), near()),
+        figures: Figures::new(ctx(), known.clone(), near()),
         pulse: known.pulse.clone(),
         demand: known.demand.clone(),
     }

@@ -9,26 +9,34 @@ use super::{
     },
     cluster::members::Members,
     context::Context,
-    dead_letters::desk::Desk,
+    dead_letters::{desk::Desk, places::Scope, walk::Wanted},
     dispatch::{
+        gatekeeper::Gatekeeper,
         pollers::{Polled, Pollers},
         unclaimed::Demand,
     },
+    family::tree::Forester,
+    internal::{dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes},
     jobs,
     poll::{Handout, PollRequest, Poller, Refusal},
     query::{
+        figures::Figures,
+        filter::Filter,
         find::Finder,
-        list::{Cursor, Filter, Lister, TaskPage},
+        list::{Cursor, Lister, TaskPage},
         recent::Pulse,
-        stats::{Statistician, Stats},
+        second::Lateness,
+        stats::Stats,
     },
-    records::callbacks::Callbacks,
+    records::{api_keys::ApiKeys, audit::Audit, callbacks::Callbacks},
+    schedules,
     tasks::{
         asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
         deadlines::Deadlines,
         keys::{self, Keys},
+        plant::{self, NewTree},
         register::Registrar,
         reschedule::{Changer, Condition},
         settle::Settler,
@@ -36,7 +44,7 @@ use super::{
 };
 use crate::{
     model::{ids::TaskId, task::Priority, time::Millis, wheel::Shape},
-    queue::message,
+    queue::{PublishError, Record, message},
     time_source::TimeSource,
 };
 
@@ -51,8 +59,25 @@ pub struct Activity {
     pub oldest: Option<Millis>,
     /// Attempts that this node watches.
     pub running: u64,
+    /// Tasks that wait for their next attempt, as this node knows.
+    pub retrying: u64,
+    /// Tasks that gates hold.
+    pub held: u64,
+    /// Tasks that are dead and kept.
+    pub dead: u64,
+    /// How late this node handed tasks over in the last five minutes.
+    pub lateness: Option<Lateness>,
     /// Other nodes may know of more.
     pub partial: bool,
+}
+
+impl Activity {
+    /// Tells whether this node knows of nothing that goes on.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        let tasks = self.ready + self.running + self.retrying + self.held + self.dead;
+        tasks == 0 && self.workers.is_empty() && self.lateness.is_none()
+    }
 }
 
 /// The service of one node. Every call is cancel-safe in the sense of the protocol: what was begun may still take effect.
@@ -70,14 +95,22 @@ pub struct Service {
     pub(super) settler: Settler,
     pub(super) members: Members,
     pub(super) poller: Option<Arc<Poller>>,
-    pub(super) statistician: Statistician,
+    pub(super) figures: Figures,
     pub(super) pulse: Pulse,
     pub(super) demand: Demand,
     pub(super) desk: Desk,
     pub(super) jobs: jobs::desk::Desk,
+    pub(super) schedules: schedules::desk::Desk,
     pub(super) callbacks: Callbacks,
+    pub(super) api_keys: ApiKeys,
+    pub(super) audit: Audit,
+    pub(super) gatekeeper: Gatekeeper,
     pub(super) pollers: Pollers,
     pub(super) deadlines: Deadlines,
+    pub(super) notices: Notices,
+    pub(super) outcomes: Outcomes,
+    pub(super) forester: Forester,
+    pub(super) deaths: Deaths,
 }
 
 impl Service {
@@ -113,6 +146,25 @@ impl Service {
         let taken = registered.iter().filter(is_new).count();
         self.pulse.registered(self.ctx.now(), taken);
         registered
+    }
+
+    /// Registers a task with the tree below it. A task that is returned is durable, with all below it.
+    ///
+    /// # Errors
+    /// When it may not be durable.
+    pub async fn register_tree(&self, tree: NewTree) -> Result<asked::Answer, Fault> {
+        let tasks = 1 + plant::count(&tree.children);
+        let registered = self.asker.plant(tree).await;
+        if matches!(registered, Ok(asked::Answer::Created(_))) {
+            self.pulse.registered(self.ctx.now(), tasks);
+        }
+        registered
+    }
+
+    /// Returns what shows trees, and cancels them.
+    #[must_use]
+    pub const fn trees(&self) -> &Forester {
+        &self.forester
     }
 
     /// Returns the task that a key of a callback names: the live one, or the last; none when the key is not known.
@@ -223,6 +275,12 @@ impl Service {
         &self.jobs
     }
 
+    /// Returns the desk that keeps schedules.
+    #[must_use]
+    pub const fn schedules(&self) -> &schedules::desk::Desk {
+        &self.schedules
+    }
+
     /// Claims messages for a worker; one answer per message, in order.
     pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
         let specs = requests.iter().filter_map(|request| request.spec.as_ref());
@@ -236,7 +294,7 @@ impl Service {
     /// [`Refusal`].
     pub async fn poll(&self, request: PollRequest) -> Result<Handout, Refusal> {
         match &self.poller {
-            Some(poller) => {
+            Some(poller) if self.ctx.settings.answers_polls => {
                 let callbacks = request.callbacks.clone();
                 let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
                 let worker = request.worker.clone();
@@ -248,8 +306,44 @@ impl Service {
                 seen();
                 answer
             }
-            None => Err(Refusal::NoRole),
+            Some(_) | None => Err(Refusal::NoRole),
         }
+    }
+
+    /// Waits for due tasks and claims them for the executor of this node, also on a node that answers no polls of workers.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn poll_internal(&self, request: PollRequest) -> Result<Handout, Refusal> {
+        let poller = self.poller.as_ref().ok_or(Refusal::NoRole)?;
+        poller.poll(request).await
+    }
+
+    /// Returns what reads the internal tasks that tell ends.
+    #[must_use]
+    pub const fn notices(&self) -> &Notices {
+        &self.notices
+    }
+
+    /// Returns what tells how actions and checks went.
+    #[must_use]
+    pub const fn outcomes(&self) -> &Outcomes {
+        &self.outcomes
+    }
+
+    /// Returns what reads tasks that have died, for the records of their deaths.
+    #[must_use]
+    pub const fn deaths(&self) -> &Deaths {
+        &self.deaths
+    }
+
+    /// Publishes a record of the service's own to a topic of the user's.
+    ///
+    /// # Errors
+    /// When it was not acknowledged; publishing it again may publish it twice.
+    pub async fn publish(&self, record: Record) -> Result<(), PublishError> {
+        let published = self.ctx.publisher.publish(vec![record]).await.pop();
+        published.unwrap_or_else(|| Err(PublishError::Unconfirmed("no answer".to_owned())))
     }
 
     /// Answers the polls of a worker that wait at this node with nothing: it is about to stop, and takes no more tasks.
@@ -270,10 +364,14 @@ impl Service {
 
     /// Records how attempts ended; one answer per report, in order.
     pub async fn settle(&self, _worker: &str, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
-        let settled = self.settler.settle(requests).await;
-        let taken = settled
+        // The figures are about the tasks of clients.
+        let counted: Vec<bool> = requests
             .iter()
-            .filter(|answer| matches!(answer, SettleAnswer::Ok));
+            .map(|request| !request.id.is_internal())
+            .collect();
+        let settled = self.settler.settle(requests).await;
+        let taken = settled.iter().zip(counted);
+        let taken = taken.filter(|(answer, counts)| *counts && matches!(answer, SettleAnswer::Ok));
         self.pulse.settled(self.ctx.now(), taken.count());
         settled
     }
@@ -302,17 +400,45 @@ impl Service {
         &self.callbacks
     }
 
-    /// Returns what is going on with a callback, as far as this node knows.
+    /// Returns the keys of the API.
     #[must_use]
-    pub fn activity(&self, callback: &str) -> Activity {
+    pub const fn api_keys(&self) -> &ApiKeys {
+        &self.api_keys
+    }
+
+    /// Returns the audit of calls.
+    #[must_use]
+    pub const fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// Returns what is going on with a callback, as far as this node knows. Held and dead tasks are counted to a bound.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn activity(&self, callback: &str) -> Result<Activity, Fault> {
+        let wanted = Wanted {
+            scope: Scope::of(Some(callback)),
+            error: None,
+        };
+        let (held, dead) = futures_util::future::try_join(
+            self.gatekeeper.held(callback),
+            self.desk.groups(&wanted),
+        )
+        .await?;
         let (ready, oldest, exact) = self.demand.of(callback);
-        Activity {
+        let now = self.ctx.now();
+        Ok(Activity {
             workers: self.pollers.of(callback),
             ready,
             oldest,
             running: self.deadlines.running(callback) as u64,
-            partial: !exact,
-        }
+            retrying: self.demand.retrying().of(callback, now) as u64,
+            held: held.0,
+            dead: dead.groups.iter().map(|group| group.tasks).sum(),
+            lateness: self.pulse.lateness_of(now, callback),
+            partial: !(exact && held.1) || dead.cut,
+        })
     }
 
     /// Looks at the whole; what was seen within the last seconds is shown again.
@@ -320,7 +446,12 @@ impl Service {
     /// # Errors
     /// When the store is away.
     pub async fn stats(&self) -> Result<Arc<Stats>, Fault> {
-        self.statistician.stats().await
+        self.figures.stats().await
+    }
+
+    /// Sets the metrics that are read from memory when somebody asks for metrics. It never fails: what cannot be read stays.
+    pub async fn show_figures(&self) {
+        self.figures.show().await;
     }
 
     /// Tells whether the node can do its work: every condition, held or not.

@@ -92,18 +92,32 @@ pub(super) async fn read_nothing(
     request: Request,
     bytes_max: usize,
 ) -> Result<(), Error> {
-    #[derive(serde::Deserialize)]
+    #[derive(serde::Deserialize, Default)]
     #[serde(deny_unknown_fields)]
     struct Nothing {}
 
+    read_or_default(api, request, bytes_max)
+        .await
+        .map(|Nothing {}| ())
+}
+
+/// Reads a body that may be left out.
+///
+/// # Errors
+/// As [`read_text`], or that it is not what it should be.
+pub(super) async fn read_or_default<T: serde::de::DeserializeOwned + Default>(
+    api: &Api,
+    request: Request,
+    bytes_max: usize,
+) -> Result<T, Error> {
     let (parts, body) = request.into_parts();
     let share = api.admission.body(Caller::Client);
     let text = collect(api, &parts.headers, body, bytes_max, share).await?;
     if text.is_empty() {
-        return Ok(());
+        return Ok(T::default());
     }
     check_media_type(&parts.headers)?;
-    json::read(&text).map(|Nothing {}| ())
+    json::read(&text)
 }
 
 /// Refuses a request that cannot be let in, in turn.

@@ -1,6 +1,9 @@
 //! These tests check the error table for the API.
 
+use axum::http::StatusCode;
+
 use super::*;
+use crate::flow::api::Fault;
 
 #[test]
 fn codes_are_listed_once_and_are_error_statuses() {

@@ -6,7 +6,11 @@ use axum::http::{HeaderMap, HeaderName, header};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Code, Error};
-use crate::{flow::api::TaskView, model::callback::Policy, schema::policy_bytes};
+use crate::{
+    flow::api::TaskView,
+    model::{callback::Policy, schedule::life::ScheduleSpec},
+    schema::{policy_bytes, schedule_bytes},
+};
 
 /// Header of the W3C trace context.
 const TRACE_PARENT: &str = "traceparent";
@@ -58,6 +62,11 @@ pub(super) fn if_match(headers: &HeaderMap) -> Result<Option<Condition>, Error> 
 /// Returns the tag of the configuration of a callback. Equal configurations have equal tags.
 pub(super) fn etag_of_policy(policy: &Policy) -> String {
     format!("\"{:016x}\"", xxh3_64(&policy_bytes(policy)))
+}
+
+/// Returns the tag of what is set for a schedule. Equal settings have equal tags.
+pub(super) fn etag_of_schedule(spec: &ScheduleSpec) -> String {
+    format!("\"{:016x}\"", xxh3_64(&schedule_bytes(spec)))
 }
 
 /// The conditions under which a resource may be replaced or removed.

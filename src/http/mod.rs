@@ -7,10 +7,13 @@
 //! - [`handlers`] holds the routes; [`convert`] decides what a request means; [`error`] lists all errors.
 //! - `page` is the status page for people.
 
+mod access;
 mod answer;
 mod body;
+mod code;
 pub mod convert;
 pub mod error;
+mod fault;
 pub mod handlers;
 mod headers;
 mod hosts;
@@ -22,17 +25,34 @@ use std::{fmt, ops::Deref, sync::Arc};
 
 use axum::{Router, extract::Request, middleware, routing::get};
 use metrics_exporter_prometheus::PrometheusHandle;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::{
     error::{Code, Error},
     limit::{admission::Admission, answers::Answers},
 };
-pub use self::{hosts::Hosts, server::serve::serve};
+pub use self::{
+    hosts::Hosts,
+    server::{
+        serve::{serve, serve_with},
+        tls,
+    },
+};
+/// The conversions of keys, for the commands that open a store themselves.
+pub mod show {
+    pub use super::convert::api_key::{key_response, wish};
+}
 use crate::{
     api::text::shorten, flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
     time_source::TimeSource,
 };
+
+/// The pieces of a copy of the store, in order; the next one may wait for the disk. An error is the last.
+pub type CopyPieces = Box<dyn Iterator<Item = Result<Vec<u8>, String>> + Send>;
+
+/// Begins a copy of the store, or says why it cannot. It may wait for the disk.
+pub type Copies = Arc<dyn Fn() -> Result<CopyPieces, String> + Send + Sync>;
 
 /// The settings of the API beside the service.
 #[derive(Clone)]
@@ -45,10 +65,18 @@ pub struct Options {
     pub content_bytes_max: usize,
     /// Whether there is a Kafka that `kafka` targets can go to.
     pub has_kafka: bool,
+    /// Whether there is a server for e-mails.
+    pub has_mail: bool,
     /// Whether the store is reached over a network: then a registration may take longer before fewer are let in.
     pub store_is_far: bool,
     /// The host names by which clients reach the node; on loopback by default.
     pub hosts: Hosts,
+    /// The maker of copies of the store; none where the store is a cluster.
+    pub copies: Option<Copies>,
+    /// Callers need keys even as long as there are none: the node listens beyond this machine.
+    pub keys_required: bool,
+    /// The node answers reads alone.
+    pub read_only: bool,
     /// Cancelled when the node was told to stop: it is not ready any more, and still answers.
     pub stopping: CancellationToken,
     /// Ends long polls when the node stops.
@@ -64,8 +92,12 @@ impl Options {
             prometheus: None,
             content_bytes_max: CONTENT_BYTES_MAX_DEFAULT,
             has_kafka: true,
+            has_mail: true,
             store_is_far: false,
             hosts: Hosts::default(),
+            copies: None,
+            keys_required: false,
+            read_only: false,
             stopping: shutdown.clone(),
             shutdown,
         }
@@ -92,6 +124,9 @@ struct Parts {
     admission: Admission,
     answers: Answers,
     refusals: hosts::Refusals,
+    rates: access::Rates,
+    /// One copy of the store is made at a time.
+    copying: Arc<Semaphore>,
 }
 
 impl Deref for Api {
@@ -109,6 +144,8 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         admission: Admission::new(options.time.clone(), options.store_is_far),
         answers: Answers::default(),
         refusals: hosts::Refusals::default(),
+        rates: access::Rates::new(options.time.moment()),
+        copying: Arc::new(Semaphore::new(1)),
         options,
     }));
     Router::new()
@@ -117,7 +154,12 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .merge(handlers::ids::routes())
         .merge(handlers::by_key::routes())
         .merge(handlers::callbacks::routes())
+        .merge(handlers::api_keys::routes())
         .merge(handlers::jobs::routes())
+        .merge(handlers::backup::routes())
+        .merge(handlers::schedules::routes())
+        .merge(handlers::schedule_preview::routes())
+        .merge(handlers::schedule_transfer::routes())
         .merge(handlers::worker::routes())
         .merge(handlers::stats::routes())
         .merge(page::routes())

@@ -88,3 +88,29 @@ pub const HTTP2_CLOSE_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
 
 /// Connections that a node serves at once; further ones wait in the listener's backlog.
 pub const HTTP_CONNECTIONS_MAX: usize = 10_000;
+
+/// Largest body of a single-task request: the payload as base64 (4/3) and as much again for everything else.
+pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Slowest copy of the store that a client may ask for, in bytes a second: its pieces follow each other within seconds, so that
+/// a connection that has died is noticed.
+pub const BACKUP_RATE_MIN: u64 = 64 * 1024;
+
+/// Largest body of a batch request.
+pub const BATCH_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Longest time for a handshake of TLS: a dozen round trips of the slowest lines.
+pub const TLS_HANDSHAKE_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Handshakes of TLS that are under way at once, at most a quarter of all connections. With one more the oldest is ended: an
+/// honest client is done within a second, so it takes a thousand connections a second to push it out.
+pub const TLS_HANDSHAKES_MAX: usize = 1000;
+
+/// How often the files of TLS are looked at; they are small and in the cache of the system.
+pub const TLS_FILES_LOOK: Duration = Duration::from_secs(3);
+
+/// Largest file of a certificate, a key or authorities: a bundle of all public authorities has a quarter of it.
+pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How long before its end a certificate is warned of, once a day: tools that renew have done so long before.
+pub const TLS_CERTIFICATE_END_WARN: Duration = Duration::from_secs(14 * 24 * 3600);

@@ -1,8 +1,8 @@
-//! Bounds of records, of rows of the index, of dead letters, of the limits of callbacks, and of jobs.
+//! Bounds of records, of rows of the index, of dead letters, of the limits of callbacks, of sequences, and of jobs.
 
 use std::time::Duration;
 
-use crate::model::{configuration, dead_letter, gate, history, job, limit, record};
+use crate::model::{configuration, dead_letter, gate, history, job, limit, ordering, record};
 
 /// Longest key of a record: a callback, a collection and a client's own key, of up to 128 characters each, fit with room to
 /// spare.
@@ -209,6 +209,18 @@ pub const JOB_RATE_MAX: f64 = 1_000_000.0;
 /// Lowest rate of a job: three and a half tasks an hour.
 pub const JOB_RATE_MIN: f64 = 0.001;
 
+/// Tasks that wait for their next attempt which a node counts, some 100 bytes each. More are not counted.
+pub const RETRIES_TOLD_MAX: usize = 100_000;
+
+/// Labels of a callback by which tasks are found: each costs a write at the registration of a task and one at its end.
+pub const INDEXED_LABELS_MAX: usize = 4;
+
+/// Held tasks that are counted for the figures of one callback: more are too many for a quick answer.
+pub const HELD_COUNTED_MAX: u64 = 10_000;
+
+/// Labels of the filter of a list: as many as a job takes, so that each list can become a job.
+pub const LIST_LABELS_MAX: usize = JOB_LABELS_MAX;
+
 /// Labels of the filter of a job: with the longest ones they take a third of its record.
 pub const JOB_LABELS_MAX: usize = 8;
 
@@ -219,3 +231,35 @@ const _: () = assert!(
 
 /// When a client that met the bound of open jobs comes again: jobs take minutes.
 pub const JOBS_FULL_RETRY_AFTER: Duration = Duration::from_secs(30);
+
+/// Longest ordering key: with a callback of 128 characters, and four bytes a character, it fits into the key of a record, and
+/// into the name of a partition.
+pub const ORDERING_KEY_CHARS_MAX: usize = KEY_CHARS_MAX;
+
+/// How long a place in a sequence may be written but not sure: others wait for it as long.
+pub const PLACE_OPEN: Duration = ordering::PLACE_OPEN;
+
+/// Members of a sequence that are read at once. As a rule the first of them decides.
+pub const MEMBERS_PAGE: usize = 16;
+
+/// How long the record of a turn is kept that nobody has. It only saves reading over rows that were removed, and stores have
+/// forgotten those by then.
+pub const TURN_KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How often a turn is read anew after another write was first: every loser makes a step of somebody.
+pub const TURN_RACES_MAX: usize = 32;
+
+/// How often the place of one task is announced: a store that is slower than that for half a minute does not get well by it.
+pub const PLACE_TRIES_MAX: usize = 3;
+
+/// Turns that one request, or the usher of a node, works on at once: they share syncs and leave room for others.
+pub const TURNS_IN_FLIGHT_MAX: usize = 64;
+
+/// Sequences that wait for the usher of a node, 300 bytes each at most. Others are left to the looks of their tasks.
+pub const SEQUENCES_HANDED_MAX: usize = 10_000;
+
+/// How often the usher comes back to a sequence whose task was not written yet: registration takes a part of it.
+pub const USHER_TRIES_MAX: u32 = 20;
+
+/// How long the usher waits for such a task.
+pub const USHER_PAUSE: Duration = Duration::from_millis(500);

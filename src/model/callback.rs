@@ -4,12 +4,17 @@
 //! policy's ([`super::draft`]). Gates are in [`super::gate`]. They are no part of the policy: a change of one leaves the other
 //! as it is, and a callback without a policy may have gates.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     draft::{BackoffDraft, Defaults},
     gate::{Closed, Gate, GateState},
+    http_call::HttpPolicy,
     limit::Limits,
+    notify::Notify,
     task::Priority,
     time::Millis,
 };
@@ -44,6 +49,18 @@ pub struct Policy {
     pub labels: BTreeMap<String, String>,
     /// How many may be claimed in a time, and run at once.
     pub limits: Limits,
+    /// The labels by which tasks are found quickly, in the order of their names.
+    pub indexed: BTreeSet<String>,
+    /// Where the ends of tasks are told that say nothing of it.
+    pub notify: Option<Notify>,
+    /// The rules for deliveries over HTTP.
+    pub http: Option<HttpPolicy>,
+    /// The topic of Kafka that has a record of each task that dies; read when it dies.
+    pub dead_letter_topic: Option<String>,
+    /// Whether a sequence goes on while its first task waits for its next attempt; read when that counts.
+    pub skips_retries: Option<bool>,
+    /// Whether tasks that succeed are listed for their whole retention on every store; read when they end.
+    pub list_succeeded: bool,
 }
 
 impl Policy {
@@ -62,6 +79,15 @@ impl Policy {
             retention: self.retention.unwrap_or(service.retention),
             dead_retention: self.dead_retention.or(service.dead_retention),
         }
+    }
+
+    /// Returns those of a task's labels by which it is to be found.
+    #[must_use]
+    pub fn index(&self, labels: &[(String, String)]) -> Vec<(String, String)> {
+        let found = labels
+            .iter()
+            .filter(|(name, _)| self.indexed.contains(name));
+        found.cloned().collect()
     }
 
     /// Adds the labels that a task lacks, in the order of their names, up to `labels_max` in all. A label of the task wins.
@@ -177,6 +203,7 @@ mod tests {
 
     fn policy() -> Policy {
         Policy {
+            indexed: ["tenant".to_owned()].into(),
             description: "mail".to_owned(),
             max_attempts: Some(3),
             backoff: BackoffDraft {
@@ -196,6 +223,11 @@ mod tests {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
             limits: Limits::default(),
+            notify: None,
+            http: None,
+            dead_letter_topic: None,
+            skips_retries: None,
+            list_succeeded: false,
         }
     }
 
@@ -206,6 +238,7 @@ mod tests {
             reason: String::new(),
             since: NOW,
             until: None,
+            who: String::new(),
         }
     }
 

@@ -22,6 +22,9 @@ pub const START_PASSED_MAX: Duration =
 /// Why an id cannot name its task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Mistake {
+    /// It has the form of the service's own tasks.
+    #[error("it has the form of the service's own tasks: make another one")]
+    Internal,
     /// The wheel does not exist.
     #[error("its wheel is {wheel}, and the service has the wheels 0 to {}", wheels - 1)]
     Wheel {
@@ -62,6 +65,9 @@ pub fn check(
     shape: &Shape,
     now: Millis,
 ) -> Result<(), Mistake> {
+    if id.is_internal() {
+        return Err(Mistake::Internal);
+    }
     let (wheel, wheels) = (id.wheel().get(), shape.wheels());
     if wheel >= wheels {
         return Err(Mistake::Wheel { wheel, wheels });
@@ -115,6 +121,11 @@ mod tests {
     #[test]
     fn each_mistake_is_named_with_what_would_be_right() {
         let far = TaskId::new(START, WheelNumber::from_low_bits(4), 1);
+        let own = TaskId::internal(START, WheelNumber::from_low_bits(1), 7);
+        assert_eq!(
+            check(own, START, None, &shape(), START),
+            Err(Mistake::Internal)
+        );
         let says = |id, start, timeout, now| {
             let checked = check(id, start, timeout, &shape(), now);
             checked.map_err(|mistake| mistake.to_string())

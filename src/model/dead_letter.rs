@@ -68,15 +68,20 @@ pub const fn time_of(stamp: i64) -> Millis {
     Millis(stamp.div_euclid(1000))
 }
 
-/// Returns how long a terminal task can be read.
+/// Returns how long a terminal task can be read: also as long as its checks need it.
 #[must_use]
 pub fn kept(row: &TaskRow) -> Duration {
     let retention = row.detail.spec.retention;
-    if row.state == State::Dead {
+    let kept = if row.state == State::Dead {
         retention.max(row.detail.spec.dead_retention.unwrap_or(DEAD_RETENTION))
     } else {
         retention
-    }
+    };
+    let (actions, end) = (row.detail.spec.actions.as_deref(), row.detail.end_time);
+    let needed = actions.zip(end);
+    needed.map_or(kept, |(actions, end)| {
+        kept.max(actions.needed_after(row.id, end))
+    })
 }
 
 /// Tells whether a letter with this stamp stands for nothing any more, as the row of its task says; none is a task whose

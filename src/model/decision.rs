@@ -139,6 +139,14 @@ fn look(
             generation: entry.key.generation,
         };
     }
+    if row.waits_for_children() {
+        // The tender checks its tree when a child ends; this is for the nodes that died before they did.
+        let waits = now.since(row.detail.end_time.unwrap_or(now));
+        return Decision::LookAgain {
+            at: grid.backed_off(now, waits),
+            generation: row.generation,
+        };
+    }
     match row.state {
         State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
             Decision::EndSteps

@@ -7,9 +7,12 @@
 use std::time::Duration;
 
 use super::{
+    action::Actions,
     backoff::{Backoff, Jitter},
+    kin::Kin,
+    notify::Notify,
     target::Target,
-    task::{Body, Priority, Spec},
+    task::{Body, Priority, Scheduled, Spec},
     time::Millis,
 };
 
@@ -116,8 +119,18 @@ pub struct TaskDraft {
     pub create_time: Millis,
     /// The start that was requested, if that had passed; else none.
     pub asked_start: Option<Millis>,
+    /// The time of a schedule that it stands for.
+    pub scheduled: Option<Box<Scheduled>>,
     /// The name that its client chose, of which at most one task of the callback is live.
     pub key: Option<String>,
+    /// The key of its sequence, of which one task runs at a time.
+    pub ordering_key: Option<String>,
+    /// Where its end is told.
+    pub notify: Option<Notify>,
+    /// Things that the service does when it ends, and at times.
+    pub actions: Option<Box<Actions>>,
+    /// Its place in a tree.
+    pub kin: Option<Box<Kin>>,
     /// The content, or where it is.
     pub body: Body,
 }
@@ -140,7 +153,14 @@ impl TaskDraft {
             dead_retention: self.dead_retention.or(defaults.dead_retention),
             create_time: self.create_time,
             asked_start: self.asked_start,
+            scheduled: self.scheduled,
             key: self.key,
+            // Named once the labels of its callback are known.
+            indexed: Vec::new(),
+            ordering_key: self.ordering_key,
+            notify: self.notify,
+            actions: self.actions,
+            kin: self.kin,
             body: self.body,
         }
     }
@@ -174,7 +194,12 @@ impl From<Spec> for TaskDraft {
             dead_retention: spec.dead_retention,
             create_time: spec.create_time,
             asked_start: spec.asked_start,
+            scheduled: spec.scheduled,
             key: spec.key,
+            ordering_key: spec.ordering_key,
+            notify: spec.notify,
+            actions: spec.actions,
+            kin: spec.kin,
             body: spec.body,
         }
     }

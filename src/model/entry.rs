@@ -263,6 +263,16 @@ impl Entry {
         matches!(self.spec.body, Body::Apart { .. }) && !self.spec.target.is_tracked()
     }
 
+    /// Tells whether it is the place of a tracked task that was written again elsewhere: it says nothing about its task.
+    #[must_use]
+    pub fn is_withdrawn(&self) -> bool {
+        let reason = match self.kind {
+            Kind::Done { reason, .. } => Some(reason),
+            Kind::Due { .. } | Kind::Look { .. } => None,
+        };
+        matches!(reason, Some(DoneReason::Moved { .. })) && self.spec.target.is_tracked()
+    }
+
     /// Tells whether its look must be written before it is published.
     #[must_use]
     pub fn needs_look(&self) -> bool {

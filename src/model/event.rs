@@ -82,6 +82,11 @@ pub enum Event {
     },
     /// Someone deletes a task that has ended.
     Erase,
+    /// All tasks below it have ended, as well as its own run.
+    TreeEnded {
+        /// One of them failed.
+        faulted: bool,
+    },
     /// Too late to be useful, found by a look or a claim.
     Expire,
     /// The lease of `attempt` has ended, found by a look: it is cancelled if that was requested, dead if it was the last.

@@ -27,7 +27,7 @@ pub(super) fn shape() -> Shape {
 }
 
 /// A task that starts at [`START`] and is looked at about every minute.
-pub(super) fn id() -> TaskId {
+pub(crate) fn id() -> TaskId {
     let step = LookStep::covering(Duration::from_secs(60));
     TaskId::new(START, WheelNumber::new(1).unwrap(), 7).with_look_step(step)
 }
@@ -35,6 +35,7 @@ pub(super) fn id() -> TaskId {
 /// A tracked task: three attempts, ten seconds between them, thirty between signs of life, no expiry.
 pub(crate) fn spec() -> Spec {
     Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "mail".to_owned(),
         },
@@ -50,12 +51,17 @@ pub(crate) fn spec() -> Spec {
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: Millis(0),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content::default()),
     }
 }
@@ -84,6 +90,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },

@@ -59,6 +59,8 @@ pub struct Gate {
     pub since: Millis,
     /// When it opens by itself; none is never.
     pub until: Option<Millis>,
+    /// The name of the key with which it was set; empty where none was needed.
+    pub who: String,
 }
 
 impl Gate {
@@ -173,6 +175,7 @@ mod tests {
             reason: String::new(),
             since: NOW,
             until,
+            who: String::new(),
         }
     }
 

@@ -5,6 +5,10 @@
 //! Wheel, slot, first start time and the grid of its looks are read from the id for ever. So read, cancel and
 //! reschedule are key look-ups without a second index. All ids have one version, so that they are ordered by
 //! start time in every store (Cassandra orders uuids by version first).
+//!
+//! The service registers tasks of its own. Their ids are computed and not drawn, so that registering one twice is
+//! registering it once. They carry a mark, which no other id has: the six bits of the look step and eight random bits are
+//! all ones. 48 bits of a hash are left. So no client can take the place of such a task.
 
 use std::{fmt, str::FromStr};
 
@@ -23,6 +27,12 @@ use super::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(Uuid);
 
+/// The bits of the mark of an internal id: the look step, and eight of the random bits.
+const MARK: u64 = 0x3fff << 48;
+
+/// The bit that is cleared where the random bits of another id would make the mark.
+const MARK_END: u64 = 1 << 48;
+
 impl TaskId {
     /// Above every task id: a position behind all entries of its millisecond.
     pub(super) const LAST: Self = Self(Uuid::max());
@@ -39,7 +49,24 @@ impl TaskId {
         let millis = u64::try_from(start.0.clamp(0, Millis::MAX.0)).unwrap_or(0);
         let high = (millis << 16) | (8 << 12) | u64::from(wheel.get());
         let low = (0b10 << 62) | (random & (u64::MAX >> 2));
+        Self(Uuid::from_u64_pair(high, unmarked(low)))
+    }
+
+    /// Builds the id of a task of the service's own from its start, its wheel and 48 bits of a hash of its purpose (the
+    /// highest bits are ignored). `start` is as in [`TaskId::new`].
+    #[doc(hidden)]
+    #[must_use]
+    pub fn internal(start: Millis, wheel: WheelNumber, hash: u64) -> Self {
+        let (high, _) = Self::new(start, wheel, 0).0.as_u64_pair();
+        let low = (0b10 << 62) | MARK | (hash & (u64::MAX >> 16));
         Self(Uuid::from_u64_pair(high, low))
+    }
+
+    /// Tells whether the task is one of the service's own.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_internal(self) -> bool {
+        self.0.as_u64_pair().1 & MARK == MARK
     }
 
     /// Returns the id with this look step in place of six of its random bits.
@@ -48,13 +75,16 @@ impl TaskId {
     pub fn with_look_step(self, step: LookStep) -> Self {
         let (high, low) = self.0.as_u64_pair();
         let low = (low & !(0x3f << 56)) | (u64::from(step.bits()) << 56);
-        Self(Uuid::from_u64_pair(high, low))
+        Self(Uuid::from_u64_pair(high, unmarked(low)))
     }
 
     /// Returns how far apart the looks of the task are.
     #[doc(hidden)]
     #[must_use]
     pub fn look_step(self) -> LookStep {
+        if self.is_internal() {
+            return LookStep::INTERNAL;
+        }
         LookStep::from_low_bits(((self.0.as_u64_pair().1 >> 56) & 0x3f) as u8)
     }
 
@@ -107,6 +137,15 @@ impl TaskId {
     #[must_use]
     pub fn home_slot(self, shape: &Shape) -> Slot {
         shape.slot_of_due(self.first_start())
+    }
+}
+
+/// Returns the low half of an id without the mark of an internal one.
+const fn unmarked(low: u64) -> u64 {
+    if low & MARK == MARK {
+        low & !MARK_END
+    } else {
+        low
     }
 }
 
@@ -172,6 +211,19 @@ mod tests {
             prop_assert_eq!((stepped.look_step(), stepped.wheel(), stepped.first_start()), (step, wheel, Millis(ms)));
             prop_assert_eq!(TaskId::from_uuid(stepped.uuid()), Some(stepped));
             prop_assert!(TaskId::FIRST < id && id < TaskId::LAST);
+            prop_assert!(!id.is_internal() && !stepped.is_internal());
+        }
+
+        #[test]
+        fn an_internal_id_is_like_no_other(ms in 0..=Millis::MAX.0, wheel in 0..4096u16, hash: u64) {
+            let wheel = WheelNumber::new(wheel).unwrap();
+            let id = TaskId::internal(Millis(ms), wheel, hash);
+            prop_assert!(id.is_internal());
+            prop_assert_eq!(id, TaskId::internal(Millis(ms), wheel, hash));
+            prop_assert_eq!((id.first_start(), id.wheel(), id.look_step()), (Millis(ms), wheel, LookStep::INTERNAL));
+            prop_assert_eq!(id.to_string().parse::<TaskId>(), Ok(id));
+            let other = TaskId::internal(Millis(ms), wheel, hash ^ 1);
+            prop_assert_ne!(id, other);
         }
 
         #[test]
@@ -187,6 +239,20 @@ mod tests {
             let wheel = WheelNumber::new(1).unwrap();
             let (x, y) = (TaskId::new(Millis(a), wheel, r), TaskId::new(Millis(b), wheel, s));
             prop_assert!(a == b || (a < b) == (x < y));
+        }
+    }
+
+    #[test]
+    fn random_bits_that_would_make_the_mark_make_another_id() {
+        let wheel = WheelNumber::new(0).unwrap();
+        let longest = LookStep::from_low_bits(63);
+        for id in [
+            TaskId::new(Millis(7), wheel, u64::MAX),
+            TaskId::new(Millis(7), wheel, u64::MAX).with_look_step(longest),
+            TaskId::new(Millis(7), wheel, u64::MAX >> 8).with_look_step(longest),
+        ] {
+            assert!(!id.is_internal(), "{id}");
+            assert_eq!(id.look_step(), longest, "{id}");
         }
     }
 

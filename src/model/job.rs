@@ -11,7 +11,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use uuid::Uuid;
 
-use super::{entry::Key, ids::TaskId, time::Millis};
+use super::{
+    entry::Key, ids::TaskId, look_step::LookStep, schedule::life::ScheduleSpec, time::Millis,
+};
 
 /// Tasks of a page at most.
 pub const PAGE_ITEMS_MAX: usize = 200;
@@ -42,11 +44,19 @@ pub enum JobKind {
     Reschedule,
     /// A dead one is deleted.
     Delete,
+    /// It is registered: a run of a schedule whose time has passed.
+    Backfill,
 }
 
 impl JobKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Cancel, Self::Redrive, Self::Reschedule, Self::Delete];
+    pub const ALL: [Self; 5] = [
+        Self::Cancel,
+        Self::Redrive,
+        Self::Reschedule,
+        Self::Delete,
+        Self::Backfill,
+    ];
 
     /// Returns the name that users know.
     #[must_use]
@@ -56,6 +66,7 @@ impl JobKind {
             Self::Redrive => "redrive",
             Self::Reschedule => "reschedule",
             Self::Delete => "delete",
+            Self::Backfill => "backfill",
         }
     }
 
@@ -64,7 +75,7 @@ impl JobKind {
     pub const fn is_of_dead(self) -> bool {
         match self {
             Self::Redrive | Self::Delete => true,
-            Self::Cancel | Self::Reschedule => false,
+            Self::Cancel | Self::Reschedule | Self::Backfill => false,
         }
     }
 }
@@ -168,6 +179,11 @@ pub enum Place {
         /// The task.
         id: Uuid,
     },
+    /// Among the times of a schedule, behind this one.
+    Times {
+        /// The last time that was found.
+        behind: Millis,
+    },
     /// Nowhere: all was searched.
     End,
 }
@@ -179,6 +195,31 @@ pub struct JobItem {
     pub id: TaskId,
     /// Its generation when it was found.
     pub generation: u32,
+    /// The time that it stands for, of a backfill.
+    pub time: Option<Millis>,
+}
+
+/// The runs that a backfill makes up for. It has a copy of what was set, so a change of the schedule does not change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backfill {
+    /// The name of the schedule.
+    pub schedule: String,
+    /// The life of that name.
+    pub incarnation: u128,
+    /// The generation of the schedule.
+    pub generation: u32,
+    /// The look step of its tasks.
+    pub step: LookStep,
+    /// Intervals count from here.
+    pub anchor: Millis,
+    /// The settings.
+    pub spec: ScheduleSpec,
+    /// A number of its own: the ids of its runs follow from it.
+    pub seed: u128,
+    /// The first time.
+    pub from: Millis,
+    /// The last time.
+    pub to: Millis,
 }
 
 /// How many tasks met which end.
@@ -241,6 +282,8 @@ pub struct Job {
     pub kind: JobKind,
     /// Its tasks.
     pub filter: JobFilter,
+    /// The runs, of a backfill.
+    pub backfill: Option<Box<Backfill>>,
     /// The new start of each task, of a reschedule.
     pub start: Option<Millis>,
     /// Tasks in a thousand seconds at most; none is as many as the store does.

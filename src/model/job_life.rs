@@ -33,6 +33,7 @@ impl Job {
         Self {
             kind,
             filter,
+            backfill: None,
             start: None,
             rate_milli: None,
             dry_run: false,

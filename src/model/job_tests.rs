@@ -20,6 +20,7 @@ fn item(number: u64) -> JobItem {
     JobItem {
         id: TaskId::new(NOW, WheelNumber::from_low_bits(0), number),
         generation: 0,
+        time: None,
     }
 }
 

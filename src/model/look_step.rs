@@ -12,6 +12,8 @@ pub struct LookStep(u8);
 impl LookStep {
     /// The shortest step.
     pub const MIN: Self = Self(0);
+    /// The step of the service's own tasks, whose ids carry a mark in place of a step ([`super::ids::TaskId::internal`]): 20 s.
+    pub const INTERNAL: Self = Self(8);
     /// How many steps there are: what six bits hold.
     pub const COUNT: u8 = 64;
 

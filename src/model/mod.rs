@@ -9,8 +9,12 @@
 //! | [`wheel`] | which wheel, tick and slot a task waits in |
 //! | [`ids`] | what an id carries |
 //! | [`client_id`] | whether an id that a client made can name its task |
+//! | [`certificate`] | when a certificate ends |
 //! | [`holder`] | which task a record of a key names |
 //! | [`key`] | which task a key names, and when the key is free |
+//! | [`ordering`] | which task of a sequence may run |
+//! | [`family`] | when the tree of a task has ended |
+//! | [`kin`] | where a task stands in its tree |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
 //! | [`target`] | where a due task goes, and what follows from its kind |
@@ -40,39 +44,55 @@
 //! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
 //! | [`limit`] | what a node may have of the limits of a callback |
 //! | [`purse`] | which tasks may go with that, and what to ask for |
+//! | [`schedule`] | when the runs of a schedule start, and what becomes of those that cannot |
 //! | [`job`] | what bulk work over a filter is |
 //! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
+pub mod access;
+pub mod action;
+pub mod action_task;
+pub mod address;
 pub mod attempts;
+pub mod audit;
 pub mod backoff;
 pub mod backup;
 pub mod callback;
+pub mod certificate;
 pub mod client_id;
 pub mod clock;
 pub mod configuration;
 pub mod dead_letter;
+pub mod dead_letter_record;
 pub mod decision;
 pub mod dispatch;
 pub mod draft;
 pub mod due_queue;
+pub mod email;
 pub mod entry;
 pub mod entry_life;
 pub mod erasure;
 pub mod event;
+pub mod family;
 pub mod gate;
 pub mod history;
 pub mod holder;
+pub mod http_call;
 pub mod ids;
+pub mod internal_task;
 pub mod job;
 pub mod job_life;
 pub mod key;
+pub mod kin;
 pub mod lanes;
 pub mod ledger;
 pub mod limit;
 pub mod listing;
 pub mod look;
 pub mod look_step;
+pub mod notice;
+pub mod notify;
+pub mod ordering;
 pub mod preference;
 pub mod purse;
 pub mod record;
@@ -80,10 +100,14 @@ pub mod restart;
 pub mod result;
 pub mod retry_look;
 pub mod row;
+pub mod schedule;
+pub mod smtp;
 pub mod stalls;
 pub mod state;
 pub mod target;
 pub mod task;
+pub mod task_state;
+pub mod template;
 pub mod time;
 pub mod undelivered;
 pub mod wheel;

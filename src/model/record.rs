@@ -42,11 +42,17 @@ pub enum Kind {
     Limit = 9,
     /// Bulk work over a filter.
     Job = 10,
+    /// The turn of a sequence of tasks that run one at a time.
+    Turn = 12,
+    /// The times of a user, and the tasks that start at them.
+    Schedule = 13,
+    /// Whether the tree of a task has ended.
+    Family = 14,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
@@ -54,6 +60,9 @@ impl Kind {
         Self::Key,
         Self::Limit,
         Self::Job,
+        Self::Turn,
+        Self::Schedule,
+        Self::Family,
     ];
 
     /// The kinds that every node holds in memory.
@@ -75,8 +84,13 @@ impl Kind {
     #[must_use]
     pub const fn is_listed(self) -> bool {
         match self {
-            Self::Callback | Self::ApiKey | Self::Job => true,
-            Self::Epoch | Self::IdempotencyKey | Self::Key | Self::Limit => false,
+            Self::Callback | Self::ApiKey | Self::Job | Self::Schedule => true,
+            Self::Epoch
+            | Self::IdempotencyKey
+            | Self::Key
+            | Self::Limit
+            | Self::Turn
+            | Self::Family => false,
         }
     }
 }

@@ -8,70 +8,19 @@ use super::{
     history::{Ending, History},
     holder::Holder,
     ids::TaskId,
+    kin::TreeEnd,
     result::TaskResult,
     task::Spec,
     time::Millis,
 };
+
+pub use super::task_state::State;
 
 /// The error of a task whose attempt was ended because it took too long.
 pub const TIMED_OUT: &str = "the attempt took longer than its attempt_timeout";
 
 /// The error of a task whose worker was lost, while it waits for its next attempt and after.
 pub const WORKER_LOST: &str = "its worker stopped sending heartbeats";
-
-/// The state of a row; numbers are what stores keep, and never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i8)]
-pub enum State {
-    /// Waiting for its (new) start time.
-    New = 1,
-    /// An attempt of it may be running.
-    Claimed = 2,
-    /// Waiting for its next attempt.
-    Retrying = 3,
-    /// Terminal: done.
-    Succeeded = 4,
-    /// Terminal: the callback said that trying again is of no use.
-    Failed = 5,
-    /// Terminal: cancelled before it was done.
-    Cancelled = 6,
-    /// Terminal: too late to be useful.
-    Expired = 7,
-    /// Terminal: used up its attempts.
-    Dead = 8,
-}
-
-impl State {
-    /// Every state.
-    pub const ALL: [Self; 8] = [
-        Self::New,
-        Self::Claimed,
-        Self::Retrying,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Dead,
-    ];
-
-    /// Returns the number that stores keep.
-    #[must_use]
-    pub const fn number(self) -> i8 {
-        self as i8
-    }
-
-    /// Reads a stored number.
-    #[must_use]
-    pub fn from_number(number: i8) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.number() == number)
-    }
-
-    /// Tells whether the task's life has ended.
-    #[must_use]
-    pub const fn is_terminal(self) -> bool {
-        self.number() >= Self::Succeeded.number()
-    }
-}
 
 /// The part of a row beside the columns that conditions name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +45,8 @@ pub struct Detail {
     pub died: Option<i64>,
     /// It was deleted by a person. The row is a tombstone.
     pub erased: bool,
+    /// How its tree ended, once it has; only for a task that may have children.
+    pub tree: Option<TreeEnd>,
     /// Its attempts before the last one.
     pub history: History,
     /// The task that takes the place of this one, which was replaced: it never starts (again).
@@ -160,6 +111,26 @@ impl TaskRow {
     #[must_use]
     pub const fn has_passed(&self, expected_attempt: u32) -> bool {
         self.attempt > expected_attempt || self.state.is_terminal()
+    }
+
+    /// Tells whether the task has ended, with all of its tree if it may have children.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.state.is_terminal() && !self.waits_for_children()
+    }
+
+    /// Returns when the task ended, with all of its tree; none while it goes on.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<Millis> {
+        let tree = self.detail.tree.map(|tree| tree.at);
+        tree.or(self.detail.end_time).filter(|_| self.has_ended())
+    }
+
+    /// Tells whether its own run has ended and its tree has not, as far as the row knows.
+    #[must_use]
+    pub fn waits_for_children(&self) -> bool {
+        let is_open = self.detail.tree.is_none() && self.detail.spec.is_parent();
+        is_open && self.state.is_terminal()
     }
 
     /// Returns what a conditional write must still find to replace this row.

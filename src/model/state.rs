@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId, look, restart,
-    task::Spec, time::Millis,
+    attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId, kin::TreeEnd,
+    look, restart, task::Spec, time::Millis,
 };
 use crate::flaw::{self, Flaw};
 
@@ -68,7 +68,10 @@ pub fn next(
         return Err(after_the_end(state, &event));
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
-    let row = moved(base, event, now)?;
+    let row = match event {
+        Event::TreeEnded { faulted } if state.is_terminal() => tree_ended(base, faulted, now),
+        event => moved(base, event, now)?,
+    };
     let last = last.max(looked_at_until(id, acts_until.max(row.next)));
     let row = TaskRow { nonce, last, ..row };
     let ttl = terminal_ttl(&row, now);
@@ -118,17 +121,17 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             restart::rescheduled(base, start)
         }
         (State::Dead, Event::Redrive { start }) => restart::redriven(base, start),
-        (State::New | State::Retrying | State::Claimed, Event::Redrive { .. } | Event::Erase) => {
-            return Err(Refusal::Stale);
-        }
+        (
+            State::New | State::Retrying | State::Claimed,
+            Event::Redrive { .. } | Event::Erase | Event::TreeEnded { .. },
+        ) => return Err(Refusal::Stale),
         (state, Event::Erase) if state.is_terminal() => erasure::erased(&base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?
         }
-        (_, Event::Abandoned { .. }) => return Err(Refusal::Stale),
         (State::New | State::Retrying, Event::Kept) => ended(base, State::Succeeded, now),
-        (State::Claimed, Event::Kept) => return Err(Refusal::Stale),
+        (_, Event::Abandoned { .. }) | (State::Claimed, Event::Kept) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
@@ -137,10 +140,19 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
     })
 }
 
-/// Tells whether an event applies to this task, which has ended: a dead one may run again, and each may be erased, once.
+/// Tells whether an event applies to this task, whose own run has ended: a dead one may run again, its tree may end, and each may
+/// be erased, once.
 fn applies_to_ended(row: &TaskRow, event: &Event) -> bool {
-    let runs_again = row.state == State::Dead && matches!(event, Event::Redrive { .. });
-    (runs_again || matches!(event, Event::Erase)) && !row.detail.erased
+    if row.detail.erased {
+        return false;
+    }
+    match event {
+        // The end of a task of a tree was counted in that tree, and stays.
+        Event::Redrive { .. } => row.state == State::Dead && row.detail.spec.kin.is_none(),
+        Event::Erase => !row.waits_for_children(),
+        Event::TreeEnded { .. } => row.waits_for_children(),
+        _ => false,
+    }
 }
 
 /// Why nothing applies to a terminal task.
@@ -154,6 +166,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Reschedule { .. }
         | Event::Redrive { .. }
         | Event::Erase
+        | Event::TreeEnded { .. }
         | Event::Expire
         | Event::Abandoned { .. } => Refusal::Ended { state },
     }
@@ -183,10 +196,21 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },
     }
+}
+
+/// The row of a task whose own run had ended, and now its tree.
+fn tree_ended(base: TaskRow, faulted: bool, now: Millis) -> TaskRow {
+    let tree = Some(TreeEnd { faulted, at: now });
+    let detail = Detail {
+        tree,
+        ..base.detail
+    };
+    TaskRow { detail, ..base }
 }
 
 fn claim(
@@ -397,7 +421,8 @@ fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
         return Some(Duration::from_secs(1));
     }
     let ttl = dead_letter::kept(row).max(TERMINAL_TTL_MIN) + ahead;
-    (row.state.is_terminal() && ttl <= TERMINAL_TTL_MAX).then_some(ttl)
+    // The row of a parent stays until its tree has ended.
+    (row.has_ended() && ttl <= TERMINAL_TTL_MAX).then_some(ttl)
 }
 
 #[cfg(test)]

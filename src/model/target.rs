@@ -7,6 +7,8 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use super::http_call::{self, HttpCall};
+
 /// Where a due task goes. Exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -14,6 +16,13 @@ pub enum Target {
     Callback {
         /// The callback's name.
         name: String,
+    },
+    /// Tracked: delivered over HTTP by the service itself, by the rules of a callback.
+    Http {
+        /// The callback's name.
+        callback: String,
+        /// The request.
+        call: Box<HttpCall>,
     },
     /// Published: a record of the user's own, put into any topic at the start time; at least once, not tracked.
     Kafka {
@@ -35,13 +44,14 @@ pub enum Class {
 
 impl Target {
     /// The names of all kinds.
-    pub const KINDS: [&str; 2] = ["callback", "kafka"];
+    pub const KINDS: [&str; 3] = ["callback", "kafka", "http"];
 
     /// Returns the name of its kind: one of [`Self::KINDS`].
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Callback { .. } => "callback",
+            Self::Http { .. } => "http",
             Self::Kafka { .. } => "kafka",
         }
     }
@@ -50,7 +60,7 @@ impl Target {
     #[must_use]
     pub const fn class(&self) -> Class {
         match self {
-            Self::Callback { .. } => Class::Tracked,
+            Self::Callback { .. } | Self::Http { .. } => Class::Tracked,
             Self::Kafka { .. } => Class::Record,
         }
     }
@@ -60,16 +70,44 @@ impl Target {
     pub fn name(&self) -> &str {
         match self {
             Self::Callback { name } => name,
+            Self::Http { callback, .. } => callback,
             Self::Kafka { topic, .. } => topic,
         }
     }
 
-    /// Returns the name of the callback whose workers claim the task; none when no worker does.
+    /// Returns the name of the callback whose rules the task has; none when it is not claimed.
     #[must_use]
     pub fn callback(&self) -> Option<&str> {
         match self {
             Self::Callback { name } => Some(name),
+            Self::Http { callback, .. } => Some(callback),
             Self::Kafka { .. } => None,
+        }
+    }
+
+    /// Returns the name of the queue in which the task travels to those who claim it: that of its callback, or that of the
+    /// executors. None when it is not claimed.
+    #[must_use]
+    pub fn queue(&self) -> Option<&str> {
+        match self {
+            Self::Callback { name } => Some(name),
+            Self::Http { .. } => Some(http_call::QUEUE),
+            Self::Kafka { .. } => None,
+        }
+    }
+
+    /// Has the service deliver a task that names its callback alone, if the callback says where.
+    pub fn deliver_by(&mut self, policy: &http_call::HttpPolicy) {
+        if let (Self::Callback { name }, Some(url)) = (&*self, &policy.url) {
+            *self = Self::Http {
+                callback: name.clone(),
+                call: Box::new(HttpCall {
+                    url: url.clone(),
+                    method: http_call::Method::Post,
+                    headers: Vec::new(),
+                    timeout: None,
+                }),
+            };
         }
     }
 
@@ -80,6 +118,7 @@ impl Target {
         let mut hasher = DefaultHasher::new();
         match self {
             Self::Callback { name } => (0, name).hash(&mut hasher),
+            Self::Http { callback, .. } => (0, callback).hash(&mut hasher),
             Self::Kafka { topic, .. } => (1, topic).hash(&mut hasher),
         }
         hasher.finish()
@@ -109,11 +148,33 @@ mod tests {
         }
     }
 
+    fn http(callback: &str) -> Target {
+        Target::Http {
+            callback: callback.to_owned(),
+            call: Box::new(HttpCall {
+                url: "https://example.org".to_owned(),
+                method: http_call::Method::Post,
+                headers: Vec::new(),
+                timeout: None,
+            }),
+        }
+    }
+
+    #[test]
+    fn http_tasks_of_all_callbacks_share_a_queue() {
+        assert_eq!(http("a").queue(), http("b").queue());
+        assert_eq!(callback("a").queue(), Some("a"));
+        assert_eq!(kafka("a", None).queue(), None);
+        // They take their turns with the other tasks of their callback.
+        assert_eq!(http("a").lane(), callback("a").lane());
+    }
+
     #[test]
     fn a_target_answers_by_its_kind() {
         let rows = [
             (callback("a"), "callback", Class::Tracked, Some("a")),
             (kafka("a", None), "kafka", Class::Record, None),
+            (http("a"), "http", Class::Tracked, Some("a")),
         ];
         for (target, kind, class, callback) in &rows {
             let tracked = *class == Class::Tracked;

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{backoff::Backoff, target::Target, time::Millis};
+use super::{
+    action::Actions, backoff::Backoff, ids::TaskId, kin::Kin, notify::Notify, target::Target,
+    time::Millis,
+};
 
 /// Which of a callback's queues a task travels in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -79,6 +82,15 @@ pub enum Body {
     },
 }
 
+/// The time of a schedule that a task stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The name of the schedule.
+    pub schedule: String,
+    /// The time. The task starts at it, or later by the schedule's jitter.
+    pub time: Millis,
+}
+
 /// A registered task, without its id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
@@ -108,8 +120,20 @@ pub struct Spec {
     pub create_time: Millis,
     /// The start that was requested at registration, if that had passed and the task started at once; else none.
     pub asked_start: Option<Millis>,
+    /// The time of a schedule that the task stands for, if it is a run of one.
+    pub scheduled: Option<Box<Scheduled>>,
     /// The name of the task that its client chose, of which at most one task of the callback is live.
     pub key: Option<String>,
+    /// Those of its labels by which it is found: their rows of the index live as long as it can be read.
+    pub indexed: Vec<(String, String)>,
+    /// The key of its sequence: tasks of one callback and one such key run one at a time, in the order of their starts.
+    pub ordering_key: Option<String>,
+    /// Where its end is told; none is nowhere. Only a tracked task has it.
+    pub notify: Option<Notify>,
+    /// Things that the service does when it ends, and at times; none is nothing. Only a tracked task has it.
+    pub actions: Option<Box<Actions>>,
+    /// Its place in a tree; none for a task that has no parent and may have no children.
+    pub kin: Option<Box<Kin>>,
     /// The content, or where it is.
     pub body: Body,
 }
@@ -119,6 +143,24 @@ impl Spec {
     #[must_use]
     pub fn callback(&self) -> Option<&str> {
         self.target.callback()
+    }
+
+    /// Returns the name of the queue in which the task travels to those who claim it, for a tracked task.
+    #[must_use]
+    pub fn queue(&self) -> Option<&str> {
+        self.target.queue()
+    }
+
+    /// Returns the parent of a child.
+    #[must_use]
+    pub fn parent(&self) -> Option<TaskId> {
+        self.kin.as_ref()?.parent
+    }
+
+    /// Tells whether the task may have children.
+    #[must_use]
+    pub fn is_parent(&self) -> bool {
+        self.kin.as_ref().is_some_and(|kin| kin.is_parent)
     }
 
     /// Returns the content when it travels with the spec.
@@ -137,6 +179,13 @@ impl Spec {
             Body::Inline(_) => None,
             Body::Apart { bytes } => Some(*bytes),
         }
+    }
+
+    /// Tells whether somebody waits for its end: to be told, or for an action.
+    #[must_use]
+    pub fn end_is_awaited(&self) -> bool {
+        let acts = |actions: &Actions| !actions.at_ends.is_empty();
+        self.notify.is_some() || self.actions.as_deref().is_some_and(acts)
     }
 
     /// Tells whether a task that should have started at `start` is too late to be useful at `now`.

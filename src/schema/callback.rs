@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, v1};
+use super::{Malformed, http_call, notify, v1};
 use crate::model::{
     backoff::Jitter,
     callback::{Callback, Policy},
@@ -46,17 +46,20 @@ pub fn decode_callback(bytes: Bytes) -> Result<Callback, Malformed> {
     })
 }
 
+const fn priority_message(priority: Option<Priority>) -> v1::Priority {
+    match priority {
+        None => v1::Priority::Unspecified,
+        Some(Priority::High) => v1::Priority::High,
+        Some(Priority::Normal) => v1::Priority::Normal,
+        Some(Priority::Low) => v1::Priority::Low,
+    }
+}
+
 fn policy_message(policy: &Policy) -> v1::CallbackPolicy {
     let Policy {
         description,
         max_attempts,
-        backoff:
-            BackoffDraft {
-                initial,
-                factor_milli,
-                max,
-                jitter,
-            },
+        backoff,
         claim_timeout,
         heartbeat_timeout,
         attempt_timeout,
@@ -66,18 +69,13 @@ fn policy_message(policy: &Policy) -> v1::CallbackPolicy {
         priority,
         labels,
         limits: Limits { rate, in_flight },
+        indexed,
+        notify,
+        http,
+        dead_letter_topic,
+        skips_retries,
+        list_succeeded,
     } = policy;
-    let jitter = match jitter {
-        None => v1::Jitter::Unspecified,
-        Some(Jitter::None) => v1::Jitter::None,
-        Some(Jitter::Full) => v1::Jitter::Full,
-    };
-    let priority = match priority {
-        None => v1::Priority::Unspecified,
-        Some(Priority::High) => v1::Priority::High,
-        Some(Priority::Normal) => v1::Priority::Normal,
-        Some(Priority::Low) => v1::Priority::Low,
-    };
     let label = |(name, value): (&String, &String)| v1::Label {
         name: name.clone(),
         value: value.clone(),
@@ -85,25 +83,46 @@ fn policy_message(policy: &Policy) -> v1::CallbackPolicy {
     v1::CallbackPolicy {
         description: description.clone(),
         max_attempts: *max_attempts,
-        retry: Some(v1::RetryDefaults {
-            initial_ms: initial.map(millis),
-            factor_milli: *factor_milli,
-            max_ms: max.map(millis),
-            jitter: jitter.into(),
-        }),
+        retry: Some(retry_message(backoff)),
         claim_timeout_ms: claim_timeout.map(millis),
         heartbeat_timeout_ms: heartbeat_timeout.map(millis),
         attempt_timeout_ms: attempt_timeout.map(millis),
         expire_after_ms: expire_after.map(millis),
         retention_ms: retention.map(millis),
         dead_retention_ms: dead_retention.map(millis),
-        priority: priority.into(),
+        priority: priority_message(*priority).into(),
         labels: labels.iter().map(label).collect(),
         rate: rate.map(|rate| v1::RateLimit {
             per_second_milli: rate.per_second_milli(),
             burst: rate.burst(),
         }),
         max_in_flight: *in_flight,
+        indexed_labels: indexed.iter().cloned().collect(),
+        notify: notify.as_ref().map(notify::to_message),
+        http: http.as_ref().map(http_call::policy_to_message),
+        dead_letter_topic: dead_letter_topic.clone(),
+        skips_retries: *skips_retries,
+        list_succeeded: *list_succeeded,
+    }
+}
+
+fn retry_message(backoff: &BackoffDraft) -> v1::RetryDefaults {
+    let BackoffDraft {
+        initial,
+        factor_milli,
+        max,
+        jitter,
+    } = backoff;
+    let jitter = match jitter {
+        None => v1::Jitter::Unspecified,
+        Some(Jitter::None) => v1::Jitter::None,
+        Some(Jitter::Full) => v1::Jitter::Full,
+    };
+    v1::RetryDefaults {
+        initial_ms: initial.map(millis),
+        factor_milli: *factor_milli,
+        max_ms: max.map(millis),
+        jitter: jitter.into(),
     }
 }
 
@@ -157,6 +176,12 @@ fn read_policy(message: v1::CallbackPolicy) -> Result<Policy, Malformed> {
             rate,
             in_flight: message.max_in_flight,
         },
+        indexed: message.indexed_labels.into_iter().collect(),
+        notify: message.notify.map(notify::from_message).transpose()?,
+        http: message.http.map(http_call::policy_from_message),
+        dead_letter_topic: message.dead_letter_topic,
+        skips_retries: message.skips_retries,
+        list_succeeded: message.list_succeeded,
     })
 }
 
@@ -167,6 +192,7 @@ fn gate_message(gate: &Gate) -> v1::Gate {
         reason,
         since,
         until,
+        who,
     } = gate;
     let state = match state {
         GateState::Open => v1::GateState::Open,
@@ -179,6 +205,7 @@ fn gate_message(gate: &Gate) -> v1::Gate {
         reason: reason.clone(),
         since_ms: since.0,
         until_ms: until.map(|at| at.0),
+        who: who.clone(),
     }
 }
 
@@ -195,6 +222,7 @@ fn gate(message: v1::Gate) -> Result<Gate, Malformed> {
         reason: message.reason,
         since: Millis(message.since_ms),
         until: message.until_ms.map(Millis),
+        who: message.who,
     })
 }
 
@@ -209,11 +237,13 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::notify::{Destination, EndStates, Notify};
 
     fn full() -> Callback {
         let second = Duration::from_secs(1);
         Callback {
             policy: Some(Policy {
+                indexed: ["tenant".to_owned()].into(),
                 description: "mail".to_owned(),
                 max_attempts: Some(3),
                 backoff: BackoffDraft {
@@ -234,6 +264,19 @@ mod tests {
                     rate: Rate::new(0.01, Some(7)),
                     in_flight: Some(12),
                 },
+                notify: Some(Notify {
+                    to: Destination::Kafka {
+                        topic: "ends".to_owned(),
+                    },
+                    states: EndStates::ALL,
+                }),
+                http: Some(crate::model::http_call::HttpPolicy {
+                    timeout: Some(second),
+                    ..Default::default()
+                }),
+                dead_letter_topic: Some("mail.dlt".to_owned()),
+                skips_retries: Some(true),
+                list_succeeded: true,
             }),
             gates: vec![Gate {
                 collection: "bulk".to_owned(),
@@ -241,6 +284,7 @@ mod tests {
                 reason: "too late".to_owned(),
                 since: Millis(1_800_000_000_000),
                 until: Some(Millis(1_800_000_060_000)),
+                who: "night watch".to_owned(),
             }],
         }
     }

@@ -4,19 +4,24 @@ use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Malformed, v1};
+use super::{
+    Malformed, schedule,
+    table::{bytes_of, number, read},
+    v1,
+};
 use crate::model::{
     entry::{Key, KeyCode},
     ids::TaskId,
-    job::{Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
+    job::{Backfill, Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
     time::Millis,
 };
 
-const KINDS: [(JobKind, v1::JobKind); 4] = [
+const KINDS: [(JobKind, v1::JobKind); 5] = [
     (JobKind::Cancel, v1::JobKind::Cancel),
     (JobKind::Redrive, v1::JobKind::Redrive),
     (JobKind::Reschedule, v1::JobKind::Reschedule),
     (JobKind::Delete, v1::JobKind::Delete),
+    (JobKind::Backfill, v1::JobKind::Backfill),
 ];
 
 const STATES: [(JobState, v1::JobState); 6] = [
@@ -34,6 +39,7 @@ pub fn encode_job(job: &Job) -> Bytes {
     let Job {
         kind,
         filter,
+        backfill,
         start,
         rate_milli,
         dry_run,
@@ -55,6 +61,7 @@ pub fn encode_job(job: &Job) -> Bytes {
     let item = |item: &JobItem| v1::JobItem {
         id: bytes_of(item.id.uuid()),
         generation: item.generation,
+        time_ms: item.time.map(|at| at.0),
     };
     let message = v1::Job {
         kind: number(&KINDS, *kind),
@@ -80,6 +87,7 @@ pub fn encode_job(job: &Job) -> Bytes {
         matching: counts.matching,
         sample: sample.iter().map(|id| bytes_of(id.uuid())).collect(),
         error: error.clone(),
+        backfill: backfill.as_deref().map(backfill_message),
     };
     message.encode_to_vec().into()
 }
@@ -103,6 +111,7 @@ pub fn decode_job(bytes: Bytes) -> Result<Job, Malformed> {
         Ok(JobItem {
             id: task(&item.id, "items.id")?,
             generation: item.generation,
+            time: item.time_ms.map(Millis),
         })
     });
     let sample = message.sample.iter().map(|id| task(id, "sample"));
@@ -131,6 +140,7 @@ pub fn decode_job(bytes: Bytes) -> Result<Job, Malformed> {
         },
         sample: sample.collect::<Result<_, _>>()?,
         error: message.error,
+        backfill: message.backfill.map(backfill_of).transpose()?.map(Box::new),
     })
 }
 
@@ -172,6 +182,34 @@ fn filter(message: v1::JobFilter) -> JobFilter {
     }
 }
 
+fn backfill_message(backfill: &Backfill) -> v1::JobBackfill {
+    v1::JobBackfill {
+        schedule: backfill.schedule.clone(),
+        incarnation: Bytes::copy_from_slice(&backfill.incarnation.to_be_bytes()),
+        seed: Bytes::copy_from_slice(&backfill.seed.to_be_bytes()),
+        generation: backfill.generation,
+        look_step: backfill.step.bits().into(),
+        anchor_time_ms: backfill.anchor.0,
+        spec: Some(schedule::spec_message(&backfill.spec)),
+        from_time_ms: backfill.from.0,
+        to_time_ms: backfill.to.0,
+    }
+}
+
+fn backfill_of(message: v1::JobBackfill) -> Result<Backfill, Malformed> {
+    Ok(Backfill {
+        schedule: message.schedule,
+        incarnation: schedule::number_of(&message.incarnation, "backfill.incarnation")?,
+        seed: schedule::number_of(&message.seed, "backfill.seed")?,
+        generation: message.generation,
+        step: schedule::step_of(message.look_step)?,
+        anchor: Millis(message.anchor_time_ms),
+        spec: schedule::spec_of(message.spec.ok_or(Malformed::Missing("backfill.spec"))?)?,
+        from: Millis(message.from_time_ms),
+        to: Millis(message.to_time_ms),
+    })
+}
+
 fn place_message(place: &Place) -> Option<v1::job::Place> {
     match *place {
         Place::Start => None,
@@ -197,6 +235,7 @@ fn place_message(place: &Place) -> Option<v1::job::Place> {
             time_ms: time.0,
             id: bytes_of(id),
         })),
+        Place::Times { behind } => Some(v1::job::Place::BehindTimeMs(behind.0)),
         Place::End => Some(v1::job::Place::End(true)),
     }
 }
@@ -219,28 +258,11 @@ fn place(message: Option<v1::job::Place>) -> Result<Place, Malformed> {
             time: Millis(at.time_ms),
             id: uuid(&at.id, "letters.id")?,
         },
+        Some(v1::job::Place::BehindTimeMs(behind)) => Place::Times {
+            behind: Millis(behind),
+        },
         Some(v1::job::Place::End(_)) => Place::End,
     })
-}
-
-fn number<T: Copy + PartialEq, N: Copy + Into<i32>>(table: &[(T, N)], value: T) -> i32 {
-    let known = table.iter().find(|(known, _)| *known == value);
-    known.map_or(0, |(_, number)| (*number).into())
-}
-
-fn read<T: Copy, N: Copy + Into<i32>>(
-    table: &[(T, N)],
-    value: i32,
-    name: &'static str,
-) -> Result<T, Malformed> {
-    let known = table.iter().find(|(_, number)| (*number).into() == value);
-    known
-        .map(|(known, _)| *known)
-        .ok_or(Malformed::OutOfRange(name))
-}
-
-fn bytes_of(uuid: Uuid) -> Bytes {
-    Bytes::copy_from_slice(uuid.as_bytes())
 }
 
 fn uuid(bytes: &[u8], name: &'static str) -> Result<Uuid, Malformed> {

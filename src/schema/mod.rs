@@ -3,17 +3,26 @@
 //! The types that stores and queues keep are generated from the schema; the service itself uses [`crate::model`]. The two
 //! are separate types and every conversion goes through this module, so that bytes from outside are checked once, here.
 
+mod action;
+mod api_key;
 mod callback;
 mod content;
 mod dead_letter;
 mod epoch;
+mod family;
 mod held;
 mod holder;
+mod http_call;
 mod job;
+mod kin;
 mod limit;
+mod notify;
+mod ordering;
 mod request;
+mod schedule;
 mod short;
 mod spec;
+mod table;
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::indexing_slicing)]
 /// Generated messages.
@@ -28,15 +37,29 @@ use crate::{
     model::task::{Body, Spec},
 };
 
+pub use action::actions_bytes;
+pub use api_key::{decode_api_key, decode_audit, encode_api_key, encode_audit};
 pub use callback::{decode_callback, encode_callback, policy_bytes};
 pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
+pub use family::{
+    ChildRow, children_partition, decode_child, decode_family, encode_added, encode_family,
+    encode_outcome,
+};
 pub use held::{decode_held, encode_held, held_partition};
 pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
 pub use job::{decode_job, encode_job};
+pub use kin::{tree_end_from_message, tree_end_to_message};
 pub use limit::{decode_pool, encode_pool};
+pub use ordering::{
+    decode_member, decode_turn, encode_bound, encode_member, encode_rank, encode_turn,
+    members_partition,
+};
 pub use request::{Request, decode_request, encode_request};
+pub use schedule::{
+    decode_run, decode_schedule, encode_run, encode_schedule, schedule_bytes, template_bytes,
+};
 pub use spec::{
     decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
     spec_to_message_with, spec_to_short_message,

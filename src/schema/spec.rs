@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, content, short, v1};
+use super::{Malformed, action, content, http_call, kin as kin_codec, notify, short, v1};
 use crate::model::{
     backoff::{Backoff, Jitter},
     target::Target,
-    task::{Body, Content, Priority, Spec},
+    task::{Body, Content, Priority, Scheduled, Spec},
     time::{Millis, whole_millis},
 };
 
@@ -60,6 +60,41 @@ pub fn spec_to_message_with(spec: &Spec, content: &Content) -> v1::TaskSpec {
     )
 }
 
+fn label_message((name, value): &(String, String)) -> v1::Label {
+    v1::Label {
+        name: name.clone(),
+        value: value.clone(),
+    }
+}
+
+fn retry_message(backoff: &Backoff) -> v1::RetryPolicy {
+    let jitter = match backoff.jitter {
+        Jitter::None => v1::Jitter::None,
+        Jitter::Full => v1::Jitter::Full,
+    };
+    v1::RetryPolicy {
+        initial_ms: millis(backoff.initial),
+        factor_milli: backoff.factor_milli,
+        max_ms: millis(backoff.max),
+        jitter: jitter.into(),
+    }
+}
+
+fn target_message(target: &Target) -> v1::task_spec::Target {
+    match target {
+        Target::Callback { name } => {
+            v1::task_spec::Target::Callback(v1::CallbackTarget { name: name.clone() })
+        }
+        Target::Http { callback, call } => {
+            v1::task_spec::Target::Http(http_call::to_message(callback, call))
+        }
+        Target::Kafka { topic, partition } => v1::task_spec::Target::Kafka(v1::KafkaTarget {
+            topic: topic.clone(),
+            partition: *partition,
+        }),
+    }
+}
+
 fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
     let Spec {
         target,
@@ -75,37 +110,22 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         dead_retention,
         create_time,
         asked_start,
+        scheduled,
         key,
+        indexed,
+        ordering_key,
+        notify,
+        actions,
+        kin,
         body: _,
     } = spec;
+    let (actions, checks) = action::to_messages(actions.as_deref());
     v1::TaskSpec {
-        target: Some(match target {
-            Target::Callback { name } => {
-                v1::task_spec::Target::Callback(v1::CallbackTarget { name: name.clone() })
-            }
-            Target::Kafka { topic, partition } => v1::task_spec::Target::Kafka(v1::KafkaTarget {
-                topic: topic.clone(),
-                partition: *partition,
-            }),
-        }),
+        target: Some(target_message(target)),
         collection: collection.clone(),
-        priority: match priority {
-            Priority::High => v1::Priority::High,
-            Priority::Normal => v1::Priority::Normal,
-            Priority::Low => v1::Priority::Low,
-        }
-        .into(),
+        priority: priority_to_message(*priority).into(),
         max_attempts: *max_attempts,
-        retry: Some(v1::RetryPolicy {
-            initial_ms: millis(backoff.initial),
-            factor_milli: backoff.factor_milli,
-            max_ms: millis(backoff.max),
-            jitter: match backoff.jitter {
-                Jitter::None => v1::Jitter::None,
-                Jitter::Full => v1::Jitter::Full,
-            }
-            .into(),
-        }),
+        retry: Some(retry_message(backoff)),
         claim_timeout_ms: millis(*claim_timeout),
         heartbeat_timeout_ms: millis(*heartbeat_timeout),
         attempt_timeout_ms: attempt_timeout.map(millis),
@@ -114,9 +134,31 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         dead_retention_ms: dead_retention.map(millis),
         create_time_ms: create_time.0,
         asked_start_ms: asked_start.map(|at| at.0),
+        scheduled: scheduled.as_deref().map(scheduled_message),
         key: key.clone(),
+        indexed_labels: indexed.iter().map(label_message).collect(),
+        ordering_key: ordering_key.clone(),
+        notify: notify.as_ref().map(notify::to_message),
+        actions,
+        checks,
+        kin: kin.as_deref().map(kin_codec::to_message),
         body: Some(body),
         left_out: 0,
+    }
+}
+
+const fn priority_to_message(priority: Priority) -> v1::Priority {
+    match priority {
+        Priority::High => v1::Priority::High,
+        Priority::Normal => v1::Priority::Normal,
+        Priority::Low => v1::Priority::Low,
+    }
+}
+
+fn scheduled_message(run: &Scheduled) -> v1::ScheduledRun {
+    v1::ScheduledRun {
+        schedule: run.schedule.clone(),
+        time_ms: run.time.0,
     }
 }
 
@@ -146,6 +188,7 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
             v1::task_spec::Target::Callback(callback) => Target::Callback {
                 name: callback.name,
             },
+            v1::task_spec::Target::Http(http) => http_call::from_message(http)?,
             v1::task_spec::Target::Kafka(kafka) => Target::Kafka {
                 topic: kafka.topic,
                 partition: kafka.partition,
@@ -168,12 +211,30 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
         dead_retention: message.dead_retention_ms.map(duration),
         create_time: Millis(message.create_time_ms),
         asked_start: message.asked_start_ms.map(Millis),
+        scheduled: message.scheduled.map(scheduled_from),
         key: message.key,
+        indexed: labels_from(message.indexed_labels),
+        ordering_key: message.ordering_key,
+        notify: message.notify.map(notify::from_message).transpose()?,
+        actions: action::from_messages(message.actions, message.checks)?,
+        kin: kin_codec::from_message(message.kin.as_ref())?,
         body: match message.body.ok_or(Malformed::Missing("body"))? {
             v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
             v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
         },
     })
+}
+
+fn scheduled_from(run: v1::ScheduledRun) -> Box<Scheduled> {
+    Box::new(Scheduled {
+        schedule: run.schedule,
+        time: Millis(run.time_ms),
+    })
+}
+
+fn labels_from(labels: Vec<v1::Label>) -> Vec<(String, String)> {
+    let pair = |label: v1::Label| (label.name, label.value);
+    labels.into_iter().map(pair).collect()
 }
 
 /// A duration beyond the reach of instants is for ever, and is written so again.
@@ -188,6 +249,12 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{
+        action::{Action, Actions, Deed, When},
+        email::Email,
+        kin::Kin,
+        notify::{Destination, EndStates, Notify},
+    };
 
     #[test]
     fn a_spec_survives_its_bytes() {
@@ -211,7 +278,34 @@ mod tests {
             dead_retention: Some(Duration::from_secs(99)),
             create_time: Millis(1_790_000_000_123),
             asked_start: Some(Millis(-7)),
+            scheduled: Some(Box::new(Scheduled {
+                schedule: "nightly".to_owned(),
+                time: Millis(1_790_000_000_000),
+            })),
             key: Some("order-7".to_owned()),
+            indexed: vec![("tenant".to_owned(), "acme".to_owned())],
+            ordering_key: Some("account-3".to_owned()),
+            notify: Some(Notify {
+                to: Destination::Kafka {
+                    topic: "ends".to_owned(),
+                },
+                states: EndStates::ALL,
+            }),
+            actions: Some(Box::new(Actions {
+                at_ends: vec![Action {
+                    when: When::Run(EndStates::ALL),
+                    deed: Deed::Email(Box::new(Email {
+                        to: vec!["a@b.c".to_owned()],
+                        subject: String::new(),
+                        body: "{{task.id}}".to_owned(),
+                    })),
+                }],
+                checks: Vec::new(),
+            })),
+            kin: Some(Box::new(Kin {
+                parent: Some(crate::model::fixtures::id()),
+                is_parent: true,
+            })),
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"\x00\xff"),
                 content_type: "application/octet-stream".to_owned(),
@@ -229,7 +323,13 @@ mod tests {
             body: Body::Apart { bytes: 70_000 },
             expire_after: None,
             asked_start: None,
+            scheduled: None,
             key: None,
+            indexed: Vec::new(),
+            ordering_key: None,
+            notify: None,
+            actions: None,
+            kin: None,
             ..spec
         };
         assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback.clone()));

@@ -28,11 +28,33 @@ pub enum IndexKind {
     Held = 2,
     /// Dead tasks.
     Dead = 3,
+    /// Tasks of a sequence, which run one at a time.
+    Member = 4,
+    /// The times at which schedules are looked at, and the runs of each schedule.
+    Schedule = 5,
+    /// Tasks that have a label.
+    Label = 6,
+    /// Children of a task.
+    Child = 7,
+    /// Calls that changed the configuration or many tasks, by day.
+    Audit = 9,
+    /// Tasks that have ended.
+    Ended = 10,
 }
 
 impl IndexKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Records, Self::Held, Self::Dead];
+    pub const ALL: [Self; 9] = [
+        Self::Records,
+        Self::Held,
+        Self::Dead,
+        Self::Member,
+        Self::Schedule,
+        Self::Label,
+        Self::Child,
+        Self::Audit,
+        Self::Ended,
+    ];
 
     /// Returns the number that stores keep.
     #[must_use]

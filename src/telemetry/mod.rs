@@ -2,8 +2,11 @@
 //!
 //! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Drivers that repeat themselves are limited
 //! (`quiet.rs`). Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at
-//! `/metrics`; [`table`] lists all of them.
+//! `/metrics`; [`table`] lists all of them. Figures of the process are read when somebody asks (`process.rs`).
 
+mod catalogue;
+mod metric;
+pub mod process;
 mod quiet;
 mod short;
 pub mod table;

@@ -12,7 +12,10 @@ use super::{
     server::Server,
     source::Source,
 };
-use crate::{client::Client, time_source::TimeSource};
+use crate::{
+    client::{Access, Client},
+    time_source::TimeSource,
+};
 
 /// Address of the service unless another is given.
 pub(crate) const SERVER_DEFAULT: &str = "http://127.0.0.1:7420";
@@ -40,6 +43,7 @@ pub struct Builder {
     twice: Option<String>,
     source: Option<Source>,
     servers: Vec<String>,
+    access: Access,
     server: Option<Arc<dyn Server>>,
     name: Option<String>,
     concurrency: Option<usize>,
@@ -89,6 +93,43 @@ impl Builder {
     /// Without any, it is `http://127.0.0.1:7420`.
     pub fn server(mut self, server: impl Into<String>) -> Self {
         self.servers.push(server.into());
+        self
+    }
+
+    /// Sets the API key that every call carries, `twk_...`: one of the role worker, for all callbacks of this worker.
+    pub fn api_key(mut self, key: impl Into<String>) -> Self {
+        self.access.api_key = Some(key.into());
+        self
+    }
+
+    /// Sets the authorities, in PEM form, one of which signed the certificates of the servers. Those of the machine are
+    /// not believed then. Needs the feature `tls`.
+    pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.access.ca = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate that the worker shows servers that ask for one, and its private key, both in PEM form.
+    /// Needs the feature `tls`.
+    pub fn identity(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.access.identity = Some((certificate_pem.into(), key_pem.into()));
+        self
+    }
+
+    /// Adds a header to every call, such as the token of a proxy in between. Its value is not shown in logs.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.access.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets all credentials.
+    #[cfg(feature = "cli")]
+    pub(crate) fn access(mut self, access: Access) -> Self {
+        self.access = access;
         self
     }
 
@@ -163,11 +204,13 @@ impl Builder {
         if servers.is_empty() {
             servers.push(source.polled().unwrap_or(SERVER_DEFAULT).to_owned());
         }
+        let access = self.access;
+        let client = |of: &[String]| Client::with_access(of, &access, time.clone());
         let poll_server = match (source.polled(), &self.server) {
             // Polls have connections of their own, and stick to the server that answered one.
             (Some(servers), None) => {
                 let servers = [servers.to_owned()];
-                Some(Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>)
+                Some(Arc::new(client(&servers)?) as Arc<dyn Server>)
             }
             (Some(_), Some(server)) => Some(Arc::clone(server)),
             (None, _) => None,
@@ -176,8 +219,8 @@ impl Builder {
             Some(server) => (Arc::clone(&server), server, Place::SameRuntime),
             // Connections belong to the runtime that opened them: the heartbeats have their own.
             None => (
-                Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>,
-                Arc::new(Client::with_time(&servers, time.clone())?) as Arc<dyn Server>,
+                Arc::new(client(&servers)?) as Arc<dyn Server>,
+                Arc::new(client(&servers)?) as Arc<dyn Server>,
                 Place::OwnThread,
             ),
         };

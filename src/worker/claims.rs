@@ -9,7 +9,7 @@ use super::{
     attempt::{Attempt, Key},
     intake::Waiting,
     job::{Job, Raw},
-    poller::content,
+    poller::{content, scheduled_time},
     server::Server,
 };
 use crate::{
@@ -106,6 +106,7 @@ pub(super) fn judge(
         ClaimStatus::Stale => Verdict::Forget("stale"),
         ClaimStatus::Held => Verdict::Forget("held"),
         ClaimStatus::Gated => Verdict::Forget("gated"),
+        ClaimStatus::Behind => Verdict::Forget("behind"),
         ClaimStatus::Early => match not_before(result.not_before, now) {
             far if far.since(now) > EARLY_HELD_MAX => Verdict::Forget("early by far"),
             near => Verdict::Hold(near),
@@ -149,6 +150,9 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         collection: spec.collection.clone(),
         priority: spec.priority.into(),
         start_time: system_time(message.dispatch.start),
+        ordering_key: spec.ordering_key.clone(),
+        schedule: task.schedule.clone(),
+        scheduled_time: scheduled_time(&task),
         labels: Vec::new(),
         content_type: String::new(),
         trace_parent: None,

@@ -30,6 +30,12 @@ pub struct Job<T> {
     pub priority: Priority,
     /// When the task was to start, to the millisecond.
     pub start_time: SystemTime,
+    /// The key of its sequence: no other task of the callback with this key runs now.
+    pub ordering_key: Option<String>,
+    /// The schedule that the task is a run of.
+    pub schedule: Option<String>,
+    /// The time of the schedule that the run stands for, before any jitter.
+    pub scheduled_time: Option<SystemTime>,
     /// Its labels.
     pub labels: Vec<(String, String)>,
     /// Media type of the payload.
@@ -98,6 +104,9 @@ impl Job<Raw> {
             collection: self.collection,
             priority: self.priority,
             start_time: self.start_time,
+            ordering_key: self.ordering_key,
+            schedule: self.schedule,
+            scheduled_time: self.scheduled_time,
             labels: self.labels,
             content_type: self.content_type,
             trace_parent: self.trace_parent,

@@ -7,7 +7,11 @@
 //! tasks that still arrive. When a connection breaks, the service releases the tasks that it had claimed for
 //! it.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
@@ -179,6 +183,9 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         collection: task.collection.clone().unwrap_or_default(),
         priority: task.priority.unwrap_or(Priority::Normal),
         start_time: system_time(instant(&task.start_time)?),
+        ordering_key: task.ordering_key.clone(),
+        schedule: task.schedule.clone(),
+        scheduled_time: scheduled_time(&task),
         labels: Vec::new(),
         content_type: String::new(),
         trace_parent: None,
@@ -186,6 +193,12 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
     };
     let attempt = Attempt::new(key, timeout, lease_start).limited(limit, lease_start);
     Ok((Arc::new(attempt), job.with_content(content(task))))
+}
+
+/// The time that a run of a schedule stands for; a text that is no time is none.
+pub(super) fn scheduled_time(task: &ClaimedTask) -> Option<SystemTime> {
+    let time = instant(task.scheduled_time.as_ref()?).ok()?;
+    Some(system_time(time))
 }
 
 /// Reads the content that came with a claimed task.

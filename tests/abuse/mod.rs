@@ -1,6 +1,7 @@
 //! The real program serves its other clients while some clients are careless, broken or hostile.
 
 mod flood;
+mod handshakes;
 mod line;
 mod names;
 mod readers;
@@ -22,6 +23,9 @@ static ALONE: Mutex<()> = Mutex::const_new(());
 /// Memory that a node may use beside bodies and its state of connections: the program, the
 /// store's buffers, caches.
 const REST_BYTES: usize = 256 * 1024 * 1024;
+
+/// The node's own executor polls for each kind of internal task, and for deliveries: at most so many at once.
+const EXECUTOR_POLLS: usize = 8;
 
 async fn server() -> (TempDir, Server) {
     let directory = TempDir::new().unwrap();
@@ -105,7 +109,9 @@ async fn ten_thousand_idle_polls_keep_nobody_out() {
         waiting = still;
         time.sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(refused, 10_000 - most);
+    // Polls of the executor take places of the node as well, and a callback has half of what others leave.
+    let expected = 10_000 - most..=10_000 - most + EXECUTOR_POLLS.div_ceil(2);
+    assert!(expected.contains(&refused), "{refused} were refused");
     somebody_is_served(&server).await;
     assert!(memory_bytes(server.id()) < 2 * REST_BYTES);
 }

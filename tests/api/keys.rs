@@ -116,6 +116,7 @@ async fn many_at_once_create_one_task() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes weeks of virtual time: make test-all"]
 async fn a_key_stands_for_its_task() {
     let site = Site::slow();
     site.world.pass(300 * SECOND).await;

@@ -329,7 +329,7 @@ async fn a_query_that_is_wrong_says_how() {
             "pagesize=5",
             "unknown query parameter `pagesize`; did you mean `page_size`?",
         ),
-        ("x=5", "known are: callback, key, state,"),
+        ("x=5", "known are: callback, collection, key, state,"),
         ("state=scheduld", "did you mean `scheduled`?"),
         ("state=Scheduled", "did you mean `scheduled`?"),
         ("state=waiting", "known are: scheduled, enqueued"),
@@ -427,5 +427,71 @@ async fn on_disk_a_list_has_no_horizon_and_what_has_ended_is_listed_for_its_rete
         }
         let waits = listed(&site, "state=scheduled").await;
         assert_eq!(waits, [(far.clone(), "scheduled".to_owned())]);
+    }
+}
+
+/// One task in memory with its row, one whose content, and so its labels, lies apart.
+#[tokio::test(start_paused = true)]
+async fn a_list_has_only_the_tasks_with_the_labels_the_collection_and_the_error_that_were_asked_for()
+ {
+    let world = World::new(2, 1000);
+    let node = world.node(1);
+    let site = Site::of(world, node);
+    site.world.pass(3 * SECOND).await;
+    let fails: Behaviour = Arc::new(|_, _| {
+        let error = "host 10 is away\nsecond line".to_owned();
+        (SECOND / 10, Some(Outcome::Retry { error, after: None }))
+    });
+    let task = |labels: Value, more: Value| {
+        let mut body = json!({"callback": "work", "delay": "5m", "labels": labels});
+        for (name, value) in more.as_object().unwrap() {
+            body[name] = value.clone();
+        }
+        body
+    };
+    let acme = json!({"tenant": "acme", "tier": "gold"});
+    let small = register(&site, task(acme.clone(), json!({}))).await;
+    let large = json!({"payload": "x".repeat(40_000), "collection": "night"});
+    let large = register(&site, task(acme, large)).await;
+    register(&site, task(json!({"tenant": "other"}), json!({}))).await;
+    register(&site, task(json!({}), json!({}))).await;
+    let ids = |tasks: Vec<(String, String)>| -> BTreeSet<String> {
+        tasks.into_iter().map(|(id, _)| id).collect()
+    };
+    let both = BTreeSet::from([small.clone(), large.clone()]);
+    let of = |query: &str| format!("{query}&{SOON}");
+    assert_eq!(ids(listed(&site, &of("label.tenant=acme")).await), both);
+    let gold = of("callback=work&label.tier=gold&label.tenant=acme");
+    assert_eq!(ids(listed(&site, &gold).await), both);
+    assert_eq!(
+        listed(&site, &of("label.tenant=acme&label.tier=silver")).await,
+        []
+    );
+    let night = ids(listed(&site, &of("collection=night")).await);
+    assert_eq!(night, BTreeSet::from([large]));
+    assert_eq!(listed(&site, &of("error=host%2010%20is%20away")).await, []);
+    let worker = site.world.worker(site.node.service(), fails);
+    site.world.pass(330 * SECOND).await;
+    let failed = ids(listed(&site, &of("error=host%2077%20is%20away")).await);
+    assert_eq!(failed.len(), 4, "each has failed, and is tried again");
+    assert_eq!(listed(&site, &of("error=host%20is%20away")).await, []);
+    drop(worker);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_filter_by_labels_that_is_wrong_is_refused_in_words() {
+    let site = many_wheels().await;
+    let many = (0..9).map(|n| format!("label.l{n}=x")).collect::<Vec<_>>();
+    for (query, says) in [
+        ("label.=x".to_owned(), "no label behind `label.`"),
+        (format!("label.a={}", "x".repeat(1000)), "characters"),
+        (many.join("&"), "more than 8 labels"),
+        ("label.a=1&label.a=2".to_owned(), "given twice"),
+        ("labels=a".to_owned(), "label.NAME"),
+    ] {
+        let answer = site.get(&format!("/v1/tasks?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}");
+        let told = answer.json().to_string();
+        assert!(told.contains(says), "{query}: {told}");
     }
 }

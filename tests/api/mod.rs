@@ -1,22 +1,34 @@
 //! These tests call the HTTP API from outside, through its router, on a real node with store and
 //! queue in memory.
 
+mod actions;
 mod attempts;
+mod audit;
 mod browsers;
+mod callback_figures;
 mod callbacks;
 mod cancel;
+mod dead_letter_topic;
 mod dead_letters;
+mod ended;
 mod http2;
 mod jobs;
 mod keys;
+mod keys_and_roles;
+mod labels;
 mod leftover;
 mod limits;
 mod list;
+mod notify;
+mod ordering;
 mod poll;
 mod refused;
 mod repeats;
 mod results;
+mod schedule_pages;
+mod schedules;
 mod served;
+mod trees;
 mod worker;
 
 use axum::{

@@ -1,6 +1,12 @@
 //! The API serves tasks to their requester, from registration to their end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::http::Method;
 use serde_json::json;
@@ -308,8 +314,18 @@ async fn a_node_that_stops_keeps_no_reader_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_a_503_with_a_time_to_come_back() {
-    let site = Site::with_fates(Arc::new(|_, _| Fate::Fail));
+    // A node that could never read the keys of the API refuses every call as a whole; this one could.
+    let away = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&away);
+    let site = Site::with_fates(Arc::new(move |_, _| {
+        if fails.load(Ordering::SeqCst) {
+            Fate::Fail
+        } else {
+            Fate::Go
+        }
+    }));
     site.world.pass(3 * SECOND).await;
+    away.store(true, Ordering::SeqCst);
     let answer = site
         .post("/v1/tasks", r#"{"callback":"work","delay":"1h"}"#)
         .await;

@@ -42,7 +42,7 @@ pub(super) async fn claim(site: &Site, message: &TaskMessage, rest: &str) -> Val
     site.post("/v1/worker/claim", body).await.ok()["results"][0].clone()
 }
 
-async fn call(site: &Site, path: &str, item: Value) -> Value {
+pub(super) async fn call(site: &Site, path: &str, item: Value) -> Value {
     let body = json!({"worker": "w", "tasks": [item]}).to_string();
     site.post(path, body).await.ok()["results"][0].clone()
 }

@@ -120,16 +120,30 @@ impl Cluster {
         self.node_at(number, port).await
     }
 
+    /// The same, with further arguments.
+    pub(crate) async fn node_with(&self, number: u16, more: &[&str]) -> Node {
+        self.node_at_with(number, free_port(), more).await
+    }
+
+    /// Starts a node again where one has ended, with further arguments.
+    pub(crate) async fn restart_with(&self, node: &Node, more: &[&str]) -> Node {
+        self.node_at_with(node.number, node.port, more).await
+    }
+
+    async fn node_at_with(&self, number: u16, port: u16, more: &[&str]) -> Node {
+        let from = self.logged(number);
+        let mut node = self.spawn_with(number, port, more);
+        self.ready(&mut node, from).await;
+        node
+    }
+
     /// Starts a node again where a killed one was.
     pub(crate) async fn restart(&self, node: &Node) -> Node {
         self.node_at(node.number, node.port).await
     }
 
     async fn node_at(&self, number: u16, port: u16) -> Node {
-        let from = std::fs::metadata(self.log(number)).map_or(0, |metadata| metadata.len());
-        let mut node = self.spawn_at(number, port);
-        self.ready(&mut node, from).await;
-        node
+        self.node_at_with(number, port, &[]).await
     }
 
     /// Starts a node on a free port, ready or not.
@@ -141,7 +155,15 @@ impl Cluster {
         self.logs.join(format!("node-{number}.log"))
     }
 
+    fn logged(&self, number: u16) -> u64 {
+        std::fs::metadata(self.log(number)).map_or(0, |metadata| metadata.len())
+    }
+
     fn spawn_at(&self, number: u16, port: u16) -> Node {
+        self.spawn_with(number, port, &[])
+    }
+
+    fn spawn_with(&self, number: u16, port: u16, more: &[&str]) -> Node {
         let file = File::options()
             .create(true)
             .append(true)
@@ -149,6 +171,7 @@ impl Cluster {
         let child = self
             .program("serve")
             .args(["--queue", "kafka", "--listen", &format!("127.0.0.1:{port}")])
+            .args(more)
             .stdout(Stdio::null())
             .stderr(file.expect("the log can be written"))
             .spawn()

@@ -98,17 +98,6 @@ async fn wrong_configurations_are_refused_in_the_words_of_the_flags() {
         "{}",
         err(&output)
     );
-    let later = run(
-        &site.url,
-        &["callback", "set", "mail", "--file", "-"],
-        r#"{"list_succeeded": true}"#,
-    )
-    .await;
-    assert!(
-        err(&later).contains("/list_succeeded: is not supported yet"),
-        "{}",
-        err(&later)
-    );
     let wrong = run(&site.url, &["callback", "set", "mail", "--file", "-"], "{").await;
     assert!(
         err(&wrong).starts_with("error: --file: "),

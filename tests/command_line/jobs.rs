@@ -98,6 +98,8 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
         "{table}"
     );
     assert_eq!(table.lines().count(), 6, "{table}");
+    let other = Task::callback("other").delay(secs(3600));
+    let task = client.register(other).await.unwrap().id.to_string();
     for (wrong, why) in [
         (&["task", "cancel"][..], "--filter"),
         (
@@ -110,7 +112,7 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
         ),
         (&["task", "redrive"], "expected --filter or --all"),
         (
-            &["task", "reschedule", id, "--delay", "1h", "--rate", "1"],
+            &["task", "reschedule", &task, "--delay", "1h", "--rate", "1"],
             "--rate needs --filter",
         ),
     ] {

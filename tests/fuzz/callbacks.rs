@@ -88,6 +88,9 @@ fn records_of_callbacks() {
                 rate: Rate::new(0.5, Some(100)),
                 in_flight: Some(200),
             },
+            dead_letter_topic: Some("mail.dlt".to_owned()),
+            skips_retries: Some(true),
+            list_succeeded: true,
             ..Policy::default()
         }),
         gates: vec![Gate {
@@ -96,6 +99,7 @@ fn records_of_callbacks() {
             reason: "too many".to_owned(),
             since: START,
             until: Some(START),
+            who: "night watch".to_owned(),
         }],
     };
     let sample = encode_callback(&callback).to_vec();
@@ -121,6 +125,7 @@ fn records_of_jobs() {
         items: vec![JobItem {
             id: id(),
             generation: 1,
+            time: None,
         }],
         sample: vec![id()],
         place: Place::Letters {

@@ -12,6 +12,7 @@ use tickwheel::{
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
     },
     http::{Options, router},
@@ -70,6 +71,10 @@ impl Site {
                 stall_max: Duration::from_secs(15),
             },
             contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, Duration::from_secs(3));

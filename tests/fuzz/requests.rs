@@ -20,7 +20,7 @@ use tickwheel::{
     },
     flow::{
         api::VisibleState,
-        query::list::{Cursor, Filter},
+        query::{filed::Filed, filter::Filter, list::Cursor},
     },
     http::{
         convert::{
@@ -116,6 +116,7 @@ fn context() -> Context {
         now: START,
         content_bytes_max: 10_000,
         has_kafka: true,
+        has_mail: true,
         trace_parent: None,
     }
 }
@@ -203,22 +204,33 @@ fn page_tokens() {
         callback: Some("c".to_owned()),
         state: Some(VisibleState::Processing),
         from: Some(Millis::EPOCH),
-        to: None,
         pending: true,
+        ..Filter::default()
     };
     let cursor = Cursor {
         behind: Key::behind(START),
         through: START,
         to: Millis::MAX,
         ended: None,
+        labelled: None,
+        filed: None,
+    };
+    let filed = Filed {
+        day: 20_000,
+        state: 2,
+        behind: id(),
+    };
+    let among_ended = Cursor {
+        filed: Some(filed),
+        ..cursor
     };
     // Text that is not base64 is refused at once, so the text inside is damaged; the token itself
     // is damaged as well.
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
     let token = page_token::write(&filter, &cursor);
-    let inside = BASE64.decode(&token).unwrap();
-    let inside = String::from_utf8(inside).unwrap();
-    target("page_token", &[&inside, &token]).run(|bytes| {
+    let inside = |token: &str| String::from_utf8(BASE64.decode(token).unwrap()).unwrap();
+    let ended = page_token::write(&filter, &among_ended);
+    target("page_token", &[&inside(&token), &inside(&ended), &token]).run(|bytes| {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let mut accepted = false;
         for token in [text, BASE64.encode(bytes)] {

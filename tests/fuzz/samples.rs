@@ -5,11 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::model::{
+    action::{Action, Actions, Check, CheckTime, Deed, When},
     backoff::{Backoff, Jitter},
     clock::{ClockRow, Position},
+    email::Email,
     entry::{DoneReason, Entry},
     history::{Attempt, Ending},
     ids::{NodeId, TaskId},
+    kin::{Kin, TreeEnd},
+    notify::{Destination, EndStates, Notify},
     state::{Detail, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
@@ -40,7 +44,13 @@ pub(crate) fn content() -> Content {
 
 /// A spec of each kind.
 pub(crate) fn specs() -> Vec<Spec> {
+    let deed = Deed::Email(Box::new(Email {
+        to: vec!["ada@example.org".to_owned()],
+        subject: "{{task.state}}".to_owned(),
+        body: "{{task.payload.user}}".to_owned(),
+    }));
     let full = Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "send-email".to_owned(),
         },
@@ -56,12 +66,36 @@ pub(crate) fn specs() -> Vec<Spec> {
         claim_timeout: Duration::from_secs(90),
         heartbeat_timeout: Duration::from_secs(45),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: Some(Duration::from_secs(86_400)),
         retention: Duration::from_secs(604_800),
         create_time: Millis(1_893_455_000_000),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: Some(Notify {
+            to: Destination::Kafka {
+                topic: "ends".to_owned(),
+            },
+            states: EndStates::ALL,
+        }),
+        actions: Some(Box::new(Actions {
+            at_ends: vec![Action {
+                when: When::Run(EndStates::ALL),
+                deed: deed.clone(),
+            }],
+            checks: vec![Check {
+                at: CheckTime::After(Duration::from_secs(60)),
+                states: EndStates::ALL,
+                then: None,
+                otherwise: Some(deed),
+            }],
+        })),
+        kin: Some(Box::new(Kin {
+            parent: Some(id()),
+            is_parent: true,
+        })),
         body: Body::Inline(content()),
     };
     let kafka = Spec {
@@ -70,8 +104,12 @@ pub(crate) fn specs() -> Vec<Spec> {
             partition: Some(3),
         },
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
+        notify: None,
+        actions: None,
+        kin: None,
         ..full.clone()
     };
     let apart = Spec {
@@ -117,6 +155,10 @@ pub(crate) fn row() -> TaskRow {
             error: Some("no route".to_owned()),
             died: Some(7_001),
             erased: true,
+            tree: Some(TreeEnd {
+                faulted: true,
+                at: START,
+            }),
             history: History::default().with(Attempt {
                 attempt: 2,
                 worker: "w-0".to_owned(),

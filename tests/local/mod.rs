@@ -5,15 +5,19 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    app,
+    app::{
+        self,
+        executor::{Executor, mail::Mailer},
+    },
     client::Client,
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
     },
     http,
-    model::{ids::NodeId, time::TickLength, wheel::Shape},
+    model::{address::Allowed, ids::NodeId, time::TickLength, wheel::Shape},
     queue::embedded::{self, EmbeddedQueue},
     store::{faulty::Fate, memory::MemoryStore},
     time_source::TimeSource,
@@ -29,6 +33,7 @@ pub(crate) struct Local {
     node: Node,
     hang_up: CancellationToken,
     serving: JoinHandle<()>,
+    executor: Option<(CancellationToken, JoinHandle<()>)>,
     _dir: tempfile::TempDir,
 }
 
@@ -52,6 +57,10 @@ impl Local {
                 time: time.clone(),
                 rules: app::rules(shape),
                 contents: Budget::default(),
+                handed: Default::default(),
+                pokes: Default::default(),
+                outbox: Outbox::default(),
+                configured: Default::default(),
                 settings: Settings::default(),
             },
             DRAIN,
@@ -64,6 +73,7 @@ impl Local {
         Self {
             client: Client::connect(&url).unwrap(),
             serving: tokio::spawn(http::serve(listener, router, hang_up.clone())),
+            executor: None,
             url,
             node,
             hang_up,
@@ -71,8 +81,37 @@ impl Local {
         }
     }
 
+    /// A server that runs the service's own tasks, and delivers also to these addresses.
+    pub(crate) async fn executing(allowed: &[&str]) -> Self {
+        Self::executing_with(allowed, None).await
+    }
+
+    /// A server that runs the service's own tasks, and sends e-mails.
+    pub(crate) async fn executing_with(allowed: &[&str], mail: Option<Arc<dyn Mailer>>) -> Self {
+        let local = Self::start().await;
+        let ranges = allowed.iter().map(|range| range.parse().unwrap());
+        let executor = Executor {
+            service: local.node.service(),
+            node: "local".to_owned(),
+            time: TimeSource::real(),
+            drain_limit: Duration::from_secs(1),
+            allowed: Allowed::these(ranges.collect()),
+            mail,
+        };
+        let stop = CancellationToken::new();
+        let running = tokio::spawn(executor.run(stop.clone()));
+        Self {
+            executor: Some((stop, running)),
+            ..local
+        }
+    }
+
     /// Stops as the program does on SIGTERM.
     pub(crate) async fn stop(self) {
+        if let Some((stop, running)) = self.executor {
+            stop.cancel();
+            running.await.unwrap();
+        }
         self.node.leave();
         self.hang_up.cancel();
         self.serving.await.unwrap();

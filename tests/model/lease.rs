@@ -141,6 +141,7 @@ impl Lease {
             heartbeats: if whole() { 4 } else { 2 },
             attempts,
             spec: Arc::new(Spec {
+                indexed: Vec::new(),
                 target: Target::Callback {
                     name: "c".to_owned(),
                 },
@@ -151,12 +152,17 @@ impl Lease {
                 claim_timeout: Duration::from_secs(60),
                 heartbeat_timeout: Duration::from_secs(TIMEOUT.unsigned_abs()),
                 attempt_timeout: None,
+                ordering_key: None,
                 dead_retention: None,
                 expire_after: None,
                 retention: Duration::from_secs(60),
                 create_time: Millis::EPOCH,
                 asked_start: None,
+                scheduled: None,
                 key: None,
+                notify: None,
+                actions: None,
+                kin: None,
                 body: Body::Inline(content),
             }),
         }
@@ -189,6 +195,7 @@ impl Lease {
                 error: None,
                 died: None,
                 erased: false,
+                tree: None,
                 history: History::default(),
                 next: None,
             },

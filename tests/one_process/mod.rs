@@ -1,6 +1,7 @@
 //! These tests run the embedded pair as people do: one real process on one data directory,
 //! refused, drained, examined.
 
+mod backup;
 mod clock;
 mod doctor;
 mod figures;

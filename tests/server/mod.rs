@@ -120,7 +120,7 @@ impl Server {
     pub(crate) async fn ready(&mut self) {
         let time = TimeSource::real();
         let until = time.moment().after(READY_WAIT_MAX);
-        while !self.log().contains("ready on http://") {
+        while !self.log().contains("ready on http") {
             let ended = self.child.try_wait().expect("the child can be asked");
             assert!(ended.is_none(), "it ended: {ended:?}: {}", self.log());
             assert!(time.moment() < until, "not ready: {}", self.log());

@@ -16,6 +16,8 @@
 )]
 
 mod invariants;
+#[allow(dead_code, reason = "tests of the API use the rest")]
+pub(crate) mod letters;
 mod replicas;
 mod scenarios;
 mod seeded;

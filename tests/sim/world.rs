@@ -19,6 +19,7 @@ use tickwheel::{
         },
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
         poll::PollRequest,
         service::Service,
@@ -210,6 +211,10 @@ impl World {
             time,
             rules: self.rules,
             contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: self.settings,
         }
     }
@@ -434,6 +439,7 @@ pub(crate) fn record(start: Millis) -> NewTask {
 
 fn spec(target: Target) -> Spec {
     Spec {
+        indexed: Vec::new(),
         target,
         collection: String::new(),
         priority: Priority::Normal,
@@ -445,12 +451,17 @@ fn spec(target: Target) -> Spec {
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: EPOCH,
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content {
             payload: Bytes::from_static(b"{}"),
             content_type: "application/json".to_owned(),

@@ -53,6 +53,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             error: None,
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },

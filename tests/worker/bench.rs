@@ -113,6 +113,7 @@ pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage 
         dispatch: Dispatch::first(id, start),
         published: start,
         spec: Spec {
+            indexed: Vec::new(),
             target: Target::Callback {
                 name: "c".to_owned(),
             },
@@ -123,12 +124,17 @@ pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage 
             claim_timeout: Duration::from_secs(60),
             heartbeat_timeout: Duration::from_secs(30),
             attempt_timeout: None,
+            ordering_key: None,
             dead_retention: None,
             expire_after: None,
             retention: Duration::from_secs(3600),
             create_time: start,
             asked_start: None,
+            scheduled: None,
             key: None,
+            notify: None,
+            actions: None,
+            kin: None,
             body: Body::Inline(Content {
                 payload: Bytes::copy_from_slice(payload.as_bytes()),
                 content_type: "application/json".to_owned(),

@@ -9,8 +9,7 @@ use std::{
 
 use super::finding::{Finding, bad, good};
 use crate::{
-    cli::Failure,
-    client::Client,
+    cli::{Failure, reach},
     config::Settings,
     model::time::Millis,
     store::embedded::{
@@ -149,8 +148,9 @@ fn existing(directory: &Path) -> PathBuf {
 /// Asks the node that uses the directory for its state.
 async fn node(settings: &Settings) -> Result<Finding, Failure> {
     const ABOUT: &str = "node";
-    let url = format!("http://{}", settings.listen);
-    let client = Client::connect(&url)?.call_limit(ANSWER_MAX);
+    let url = settings.url();
+    let client = reach::builder(&url, reach::access_of_environment()?);
+    let client = client.build()?.call_limit(ANSWER_MAX);
     Ok(match client.ready().await {
         Ok(()) => good(ABOUT, format!("{url} is ready")),
         Err(error) => bad(

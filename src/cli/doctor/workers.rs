@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::finding::{Finding, bad, good};
 use crate::{
-    cli::Failure,
-    client::{Client, StatsResponse},
+    cli::{Failure, reach},
+    client::StatsResponse,
     config::Settings,
     limits::UNCLAIMED_WARN,
 };
@@ -21,8 +21,8 @@ const NAMED_MAX: usize = 5;
 /// Asks the node that listens where the settings say. Returns nothing when none answers, which another look
 /// reports.
 pub(super) async fn look(settings: &Settings) -> Result<Option<Finding>, Failure> {
-    let url = format!("http://{}", settings.listen);
-    let client = Client::connect(&url)?.call_limit(ANSWER_MAX);
+    let client = reach::builder(&settings.url(), reach::access_of_environment()?);
+    let client = client.build()?.call_limit(ANSWER_MAX);
     Ok(client.stats().await.ok().map(|stats| finding(&stats)))
 }
 

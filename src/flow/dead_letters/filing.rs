@@ -30,7 +30,7 @@ pub(in crate::flow) async fn file(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     let Some(letter) = dead_letter::letter(row) else {
         return Ok(());
     };
-    let rows = puts(row.id, &letter).map_err(unsuitable)?;
+    let rows = puts(row.id, &letter)?;
     done(ctx.store.put_index(&rows).await)
 }
 
@@ -64,7 +64,7 @@ pub(in crate::flow) async fn remove(
     };
     let rows: Result<Vec<IndexRemoval>, Refused> =
         scopes(callback).into_iter().map(removal).collect();
-    let rows = rows.map_err(unsuitable)?;
+    let rows = rows?;
     done(ctx.store.remove_index(&rows).await)
 }
 
@@ -103,12 +103,4 @@ fn letter_at(id: TaskId, stamp: i64, scope: &Scope) -> Result<Place, Refused> {
 fn done(results: Vec<Result<(), store::Error>>) -> Result<(), Fault> {
     let all: Result<(), store::Error> = results.into_iter().collect();
     Ok(all?)
-}
-
-/// The bounds of the index hold for every callback's name, so this never happens.
-pub(super) fn unsuitable(refused: Refused) -> Fault {
-    store::Error::Unsuitable {
-        reason: refused.to_string(),
-    }
-    .into()
 }

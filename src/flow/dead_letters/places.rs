@@ -41,6 +41,15 @@ impl Scope {
         callback.map_or(Self::All, |name| Self::Callback(name.to_owned()))
     }
 
+    /// Returns the callback; empty is all.
+    #[must_use]
+    pub fn callback(&self) -> &str {
+        match self {
+            Self::All => "",
+            Self::Callback(name) => name,
+        }
+    }
+
     /// Tells whether the letters of this scope name their callbacks.
     #[must_use]
     pub const fn names_callbacks(&self) -> bool {

@@ -11,10 +11,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::{
-    filing::unsuitable,
-    places::{Part, Scope, Spot, directory},
-};
+use super::places::{Part, Scope, Spot, directory};
 use crate::{
     flow::{api::Fault, context::Context},
     limits::{
@@ -180,7 +177,7 @@ async fn read(
     rows_max: usize,
 ) -> Result<IndexPage, Fault> {
     let range = IndexRange {
-        partition: part.partition(scope).map_err(unsuitable)?,
+        partition: part.partition(scope)?,
         after,
         rows_max,
     };
@@ -197,7 +194,7 @@ async fn days(
     let mut after = Some(None);
     while let Some(behind) = after {
         let range = IndexRange {
-            partition: directory(scope).map_err(unsuitable)?,
+            partition: directory(scope)?,
             after: behind,
             rows_max: INDEX_PAGE_ROWS_MAX,
         };

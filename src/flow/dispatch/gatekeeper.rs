@@ -14,13 +14,15 @@ use crate::{
         context::Context,
         records::callbacks::{Callbacks, Passage, Snapshot},
     },
-    limits::HELD_KEPT,
-    model::{dispatch::Dispatch, gate::Held, task::Spec, time::Millis},
-    schema::{encode_held, held_partition},
-    store::{
-        self,
-        index::{IndexKind, IndexPut, IndexRemoval, Partition, Place, Refused},
+    limits::{HELD_COUNTED_MAX, HELD_KEPT, INDEX_PAGE_ROWS_MAX},
+    model::{
+        dispatch::Dispatch,
+        gate::{GateState, Held},
+        task::Spec,
+        time::Millis,
     },
+    schema::{encode_held, held_partition},
+    store::index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place, Refused},
 };
 
 /// A task that is to be held, and the gate that holds it.
@@ -87,18 +89,46 @@ impl Gatekeeper {
             tasks.iter().map(|task| self.row(task)).collect();
         let rows = match rows {
             Ok(rows) => rows,
-            Err(refused) => {
-                let fault = Fault::from(store::Error::Unsuitable {
-                    reason: refused.to_string(),
-                });
-                return vec![Err(fault); tasks.len()];
-            }
+            Err(refused) => return vec![Err(refused.into()); tasks.len()],
         };
         let put = self.ctx.store.put_index(&rows).await;
         let held = put.iter().filter(|result| result.is_ok()).count();
         metrics::counter!("tickwheel_held_total").increment(held as u64);
         let results = put.into_iter();
         results.map(|result| result.map_err(Fault::from)).collect()
+    }
+
+    /// Counts the held tasks of a callback, up to [`HELD_COUNTED_MAX`]. Tells whether there are no others.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(in crate::flow) async fn held(&self, callback: &str) -> Result<(u64, bool), Fault> {
+        let now = self.ctx.now();
+        let known = self.callbacks.get(callback).await?;
+        let gates = known.into_iter().flat_map(|callback| callback.gates);
+        // Tasks that an open gate held go out within seconds.
+        let closed = gates.filter(|gate| gate.state_at(now) != GateState::Open);
+        let mut count = 0;
+        for gate in closed {
+            for wheel in self.ctx.shape().all_wheels() {
+                let partition = partition(callback, &gate.collection, wheel)?;
+                let mut after = Some(None);
+                while let Some(behind) = after {
+                    let range = IndexRange {
+                        partition: partition.clone(),
+                        after: behind,
+                        rows_max: INDEX_PAGE_ROWS_MAX,
+                    };
+                    let page = self.ctx.store.index_range(&range).await?;
+                    count += page.rows.len() as u64;
+                    if count >= HELD_COUNTED_MAX {
+                        return Ok((HELD_COUNTED_MAX, false));
+                    }
+                    after = page.next.map(Some);
+                }
+            }
+        }
+        Ok((count, true))
     }
 
     fn row(&self, task: &Holding) -> Result<IndexPut, Refused> {

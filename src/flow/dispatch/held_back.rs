@@ -1,21 +1,23 @@
-//! These rules of the look stage hold publications back for it: of tasks behind gates that are not open, and of tasks that are
-//! still waiting in the queue.
+//! These rules of the look stage hold publications back for it: of tasks behind gates that are not open, of tasks of
+//! sequences that wait for their turns, and of tasks that are still waiting in the queue.
 //!
 //! Each such task is looked at again instead, and keeps what is known of its last publication.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     gatekeeper::Gates,
     send::{Sending, Unsent},
 };
 use crate::{
-    flow::{context::Context, records::callbacks::Passage},
+    flow::{context::Context, ordering::turn::TurnKeeper, records::callbacks::Passage},
     model::{
         decision::{Decision, Publish},
         dispatch::Dispatch,
         entry::{Entry, Kind},
+        ids::TaskId,
         look::Grid,
+        ordering::Sequence,
         state::{State, TaskRow},
         time::Millis,
     },
@@ -54,6 +56,43 @@ pub(super) fn hold_gated(
     gated
 }
 
+/// Holds back tasks of sequences while another task has the turn, and returns which. They are looked at again a step later: the
+/// end of the other task publishes the next one, and the look is for the case that this is lost.
+pub(super) async fn hold_behind(
+    turns: &TurnKeeper,
+    grid: impl Fn(&Entry) -> Grid,
+    looks: &[&Entry],
+    decisions: &mut [Decision],
+    now: Millis,
+) -> Vec<TaskId> {
+    let asks = looks.iter().zip(decisions.iter());
+    let asks = asks.filter(|(_, decision)| matches!(decision, Decision::Publish(_)));
+    let sequences: BTreeSet<Sequence> = asks
+        .filter_map(|(look, _)| Sequence::of(&look.spec))
+        .collect();
+    if sequences.is_empty() {
+        return Vec::new();
+    }
+    let sequences: Vec<Sequence> = sequences.into_iter().collect();
+    let holders = turns.holders(&sequences).await;
+    let mut behind = Vec::new();
+    for (look, decision) in looks.iter().zip(decisions) {
+        let Decision::Publish(publish) = decision else {
+            continue;
+        };
+        let id = look.key.id;
+        let holder = Sequence::of(&look.spec).and_then(|sequence| holders.get(&sequence));
+        if holder.is_some_and(|holder| *holder != id) {
+            *decision = Decision::LookAgain {
+                at: grid(look).one_step_after(now),
+                generation: publish.generation,
+            };
+            behind.push(id);
+        }
+    }
+    behind
+}
+
 /// Holds back tasks that are certainly still waiting in the queue. Consumers that are merely slow must
 /// not be sent their whole backlog again at every look. Such a task is looked at again, and keeps the
 /// time of the publication that waits. If it were taken for published now, a message that is lost behind
@@ -63,10 +102,10 @@ pub(super) async fn hold_queued(ctx: &Context, looks: &[&Entry], decisions: &mut
         let Decision::Publish(publish) = decision else {
             return None;
         };
-        let callback = look.spec.callback()?;
+        let queue = look.spec.queue()?;
         Some(Probe {
-            topic: message::topic(callback, look.spec.priority),
-            group: message::group(callback),
+            topic: message::topic(queue, look.spec.priority),
+            group: message::group(queue),
             wheel: look.key.wheel(),
             since: publish.unless_queued_since?,
         })

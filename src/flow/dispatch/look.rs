@@ -10,7 +10,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
-    held_back::{hold_gated, hold_queued, is_first},
+    held_back::{hold_behind, hold_gated, hold_queued, is_first},
     send::{Sender, Sending, Unsent},
     unclaimed::Demand,
     undelivered as set_aside,
@@ -21,6 +21,8 @@ use crate::{
         api::Fault,
         context::Context,
         entries::entry_writer::Placer,
+        ordering::turn::TurnKeeper,
+        query::find::Finder,
         tasks::{
             ended, finish,
             keys::Keys,
@@ -50,6 +52,7 @@ pub(in crate::flow) struct Looker {
     mover: Mover,
     keys: Keys,
     turns: Arc<Turns>,
+    turn_keeper: TurnKeeper,
     demand: Demand,
 }
 
@@ -75,8 +78,10 @@ impl Looker {
         turns: Arc<Turns>,
         demand: Demand,
     ) -> Self {
+        let finder = Finder::new(Arc::clone(&ctx), mover.clone());
         Self {
             keys: Keys::new(Arc::clone(&ctx), mover.clone()),
+            turn_keeper: TurnKeeper::new(Arc::clone(&ctx), mover.clone(), finder),
             ctx,
             placer,
             sender,
@@ -110,11 +115,11 @@ impl Looker {
         let gates = self.sender.gatekeeper().gates();
         let grid = |look: &Entry| Grid::of(look.key.id, self.ctx.shape());
         let gated = hold_gated(&gates, grid, looks, &mut decisions, &known.rows, now);
+        let behind = hold_behind(&self.turn_keeper, grid, looks, &mut decisions, now).await;
         hold_queued(&self.ctx, looks, &mut decisions).await;
         self.note_demand(looks, &decisions, &known.rows, now);
-        // They wait for their gates, and for no worker.
-        let held = gated.iter().map(|(sending, _)| sending.dispatch.id);
-        held.for_each(|id| self.demand.taken(id));
+        // They wait for their gates or turns, and for no worker.
+        self.note_held(&gated, behind);
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;
@@ -122,30 +127,35 @@ impl Looker {
         // Behind the successors, which stand for tasks whose rows cannot be written now.
         self.sender.hold(gated).await;
         self.publish(looks, &decisions, &results, &known.rows).await;
-        let ends = looks.iter().zip(&decisions).zip(known.rows).map(
-            |((look, decision), row)| async move {
-                metrics::counter!("tickwheel_looks_total", "decision" => name(decision))
-                    .increment(1);
-                match (decision, row) {
-                    (Decision::End { event }, row) => {
-                        Some(self.end(look, row, event.clone(), now).await)
-                    }
-                    (Decision::EndSteps, Some(row)) => {
-                        Some(self.keys.end_steps(&self.placer, &row).await)
-                    }
-                    (Decision::EndSteps, None)
-                    | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => {
-                        None
-                    }
-                }
-            },
-        );
+        let ends = looks.iter().zip(&decisions).zip(known.rows);
+        let ends = ends.map(|((look, decision), row)| self.end_one(look, decision, row, now));
         for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
             if let Some(ended) = ended {
                 *result = ended;
             }
         }
         results
+    }
+
+    /// Does what a decision asks for beside successors and publications, if anything.
+    async fn end_one(
+        &self,
+        look: &Entry,
+        decision: &Decision,
+        row: Option<TaskRow>,
+        now: Millis,
+    ) -> Option<Result<(), Fault>> {
+        metrics::counter!("tickwheel_looks_total", "decision" => name(decision)).increment(1);
+        match (decision, row) {
+            (Decision::End { event }, row) => Some(self.end(look, row, event.clone(), now).await),
+            (Decision::EndSteps, Some(row)) => Some(self.keys.end_steps(&self.placer, &row).await),
+            // The steps of its own run are repeated for a while, and its tree is checked.
+            (Decision::LookAgain { .. }, Some(row)) if row.waits_for_children() => {
+                Some(finish::steps(&self.ctx, &row).await)
+            }
+            (Decision::EndSteps, None)
+            | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => None,
+        }
     }
 
     fn decide(
@@ -362,6 +372,11 @@ impl Looker {
         }
     }
 
+    fn note_held(&self, gated: &[(Sending, Unsent)], behind: Vec<TaskId>) {
+        let held = gated.iter().map(|(sending, _)| sending.dispatch.id);
+        held.chain(behind).for_each(|id| self.demand.taken(id));
+    }
+
     /// Notes whether the task waits for a worker.
     fn note_one(&self, look: &Entry, decision: &Decision, row: Option<&TaskRow>, now: Millis) {
         let id = look.key.id;
@@ -400,6 +415,13 @@ impl Looker {
         match moved {
             Moved::To(row) => {
                 ended::note(&row);
+                if row.waits_for_children() {
+                    // This look has no successor. Another one finds out that the task has ended.
+                    let look = look_at_tree(&self.ctx, &row);
+                    for placed in self.placer.place(vec![look]).await {
+                        placed?;
+                    }
+                }
                 self.keys.end_steps(&self.placer, &row).await
             }
             Moved::Refused(Refusal::Ended { .. }, Some(row)) => {
@@ -439,6 +461,21 @@ pub(in crate::flow) fn look_soon(
     let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
     let stamp = ctx.time.stamp();
     Entry::look(id, dispatch.generation, at, published, start, spec, stamp)
+}
+
+/// Returns the look that comes to a task whose own run has ended and whose tree goes on.
+pub(in crate::flow) fn look_at_tree(ctx: &Context, row: &TaskRow) -> Entry {
+    let at = Grid::of(row.id, ctx.shape()).one_step_after(ctx.now());
+    let (spec, stamp) = (Arc::clone(&row.detail.spec), ctx.time.stamp());
+    Entry::look(
+        row.id,
+        row.generation,
+        at,
+        None,
+        row.detail.start,
+        spec,
+        stamp,
+    )
 }
 
 /// A redrive that is under way has a look at a task that is dead as yet.

@@ -12,6 +12,7 @@ pub mod look;
 pub mod near;
 pub mod pollers;
 pub mod record;
+pub(in crate::flow) mod retrying;
 pub mod send;
 pub mod topics;
 pub mod unclaimed;

@@ -4,6 +4,7 @@
 use crate::{
     model::{
         dispatch::Dispatch,
+        http_call,
         target::Target,
         task::{Content, Spec},
         time::Millis,
@@ -23,16 +24,15 @@ pub fn record(
     now: Millis,
     times: &mut TimeTexts,
 ) -> Record {
+    let message = Outgoing {
+        dispatch: *dispatch,
+        published: now,
+        spec,
+        content,
+    };
     match &spec.target {
-        Target::Callback { name } => {
-            let message = Outgoing {
-                dispatch: *dispatch,
-                published: now,
-                spec,
-                content,
-            };
-            message.to_record(name, times)
-        }
+        Target::Callback { name } => message.to_record(name, times),
+        Target::Http { .. } => message.to_record(http_call::QUEUE, times),
         Target::Kafka { topic, partition } => {
             let place = (topic.as_str(), *partition);
             message::user_record(dispatch.id, dispatch.start, place, content, times)

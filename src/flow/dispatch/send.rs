@@ -243,10 +243,10 @@ impl Sender {
                 Ok(()) => {
                     acknowledged = true;
                     gauges.observe(sending, fired);
-                    if sending.first {
+                    if sending.first && !sending.dispatch.id.is_internal() {
                         sent.push((
                             sending.dispatch.id,
-                            sending.spec.target.name(),
+                            &sending.spec.target,
                             sending.dispatch.start,
                         ));
                     }
@@ -368,8 +368,8 @@ struct Gauges<'a> {
     fired: [(&'static str, Counter); Target::KINDS.len()],
     lag: Histogram,
     lag_again: Histogram,
-    /// How many tasks of the batch each callback has.
-    callbacks: HashMap<&'a str, u64>,
+    /// How many tasks of the batch each callback has, and how many of them are late.
+    callbacks: HashMap<&'a str, (u64, u64)>,
 }
 
 impl<'a> Gauges<'a> {
@@ -385,11 +385,10 @@ impl<'a> Gauges<'a> {
 
     fn observe(&mut self, sending: &'a Sending, fired: Millis) {
         let late_ms = fired.0 - sending.dispatch.start.0;
+        let lag = fired.since(sending.dispatch.start);
         if !sending.first {
             tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "published again");
-            return self
-                .lag_again
-                .record(fired.since(sending.dispatch.start).as_secs_f64());
+            return self.lag_again.record(lag.as_secs_f64());
         }
         tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "fired");
         let kind = sending.spec.target.kind();
@@ -397,15 +396,18 @@ impl<'a> Gauges<'a> {
             counter.increment(1);
         }
         if let Some(callback) = sending.spec.callback() {
-            *self.callbacks.entry(callback).or_default() += 1;
+            let (tasks, late) = self.callbacks.entry(callback).or_default();
+            *tasks += 1;
+            *late += u64::from(lag > limits::LATE_FIRING);
         }
-        self.lag
-            .record(fired.since(sending.dispatch.start).as_secs_f64());
+        self.lag.record(lag.as_secs_f64());
     }
 
     fn count_callbacks(self) {
-        for (callback, tasks) in self.callbacks {
+        for (callback, (tasks, late)) in self.callbacks {
             let callback = labels::label(callback);
+            metrics::counter!("tickwheel_callback_late_total", "callback" => callback.clone())
+                .increment(late);
             metrics::counter!("tickwheel_callback_fired_total", "callback" => callback)
                 .increment(tasks);
         }

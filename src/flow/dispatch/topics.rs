@@ -29,7 +29,7 @@ impl Topics {
 
     /// Takes notice of a registered task: sees to its topic in the background, once.
     pub fn expect(&self, spec: &Spec) {
-        let Some(name) = spec.callback() else {
+        let Some(name) = spec.queue() else {
             return;
         };
         let topic = message::topic(name, spec.priority);

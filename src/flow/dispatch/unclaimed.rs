@@ -15,6 +15,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use super::retrying::Retrying;
 use crate::{
     flow::{context::Context, labels},
     limits,
@@ -187,6 +188,7 @@ impl Known {
 #[derive(Debug, Clone)]
 pub struct Demand {
     ctx: Arc<Context>,
+    retrying: Retrying,
     known: Arc<Mutex<Known>>,
     /// The queue is this node's own.
     alone: bool,
@@ -199,8 +201,14 @@ impl Demand {
         Self {
             alone: ctx.underway.is_some(),
             known: Arc::default(),
+            retrying: Retrying::default(),
             ctx,
         }
+    }
+
+    /// Returns the record of the tasks that wait for their next attempt.
+    pub(in crate::flow) const fn retrying(&self) -> &Retrying {
+        &self.retrying
     }
 
     /// Notes tasks that are about to be handed to the queue: id, callback, due time.

@@ -67,6 +67,7 @@ impl Leftovers {
     /// helps. The conditional write that decided so has been applied.
     pub(in crate::flow) fn retire(&self, entry: &Entry, reason: DoneReason) -> Option<Entry> {
         self.demand.taken(entry.key.id);
+        self.demand.retrying().forget(entry.key.id);
         self.drop(entry, reason)
     }
 

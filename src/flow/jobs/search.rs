@@ -1,13 +1,13 @@
 //! The job search finds the tasks of a job's next page for the runner, in the wheels or among the dead letters.
 //!
 //! Tasks that have not ended are found by the walk of the lists ([`crate::flow::query::list`]), dead ones by that of the dead
-//! letters. All else is looked at here. Nothing of a filter is ignored.
+//! letters. Those of a backfill are times of its schedule. All else is looked at here. Nothing of a filter is ignored.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     flow::{
-        api::{Fault, TaskView, View, VisibleState},
+        api::{Fault, TaskView, VisibleState},
         context::Context,
         dead_letters::{
             desk,
@@ -15,14 +15,17 @@ use crate::{
             walk::Wanted,
         },
         query::{
+            filter::{Filter, has_labels},
             find::Finder,
-            list::{Cursor, Filter, Lister},
+            list::{Cursor, Lister},
         },
+        schedules::plans::plan,
     },
     limits::JOB_PAGE_READS_MAX,
     model::{
-        job::{Found, Job, JobFilter, JobItem, JobKind, Place},
-        task::Body,
+        job::{Backfill, Found, Job, JobFilter, JobItem, JobKind, Place},
+        schedule::{life::ScheduleSpec, run::Namer},
+        time::Millis,
     },
     store,
 };
@@ -40,7 +43,8 @@ pub(super) struct Search {
 impl Search {
     pub(super) fn new(ctx: Arc<Context>, letters: desk::Desk, finder: Finder) -> Self {
         Self {
-            lister: Arc::new(Lister::new(Arc::clone(&ctx))),
+            // The place of a job is one in the wheels.
+            lister: Arc::new(Lister::new(Arc::clone(&ctx), finder.clone(), None)),
             ctx,
             letters,
             finder,
@@ -49,7 +53,9 @@ impl Search {
 
     /// Finds the next page.
     pub(super) async fn next(&self, job: &Job) -> Found {
-        let found = if job.kind.is_of_dead() {
+        let found = if let Some(backfill) = &job.backfill {
+            self.times(job, backfill)
+        } else if job.kind.is_of_dead() {
             self.dead(job).await
         } else {
             self.waiting(job).await
@@ -64,36 +70,35 @@ impl Search {
             state,
             from,
             to,
-            collection: _,
-            labels: _,
-            error: _,
+            collection,
+            labels,
+            error,
         } = &job.filter;
         let filter = Filter {
             callback: callback.clone(),
+            collection: collection.clone(),
             state: state.as_deref().and_then(state_named),
+            labels: labels.clone(),
+            error: error.clone(),
             from: *from,
             to: *to,
             pending: true,
+            ..Filter::default()
         };
         let mut cursor = match job.place {
             Place::Wheels {
                 behind,
                 through,
                 to,
-            } => Some(Cursor {
-                behind,
-                through,
-                to,
-                ended: None,
-            }),
-            Place::Start | Place::Letters { .. } | Place::End => None,
+            } => Some(Cursor::in_wheels(behind, through, to)),
+            Place::Start | Place::Letters { .. } | Place::Times { .. } | Place::End => None,
         };
         let (mut items, items_max) = (Vec::new(), job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
             let room = items_max.saturating_sub(items.len());
             let page = self.lister.list(&filter, cursor, room).await?;
             for task in &page.tasks {
-                if self.is_wanted(job, task).await? {
+                if self.has_work(job, task) {
                     items.push(item(task));
                 }
             }
@@ -114,6 +119,49 @@ impl Search {
         })
     }
 
+    /// Finds the next times of a backfill.
+    fn times(&self, job: &Job, backfill: &Backfill) -> Result<Found, Fault> {
+        let Backfill { from, to, spec, .. } = backfill;
+        // A backfill is also for times before the schedule was to begin.
+        let spec = ScheduleSpec {
+            start: None,
+            end: None,
+            ..spec.clone()
+        };
+        let zones = self.ctx.settings.zones;
+        let plan = plan(zones, &backfill.schedule, &spec, backfill.anchor)?;
+        let behind = match job.place {
+            Place::Times { behind } => behind,
+            Place::Start | Place::Wheels { .. } | Place::Letters { .. } | Place::End => {
+                Millis(from.0.saturating_sub(1))
+            }
+        };
+        let mut times = plan.times(behind, job.page_items().saturating_add(1));
+        times.retain(|time| time <= to);
+        let more = times.len() > job.page_items();
+        times.truncate(job.page_items());
+        let namer = Namer {
+            name: &backfill.schedule,
+            incarnation: backfill.incarnation,
+            step: backfill.step,
+            shape: self.ctx.shape(),
+        };
+        let item = |time: &Millis| JobItem {
+            id: namer.backfilled(backfill.seed, *time, job.created),
+            generation: 0,
+            time: Some(*time),
+        };
+        let place = match times.last() {
+            Some(last) if more => Place::Times { behind: *last },
+            Some(_) | None => Place::End,
+        };
+        Ok(Found::Page {
+            items: times.iter().map(item).collect(),
+            place,
+            unread: 0,
+        })
+    }
+
     /// Finds dead tasks, the newest first.
     async fn dead(&self, job: &Job) -> Result<Found, Fault> {
         let wanted = Wanted {
@@ -122,7 +170,7 @@ impl Search {
         };
         let mut behind = match job.place {
             Place::Letters { time, id } => Some(Spot { time, id }),
-            Place::Start | Place::Wheels { .. } | Place::End => None,
+            Place::Start | Place::Wheels { .. } | Place::Times { .. } | Place::End => None,
         };
         let (mut items, mut unread, items_max) = (Vec::new(), 0, job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
@@ -156,29 +204,21 @@ impl Search {
         })
     }
 
-    /// Tells whether a task that a walk has found is one of the job's.
+    /// Tells whether a dead task is one of the job's.
     async fn is_wanted(&self, job: &Job, task: &TaskView) -> Result<bool, Fault> {
         let filter = &job.filter;
         let of_collection = filter.collection.as_deref();
-        if of_collection.is_some_and(|name| task.spec.collection != name) || !fits(filter, task) {
-            return Ok(false);
-        }
+        let fits = of_collection.is_none_or(|name| task.spec.collection == name)
+            && fits(filter, task)
+            && self.has_work(job, task);
+        Ok(fits && has_labels(&self.finder, task, &filter.labels).await?)
+    }
+
+    /// Tells whether a job has something to do with a task that its filter names: one that moves tasks leaves those that
+    /// start then already.
+    fn has_work(&self, job: &Job, task: &TaskView) -> bool {
         let now = self.ctx.now();
-        if job.kind == JobKind::Reschedule && !job.moves(task.start, task.effective_start, now) {
-            return Ok(false);
-        }
-        if filter.labels.is_empty() {
-            return Ok(true);
-        }
-        if let Some(content) = task.spec.content() {
-            return Ok(has_labels(&content.labels, &filter.labels));
-        }
-        if matches!(task.spec.body, Body::Apart { .. }) {
-            let whole = self.finder.get(task.id, View::Full).await?;
-            let content = whole.and_then(|task| task.content);
-            return Ok(content.is_some_and(|content| has_labels(&content.labels, &filter.labels)));
-        }
-        Ok(false)
+        job.kind != JobKind::Reschedule || job.moves(task.start, task.effective_start, now)
     }
 }
 
@@ -198,17 +238,10 @@ fn state_named(name: &str) -> Option<VisibleState> {
         .find(|state| state.name() == name)
 }
 
-fn has_labels(labels: &[(String, String)], wanted: &BTreeMap<String, String>) -> bool {
-    wanted.iter().all(|(name, value)| {
-        labels
-            .iter()
-            .any(|(has, with)| (has, with) == (name, value))
-    })
-}
-
 const fn item(task: &TaskView) -> JobItem {
     JobItem {
         id: task.id,
         generation: task.generation,
+        time: None,
     }
 }

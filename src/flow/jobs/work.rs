@@ -15,6 +15,7 @@ use crate::{
         context::Context,
         dead_letters::desk,
         query::find::Finder,
+        schedules::tasks::RunTasks,
         tasks::{
             cancel::Canceller,
             erase::Erased,
@@ -24,7 +25,7 @@ use crate::{
     limits::JOB_ITEMS_IN_FLIGHT_MAX,
     model::{
         ids::TaskId,
-        job::{Job, JobItem, JobKind, Tally},
+        job::{Backfill, Job, JobItem, JobKind, Tally},
         time::Millis,
     },
 };
@@ -36,6 +37,7 @@ pub(in crate::flow) struct Changers {
     pub(in crate::flow) canceller: Canceller,
     pub(in crate::flow) changer: Changer,
     pub(in crate::flow) letters: desk::Desk,
+    pub(in crate::flow) runs: RunTasks,
 }
 
 /// How the work on a task ended.
@@ -104,17 +106,32 @@ impl Work {
         if job.kind == JobKind::Cancel {
             return self.cancel(job, items).await;
         }
+        if let Some(backfill) = &job.backfill {
+            return self.backfill(backfill, items).await;
+        }
         stream::iter(items.to_vec())
             .map(|item| async move {
                 match job.kind {
                     JobKind::Reschedule => self.reschedule(job, item).await,
                     JobKind::Redrive => self.redrive(item).await,
                     JobKind::Delete | JobKind::Cancel => self.delete(item).await,
+                    // A record of another version.
+                    JobKind::Backfill => End::Failed("the job names no schedule".to_owned()),
                 }
             })
             .buffered(JOB_ITEMS_IN_FLIGHT_MAX)
             .collect()
             .await
+    }
+
+    /// Registers runs of a schedule. One that is there already is written once more as it is.
+    async fn backfill(&self, backfill: &Backfill, items: &[JobItem]) -> Vec<End> {
+        let entered = self.by.runs.backfill(backfill, items).await;
+        let end = |_: &JobItem| match &entered {
+            Ok(()) => End::Done,
+            Err(fault) => End::Again(fault.to_string()),
+        };
+        items.iter().map(end).collect()
     }
 
     /// Cancels tasks. Those whose state or start was asked for are looked at once more, right before.

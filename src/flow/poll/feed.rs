@@ -126,12 +126,12 @@ impl Feed {
         for delivery in deliveries {
             let origin = (delivery.topic, delivery.partition, delivery.offset);
             match TaskMessage::decode(delivery.value) {
-                Ok(message) if message.spec.callback() == Some(&self.callback) => {
+                Ok(message) if message.spec.queue() == Some(&self.callback) => {
                     items.push(item(origin, message));
                 }
                 other => {
                     let reason = match other {
-                        Ok(message) => format!("it is of callback {:?}", message.spec.callback()),
+                        Ok(message) => format!("it is of queue {:?}", message.spec.queue()),
                         Err(error) => error.to_string(),
                     };
                     let (topic, partition, offset) = &origin;

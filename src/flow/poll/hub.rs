@@ -164,11 +164,7 @@ impl Hub {
     pub(super) fn handled(&self, items: Vec<Item>) {
         let mut state = self.lock();
         for item in items {
-            if let Some(feed) = item
-                .spec
-                .callback()
-                .and_then(|name| state.feeds.get_mut(name))
-            {
+            if let Some(feed) = item.spec.queue().and_then(|name| state.feeds.get_mut(name)) {
                 feed.out = feed.out.saturating_sub(1);
                 feed.handled.push(item.origin);
                 feed.signal.notify_one();
@@ -260,6 +256,7 @@ mod tests {
         flow::{
             budget::Budget,
             context::{Context, Settings},
+            internal::outbox::Outbox,
             records::callbacks::Callbacks,
             tasks::deadlines::Deadlines,
         },
@@ -295,6 +292,10 @@ mod tests {
                 stall_max: Duration::from_secs(5),
             },
             contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: Settings::default(),
         });
         let (callbacks, watch) = (Callbacks::new(Arc::clone(&ctx)), Deadlines::new(&ctx));

@@ -227,11 +227,7 @@ impl State {
         };
         // Its ticket leaves the line before its receiver is gone, so this does not happen; if it does, nothing is lost.
         for item in refused.into_iter().flatten() {
-            if let Some(feed) = item
-                .spec
-                .callback()
-                .and_then(|name| self.feeds.get_mut(name))
-            {
+            if let Some(feed) = item.spec.queue().and_then(|name| self.feeds.get_mut(name)) {
                 feed.out = feed.out.saturating_sub(1);
                 feed.keep(item, Millis(i64::MAX));
             }
@@ -241,7 +237,7 @@ impl State {
     pub(super) fn put_back(&mut self, items: Vec<Item>, now: Millis, moment: Moment) {
         let mut touched = BTreeSet::new();
         for item in items {
-            let Some(name) = item.spec.callback().map(str::to_owned) else {
+            let Some(name) = item.spec.queue().map(str::to_owned) else {
                 continue;
             };
             if let Some(feed) = self.feeds.get_mut(&name) {

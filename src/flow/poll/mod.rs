@@ -233,7 +233,8 @@ impl Poller {
             published: Some(item.published),
             // It came with the message.
             with_content: false,
-            admitted: true,
+            // The limits of the queue's name were asked, which are those of the callback unless callbacks share the queue.
+            admitted: item.spec.queue() == item.spec.callback(),
         });
         let waited = self.ctx.time.moment().since(begun);
         let answers = self.claimer.claim(worker, requests.collect()).await;
@@ -249,7 +250,10 @@ impl Poller {
                     tasks.push((*task, item.dispatch.start));
                     done.push(item);
                 }
-                ClaimAnswer::Stale | ClaimAnswer::Held | ClaimAnswer::Gated => done.push(item),
+                ClaimAnswer::Stale
+                | ClaimAnswer::Held
+                | ClaimAnswer::Gated
+                | ClaimAnswer::Behind => done.push(item),
                 // Its own entry or look publishes it again by then. Many held messages would leave no room for others.
                 ClaimAnswer::Early { not_before }
                     if not_before.since(self.ctx.now()) > limits::EARLY_HELD_MAX =>

@@ -103,6 +103,18 @@ impl Finder {
         id: TaskId,
         view: View,
     ) -> Result<Option<TaskView>, Fault> {
+        let Some(task) = self.listed(id).await? else {
+            return Ok(None);
+        };
+        let task = self.with_result(task).await?;
+        match view {
+            View::Full => Ok(Some(self.with_content(task).await?)),
+            View::Basic => Ok(Some(task)),
+        }
+    }
+
+    /// Reads a task as lists show it: without what is kept apart.
+    pub(in crate::flow) async fn listed(&self, id: TaskId) -> Result<Option<TaskView>, Fault> {
         let place = self.finds.enter().await?;
         let row = self.mover.row(id).await?;
         let found = match row.filter(is_told_by) {
@@ -113,14 +125,7 @@ impl Finder {
             },
         };
         drop(place);
-        let found = match found {
-            Some(task) => Some(self.with_result(task).await?),
-            None => None,
-        };
-        match (found, view) {
-            (Some(task), View::Full) => Ok(Some(self.with_content(task).await?)),
-            (found, _) => Ok(found),
-        }
+        Ok(found)
     }
 
     /// Returns the knowledge about tasks that are to be changed, by one read of rows and one of entries for
@@ -210,7 +215,11 @@ impl Finder {
     }
 
     async fn registered_among(&self, entries: Vec<Entry>) -> Result<Option<Registered>, Fault> {
-        match entries.into_iter().rev().find(|entry| !is_withdrawn(entry)) {
+        match entries
+            .into_iter()
+            .rev()
+            .find(|entry| !entry.is_withdrawn())
+        {
             Some(entry) => Ok(Some(self.follow(entry).await?)),
             None => Ok(None),
         }
@@ -330,7 +339,8 @@ impl Finder {
         Ok(task)
     }
 
-    async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {
+    /// Reads the content of a task, if it has one.
+    pub(super) async fn with_content(&self, mut task: TaskView) -> Result<TaskView, Fault> {
         task.content = match &task.spec.body {
             Body::Inline(content) => Some(content.clone()),
             Body::Apart { bytes } => {
@@ -344,17 +354,6 @@ impl Finder {
     }
 }
 
-/// A first copy that was written again elsewhere says nothing about its task.
-fn is_withdrawn(entry: &Entry) -> bool {
-    match entry.kind {
-        Kind::Done {
-            reason: DoneReason::Moved { .. },
-            ..
-        } => entry.spec.target.is_tracked(),
-        Kind::Done { .. } | Kind::Due { .. } | Kind::Look { .. } => false,
-    }
-}
-
 /// Tells whether a task's row gives its state. The row of a task that is never claimed only tells that it was
 /// cancelled, or that a cancel came too late.
 pub(in crate::flow) fn is_told_by(row: &TaskRow) -> bool {
@@ -363,9 +362,8 @@ pub(in crate::flow) fn is_told_by(row: &TaskRow) -> bool {
 
 /// A terminal task is shown for as long as it asked to be, a dead one at least thirty days. One that was deleted is not shown.
 pub(in crate::flow) fn is_hidden(row: &TaskRow, now: Millis) -> bool {
-    let ended = row.detail.end_time;
     let is_past = |end: Millis| now > end.after(dead_letter::kept(row));
-    row.detail.erased || row.state.is_terminal() && ended.is_some_and(is_past)
+    row.detail.erased || row.ended_at().is_some_and(is_past)
 }
 
 /// A task without row as its entry says; `fired` tells whether it has been handed over.
@@ -425,6 +423,8 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         error: None,
         cancel_requested: false,
         history: History::default(),
+        run_state: None,
+        tree: None,
         replaced: false,
     }
 }
@@ -457,6 +457,7 @@ pub(in crate::flow) fn view_of_row(
     now: Millis,
 ) -> TaskView {
     let state = match row.state {
+        _ if row.waits_for_children() => VisibleState::WaitingForChildren,
         State::New if now >= row.next => VisibleState::Enqueued,
         State::New => VisibleState::Scheduled,
         State::Claimed if heartbeat.is_some() => VisibleState::Processing,
@@ -469,7 +470,6 @@ pub(in crate::flow) fn view_of_row(
         State::Dead => VisibleState::Dead,
     };
     let history = attempts::shown(&row);
-    let replaced = row.detail.next.is_some();
     let effective_start = if row.state == State::Retrying {
         row.next
     } else {
@@ -493,6 +493,8 @@ pub(in crate::flow) fn view_of_row(
         error: row.detail.error,
         cancel_requested: row.cancel_requested,
         history,
-        replaced,
+        run_state: Some(row.state).filter(|state| state.is_terminal()),
+        tree: row.detail.tree,
+        replaced: row.detail.next.is_some(),
     }
 }

@@ -11,119 +11,73 @@
 //! others and in the order of first starts. It also lists all waiting tasks, however far ahead. Published
 //! records have no rows: they are listed as above.
 //!
+//! On other stores a list of a callback lists ended tasks for as long, from rows of the index ([`filed`]): behind all others, the
+//! last day first. Tasks that succeed are among them where their callback asks for it.
+//!
 //! One request reads a bounded number of slots and entries and answers with what it has found. This may be
 //! nothing where slots lie apart, or after [`limits::LIST_TIME_MAX`]. The next page goes on where it stopped.
-//! The entry at which a task is listed is decided in [`crate::model::listing`].
+//! A list by a label that the callback has named for it reads the rows of that label instead
+//! (`label_rows`): all its tasks over their whole retention, in the order of their first starts.
+//!
+//! The walk itself is in `wheel_walk`.
 
-use std::{
-    collections::{BTreeMap, HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use uuid::Uuid;
 
+pub use super::page::{Cursor, TaskPage};
 use super::{
-    find::{is_hidden, is_told_by, view_of_attempt, view_of_entry, view_of_row},
+    filed::{self, Filed, States},
+    filter::{Filter, has_labels},
+    find::{Finder, is_hidden, is_told_by, view_of_row},
+    page::{Found, before_all},
     places::Places,
+    wheel_walk::{Clocks, WheelWalk},
 };
 use crate::{
     flow::{
-        api::{Fault, TaskView, VisibleState},
+        api::{Fault, TaskView},
         context::Context,
+        entries::{
+            ended_rows,
+            label_rows::{self, Label},
+        },
+        records::callbacks::Callbacks,
     },
     limits,
-    model::{
-        clock::{ClockRow, Position},
-        entry::{Entry, Key, Kind},
-        ids::TaskId,
-        listing::{self, Known, Place},
-        state::{State, TaskRow},
-        time::Millis,
-        wheel::{Span, WheelNumber},
-    },
-    store::{Freshness, Heartbeat, RangeScan},
+    model::{entry::Key, ids::TaskId, task::Body, time::Millis},
 };
 
-/// Which tasks are wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Filter {
-    /// Those of this callback.
-    pub callback: Option<String>,
-    /// Those in this state.
-    pub state: Option<VisibleState>,
-    /// Those that start at or after this; none: however long ago.
-    pub from: Option<Millis>,
-    /// Those that start before this; none: all, or within [`limits::LIST_HORIZON`] where slots lie apart.
-    pub to: Option<Millis>,
-    /// Only those that have not ended: a list that leaves the others out does not walk over them.
-    pub pending: bool,
-}
-
-impl Filter {
-    /// Tells whether only tasks are wanted that have ended, and have a row that says so.
-    fn wants_ended_only(&self) -> bool {
-        let of_row = |state: VisibleState| state.is_terminal() && state != VisibleState::Published;
-        !self.pending && self.state.is_some_and(of_row)
-    }
-
-    /// Tells whether tasks that have ended are wanted among others, or alone.
-    fn wants_ended(&self) -> bool {
-        !self.pending && (self.state.is_none() || self.wants_ended_only())
-    }
-}
-
-/// Where a walk stands: all that the next request needs beside the filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cursor {
-    /// Everything up to this key has been listed.
-    pub behind: Key,
-    /// The walk ends behind what is due at this instant.
-    pub through: Millis,
-    /// Only tasks that start before this are listed.
-    pub to: Millis,
-    /// The walk is among the rows of tasks that have ended, behind this id.
-    pub ended: Option<TaskId>,
-}
-
-/// A page of a list.
-#[derive(Debug, Clone)]
-pub struct TaskPage {
-    /// Tasks, without content, by start time.
-    pub tasks: Vec<TaskView>,
-    /// Where the next page begins; none: this is the last.
-    pub next: Option<Cursor>,
-    /// Only tasks that start before this are listed.
-    pub to: Millis,
-}
+/// How long behind its first start the row of a label is left that has no task: its registration may go on until then.
+const LABEL_WITHOUT_TASK_KEPT: Duration = Duration::from_secs(24 * 3600);
 
 /// The lister.
 #[derive(Debug)]
 pub(in crate::flow) struct Lister {
     ctx: Arc<Context>,
+    /// For labels that lie apart with their contents, and for tasks that a label has named.
+    finder: Finder,
+    /// For the labels by which tasks are found; none: every list is a walk over the wheels.
+    callbacks: Option<Callbacks>,
     places: Places,
-}
-
-type Clocks = BTreeMap<WheelNumber, ClockRow>;
-
-/// The result of one request so far, and how much more it may do.
-struct Found {
-    tasks: Vec<TaskView>,
-    ids: HashSet<TaskId>,
-    tasks_max: usize,
-    slots_left: usize,
-    entries_left: usize,
-    /// It goes on beyond these bounds while it has found nothing: reading on costs no more than the next request would.
-    goes_on: bool,
 }
 
 impl Lister {
     /// Reads through this.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>) -> Self {
+    pub(in crate::flow) fn new(
+        ctx: Arc<Context>,
+        finder: Finder,
+        callbacks: Option<Callbacks>,
+    ) -> Self {
         let at_once = limits::LISTS_IN_FLIGHT_MAX;
         let places = Places::new(ctx.time.clone(), at_once, "lists");
-        Self { ctx, places }
+        Self {
+            ctx,
+            finder,
+            callbacks,
+            places,
+        }
     }
 
     /// Lists one page of at most `tasks_max` tasks, from the beginning or from where an earlier page ended.
@@ -137,36 +91,25 @@ impl Lister {
         tasks_max: usize,
     ) -> Result<TaskPage, Fault> {
         let _place = self.places.enter().await?;
-        let clocks = self.clocks().await?;
-        let lists_ended = self.ctx.store.lists_ended_tasks();
-        let begins = cursor.unwrap_or_else(|| self.beginning(filter, &clocks));
-        let end = self.ctx.time.moment().after(limits::LIST_TIME_MAX);
+        let walk = WheelWalk::begin(&self.ctx).await?;
+        let states = self.filed_states(filter).await?;
+        let begins = cursor.unwrap_or_else(|| self.beginning(filter, &walk.clocks, &states));
         let mut found = Found {
             tasks: Vec::new(),
             ids: HashSet::new(),
             tasks_max,
             slots_left: limits::LIST_SLOTS_MAX,
             entries_left: limits::LIST_ENTRIES_MAX,
-            goes_on: lists_ended,
+            parts: limits::LIST_ENDED_PARTS_FIRST,
+            goes_on: self.ctx.store.lists_ended_tasks(),
+            end: self.ctx.time.moment().after(limits::LIST_TIME_MAX),
         };
         let (to, mut next) = (begins.to, Some(begins));
         while let Some(at) = next
             && found.wants_more()
-            && self.ctx.time.moment() < end
+            && self.ctx.time.moment() < found.end
         {
-            next = match at.ended {
-                Some(behind) => {
-                    let behind = self.ended(behind, filter, &at, &mut found).await?;
-                    behind.map(|ended| Cursor {
-                        ended: Some(ended),
-                        ..at
-                    })
-                }
-                None => {
-                    let at = self.waiting(filter, at, &clocks, &mut found).await?;
-                    at.next(lists_ended && filter.wants_ended())
-                }
-            };
+            next = self.step((&walk, &states), filter, at, &mut found).await?;
         }
         found
             .tasks
@@ -178,17 +121,48 @@ impl Lister {
         })
     }
 
+    /// Lists some tasks from here on; returns where that stopped, none at the end.
+    async fn step(
+        &self,
+        (walk, states): (&WheelWalk<'_>, &States),
+        filter: &Filter,
+        at: Cursor,
+        found: &mut Found,
+    ) -> Result<Option<Cursor>, Fault> {
+        if let Some(behind) = at.labelled {
+            let labelled = self.labelled(behind, filter, &at, found).await?;
+            return Ok(labelled.is_some().then_some(Cursor { labelled, ..at }));
+        }
+        if let Some(behind) = at.ended {
+            let ended = self.ended(behind, filter, &at, found).await?;
+            return Ok(ended.is_some().then_some(Cursor { ended, ..at }));
+        }
+        if let Some(from) = at.filed {
+            let filed = self.filed(from, (filter, states), &at, found).await?;
+            return Ok(filed.is_some().then_some(Cursor { filed, ..at }));
+        }
+        let at = self.waiting((walk, states), filter, at, found).await?;
+        let next = at.next(self.ctx.store.lists_ended_tasks() && filter.wants_ended());
+        Ok(next.or_else(|| at.filed_behind(states, self.ctx.now())))
+    }
+
     /// Lists what lies in the wheels from here on; returns where that stopped.
     async fn waiting(
         &self,
+        (walk, states): (&WheelWalk<'_>, &States),
         filter: &Filter,
         mut at: Cursor,
-        clocks: &Clocks,
         found: &mut Found,
     ) -> Result<Cursor, Fault> {
-        let (entries, reached) = self.read(&at, clocks, found).await?;
-        let resolved = self.resolve(entries, filter, &at, clocks).await?;
-        at.behind = found.take(resolved, filter, at.to).unwrap_or(reached);
+        let (entries, reached) = walk.read(&at, found).await?;
+        let resolved = walk.resolve(entries, filter, &at, states).await?;
+        at.behind = reached;
+        for (key, task) in resolved {
+            if self.offer(task, filter, at.to, found).await? {
+                at.behind = key;
+                break;
+            }
+        }
         Ok(at)
     }
 
@@ -205,43 +179,151 @@ impl Lister {
         found.entries_left = found.entries_left.saturating_sub(limits::PAGE_ROWS_MAX);
         let now = self.ctx.now();
         for row in page.rows {
-            let is_of_callback = filter
-                .callback
-                .as_deref()
-                .is_none_or(|name| row.detail.spec.callback() == Some(name));
-            if !is_of_callback || !is_told_by(&row) || is_hidden(&row, now) {
+            let is_wanted = filter.may_be_of(row.id, &row.detail.spec);
+            if !is_wanted || !is_told_by(&row) || is_hidden(&row, now) {
                 continue;
             }
-            let id = row.id;
-            if found.add(view_of_row(row, None, now), filter, at.to) {
+            let (id, task) = (row.id, view_of_row(row, None, now));
+            if self.offer(task, filter, at.to, found).await? {
                 return Ok(Some(id));
             }
         }
         Ok(page.reached)
     }
 
-    /// The hands of all wheels.
-    async fn clocks(&self) -> Result<Clocks, Fault> {
-        let reads = self.ctx.shape().all_wheels().map(|wheel| async move {
-            let row = self.ctx.store.clock(wheel, Freshness::Quorum).await?;
-            Ok::<_, Fault>((wheel, row))
-        });
-        stream::iter(reads)
-            .buffer_unordered(limits::LIST_WHEELS_IN_FLIGHT_MAX)
-            .try_collect()
-            .await
+    /// Lists filed tasks from here on; returns where that stopped, none at the end.
+    async fn filed(
+        &self,
+        from: Filed,
+        (filter, states): (&Filter, &States),
+        at: &Cursor,
+        found: &mut Found,
+    ) -> Result<Option<Filed>, Fault> {
+        let Some(callback) = filter.callback.as_deref() else {
+            return Ok(None);
+        };
+        let (places, behind) = filed::places(from, states, self.ctx.now(), found.parts);
+        // Days without such tasks are passed over many at once.
+        found.parts = limits::LIST_ENDED_PARTS_MAX.min(2 * found.parts);
+        let rows_max = found.room().clamp(16, limits::PAGE_ROWS_MAX);
+        found.entries_left = found.entries_left.saturating_sub(places.len());
+        for part in filed::read(&self.ctx, callback, places, rows_max).await? {
+            let Some(of) = part.at.part(callback) else {
+                continue;
+            };
+            found.entries_left = found.entries_left.saturating_sub(part.rows.len());
+            let mut tasks = stream::iter(part.rows)
+                .map(|row| async move {
+                    let behind = row.0;
+                    let task = filed::task(&self.ctx, &self.finder, of, row).await?;
+                    Ok::<_, Fault>((behind, task))
+                })
+                .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
+            while let Some((behind, task)) = tasks.try_next().await? {
+                let Some(task) = task else { continue };
+                if self.offer(task, filter, at.to, found).await? {
+                    return Ok(Some(Filed { behind, ..part.at }));
+                }
+            }
+            if let Some(behind) = part.next {
+                return Ok(Some(Filed { behind, ..part.at }));
+            }
+        }
+        Ok(behind)
+    }
+
+    /// Returns the states of tasks that a list finds by their filed rows: none where the store lists them itself, and where no
+    /// callback is named.
+    async fn filed_states(&self, filter: &Filter) -> Result<States, Fault> {
+        let is_filed = !self.ctx.store.lists_ended_tasks() && self.callbacks.is_some();
+        let callback = filter.callback.as_deref();
+        let callback = callback.filter(|_| is_filed && filter.wants_ended());
+        let Some(callback) = callback else {
+            return Ok(States::NONE);
+        };
+        let succeeded = ended_rows::lists_succeeded(&self.ctx, callback).await?;
+        Ok(States::of(filter.state, succeeded))
+    }
+
+    /// Lists tasks with a label from here on; returns where that stopped, none at the end.
+    async fn labelled(
+        &self,
+        behind: TaskId,
+        filter: &Filter,
+        at: &Cursor,
+        found: &mut Found,
+    ) -> Result<Option<TaskId>, Fault> {
+        // The label may be indexed no more, but what was registered before still has its rows.
+        let label = self.label(filter, false);
+        let Some(label) = label.or_else(|| self.label(filter, true)) else {
+            return Ok(None);
+        };
+        let rows_max = found.room().clamp(16, limits::PAGE_ROWS_MAX);
+        let (rows, next) = label_rows::read(&self.ctx, label, behind, rows_max).await?;
+        found.entries_left = found.entries_left.saturating_sub(rows.len());
+        let mut tasks = stream::iter(rows)
+            .map(
+                |(id, row)| async move { Ok::<_, Fault>((id, row, self.finder.listed(id).await?)) },
+            )
+            .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
+        while let Some((id, row, task)) = tasks.try_next().await? {
+            match task {
+                Some(task) => {
+                    let is_full = self.offer(task, filter, at.to, found).await?;
+                    if is_full {
+                        return Ok(Some(id));
+                    }
+                }
+                // Its registration did not come to its end, or it can be read no more.
+                None if id.first_start().after(LABEL_WITHOUT_TASK_KEPT) < self.ctx.now() => {
+                    label_rows::forget(&self.ctx, label, &row).await;
+                }
+                None => {}
+            }
+        }
+        Ok(next)
+    }
+
+    /// Returns the wanted label by which tasks are found.
+    fn label<'a>(&self, filter: &'a Filter, any: bool) -> Option<Label<'a>> {
+        let (callback, copy) = (filter.callback.as_deref()?, self.callbacks.as_ref()?);
+        let copy = copy.snapshot();
+        Label::among(callback, &filter.labels, |name| {
+            any || copy.is_indexed(callback, name)
+        })
+    }
+
+    /// Takes a task if it is wanted; tells whether the page ends behind it.
+    async fn offer(
+        &self,
+        task: TaskView,
+        filter: &Filter,
+        to: Millis,
+        found: &mut Found,
+    ) -> Result<bool, Fault> {
+        if !filter.matches(&task, to) {
+            return Ok(false);
+        }
+        // Contents that lie apart are read one by one.
+        let reads = !filter.labels.is_empty() && matches!(task.spec.body, Body::Apart { .. });
+        let is_wanted = has_labels(&self.finder, &task, &filter.labels).await?;
+        let is_full = is_wanted && found.add(task);
+        Ok(is_full || (reads && self.ctx.time.moment() >= found.end))
     }
 
     /// Returns where a walk begins and ends. No entry lies before its task's start, nor before the `erased`
     /// hand. Entries of started tasks lie ahead of now.
-    fn beginning(&self, filter: &Filter, clocks: &Clocks) -> Cursor {
+    fn beginning(&self, filter: &Filter, clocks: &Clocks, states: &States) -> Cursor {
+        let labelled = self.label(filter, false).map(|_| before_all());
         let (tick, now) = (self.ctx.tick(), self.ctx.now());
         let erased = clocks.values().map(|clock| tick.end_of(clock.erased)).min();
         let erased = erased.unwrap_or(now);
         let from = filter.from.map(|from| Millis(from.0.saturating_sub(1)));
         let lists_ended = self.ctx.store.lists_ended_tasks();
+        let only_ended = filter.wants_ended_only() && !states.is_empty();
+        let filed = (only_ended && labelled.is_none()).then(|| Filed::first(now));
         let to = filter.to.unwrap_or_else(|| {
-            if lists_ended {
+            if lists_ended || labelled.is_some() || filed.is_some() {
                 return Millis(Millis::MAX.0 + 1);
             }
             let from = filter.from.map_or(now, |from| from.max(now));
@@ -256,231 +338,8 @@ impl Lister {
             through: if started { last.max(ahead) } else { last },
             to,
             ended: (lists_ended && filter.wants_ended_only()).then(before_all),
+            labelled,
+            filed,
         }
     }
-
-    /// Reads on in all wheels, and merges what lies before the place that all have reached.
-    async fn read(
-        &self,
-        at: &Cursor,
-        clocks: &Clocks,
-        found: &mut Found,
-    ) -> Result<(Vec<Entry>, Key), Fault> {
-        let shape = *self.ctx.shape();
-        let wheels = usize::from(shape.wheels());
-        let slots_max = (limits::LIST_STEP_SLOTS_MAX / wheels).max(1);
-        // Tasks are spread evenly; rows that one wheel reads beyond the others are read again.
-        let rows_max = (2 * found.room() / wheels).clamp(16, limits::PAGE_ROWS_MAX);
-        // A wheel that lags begins earlier than the others, which have nothing there.
-        let begins = |wheel: &WheelNumber| {
-            let behind = at.behind.within(*wheel);
-            let erased = clocks.get(wheel).map(|clock| clock.erased);
-            erased.map_or(behind, |erased| {
-                behind.max(Key::behind(shape.tick().end_of(erased)))
-            })
-        };
-        let ranges = shape.all_wheels().map(|wheel| RangeScan {
-            wheel,
-            shape,
-            span: Span {
-                after: Millis(i64::MIN),
-                through: at.through,
-            },
-            behind: Some(begins(&wheel)),
-            rows_max,
-            slots_max,
-        });
-        let store = &self.ctx.store;
-        let pages: Vec<_> = stream::iter(ranges)
-            .map(|range| async move { store.scan_range(&range).await })
-            .buffer_unordered(limits::LIST_WHEELS_IN_FLIGHT_MAX)
-            .try_collect()
-            .await?;
-        let ended = Key::behind(at.through);
-        let reached = pages.iter().map(|page| page.reached).min().unwrap_or(ended);
-        let rows = pages.into_iter().flat_map(|page| page.rows);
-        let mut entries: Vec<Entry> = rows
-            .filter(|row| row.key <= reached)
-            .filter_map(|row| row.entry.ok())
-            .collect();
-        entries.sort_unstable_by_key(|entry| entry.key);
-        found.slots_left = found.slots_left.saturating_sub(slots_max * wheels);
-        found.entries_left = found.entries_left.saturating_sub(entries.len());
-        Ok((entries, reached))
-    }
-
-    /// Makes tasks of those entries that are the place of one, in order.
-    async fn resolve(
-        &self,
-        mut entries: Vec<Entry>,
-        filter: &Filter,
-        at: &Cursor,
-        clocks: &Clocks,
-    ) -> Result<Vec<(Key, TaskView)>, Fault> {
-        entries.retain(|entry| may_match(entry, filter, at.to));
-        let mut ids: Vec<TaskId> = entries
-            .iter()
-            .filter(|entry| entry.spec.target.is_tracked())
-            .map(|entry| entry.key.id)
-            .collect();
-        ids.sort_unstable();
-        ids.dedup();
-        let rows = self.rows(&ids).await?;
-        let placed = stream::iter(entries)
-            .map(|entry| self.placed(entry, &rows, clocks))
-            .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
-        let placed: Vec<Option<Entry>> = placed.try_collect().await?;
-        let placed: Vec<Entry> = placed.into_iter().flatten().collect();
-        let beats = self.heartbeats(&placed, &rows).await?;
-        let now = self.ctx.now();
-        let lists_ended = self.ctx.store.lists_ended_tasks();
-        // It comes behind all others, by its row.
-        let comes_later = |row: &TaskRow| lists_ended && row.state.is_terminal() && is_told_by(row);
-        let view = |entry: Entry| {
-            let id = entry.key.id;
-            let view = match rows.get(&id) {
-                Some(row) if is_hidden(row, now) || comes_later(row) => return None,
-                Some(row) => view_of_attempt(row.clone(), beats.get(&id).cloned(), now),
-                None => view_of_entry(&entry, has_fired(&entry, clocks, now)),
-            };
-            Some((entry.key, view))
-        };
-        Ok(placed.into_iter().filter_map(view).collect())
-    }
-
-    async fn rows(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, TaskRow>, Fault> {
-        if ids.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let rows = self.ctx.store.tasks(ids, Freshness::Quorum).await?;
-        Ok(rows
-            .into_iter()
-            .flatten()
-            .map(|row| (row.id, row))
-            .collect())
-    }
-
-    /// Returns the entry if its task is listed there.
-    async fn placed(
-        &self,
-        entry: Entry,
-        rows: &HashMap<TaskId, TaskRow>,
-        clocks: &Clocks,
-    ) -> Result<Option<Entry>, Fault> {
-        let id = entry.key.id;
-        let Some(clock) = clocks.get(&id.wheel()) else {
-            return Ok(None);
-        };
-        let known = Known {
-            clock,
-            shape: self.ctx.shape(),
-            now: self.ctx.now(),
-        };
-        match listing::place(&entry, rows.get(&id), &known) {
-            Place::Here => Ok(Some(entry)),
-            Place::Elsewhere => Ok(None),
-            Place::Unless(others) => {
-                let found = self.ctx.store.find_entries(id, &others.dues()).await?;
-                let elsewhere = found.iter().any(|other| others.include(other));
-                Ok((!elsewhere).then_some(entry))
-            }
-        }
-    }
-
-    /// The signs of life of the attempts that run.
-    async fn heartbeats(
-        &self,
-        entries: &[Entry],
-        rows: &HashMap<TaskId, TaskRow>,
-    ) -> Result<HashMap<TaskId, Heartbeat>, Fault> {
-        let running = entries
-            .iter()
-            .filter_map(|entry| rows.get(&entry.key.id))
-            .filter(|row| row.state == State::Claimed);
-        let attempts: Vec<(TaskId, u32)> = running.map(|row| (row.id, row.attempt)).collect();
-        if attempts.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let beats = self.ctx.store.heartbeats(&attempts).await?;
-        Ok(beats
-            .into_iter()
-            .flatten()
-            .map(|beat| (beat.id, beat))
-            .collect())
-    }
-}
-
-impl Cursor {
-    /// Returns where the walk goes on behind this place in the wheels; none at the end.
-    fn next(self, lists_ended: bool) -> Option<Self> {
-        if self.behind < Key::behind(self.through) {
-            return Some(self);
-        }
-        lists_ended.then(|| Self {
-            ended: Some(before_all()),
-            ..self
-        })
-    }
-}
-
-/// Before the ids of all tasks.
-const fn before_all() -> TaskId {
-    TaskId::bound(Uuid::nil())
-}
-
-impl Found {
-    fn wants_more(&self) -> bool {
-        let is_within = self.slots_left > 0 && self.entries_left > 0;
-        self.room() > 0 && (is_within || (self.goes_on && self.tasks.is_empty()))
-    }
-
-    fn room(&self) -> usize {
-        self.tasks_max.saturating_sub(self.tasks.len())
-    }
-
-    /// Takes the tasks that are wanted; when the page is full, returns the key of the last.
-    fn take(&mut self, resolved: Vec<(Key, TaskView)>, filter: &Filter, to: Millis) -> Option<Key> {
-        let mut resolved = resolved.into_iter();
-        resolved.find_map(|(key, task)| self.add(task, filter, to).then_some(key))
-    }
-
-    /// Takes a task if it is wanted; tells whether the page is full by it.
-    fn add(&mut self, task: TaskView, filter: &Filter, to: Millis) -> bool {
-        if !matches(&task, filter, to) || !self.ids.insert(task.id) {
-            return false;
-        }
-        self.tasks.push(task);
-        self.room() == 0
-    }
-}
-
-/// Tells, before any other read, whether an entry can be the place of a wanted task. Only a due entry says
-/// for certain when its task starts: an entry that lies elsewhere is not its place.
-fn may_match(entry: &Entry, filter: &Filter, to: Millis) -> bool {
-    let of_callback = filter
-        .callback
-        .as_deref()
-        .is_none_or(|name| entry.spec.callback() == Some(name));
-    let certain = !matches!(entry.kind, Kind::Look { .. });
-    of_callback && (!certain || in_range(entry.start, filter, to))
-}
-
-fn matches(task: &TaskView, filter: &Filter, to: Millis) -> bool {
-    let in_state = filter.state.is_none_or(|state| task.state == state);
-    let ended = filter.pending && task.state.is_terminal();
-    in_state && !ended && in_range(task.start, filter, to)
-}
-
-fn in_range(start: Millis, filter: &Filter, to: Millis) -> bool {
-    filter.from.is_none_or(|from| start >= from) && start < to
-}
-
-/// As [`super::find::Finder`] tells it, by the hands that were read once.
-fn has_fired(entry: &Entry, clocks: &Clocks, now: Millis) -> bool {
-    let clock = clocks.get(&entry.key.wheel());
-    let behind = clock.is_some_and(|clock| {
-        let (due, id) = (entry.key.due, entry.key.id);
-        Position { due, id } <= clock.fired
-    });
-    now >= entry.start && (behind || matches!(entry.kind, Kind::Look { .. }))
 }

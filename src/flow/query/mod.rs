@@ -1,12 +1,20 @@
 //! Queries answer questions about tasks and about the service, and change nothing.
 //!
-//! [`find`] looks a task up by its id and [`list`] walks the slots. [`stats`] describes the whole service from what
-//! [`pending`] and [`recent`] count in memory. `places` bounds the reads that clients cause at one time.
+//! [`find`] looks a task up by its id and [`list`] walks the slots for those that a [`filter`] wants. [`stats`] describes the
+//! whole service from what [`pending`] and [`recent`] count in memory, and `figures` makes
+//! metrics of such counts. `places` bounds the reads that clients cause at one time.
 
+mod callback_lateness;
+pub(in crate::flow) mod figures;
+pub mod filed;
+pub mod filter;
 pub mod find;
 pub mod list;
+mod page;
 pub mod pending;
 pub(in crate::flow) mod places;
 pub mod recent;
 pub(in crate::flow) mod remembered;
+pub mod second;
 pub mod stats;
+mod wheel_walk;

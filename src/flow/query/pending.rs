@@ -169,8 +169,11 @@ impl Pending {
     }
 }
 
-/// The backup of a near task lies behind its start; the task is counted where it waits.
+/// The backup of a near task lies behind its start; the task is counted where it waits. Tasks of the service's own are not.
 fn is_counted(entry: &Entry) -> bool {
+    if entry.key.id.is_internal() {
+        return false;
+    }
     let first = matches!(entry.kind, Kind::Due { first: true, .. });
     first && (!entry.is_moved() || entry.spills > 0)
 }

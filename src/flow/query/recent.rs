@@ -5,38 +5,17 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::model::{ids::TaskId, time::Millis};
-
-/// How long a second is remembered.
-pub(in crate::flow) const KEPT: Duration = Duration::from_secs(300);
+use super::{
+    callback_lateness::CallbackLateness,
+    second::{KEPT, Lateness, Second},
+};
+use crate::model::{ids::TaskId, target::Target, time::Millis};
 
 /// How many of the tasks that fired last are remembered.
 const RECENT_MAX: usize = 20;
-
-/// Upper bounds of the classes of lateness, in milliseconds; the last class has none.
-const CLASSES_MS: [i64; 15] = [
-    0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 60_000,
-];
-
-/// A second of a node's work.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Second {
-    /// Seconds since 1970.
-    pub at: i64,
-    /// Tasks registered.
-    pub registered: u64,
-    /// Tasks handed over.
-    pub fired: u64,
-    /// Attempts settled.
-    pub settled: u64,
-    /// The latest of those that were handed over, in milliseconds.
-    pub latest_ms: i64,
-    classes: [u64; CLASSES_MS.len() + 1],
-}
 
 /// A task that was handed over.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,17 +30,6 @@ pub struct Fired {
     pub at: Millis,
 }
 
-/// How late tasks were handed over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lateness {
-    /// Half of them at most so late, in milliseconds, rounded up to a class.
-    pub p50_ms: i64,
-    /// All but one in a hundred.
-    pub p99_ms: i64,
-    /// The latest, exactly.
-    pub max_ms: i64,
-}
-
 /// The record. Cheap to clone; clones are the same record.
 #[derive(Debug, Clone, Default)]
 pub(in crate::flow) struct Pulse {
@@ -72,42 +40,53 @@ pub(in crate::flow) struct Pulse {
 struct Kept {
     seconds: VecDeque<Second>,
     recent: VecDeque<Fired>,
+    callbacks: CallbackLateness,
 }
 
 impl Pulse {
     /// Counts registrations.
     pub(in crate::flow) fn registered(&self, now: Millis, tasks: usize) {
-        self.with(now, |_, second| second.registered += tasks as u64);
+        self.with(now, |second| second.registered += tasks as u64);
     }
 
     /// Counts settled attempts.
     pub(in crate::flow) fn settled(&self, now: Millis, attempts: usize) {
-        self.with(now, |_, second| second.settled += attempts as u64);
+        self.with(now, |second| second.settled += attempts as u64);
     }
 
     /// Notes what was handed over at `at`: task, target, due time.
     pub(in crate::flow) fn fired<'a>(
         &self,
         at: Millis,
-        tasks: impl ExactSizeIterator<Item = (TaskId, &'a str, Millis)>,
+        tasks: impl ExactSizeIterator<Item = (TaskId, &'a Target, Millis)>,
     ) {
         let forgotten = tasks.len().saturating_sub(RECENT_MAX);
-        self.with(at, |recent, second| {
-            for (index, (id, to, due)) in tasks.enumerate() {
-                let late = (at.0 - due.0).max(0);
-                let class = CLASSES_MS.partition_point(|bound| *bound < late);
-                if let Some(class) = second.classes.get_mut(class) {
-                    *class += 1;
-                }
-                second.fired += 1;
-                second.latest_ms = second.latest_ms.max(late);
-                if index >= forgotten {
-                    recent.truncate(RECENT_MAX - 1);
-                    let to = to.to_owned();
-                    recent.push_front(Fired { id, to, due, at });
-                }
+        let mut kept = self.at(at);
+        let Kept {
+            seconds,
+            recent,
+            callbacks,
+        } = &mut *kept;
+        let Some(second) = seconds.back_mut() else {
+            return;
+        };
+        for (index, (id, to, due)) in tasks.enumerate() {
+            let late_ms = (at.0 - due.0).max(0);
+            second.fire(late_ms);
+            if let Some(callback) = to.callback() {
+                callbacks.note(at, callback, late_ms);
             }
-        });
+            if index >= forgotten {
+                recent.truncate(RECENT_MAX - 1);
+                let to = to.name().to_owned();
+                recent.push_front(Fired { id, to, due, at });
+            }
+        }
+    }
+
+    /// Returns how late this node handed over the tasks of a callback lately; none when there were none.
+    pub(in crate::flow) fn lateness_of(&self, now: Millis, callback: &str) -> Option<Lateness> {
+        self.lock().callbacks.of(now, callback)
     }
 
     /// Returns the seconds from the oldest to the one before `now`, those without work included.
@@ -119,10 +98,7 @@ impl Pulse {
         let second = |at| {
             while known.next_if(|second| second.at < at).is_some() {}
             let found = known.next_if(|second| second.at == at);
-            found.cloned().unwrap_or_else(|| Second {
-                at,
-                ..Second::default()
-            })
+            found.cloned().unwrap_or_else(|| Second::new(at))
         };
         (last - length..last).map(second).collect()
     }
@@ -133,10 +109,17 @@ impl Pulse {
         self.lock().recent.iter().cloned().collect()
     }
 
-    fn with(&self, now: Millis, note: impl FnOnce(&mut VecDeque<Fired>, &mut Second)) {
+    fn with(&self, now: Millis, note: impl FnOnce(&mut Second)) {
+        if let Some(second) = self.at(now).seconds.back_mut() {
+            note(second);
+        }
+    }
+
+    /// Returns the record with the second of `now` as its last one.
+    fn at(&self, now: Millis) -> MutexGuard<'_, Kept> {
         let at = now.0.div_euclid(1000);
         let mut kept = self.lock();
-        let Kept { seconds, recent } = &mut *kept;
+        let seconds = &mut kept.seconds;
         // A clock that was set back starts the record anew.
         if seconds.back().is_some_and(|last| last.at > at) {
             seconds.clear();
@@ -146,50 +129,19 @@ impl Pulse {
             while seconds.front().is_some_and(|first| first.at < oldest) {
                 seconds.pop_front();
             }
-            seconds.push_back(Second {
-                at,
-                ..Second::default()
-            });
+            seconds.push_back(Second::new(at));
         }
-        if let Some(second) = seconds.back_mut() {
-            note(recent, second);
-        }
+        kept
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Sums up how late what was handed over in these seconds was; none when there was nothing.
-#[must_use]
-pub fn lateness(seconds: &[Second]) -> Option<Lateness> {
-    let total: u64 = seconds.iter().map(|second| second.fired).sum();
-    let max_ms = seconds.iter().map(|second| second.latest_ms).max()?;
-    let within = |share: f64| {
-        let wanted = (total as f64 * share).ceil() as u64;
-        let mut sum = 0;
-        let class = (0..CLASSES_MS.len()).find(|class| {
-            let of_class = seconds
-                .iter()
-                .filter_map(|second| second.classes.get(*class));
-            sum += of_class.sum::<u64>();
-            sum >= wanted
-        });
-        class
-            .and_then(|class| CLASSES_MS.get(class))
-            .map_or(max_ms, |bound| (*bound).min(max_ms))
-    };
-    (total > 0).then(|| Lateness {
-        p50_ms: within(0.5),
-        p99_ms: within(0.99),
-        max_ms,
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::second::lateness, *};
     use crate::model::wheel::WheelNumber;
 
     fn id(number: u64) -> TaskId {
@@ -220,13 +172,16 @@ mod tests {
     fn lateness_is_weighted_by_tasks() {
         let pulse = Pulse::default();
         let at = Millis(5_000_100);
-        let on_time = (0..98).map(|n| (id(n), "c", Millis(at.0 - 1)));
+        let to = Target::Callback {
+            name: "c".to_owned(),
+        };
+        let on_time = (0..98).map(|n| (id(n), &to, Millis(at.0 - 1)));
         pulse.fired(at, on_time.collect::<Vec<_>>().into_iter());
         pulse.fired(
             at,
             [
-                (id(98), "c", Millis(at.0 - 40)),
-                (id(99), "c", Millis(at.0 - 700)),
+                (id(98), &to, Millis(at.0 - 40)),
+                (id(99), &to, Millis(at.0 - 700)),
             ]
             .into_iter(),
         );

@@ -12,8 +12,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Mutex;
 
 use super::{
-    recent::{self, Fired, Lateness, Second},
+    recent::Fired,
     remembered::Remembered,
+    second::{self, Lateness, Second},
 };
 use crate::{
     flow::{
@@ -221,7 +222,7 @@ impl Statistician {
             lateness: None,
             recent: self.known.pulse.recent(),
         };
-        stats.lateness = recent::lateness(stats.lately());
+        stats.lateness = second::lateness(stats.lately());
         Ok(stats)
     }
 

@@ -76,6 +76,12 @@ impl Cache {
         self.lock().view.is_current(now)
     }
 
+    /// Tells whether everything was read once.
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        self.lock().view.known().is_some()
+    }
+
     /// Returns a record of the copy. It may be old: see [`Cache::is_current`].
     #[must_use]
     pub fn get(&self, name: &Name) -> Option<Record> {

@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(in crate::flow) use super::snapshot::{Passage, Snapshot};
-use super::{announce, cache::Cache};
+use super::{announce, api_keys::ApiKeys, cache::Cache};
 use crate::{
     flow::{api::Fault, context::Context},
     limits::{CALLBACK_RACES_MAX, CALLBACKS_MAX, GATES_MAX, RECORDS_PAGE_MAX},
@@ -41,6 +41,8 @@ pub struct GateChange {
     pub reason: String,
     /// When it opens by itself.
     pub until: Option<Millis>,
+    /// The name of the key with which it is made; empty where none was needed.
+    pub who: String,
 }
 
 /// The result of a change.
@@ -122,8 +124,10 @@ impl Callbacks {
     /// Knows nothing until the cache runs.
     #[must_use]
     pub fn new(ctx: Arc<Context>) -> Self {
+        let cache = Cache::new(Arc::clone(&ctx.store), ctx.time.clone());
+        ctx.configured.read_from(&cache);
         Self {
-            cache: Cache::new(Arc::clone(&ctx.store), ctx.time.clone()),
+            cache,
             copy: Arc::default(),
             ctx,
         }
@@ -132,6 +136,12 @@ impl Callbacks {
     /// Returns the copy behind it.
     pub(in crate::flow) const fn cache(&self) -> &Cache {
         &self.cache
+    }
+
+    /// Returns the keys of the API, by the same copy.
+    pub(in crate::flow) fn api_keys(&self) -> ApiKeys {
+        let (store, time) = (Arc::clone(&self.ctx.store), self.ctx.time.clone());
+        ApiKeys::new(store, time, self.cache.clone())
     }
 
     /// Returns what the copy says; none when it is not current.
@@ -302,6 +312,7 @@ impl Callbacks {
                 reason: change.reason.clone(),
                 since: now,
                 until: change.until,
+                who: change.who.clone(),
             };
             let there = old
                 .gates
@@ -313,10 +324,11 @@ impl Callbacks {
                     there.state_at(now) == GateState::Open
                 }
                 Some(there) => {
-                    let since = there.since;
+                    let (since, who) = (there.since, there.who.clone());
                     *there
                         == (Gate {
                             since,
+                            who,
                             ..gate.clone()
                         })
                 }

@@ -49,6 +49,13 @@ impl Snapshot {
         (!limits.is_none()).then_some(limits)
     }
 
+    /// Tells whether tasks of a callback are found by a label.
+    pub(in crate::flow) fn is_indexed(&self, callback: &str, label: &str) -> bool {
+        let known = self.by_name.get(callback).and_then(Option::as_ref);
+        let policy = known.and_then(|callback| callback.policy.as_ref());
+        policy.is_some_and(|policy| policy.indexed.contains(label))
+    }
+
     /// Returns the number of the copy's last change that it has.
     pub(in crate::flow) const fn changes(&self) -> Option<u64> {
         self.changes

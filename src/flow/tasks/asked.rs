@@ -99,7 +99,7 @@ pub(super) enum Then {
 }
 
 impl Then {
-    fn answer(self, task: TaskView) -> Answer {
+    pub(super) fn answer(self, task: TaskView) -> Answer {
         match self {
             Self::Created => Answer::Created(Box::new(task)),
             Self::Existing => Answer::Existing(Box::new(task)),
@@ -129,8 +129,8 @@ fn write(incoming: Incoming, then: Then, looks: bool) -> Decided {
 /// The asking stage.
 #[derive(Debug, Clone)]
 pub struct Asker {
-    ctx: Arc<Context>,
-    registrar: Registrar,
+    pub(super) ctx: Arc<Context>,
+    pub(super) registrar: Registrar,
     standing: Standing,
     keys: Keys,
     changer: Changer,
@@ -177,7 +177,7 @@ impl Asker {
     }
 
     /// Writes what is to be written before the task itself.
-    async fn decide(&self, asked: AskedTask) -> Result<Decided, Fault> {
+    pub(super) async fn decide(&self, asked: AskedTask) -> Result<Decided, Fault> {
         let AskedTask {
             task,
             id,
@@ -329,7 +329,10 @@ impl Asker {
     }
 
     /// Finds the tasks that stand already.
-    async fn look(&self, mut decided: Vec<Result<Decided, Fault>>) -> Vec<Result<Decided, Fault>> {
+    pub(super) async fn look(
+        &self,
+        mut decided: Vec<Result<Decided, Fault>>,
+    ) -> Vec<Result<Decided, Fault>> {
         let mut places = Vec::new();
         let mut ids = Vec::new();
         for (place, decided) in decided.iter().enumerate() {

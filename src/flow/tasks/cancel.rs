@@ -35,6 +35,7 @@ use crate::{
         TASK_EVENTS,
         api::{CancelOutcome, Fault, TaskView, View},
         context::Context,
+        dispatch::look::look_at_tree,
         entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
         query::find::{Finder, Subject, unwritten_view, view_of_row},
     },
@@ -70,6 +71,15 @@ struct Ended {
     entry: Option<Entry>,
     /// It waited for its start, not for another attempt.
     first: bool,
+}
+
+impl Ended {
+    /// Tells whether its entry is left as it is because its end steps failed: the look that follows the entry repeats them.
+    /// Only those that tell its end are missed by anybody.
+    fn is_left_to_its_look(&self, steps: &Result<(), Fault>) -> bool {
+        let spec = &self.row.detail.spec;
+        steps.is_err() && (spec.end_is_awaited() || spec.kin.is_some())
+    }
 }
 
 impl Canceller {
@@ -171,38 +181,59 @@ impl Canceller {
             }));
         }
         // Each may have a content in hand.
-        stream::iter(&ended)
-            .for_each_concurrent(
-                limits::END_STEPS_IN_FLIGHT_MAX,
-                |Ended { row, .. }| async move {
-                    ended::note(row);
-                    if let Err(fault) = finish::steps(&self.ctx, row).await {
-                        tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
-                    }
-                },
-            )
-            .await;
+        let ended: Vec<Ended> = stream::iter(ended)
+            .map(|ended| async move {
+                ended::note(&ended.row);
+                let steps = self.end_steps(&ended.row).await;
+                let steps = steps.and(self.keep_looking(&ended.row).await);
+                (!ended.is_left_to_its_look(&steps)).then_some(ended)
+            })
+            .buffer_unordered(limits::END_STEPS_IN_FLIGHT_MAX)
+            .collect::<Vec<Option<Ended>>>()
+            .await
+            .into_iter()
+            .flatten()
+            .collect();
         // Spares the scanner publications that nobody could claim; nothing depends on it.
         let marks = ended.into_iter().filter_map(|ended| self.mark(ended));
         self.placer.mark(marks.collect()).await;
         answers
     }
 
-    /// Does what follows for a task that was replaced, when the other one is durable. `first` says that it waited for its start.
-    pub(super) async fn replaced(&self, row: TaskRow, first: bool) {
+    async fn end_steps(&self, row: &TaskRow) -> Result<(), Fault> {
+        let steps = finish::steps(&self.ctx, row).await;
+        if let Err(fault) = &steps {
+            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+        }
+        steps
+    }
+
+    /// Puts a look at a task that has ended before it had one, and whose tree goes on.
+    async fn keep_looking(&self, row: &TaskRow) -> Result<(), Fault> {
+        if !row.waits_for_children() {
+            return Ok(());
+        }
+        let placed = self.placer.place(vec![look_at_tree(&self.ctx, row)]).await;
+        placed.into_iter().try_for_each(|placed| placed.map(drop))
+    }
+
+    /// Does what follows for a task that was replaced, when the other one is durable, or that was withdrawn. `first` says that it
+    /// waited for its start.
+    pub(in crate::flow) async fn replaced(&self, row: TaskRow, first: bool) {
         if row.state != State::Cancelled {
             self.deadlines.watch(&row, None);
             return;
         }
         ended::note(&row);
-        if let Err(fault) = finish::steps(&self.ctx, &row).await {
-            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
-        }
+        let steps = self.end_steps(&row).await;
         let ended = Ended {
             row,
             entry: None,
             first,
         };
+        if ended.is_left_to_its_look(&steps) {
+            return;
+        }
         self.placer
             .mark(self.mark(ended).into_iter().collect())
             .await;
@@ -244,16 +275,13 @@ impl Canceller {
                 Ok((CancelOutcome::CancelRequested, view, None))
             }
             Moved::Refused(refusal, row) => {
-                let outcome = match refusal {
-                    Refusal::Running => CancelOutcome::CancelRequested,
-                    Refusal::Ended {
-                        state: State::Cancelled,
-                    } => CancelOutcome::AlreadyCancelled,
-                    Refusal::Ended { .. }
-                    | Refusal::Stale
-                    | Refusal::Held { .. }
-                    | Refusal::Early { .. } => CancelOutcome::TooLate,
-                };
+                let outcome = why_not(&refusal);
+                if let (CancelOutcome::AlreadyCancelled, Some(row)) = (outcome, &row)
+                    && (row.detail.spec.end_is_awaited() || row.detail.spec.kin.is_some())
+                {
+                    // The cancel before may have died in between, and the next look may be far.
+                    finish::steps(&self.ctx, row).await?;
+                }
                 let view = row.map_or_else(
                     || unwritten_view(id, &spec, id.first_start()),
                     |row| view_of_row(*row, None, now),
@@ -298,5 +326,18 @@ impl Canceller {
             Ok((outcome, view))
         });
         join_all(views).await
+    }
+}
+
+/// Says who won when a cancel was refused.
+const fn why_not(refusal: &Refusal) -> CancelOutcome {
+    match refusal {
+        Refusal::Running => CancelOutcome::CancelRequested,
+        Refusal::Ended {
+            state: State::Cancelled,
+        } => CancelOutcome::AlreadyCancelled,
+        Refusal::Ended { .. } | Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. } => {
+            CancelOutcome::TooLate
+        }
     }
 }

@@ -12,6 +12,8 @@
 //! claim of a message that this node has not handed out needs one, too: such a message is made up, or comes
 //! again. On a cluster this rule would cost a read for almost every claim, as any node may have published a
 //! message.
+//!
+//! A task of a sequence needs the turn before the conditional write of its row ([`crate::flow::ordering`]).
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -35,6 +37,7 @@ use crate::{
             unclaimed::Demand,
         },
         labels,
+        ordering::turn::{Asked, TurnKeeper},
         query::find::Finder,
         records::callbacks::Passage,
     },
@@ -42,12 +45,22 @@ use crate::{
     model::{
         dispatch::Dispatch,
         ids::TaskId,
+        ordering::{self, Sequence},
         state::{self, Event, Outcome, Refusal, State, TaskRow},
         task::{Content, Spec},
         time::Millis,
     },
     schema, store,
 };
+
+/// The meaning of the turn of its sequence for a claim.
+#[derive(Debug)]
+enum Turn {
+    /// The task has the turn of this sequence. None where it is in none, or cannot be claimed anyway.
+    Of(Option<Sequence>),
+    /// It cannot be claimed now.
+    Not(ClaimAnswer),
+}
 
 /// The claimer.
 #[derive(Debug, Clone)]
@@ -60,6 +73,7 @@ pub struct Claimer {
     demand: Demand,
     keeper: Gatekeeper,
     limiter: Limiter,
+    turns: TurnKeeper,
 }
 
 impl Claimer {
@@ -75,6 +89,7 @@ impl Claimer {
         (keeper, limiter): (Gatekeeper, Limiter),
     ) -> Self {
         Self {
+            turns: TurnKeeper::new(Arc::clone(&ctx), mover.clone(), finder.clone()),
             ctx,
             mover,
             finder,
@@ -100,7 +115,8 @@ impl Claimer {
                 ClaimAnswer::Claimed(_)
                 | ClaimAnswer::Stale
                 | ClaimAnswer::Held
-                | ClaimAnswer::Gated => {
+                | ClaimAnswer::Gated
+                | ClaimAnswer::Behind => {
                     self.demand.taken(request.id);
                 }
                 ClaimAnswer::Early { .. } | ClaimAnswer::Limited { .. } | ClaimAnswer::Fault(_) => {
@@ -155,6 +171,10 @@ impl Claimer {
         {
             return self.expire(request.id, row, &spec).await;
         }
+        let sequence = match self.turn(request, row.as_ref(), &spec).await? {
+            Turn::Not(answer) => return Ok(answer),
+            Turn::Of(sequence) => sequence,
+        };
         let Held::Content(content) = room.content(&self.ctx, request, &spec).await? else {
             let not_before = self.ctx.now();
             return Ok(ClaimAnswer::Early { not_before });
@@ -180,11 +200,68 @@ impl Claimer {
         };
         match self.mover.apply(request.id, row, fresh, decide).await? {
             Moved::To(row) => self.begin(row, content, permit).await,
-            Moved::Refused(refusal, _) => Ok(match refusal {
-                Refusal::Early { not_before } => ClaimAnswer::Early { not_before },
-                Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
-                Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
-            }),
+            Moved::Refused(refusal, row) => {
+                self.give_back(sequence, request, row).await?;
+                Ok(refused(&refusal))
+            }
+        }
+    }
+
+    /// Asks for the turn of a task of a sequence. The claim of a task without ordering key asks nothing.
+    async fn turn(
+        &self,
+        request: &ClaimRequest,
+        row: Option<&TaskRow>,
+        spec: &Spec,
+    ) -> Result<Turn, Fault> {
+        let Some(sequence) = Sequence::of(spec) else {
+            return Ok(Turn::Of(None));
+        };
+        let version = (request.generation, request.expected_attempt);
+        let (start, due) = match row {
+            // The claim is refused: its row was just read.
+            Some(row) if (row.generation, row.attempt) != version => return Ok(Turn::Of(None)),
+            Some(row) => (row.detail.start, row.detail.start.max(row.next)),
+            None if version == (0, 0) => {
+                let first = request.id.first_start();
+                (first, first)
+            }
+            // Its row is gone, or cannot be seen yet: a look comes back to it.
+            None => return Ok(Turn::Not(ClaimAnswer::Stale)),
+        };
+        let alive = row.is_some_and(|row| row.state == State::Claimed);
+        // No task is given a turn in the future, and the claim must not find the task due without its turn.
+        if !alive && due > self.ctx.now() {
+            return Ok(Turn::Not(ClaimAnswer::Early { not_before: due }));
+        }
+        let task = (request.id, request.generation);
+        // Apart, so that the claim of other tasks is as small as it can be.
+        let attempt = request.expected_attempt.saturating_add(1);
+        let asked = Box::pin(self.turns.ask(&sequence, task, start, attempt)).await?;
+        Ok(match asked {
+            Asked::Mine => Turn::Of(Some(sequence)),
+            Asked::Behind => Turn::Not(ClaimAnswer::Behind),
+        })
+    }
+
+    /// Passes the turn on of a task whose claim was refused, if the task is over. Otherwise the turn stays where it is: another
+    /// attempt may be alive.
+    async fn give_back(
+        &self,
+        sequence: Option<Sequence>,
+        request: &ClaimRequest,
+        row: Option<Box<TaskRow>>,
+    ) -> Result<(), Fault> {
+        let (Some(sequence), Some(row)) = (sequence, row) else {
+            return Ok(());
+        };
+        if row.state.is_terminal() {
+            finish::steps(&self.ctx, &row).await
+        } else if ordering::is_over(&row, request.generation) {
+            let task = (request.id, request.generation);
+            self.turns.give_back(&sequence, task).await
+        } else {
+            Ok(())
         }
     }
 
@@ -352,6 +429,17 @@ fn gate_unknown() -> Fault {
     }
 }
 
+/// The answer to a message whose claim was refused.
+const fn refused(refusal: &Refusal) -> ClaimAnswer {
+    match refusal {
+        Refusal::Early { not_before } => ClaimAnswer::Early {
+            not_before: *not_before,
+        },
+        Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
+        Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
+    }
+}
+
 fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
     ClaimAnswer::Claimed(Box::new(ClaimedTask {
         id: row.id,
@@ -387,6 +475,7 @@ const fn name(answer: &ClaimAnswer) -> &'static str {
         ClaimAnswer::Stale => "stale",
         ClaimAnswer::Held => "held",
         ClaimAnswer::Gated => "gated",
+        ClaimAnswer::Behind => "behind",
         ClaimAnswer::Early { .. } => "early",
         ClaimAnswer::Limited { .. } => "limited",
         ClaimAnswer::Fault(_) => "fault",

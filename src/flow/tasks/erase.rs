@@ -65,6 +65,10 @@ impl Eraser {
         if row.state != State::Dead {
             return Ok(self.not_dead(row));
         }
+        if row.detail.spec.end_is_awaited() {
+            // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
+            finish::steps(&self.ctx, &row).await?;
+        }
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
             // It may have been redriven meanwhile, and have ended well.

@@ -1,5 +1,7 @@
-//! The end steps give the content of every terminal task an end of life for the store, and file the letter of a dead one.
-//! They are undone when a dead task is to run again. The content of a task that a person deleted is removed.
+//! The end steps give the content of every terminal task an end of life for the store, file the letter of a dead one, have
+//! its record published where its callback names a topic for that, and have the end told to those who want to know it. The
+//! rows of its labels get an end of life, too. All of this is undone when a dead task is to run again. The content of a
+//! task that a person deleted is removed.
 //!
 //! The steps are idempotent. The stage that made the task terminal does them, and the look that finds it
 //! terminal does them again before it drops. A crash between the last transition and these steps is therefore
@@ -10,9 +12,17 @@ use std::{sync::Arc, time::Duration};
 
 use super::results;
 use crate::{
-    flow::{api::Fault, context::Context, dead_letters::filing},
+    flow::{
+        api::Fault,
+        context::Context,
+        dead_letters::filing,
+        entries::{ended_rows, label_rows},
+        family::ended as family_ended,
+        internal::{dead_letter_topic, ends},
+        ordering::leave,
+    },
     model::{
-        dead_letter,
+        dead_letter, family,
         ids::TaskId,
         restart,
         state::{TERMINAL_TTL_MIN, TaskRow},
@@ -20,25 +30,75 @@ use crate::{
     },
 };
 
-/// Does the end steps of a terminal task: a content that is kept apart gets an end of life, and a dead task a letter. The
-/// letter of a life before goes first, since a crash in between is repeated by the look, and no reader counts a task twice.
+/// Does the end steps of a terminal task: its sequence goes on, a content that is kept apart gets an end of life, a dead
+/// task a letter, and an end that somebody wants to know a task that tells it. The letter of a life before goes first, since a
+/// crash in between is repeated by the look, and no reader counts a task twice.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
 pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    if row.waits_for_children() {
+        return Box::pin(run_steps(ctx, row)).await;
+    }
+    if row.detail.spec.ordering_key.is_some() {
+        // Apart, so that the step of other tasks is as small as it can be.
+        Box::pin(leave::ended(ctx, row)).await?;
+    }
     if row.detail.erased {
         // No reader is shown it any more. A repeated step removes nothing.
         let written = ctx.time.stamp();
         ctx.store.delete_bodies(&[row.id], written).await?;
         results::delete(ctx, row).await?;
+        label_rows::remove(ctx, row.id, &row.detail.spec).await?;
     }
     filing::withdraw(ctx, row).await?;
     filing::file(ctx, row).await?;
+    ended_rows::file(ctx, row).await?;
+    if !row.detail.erased {
+        let end = row.detail.end_time.unwrap_or_else(|| ctx.now());
+        let end = end.after(dead_letter::kept(row));
+        label_rows::keep(ctx, row.id, &row.detail.spec, Some(end)).await?;
+    }
     // Entries of the task that are still ahead need no content any more; readers of the task do, while it is retained.
     let kept = dead_letter::kept(row).max(TERMINAL_TTL_MIN);
-    keep_content(ctx, row.id, &row.detail.spec, Some(kept))
-        .await
-        .map(drop)
+    keep_content(ctx, row.id, &row.detail.spec, Some(kept)).await?;
+    if row.detail.spec.kin.is_some() {
+        return Box::pin(kin_steps(ctx, row)).await;
+    }
+    dead_letter_topic::file(ctx, row).await?;
+    ends::tell(ctx, row).await
+}
+
+/// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. They are
+/// not repeated for ever: that would tell the end of the run again, once nobody remembers that it was told.
+async fn run_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    if is_fresh(ctx, row, family::RUN_STEPS_REPEATED) {
+        leave::ended(ctx, row).await?;
+        filing::file(ctx, row).await?;
+        dead_letter_topic::file(ctx, row).await?;
+        ends::tell(ctx, row).await?;
+    }
+    family_ended::step(ctx, row).await
+}
+
+/// Does what only the end of a task of a tree asks for.
+async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    // The internal task that tells the end of a run that is older may be forgotten.
+    if is_fresh(ctx, row, TERMINAL_TTL_MIN / 2) {
+        dead_letter_topic::file(ctx, row).await?;
+        ends::tell(ctx, row).await?;
+    }
+    let tree = row.detail.tree.map(|tree| tree.at);
+    if tree.is_some_and(|end| ctx.now().since(end) < TERMINAL_TTL_MIN / 2) {
+        ends::tell_tree(ctx, row).await?;
+    }
+    family_ended::step(ctx, row).await
+}
+
+/// Tells whether the own run of a task has ended within this time.
+fn is_fresh(ctx: &Context, row: &TaskRow, within: Duration) -> bool {
+    let end = row.detail.end_time;
+    end.is_none_or(|end| ctx.now().since(end) < within)
 }
 
 /// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.
@@ -46,6 +106,7 @@ pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), F
 /// # Errors
 /// When the store is away.
 pub(in crate::flow) async fn undo(ctx: &Context, id: TaskId, spec: &Spec) -> Result<bool, Fault> {
+    label_rows::keep(ctx, id, spec, None).await?;
     keep_content(ctx, id, spec, None).await
 }
 

@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use super::keys::unsuitable;
 use crate::{
     flow::{api::Fault, context::Context},
     limits,
@@ -49,8 +48,7 @@ pub(super) async fn mark(
     mark: &RequestMark,
     id: TaskId,
 ) -> Result<Marked, Fault> {
-    let name =
-        Name::new(Kind::IdempotencyKey, &mark.key).map_err(|refused| unsuitable(&refused))?;
+    let name = Name::new(Kind::IdempotencyKey, &mark.key)?;
     let write = Mark {
         nonce: ctx.time.random_uuid(),
         stamp: ctx.time.stamp(),
@@ -62,7 +60,7 @@ pub(super) async fn mark(
     for _ in 0..limits::RACES_MAX {
         let name = name.clone();
         let change = Change::put(name, replaced.as_ref(), value.clone(), expires, write);
-        let change = change.map_err(|refused| unsuitable(&refused))?;
+        let change = change?;
         let there = match ctx.store.put_if(&change).await? {
             Swapped::Applied => return Ok(Marked::First),
             Swapped::Conflict(there) => there,
@@ -95,8 +93,7 @@ pub(super) async fn point(
     from: TaskId,
     to: TaskId,
 ) -> Result<(), Fault> {
-    let name =
-        Name::new(Kind::IdempotencyKey, &mark.key).map_err(|refused| unsuitable(&refused))?;
+    let name = Name::new(Kind::IdempotencyKey, &mark.key)?;
     let record = ctx.store.record(&name, Freshness::Serial).await?;
     let Some(record) = record.filter(|record| !record.is_removed()) else {
         return Ok(());
@@ -111,7 +108,7 @@ pub(super) async fn point(
     let hash = mark.hash;
     let value = encode_request(&Request { id: to, hash });
     let change = Change::put(name, Some(&record), value, record.expires, write);
-    let change = change.map_err(|refused| unsuitable(&refused))?;
+    let change = change?;
     match ctx.store.put_if(&change).await? {
         Swapped::Applied => Ok(()),
         Swapped::Conflict(_) | Swapped::Unknown => Err(Fault::Unavailable {

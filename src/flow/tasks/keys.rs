@@ -13,6 +13,7 @@ use crate::{
         api::Fault,
         context::Context,
         entries::{entry_writer::Placer, near_record::near_record},
+        ordering::place,
     },
     limits,
     model::{
@@ -21,7 +22,7 @@ use crate::{
         entry::{Entry, Kind as EntryKind},
         ids::TaskId,
         key::{self, Holder, Verdict},
-        record::{Change, Kind, Mark, Name, Record, Refused},
+        record::{Change, Kind, Mark, Name, Record},
         row::TaskRow,
         task::Spec,
         time::Millis,
@@ -158,9 +159,12 @@ impl Keys {
                 && self.advance(&name, row.id, next).await?
                 && self.mover.row(next.id).await?.is_none()
             {
+                let dispatch = Dispatch::first(next.id, next.id.first_start());
+                let place = place::announce_one(&self.ctx, &next.spec, dispatch).await?;
                 for placed in placer.place(vec![self.entry_of(next)]).await {
                     placed?;
                 }
+                place::confirm_one(&self.ctx, place).await?;
             }
         }
         finish::steps(&self.ctx, row).await
@@ -334,14 +338,13 @@ impl Keys {
         let before = replaced.filter(names_it).and_then(|record| record.expires);
         let expires = Some(before.map_or(until, |before| before.max(until)));
         let value = encode_holder(holder);
-        Change::put(name.clone(), replaced, value, expires, mark)
-            .map_err(|refused| unsuitable(&refused))
+        Change::put(name.clone(), replaced, value, expires, mark).map_err(Fault::from)
     }
 }
 
 /// Returns the name of the record of a key. The name of a callback has no slash, so no two keys share a record.
 pub(in crate::flow) fn name(callback: &str, key: &str) -> Result<Name, Fault> {
-    Name::new(Kind::Key, &format!("{callback}/{key}")).map_err(|refused| unsuitable(&refused))
+    Name::new(Kind::Key, &format!("{callback}/{key}")).map_err(Fault::from)
 }
 
 /// Returns the name of the record of a task; none for a task without key.
@@ -368,12 +371,4 @@ fn raced(name: &Name) -> Fault {
         reason: format!("the record of {name} is being changed by many at once"),
         retry_after: limits::RACED_RETRY_AFTER,
     }
-}
-
-/// The bounds of keys are checked where a request is read, so this never happens.
-pub(super) fn unsuitable(refused: &Refused) -> Fault {
-    store::Error::Unsuitable {
-        reason: refused.to_string(),
-    }
-    .into()
 }

@@ -4,8 +4,13 @@
 //! read. A task that is due sooner is "near". It first gets its durable record, a look (tracked) or a backup
 //! entry (`kafka` target), and then waits in this node's memory. A crash before the acknowledgement may leave
 //! a task that fires though no client was told its id. A crash after the acknowledgement loses nothing.
+//!
+//! A task of a sequence gets its place there before its entry, and is acknowledged once the place is sure.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 use crate::{
     flaw::{self, Flaw},
@@ -20,9 +25,12 @@ use crate::{
         },
         entries::{
             entry_writer::{Placed, Placer},
+            label_rows,
             near_record::near_record,
             watermarks::Hands,
         },
+        family::add::Admission,
+        ordering::place::{self, Announced, Newcomer},
         query::find,
         records::callbacks::{Callbacks, Known},
     },
@@ -35,6 +43,7 @@ use crate::{
         holder::Holder,
         ids::TaskId,
         look_step::LookStep,
+        ordering::Sequence,
         preference::mix,
         task::{Body, CONTENT_WRITTEN, Content, Spec},
         time::{Millis, Tick},
@@ -66,6 +75,16 @@ impl Incoming {
         }
     }
 
+    /// A task of the service's own. A large content is taken out of its spec: it is written again whenever the task is.
+    pub(in crate::flow) fn of_internal(holder: Holder) -> Self {
+        let (spec, content) = apart(Arc::unwrap_or_clone(holder.spec));
+        let spec = Arc::new(spec);
+        Self {
+            content,
+            ..Self::of_holder(Holder { spec, ..holder })
+        }
+    }
+
     const fn dispatch(&self) -> Dispatch {
         Dispatch::first(self.id, self.start)
     }
@@ -80,17 +99,19 @@ pub struct Registrar {
     near: Near,
     topics: Topics,
     callbacks: Callbacks,
+    pub(super) admission: Admission,
 }
 
 impl Registrar {
     /// Registers through these.
     #[must_use]
-    pub fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
         near: Near,
         callbacks: Callbacks,
+        admission: Admission,
     ) -> Self {
         let topics = Topics::new(Arc::clone(&ctx));
         Self {
@@ -100,6 +121,7 @@ impl Registrar {
             near,
             topics,
             callbacks,
+            admission,
         }
     }
 
@@ -113,7 +135,9 @@ impl Registrar {
         let known = self.callbacks.known(names).await;
         let mut admitted = Vec::with_capacity(tasks.len());
         let mut incoming = Vec::with_capacity(tasks.len());
-        for task in tasks {
+        let mut last = HashMap::new();
+        for mut task in tasks {
+            task.start = self.in_line(&task, &mut last);
             admitted.push(match self.complete(task, &known) {
                 Ok(task) => {
                     incoming.push(task);
@@ -129,14 +153,38 @@ impl Registrar {
         admitted.into_iter().map(answer).collect()
     }
 
-    /// Writes tasks that have their ids; one result per task, in order. No id is there twice. A task that is there
-    /// already is written once more as it is.
-    pub(in crate::flow) async fn enter(
+    /// Returns the start of a task. Those of a sequence that come in one request and start at once follow each other by a
+    /// millisecond, so that they run in the order of the request.
+    fn in_line(&self, task: &NewTask, last: &mut HashMap<(String, String), Millis>) -> Millis {
+        let (callback, key) = (task.draft.target.callback(), &task.draft.ordering_key);
+        let (Some(callback), Some(key)) = (callback, key) else {
+            return task.start;
+        };
+        let now = self.ctx.now();
+        if task.start > now {
+            return task.start;
+        }
+        let start = match last.get(&(callback.to_owned(), key.clone())) {
+            Some(before) => now.max(Millis(before.0 + 1)),
+            None => now,
+        };
+        last.insert((callback.to_owned(), key.clone()), start);
+        start
+    }
+
+    /// Writes tasks as [`Self::enter`] does. The parents of children among them have admitted them.
+    pub(in crate::flow) async fn enter_admitted(
         &self,
         incoming: Vec<Incoming>,
     ) -> Vec<Result<TaskView, Fault>> {
         let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
+        self.enter_checks(&incoming, &mut results).await;
         self.put_bodies(&incoming, &mut results).await;
+        let tasks = incoming.iter().map(|task| (task.id, &*task.spec));
+        for (index, fault) in label_rows::put(&self.ctx, tasks).await {
+            set(&mut results, index, fault);
+        }
+        let places = self.announce(&incoming, &mut results).await;
 
         let mut near: Vec<(usize, Tick)> = Vec::new();
         let mut far: Vec<(usize, Entry)> = Vec::new();
@@ -162,11 +210,57 @@ impl Registrar {
             }
         }
         self.register_near(&incoming, near, &mut results).await;
+        self.confirm(places, &mut results).await;
         incoming
             .into_iter()
             .zip(results)
             .map(|(task, fault)| self.answer(&task, fault))
             .collect()
+    }
+
+    /// Announces the places of tasks of sequences, before anything names these tasks.
+    async fn announce(
+        &self,
+        incoming: &[Incoming],
+        results: &mut [Option<Fault>],
+    ) -> Vec<(usize, Announced)> {
+        let newcomers = incoming.iter().zip(results.iter()).enumerate();
+        let newcomers = newcomers.filter_map(|(index, (task, fault))| {
+            let sequence = Sequence::of(&task.spec).filter(|_| fault.is_none())?;
+            let newcomer = Newcomer {
+                sequence,
+                id: task.id,
+                generation: 0,
+                start: task.start,
+            };
+            Some((index, newcomer))
+        });
+        let (indices, newcomers): (Vec<usize>, Vec<Newcomer>) = newcomers.unzip();
+        let announced = place::announce(&self.ctx, newcomers).await;
+        let announced = indices.into_iter().zip(announced);
+        let places = announced.filter_map(|(index, place)| match place {
+            Ok(place) => Some((index, place)),
+            Err(fault) => {
+                set(results, index, fault);
+                None
+            }
+        });
+        places.collect()
+    }
+
+    /// Makes the places sure of tasks that were written.
+    async fn confirm(&self, places: Vec<(usize, Announced)>, results: &mut [Option<Fault>]) {
+        let written = places.into_iter().filter(|(index, _)| {
+            // The place of another is a ghost, unless it was written all the same.
+            results.get(*index).is_some_and(Option::is_none)
+        });
+        let (indices, places): (Vec<usize>, Vec<Announced>) = written.unzip();
+        let confirmed = place::confirm(&self.ctx, places).await;
+        for (index, confirmed) in indices.into_iter().zip(confirmed) {
+            if let Err(fault) = confirmed {
+                set(results, index, fault);
+            }
+        }
     }
 
     /// Sees to an entry that was written: returns up to where its wheel is closed if the task is near from now on.
@@ -219,8 +313,15 @@ impl Registrar {
         let defaults = callback.map_or(Defaults::SERVICE, Callback::defaults);
         let mut spec = task.draft.complete(&defaults);
         let policy = callback.and_then(|callback| callback.policy.as_ref());
+        if let Some(http) = policy.and_then(|policy| policy.http.as_ref()) {
+            spec.target.deliver_by(http);
+        }
+        if spec.notify.is_none() {
+            spec.notify = policy.and_then(|policy| policy.notify.clone());
+        }
         if let (Some(policy), Body::Inline(content)) = (policy, &mut spec.body) {
             policy.label(&mut content.labels, limits::LABELS_MAX);
+            spec.indexed = policy.index(&content.labels);
         }
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
@@ -238,7 +339,7 @@ impl Registrar {
     }
 
     /// Contents that are kept apart are durable before any entry names them.
-    async fn put_bodies(&self, incoming: &[Incoming], results: &mut [Option<Fault>]) {
+    pub(super) async fn put_bodies(&self, incoming: &[Incoming], results: &mut [Option<Fault>]) {
         let mut by_time: BTreeMap<i64, Vec<(usize, TaskId, Arc<Content>)>> = BTreeMap::new();
         for (index, task) in incoming.iter().enumerate() {
             if let Some(content) = &task.content {
@@ -373,7 +474,7 @@ pub(super) fn unanswered() -> Fault {
     }
 }
 
-fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {
+pub(super) fn set(results: &mut [Option<Fault>], index: usize, fault: Fault) {
     if let Some(result) = results.get_mut(index) {
         *result = Some(fault);
     }

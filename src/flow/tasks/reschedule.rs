@@ -21,6 +21,7 @@ use std::sync::Arc;
 use super::{
     finish,
     keys::Keys,
+    put::Put,
     transition::{Moved, Mover},
     way::{Wanted, Way, stage_of},
 };
@@ -41,6 +42,8 @@ use crate::{
             near_record::near_record,
             watermarks::Hands,
         },
+        internal::{dead_letter_topic, ends},
+        ordering::{leave, place},
         query::find::{Finder, is_told_by, view_of_row},
     },
     limits,
@@ -193,8 +196,8 @@ impl Changer {
         let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
             return Ok(self.too_late(row));
         };
+        // Without its content there is nothing to run.
         if way == Way::Redrive && !self.prepare(row.as_ref(), id, spec).await? {
-            // Its content is gone: there is nothing to run.
             return Ok(self.too_late(row));
         }
         let dispatch = Dispatch {
@@ -207,7 +210,10 @@ impl Changer {
             return Ok(self.too_late(row));
         }
         let old = self.waiting(id, row.as_ref(), spec);
+        let before = row.as_ref().map(|row| row.detail.start);
+        let place = place::announce_one(&self.ctx, spec, dispatch).await?;
         let put = self.put_entry(dispatch, spec).await?;
+        let place = place::open_still(&self.ctx, place).await?;
         let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             if stage_of(row) != planned {
@@ -216,27 +222,26 @@ impl Changer {
             state::next(id, row, spec, way.event(start), now, nonce)
         };
         let now = self.ctx.now();
-        let moved = self.mover.apply(id, row, true, decide).await?;
-        if let Moved::Refused(_, row) = &moved
-            && !near
-        {
-            self.take_back(dispatch, spec, row.as_deref()).await;
-        }
-        match moved {
+        match self.mover.apply(id, row, true, decide).await? {
             Moved::To(row) => {
-                self.follow_up(way, dispatch, &old, &put).await?;
+                let moved = self.follow_up(way, dispatch, &old, &put).await;
+                place::confirm_one(&self.ctx, place).await?;
+                leave::moved(&self.ctx, dispatch, spec, before).await;
+                moved?;
                 if way == Way::Redrive {
                     self.withdraw_letter(&row).await;
                 }
                 let view = view_of_row(*row, None, now);
                 Ok(Some((RescheduleOutcome::Rescheduled, view)))
             }
-            Moved::Refused(Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. }, _)
-            | Moved::Refused(_, None) => Ok(None),
-            Moved::Refused(Refusal::Running | Refusal::Ended { .. }, Some(row)) => Ok(Some((
-                RescheduleOutcome::TooLate,
-                view_of_row(*row, None, now),
-            ))),
+            Moved::Refused(refusal, row) => {
+                if !near {
+                    self.take_back(dispatch, spec, row.as_deref()).await;
+                }
+                place::withdraw(&self.ctx, place).await;
+                let too_late = matches!(refusal, Refusal::Running | Refusal::Ended { .. });
+                Ok(self.too_late(row.filter(|_| too_late).map(|row| *row)))
+            }
         }
     }
 
@@ -247,8 +252,8 @@ impl Changer {
         }
     }
 
-    /// Makes a dead task ready to run again: its content lives on, and the letter of the death before its last one, which
-    /// its row is about to forget, is surely gone. Tells whether it has its content.
+    /// Makes a dead task ready to run again: its content lives on, the letter of the death before its last one, which its
+    /// row is about to forget, is surely gone, and its end is told. Tells whether it has its content.
     async fn prepare(
         &self,
         row: Option<&TaskRow>,
@@ -257,6 +262,8 @@ impl Changer {
     ) -> Result<bool, Fault> {
         if let Some(row) = row {
             filing::withdraw(&self.ctx, row).await?;
+            dead_letter_topic::file_before_redrive(&self.ctx, row).await?;
+            ends::tell(&self.ctx, row).await?;
         }
         finish::undo(&self.ctx, id, spec).await
     }
@@ -280,7 +287,6 @@ impl Changer {
         if let (Ok(false) | Err(_), Some(row)) = (&taken, row)
             && let Err(fault) = finish::steps(&self.ctx, row).await
         {
-            // Its content was made ready to live for ever.
             tracing::debug!(task = %id, %fault, "the content of a task that stays dead has no end");
         }
         taken
@@ -302,7 +308,7 @@ impl Changer {
                 let mark = self.leftovers.retire(old, DoneReason::Moved { to });
                 self.placer.mark(mark.into_iter().collect()).await;
             }
-            // No entry of a dead task waits, and no count of it is left to take out.
+            // No entry of a dead task waits.
             Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
         }
         let near = matches!(put, Put::Near(_));
@@ -478,22 +484,5 @@ impl Changer {
             }
         }
         Ok(())
-    }
-}
-
-/// The durable stand-in for a new start.
-#[derive(Debug)]
-enum Put {
-    /// An entry in its slot.
-    Slot(Entry),
-    /// The durable record of a task that is due too soon for its slot, and goes out from memory.
-    Near(Entry),
-}
-
-impl Put {
-    const fn entry(&self) -> &Entry {
-        match self {
-            Self::Slot(entry) | Self::Near(entry) => entry,
-        }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
         context::Context,
         dispatch::{
             near::{Near, NearTask},
+            retrying::Retrying,
             send::Sending,
         },
         entries::{
@@ -33,6 +34,7 @@ use crate::{
             near_record::near_record,
             watermarks::Hands,
         },
+        ordering::leave,
     },
     limits,
     model::{
@@ -56,21 +58,22 @@ pub struct Settler {
     near: Near,
     claimed: Arc<ClaimedRows>,
     deadlines: Deadlines,
+    retrying: Retrying,
 }
 
 impl Settler {
     /// Settles through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         mover: Mover,
-        hands: Hands,
-        placer: Placer,
-        near: Near,
+        (hands, placer, near): (Hands, Placer, Near),
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
+        retrying: Retrying,
     ) -> Self {
         Self {
+            retrying,
             ctx,
             mover,
             hands,
@@ -193,7 +196,14 @@ impl Settler {
                 Ok(SettleAnswer::Ok)
             }
             Moved::To(row) => {
+                let callback = row.detail.spec.callback().unwrap_or_default();
+                self.retrying
+                    .note(row.id, callback, row.next, self.ctx.now());
                 self.put_retry(&row).await?;
+                if row.detail.spec.ordering_key.is_some() {
+                    // Apart, so that the report of other tasks is as small as it can be.
+                    Box::pin(leave::lets_go(&self.ctx, &row)).await;
+                }
                 Ok(SettleAnswer::Ok)
             }
             Moved::Refused(_, row) => self.refused(row.as_deref(), attempt, &outcome).await,

@@ -98,7 +98,8 @@ impl Eraser {
             } else {
                 self.read_through(at, in_turn.as_deref_mut()).await?
             };
-            bodies.extend(notes.bodies.iter().filter(|id| !spared.contains(id)));
+            let taken = notes.bodies.iter().filter(|key| !spared.contains(key));
+            bodies.extend(taken.map(|key| key.id));
             for marks in notes.withdrawn.chunks(limits::STEP_ENTRIES_MAX) {
                 bodies.extend(self.withdrawer.without_content(marks).await?);
             }

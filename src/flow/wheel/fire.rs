@@ -315,10 +315,8 @@ impl Publisher {
         for (held, placed) in spills.into_iter().zip(placed) {
             if let Ok(copy) = placed {
                 metrics::counter!("tickwheel_spilled_total").increment(1);
-                self.term.leave_body(
-                    self.ctx.tick().tick_of(held.entry.key.due),
-                    held.entry.key.id,
-                );
+                let key = held.entry.key;
+                self.term.leave_body(self.ctx.tick().tick_of(key.due), key);
                 // So that the eraser of another term leaves the content to the copy, too.
                 let reason = DoneReason::Moved { to: copy.key.due };
                 marks.push(

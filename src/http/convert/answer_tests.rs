@@ -49,6 +49,7 @@ fn content(payload: &'static [u8], content_type: &str) -> Content {
 
 fn spec(target: Target, content: Content) -> Spec {
     Spec {
+        indexed: Vec::new(),
         target,
         collection: String::new(),
         priority: Priority::Normal,
@@ -57,12 +58,17 @@ fn spec(target: Target, content: Content) -> Spec {
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_millis(45_500),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(86_400),
         create_time: Millis(1_799_999_999_999),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(content),
     }
 }
@@ -92,6 +98,8 @@ fn task(spec: Spec) -> TaskView {
         error: None,
         cancel_requested: false,
         history: History::default(),
+        run_state: None,
+        tree: None,
         replaced: false,
     }
 }

@@ -5,8 +5,9 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
+    family,
     new_task::{Context, new_task},
-    violations::Violations,
+    violations::{Violations, checked_name},
 };
 use crate::{
     api::{
@@ -16,10 +17,13 @@ use crate::{
     },
     flow::{
         api::NewTask,
-        tasks::asked::{AskedTask, RequestMark},
+        tasks::{
+            asked::{AskedTask, RequestMark},
+            plant::{self, NewTree},
+        },
     },
     http::error::{Code, Error},
-    limits::{IDEMPOTENCY_KEY_CHARS_MAX, KEY_CHARS_MAX},
+    limits::IDEMPOTENCY_KEY_CHARS_MAX,
     model::{client_id, ids::TaskId, key, wheel::Shape},
 };
 
@@ -30,6 +34,33 @@ pub enum Read {
     Plain(NewTask),
     /// It does.
     Asked(AskedTask),
+    /// It comes with tasks below it.
+    Tree(Box<NewTree>),
+}
+
+impl Read {
+    /// Returns how many tasks it registers.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        match self {
+            Self::Plain(_) | Self::Asked(_) => 1,
+            Self::Tree(tree) => 1 + plant::count(&tree.children),
+        }
+    }
+
+    /// Refuses a tree among the items of a batch: a request registers so many tasks at most.
+    ///
+    /// # Errors
+    /// It is a tree.
+    pub(in crate::http) fn single(self) -> Result<Self, Error> {
+        match self {
+            Self::Plain(_) | Self::Asked(_) => Ok(self),
+            Self::Tree(_) => {
+                let detail = "a tree has a request of its own: send it to POST /v1/tasks, or leave the list empty and add its tasks with `parent`";
+                Err(Error::field(Code::InvalidRequest, "/children", detail))
+            }
+        }
+    }
 }
 
 /// Converts a request that was sent as `text`, with the `Idempotency-Key` that came beside it.
@@ -45,10 +76,13 @@ pub fn read(
 ) -> Result<Read, Error> {
     let id = request.id.take();
     let key = mark(request.idempotency_key.take(), header)?;
+    let family = family::Asked::take(&mut request)?;
     let (name, on_conflict) = key_of(&mut request)?;
     let start_time = request.start_time.clone();
     let mut task = new_task(request, context)?;
-    if id.is_none() && key.is_none() && name.is_none() {
+    family.place(&mut task.draft)?;
+    let children = family.below(context)?;
+    if id.is_none() && key.is_none() && name.is_none() && children.is_empty() {
         return Ok(Read::Plain(task));
     }
     task.draft.key = name;
@@ -65,7 +99,11 @@ pub fn read(
         asked.task.start = id.first_start();
         asked.task.draft.asked_start = None;
     }
-    Ok(Read::Asked(asked))
+    if children.is_empty() {
+        return Ok(Read::Asked(asked));
+    }
+    let root = asked;
+    Ok(Read::Tree(Box::new(NewTree { root, children })))
 }
 
 /// Reads the key of a task, and the wish for the case that it is taken.
@@ -95,20 +133,6 @@ fn key_of(request: &mut TaskRequest) -> Result<(Option<String>, key::OnConflict)
     let name =
         checked_name(name).map_err(|detail| Error::field(Code::InvalidRequest, "/key", detail))?;
     Ok((Some(name), wish))
-}
-
-/// Checks the key of a task.
-///
-/// # Errors
-/// A text about the mistake.
-pub(in crate::http) fn checked_name(key: String) -> Result<String, String> {
-    if !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
-        return Err(format!("must have 1 to {KEY_CHARS_MAX} characters"));
-    }
-    match key.chars().find(|c| c.is_control()) {
-        Some(odd) => Err(format!("must have no control characters; found {odd:?}")),
-        None => Ok(key),
-    }
 }
 
 /// Reads the id that a client made.

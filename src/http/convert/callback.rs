@@ -1,22 +1,24 @@
 //! This conversion reads the configuration and the gates of callbacks for the domain, and writes them for clients.
-//!
-//! Fields that are documented for later are read, and refused by name: a field that has no effect must not look as if it had
-//! one.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
+    http_call,
     new_task::{self, RETENTION_MIN, read_duration},
+    notify, own,
+    target::foreign,
     task_view::some_text,
-    violations::{Violations, name},
+    violations::{Violations, callback, name},
 };
 use crate::{
     api::{
         callback::{
             CallbackConfiguration, CallbackRequest, CallbackResponse, GateRequest, GateResponse,
-            GateState, RateLimit,
+            GateState, OnRetry, RateLimit,
         },
-        problem::FieldError,
         task_request::RetryPolicy,
         text::DurationText,
         time,
@@ -25,11 +27,12 @@ use crate::{
     http::error::{Code, Error},
     limits::{
         ATTEMPT_TIMEOUT_MIN, CALLBACK_LABELS_BYTES_MAX, CLAIM_TIMEOUT_MIN, DESCRIPTION_CHARS_MAX,
-        HEARTBEAT_TIMEOUT_MIN, IN_FLIGHT_MAX, REASON_CHARS_MAX,
+        HEARTBEAT_TIMEOUT_MIN, IN_FLIGHT_MAX, INDEXED_LABELS_MAX, LABEL_CHARS_MAX,
+        REASON_CHARS_MAX,
     },
     model::{
         backoff::Jitter,
-        callback::{Callback, Policy, RESERVED_PREFIX, is_reserved},
+        callback::{Callback, Policy},
         draft::BackoffDraft,
         gate,
         limit::{BURST_MAX, BURST_SPAN_MIN, Limits, RATE_MAX, RATE_MIN, Rate},
@@ -42,28 +45,21 @@ use crate::{
 /// # Errors
 /// A text about the mistake.
 pub(in crate::http) fn callback_name(text: String) -> Result<String, Error> {
-    let checked = name(text).and_then(|name| {
-        if is_reserved(&name) {
-            Err(format!(
-                "must not begin with `{RESERVED_PREFIX}`: these callbacks are the service's own"
-            ))
-        } else {
-            Ok(name)
-        }
-    });
-    checked.map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))
+    let checked = callback(text);
+    let name = checked.map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))?;
+    own::refuse_callback("/name", &name)?;
+    Ok(name)
 }
 
-/// Converts a configuration.
+/// Converts a configuration, for a service that has a Kafka or not.
 ///
 /// # Errors
-/// All mistakes of the request; without any, all fields that are not supported yet.
-pub(in crate::http) fn policy(request: &CallbackRequest) -> Result<Policy, Error> {
+/// All mistakes of the request; without any, what this service cannot do.
+pub(in crate::http) fn policy(request: &CallbackRequest, has_kafka: bool) -> Result<Policy, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     new_task::check_attempts(request.max_attempts, wrong);
     let backoff = new_task::backoff(request.retry.as_ref(), wrong);
-    check_later_fields(request, wrong);
     let description = request.description.as_deref();
     if let Err(detail) = text(description, DESCRIPTION_CHARS_MAX) {
         wrong.add("/description", detail);
@@ -96,21 +92,64 @@ pub(in crate::http) fn policy(request: &CallbackRequest) -> Result<Policy, Error
         priority: request.priority.map(Into::into),
         labels: BTreeMap::new(),
         limits: limits(request, wrong),
+        indexed: indexed(request, wrong),
+        notify: told(request, wrong),
+        http: http(request, wrong),
+        dead_letter_topic: dead_letter_topic(request, wrong),
+        skips_retries: request.on_retry.map(|way| way == OnRetry::Skip),
+        list_succeeded: request.list_succeeded.unwrap_or(false),
     };
     let labels = request.labels.clone().unwrap_or_default();
     let labels: BTreeMap<String, String> = new_task::labels(labels, wrong).into_iter().collect();
-    let bytes: usize = labels
-        .iter()
-        .map(|(name, value)| name.len() + value.len())
-        .sum();
+    check_labels(&labels, wrong);
+    violations.finish()?;
+    notify::check(policy.notify.as_ref(), has_kafka)?;
+    if policy.dead_letter_topic.is_some() && !has_kafka {
+        let detail = "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT";
+        let field = "/dead_letter_topic";
+        return Err(Error::field(Code::Unsupported, field, detail));
+    }
+    Ok(Policy { labels, ..policy })
+}
+
+/// Checks that the labels of a callback are small enough to be added to each of its tasks.
+fn check_labels(labels: &BTreeMap<String, String>, wrong: &mut Violations) {
+    let sizes = labels.iter().map(|(name, value)| name.len() + value.len());
+    let bytes: usize = sizes.sum();
     if bytes > CALLBACK_LABELS_BYTES_MAX {
         let detail =
             format!("have {bytes} bytes together; at most {CALLBACK_LABELS_BYTES_MAX} are kept");
         wrong.add("/labels", detail);
     }
-    violations.finish()?;
-    refuse_later_fields(request)?;
-    Ok(Policy { labels, ..policy })
+}
+
+/// Checks the names of labels by which tasks are to be found.
+fn indexed(request: &CallbackRequest, wrong: &mut Violations) -> BTreeSet<String> {
+    let names = request.indexed_labels.as_deref().unwrap_or_default();
+    if names.len() > INDEXED_LABELS_MAX {
+        let detail = format!("more than {INDEXED_LABELS_MAX} labels: each costs a write a task");
+        wrong.add("/indexed_labels", detail);
+    }
+    for (index, name) in names.iter().enumerate() {
+        if !(1..=LABEL_CHARS_MAX).contains(&name.chars().count()) {
+            let detail = format!("the label's name must have 1 to {LABEL_CHARS_MAX} characters");
+            wrong.add(format!("/indexed_labels/{index}"), detail);
+        }
+    }
+    names.iter().cloned().collect()
+}
+
+fn http(
+    request: &CallbackRequest,
+    wrong: &mut Violations,
+) -> Option<crate::model::http_call::HttpPolicy> {
+    let http = request.http.as_ref();
+    http.map(|http| http_call::policy(http, wrong))
+}
+
+fn told(request: &CallbackRequest, wrong: &mut Violations) -> Option<crate::model::notify::Notify> {
+    let told = request.notify.as_ref();
+    told.and_then(|told| notify::read(told, wrong))
 }
 
 /// Checks the limits.
@@ -145,42 +184,20 @@ fn limits(request: &CallbackRequest, wrong: &mut Violations) -> Limits {
     Limits { rate, in_flight }
 }
 
-/// Checks fields that are documented for later, so that their shapes are fixed.
-fn check_later_fields(request: &CallbackRequest, wrong: &mut Violations) {
-    if let Some(topic) = &request.dead_letter_topic {
-        wrong.take("/dead_letter_topic", name(topic.clone()));
-    }
-}
-
-/// Refuses fields that this version would not put in force.
-fn refuse_later_fields(request: &CallbackRequest) -> Result<(), Error> {
-    let fields = [
-        ("/dead_letter_topic", request.dead_letter_topic.is_some()),
-        ("/indexed_labels", request.indexed_labels.is_some()),
-        ("/on_retry", request.on_retry.is_some()),
-        ("/list_succeeded", request.list_succeeded.is_some()),
-        ("/http", request.http.is_some()),
-        ("/notify", request.notify.is_some()),
-    ];
-    let given = fields.into_iter().filter(|(_, given)| *given);
-    let errors: Vec<FieldError> = given
-        .map(|(pointer, _)| FieldError {
-            pointer: pointer.to_owned(),
-            detail: "is not supported yet: leave it out".to_owned(),
-        })
-        .collect();
-    if errors.is_empty() {
-        Ok(())
-    } else {
-        Err(Error::fields(Code::NotSupportedYet, errors))
-    }
+fn dead_letter_topic(request: &CallbackRequest, wrong: &mut Violations) -> Option<String> {
+    let topic = name(request.dead_letter_topic.clone()?).and_then(foreign);
+    wrong.take("/dead_letter_topic", topic)
 }
 
 /// Converts a change of a gate.
 ///
 /// # Errors
 /// All mistakes of the request.
-pub(in crate::http) fn gate_change(request: GateRequest, now: Millis) -> Result<GateChange, Error> {
+pub(in crate::http) fn gate_change(
+    request: GateRequest,
+    who: &str,
+    now: Millis,
+) -> Result<GateChange, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     let collection = request.collection;
@@ -206,6 +223,7 @@ pub(in crate::http) fn gate_change(request: GateRequest, now: Millis) -> Result<
         state,
         reason: request.reason.unwrap_or_default(),
         until,
+        who: who.to_owned(),
     })
 }
 
@@ -260,7 +278,17 @@ fn configuration(policy: &Policy) -> CallbackConfiguration {
             burst: Some(rate.burst()),
         }),
         max_in_flight: policy.limits.in_flight,
+        indexed_labels: policy.indexed.iter().cloned().collect(),
+        notify: policy.notify.as_ref().map(notify::response),
+        http: policy.http.as_ref().map(http_call::policy_response),
+        dead_letter_topic: policy.dead_letter_topic.clone(),
+        on_retry: policy.skips_retries.map(on_retry),
+        list_succeeded: policy.list_succeeded.then_some(true),
     }
+}
+
+const fn on_retry(skips: bool) -> OnRetry {
+    if skips { OnRetry::Skip } else { OnRetry::Block }
 }
 
 fn retry(backoff: &BackoffDraft) -> Option<RetryPolicy> {
@@ -285,6 +313,7 @@ fn gate_response(gate: &gate::Gate) -> GateResponse {
         reason: some_text(&gate.reason),
         since: gate.since.into(),
         until: gate.until.map(Into::into),
+        who: some_text(&gate.who),
     }
 }
 
@@ -304,7 +333,7 @@ mod tests {
     const NOW: Millis = Millis(1_800_000_000_000);
 
     fn read(text: &str) -> Result<Policy, Error> {
-        policy(&json::read::<CallbackRequest>(text)?)
+        policy(&json::read::<CallbackRequest>(text)?, true)
     }
 
     fn pointers(error: &Error) -> Vec<&str> {
@@ -316,7 +345,7 @@ mod tests {
         let text = r#"{"max_attempts": 0, "retry": {"initial": "2s", "max": "1s", "factor": 0.5},
             "claim_timeout": "1s", "heartbeat_timeout": "soon", "retention": "0s", "expire_after": "0s",
             "attempt_timeout": "999ms", "dead_retention": "0s", "rate": {"per_second": 0, "burst": 0}, "max_in_flight": 0, "dead_letter_topic": "a b",
-            "labels": {"": "x"}}"#;
+            "labels": {"": "x"}, "notify": {}}"#;
         let error = read(text).unwrap_err();
         assert_eq!(error.code, Code::InvalidRequest);
         let mut found = pointers(&error);
@@ -331,6 +360,7 @@ mod tests {
             "/labels/",
             "/max_attempts",
             "/max_in_flight",
+            "/notify",
             "/rate/burst",
             "/rate/per_second",
             "/retention",
@@ -343,16 +373,31 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_would_have_no_effect_are_refused_by_name() {
-        let text = r#"{"dead_letter_topic": "t", "indexed_labels": ["a"],
-            "on_retry": "skip", "list_succeeded": true,
-            "http": {"url": "https://example.org"}, "notify": []}"#;
-        let error = read(text).unwrap_err();
-        assert_eq!(error.code, Code::NotSupportedYet);
-        assert_eq!(error.code.status().as_u16(), 422);
-        assert_eq!(error.errors.len(), 6);
-        let error = read(r#"{"expire_after": null, "http": null, "retry": null}"#);
-        assert_eq!(error.unwrap(), Policy::default());
+    fn fields_that_are_null_are_absent() {
+        let text = r#"{"expire_after": null, "http": null, "retry": null, "on_retry": null, "list_succeeded": null}"#;
+        assert_eq!(read(text).unwrap(), Policy::default());
+        let text = r#"{"on_retry": "skip", "list_succeeded": true}"#;
+        let policy = read(text).unwrap();
+        assert_eq!(
+            (policy.skips_retries, policy.list_succeeded),
+            (Some(true), true)
+        );
+        assert!(read(r#"{"on_retry": "later"}"#).is_err());
+    }
+
+    #[test]
+    fn a_topic_of_dead_letters_needs_a_kafka_and_is_none_of_the_services_own() {
+        let text = r#"{"dead_letter_topic": "mail.dlt"}"#;
+        let read_policy = read(text).unwrap();
+        assert_eq!(read_policy.dead_letter_topic.as_deref(), Some("mail.dlt"));
+        let request = json::read::<CallbackRequest>(text).unwrap();
+        let error = policy(&request, false).unwrap_err();
+        assert_eq!(
+            (error.code, pointers(&error)),
+            (Code::Unsupported, vec!["/dead_letter_topic"])
+        );
+        let own = read(r#"{"dead_letter_topic": "tickwheel.mail.high"}"#).unwrap_err();
+        assert_eq!(pointers(&own), ["/dead_letter_topic"]);
     }
 
     #[test]
@@ -377,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_configuration_is_shown_as_it_was_given() {
-        let text = r#"{"description":"mail","max_attempts":8,"retry":{"initial":"1s","factor":1.5},"claim_timeout":"1m 30s","priority":"high","labels":{"a":"b"},"rate":{"per_second":0.01,"burst":3},"max_in_flight":200000}"#;
+        let text = r#"{"description":"mail","max_attempts":8,"retry":{"initial":"1s","factor":1.5},"claim_timeout":"1m 30s","priority":"high","labels":{"a":"b"},"rate":{"per_second":0.01,"burst":3},"max_in_flight":200000,"notify":{"kafka":{"topic":"ends"},"states":["dead"]}}"#;
         let callback = Callback {
             policy: Some(read(text).unwrap()),
             gates: Vec::new(),
@@ -395,7 +440,7 @@ mod tests {
     fn a_gate_opens_in_the_future_or_never() {
         let read = |text: &str| {
             let request = json::read::<GateRequest>(text)?;
-            gate_change(request, NOW)
+            gate_change(request, "", NOW)
         };
         let refused = |text: &str| {
             let error = read(text).unwrap_err();

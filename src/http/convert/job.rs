@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    json, new_task,
-    violations::{Violations, name},
+    json, new_task, own,
+    violations::{Violations, callback as callback_name, name},
 };
 use crate::{
     api::{
@@ -39,15 +39,15 @@ pub(in crate::http) fn job(
     let wrong = &mut violations;
     let filter = filter(&request.filter, wrong);
     let start = start(request, now, wrong);
-    let rate_milli = request.rate_per_second.and_then(|rate| {
-        let fits = (JOB_RATE_MIN..=JOB_RATE_MAX).contains(&rate);
-        if !fits {
-            let detail = format!("must be {JOB_RATE_MIN} to {JOB_RATE_MAX}");
-            wrong.add("/rate_per_second", detail);
-        }
-        fits.then(|| thousandths(rate))
-    });
+    let rate_milli = rate(request.rate_per_second, wrong);
     violations.finish()?;
+    if let Some(callback) = &filter.callback {
+        own::refuse_callback("/filter/callback", callback)?;
+    }
+    if request.kind == JobKind::Backfill {
+        let detail = "is begun at its schedule: POST /v1/schedules/{name}/backfill";
+        return Err(Error::field(Code::UnusableFilter, "/kind", detail));
+    }
     let unusable = unusable(request, &filter, finds_all);
     if !unusable.is_empty() {
         return Err(Error::fields(Code::UnusableFilter, unusable));
@@ -60,13 +60,25 @@ pub(in crate::http) fn job(
     })
 }
 
+/// Reads a rate, in tasks of a thousand seconds.
+pub(super) fn rate(rate: Option<f64>, wrong: &mut Violations) -> Option<u64> {
+    let rate = rate?;
+    let fits = (JOB_RATE_MIN..=JOB_RATE_MAX).contains(&rate);
+    if !fits {
+        let detail = format!("must be {JOB_RATE_MIN} to {JOB_RATE_MAX}");
+        wrong.add("/rate_per_second", detail);
+    }
+    fits.then(|| thousandths(rate))
+}
+
 fn filter(filter: &JobFilter, wrong: &mut Violations) -> job::JobFilter {
     let mut named = |pointer, text: &Option<String>| {
         let text = text.clone();
         text.and_then(|text| wrong.take(pointer, name(text)))
     };
-    let callback = named("/filter/callback", &filter.callback);
     let collection = named("/filter/collection", &filter.collection);
+    let callback = filter.callback.clone();
+    let callback = callback.and_then(|text| wrong.take("/filter/callback", callback_name(text)));
     let labels = filter.labels.clone().unwrap_or_default();
     check_labels(&labels, wrong);
     let mut instant = |pointer, text: &Option<_>| {
@@ -94,6 +106,12 @@ fn filter(filter: &JobFilter, wrong: &mut Violations) -> job::JobFilter {
     }
 }
 
+/// Tells whether a task may have this label.
+pub(in crate::http) fn is_label(name: &str, value: &str) -> bool {
+    let long = |text: &str| text.chars().count() > LABEL_CHARS_MAX;
+    !(name.is_empty() || long(name) || long(value))
+}
+
 fn check_labels(labels: &BTreeMap<String, String>, wrong: &mut Violations) {
     if labels.len() > JOB_LABELS_MAX {
         wrong.add(
@@ -102,8 +120,7 @@ fn check_labels(labels: &BTreeMap<String, String>, wrong: &mut Violations) {
         );
     }
     for (label, value) in labels {
-        let long = |text: &str| text.chars().count() > LABEL_CHARS_MAX;
-        if label.is_empty() || long(label) || long(value) {
+        if !is_label(label, value) {
             let pointer = format!("/filter/labels/{}", json::escape(label));
             let detail = format!(
                 "no label has a name or a value of over {LABEL_CHARS_MAX} characters, or no name"
@@ -227,6 +244,10 @@ pub(in crate::http) fn job_response(id: uuid::Uuid, job: &Job) -> JobResponse {
         id: id.to_string(),
         kind: job.kind.into(),
         filter: filter_response(&job.filter),
+        schedule: job
+            .backfill
+            .as_ref()
+            .map(|backfill| backfill.schedule.clone()),
         start_time: job.start.map(Into::into),
         rate_per_second: job.rate_milli.map(rate),
         dry_run: job.dry_run,
@@ -238,6 +259,7 @@ pub(in crate::http) fn job_response(id: uuid::Uuid, job: &Job) -> JobResponse {
         skipped: job.counts.skipped,
         total_estimate: job.total(),
         sample: None,
+        sample_times: None,
         error: job.error.clone(),
     }
 }
@@ -265,6 +287,7 @@ impl From<JobKind> for job::JobKind {
             JobKind::Redrive => Self::Redrive,
             JobKind::Reschedule => Self::Reschedule,
             JobKind::Delete => Self::Delete,
+            JobKind::Backfill => Self::Backfill,
         }
     }
 }
@@ -276,6 +299,7 @@ impl From<job::JobKind> for JobKind {
             job::JobKind::Redrive => Self::Redrive,
             job::JobKind::Reschedule => Self::Reschedule,
             job::JobKind::Delete => Self::Delete,
+            job::JobKind::Backfill => Self::Backfill,
         }
     }
 }

@@ -17,12 +17,6 @@ use crate::{
     limits::{BATCH_ITEMS_MAX, JSON_DEPTH_MAX},
 };
 
-/// Fields that are documented for later; each is refused with a sentence of its own.
-const RESERVED: [(&str, &str); 1] = [(
-    "http",
-    "`http` targets are not offered by this version; use `callback` or `kafka`",
-)];
-
 /// Reads one JSON document, an object, as a value of `T`.
 ///
 /// # Errors
@@ -186,9 +180,6 @@ fn unknown_field(message: &str) -> Option<String> {
     let (field, known) = rest
         .rsplit_once("`, expected ")
         .or_else(|| rest.rsplit_once("`, there are no fields"))?;
-    if let Some((_, sentence)) = RESERVED.iter().find(|(name, _)| *name == field) {
-        return Some((*sentence).to_owned());
-    }
     let names: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
     Some(unknown("field", field, &names))
 }

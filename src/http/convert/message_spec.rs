@@ -6,16 +6,20 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use super::{
-    asked::checked_name,
+    action, http_call,
     new_task::{FACTOR_MAX, RETENTION_MIN},
-    violations::name,
+    target::foreign,
+    violations::{checked_name, name},
 };
 use crate::{
     limits::{
         ATTEMPT_TIMEOUT_MIN, ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, CONTENT_TYPE_CHARS_MAX, DURATION_MAX,
-        HEARTBEAT_TIMEOUT_MIN, LABEL_CHARS_MAX, LABELS_MAX,
+        HEARTBEAT_TIMEOUT_MIN, INDEXED_LABELS_MAX, LABEL_CHARS_MAX, LABELS_MAX,
     },
-    model::task::{Content, Spec},
+    model::{
+        notify::Destination,
+        task::{Content, Spec},
+    },
 };
 
 /// Longest trace context that is kept: the standard's only version has 55 characters.
@@ -27,12 +31,32 @@ const TRACE_PARENT_BYTES_MAX: usize = 55;
 /// A text about the first mistake in it.
 pub(super) fn check(spec: &Spec) -> Result<(), String> {
     let callback = spec.callback().ok_or("is of a task that nobody claims")?;
+    if spec.queue() != Some(callback) {
+        return Err("is of a task that the service delivers itself".to_owned());
+    }
     named("callback", callback)?;
     if !spec.collection.is_empty() {
         named("collection", &spec.collection)?;
     }
+    if spec.indexed.len() > INDEXED_LABELS_MAX
+        || spec.indexed.iter().any(|(name, value)| {
+            let long = |text: &str| text.chars().count() > LABEL_CHARS_MAX;
+            long(name) || long(value)
+        })
+    {
+        return Err(format!(
+            "has indexed labels out of bounds ({INDEXED_LABELS_MAX} of {LABEL_CHARS_MAX} characters)"
+        ));
+    }
     if let Some(key) = &spec.key {
         checked_name(key.clone()).map_err(|reason| format!("has a key that {reason}"))?;
+    }
+    if let Some(key) = &spec.ordering_key {
+        checked_name(key.clone()).map_err(|reason| format!("has an ordering_key that {reason}"))?;
+    }
+    check_told(spec)?;
+    if let Some(actions) = &spec.actions {
+        action::check_sent(actions)?;
     }
     if !(1..=ATTEMPTS_MAX).contains(&spec.max_attempts) {
         return Err(format!(
@@ -63,6 +87,22 @@ pub(super) fn check(spec: &Spec) -> Result<(), String> {
         return Err(format!("has retry.factor out of range (1 to {FACTOR_MAX})"));
     }
     spec.content().map_or(Ok(()), check_content)
+}
+
+/// Checks where the end of a task is told.
+fn check_told(spec: &Spec) -> Result<(), String> {
+    match spec.notify.as_ref().map(|notify| &notify.to) {
+        None => {}
+        Some(Destination::Kafka { topic }) => {
+            named("topic of notices", topic)?;
+            foreign(topic.clone()).map_err(|reason| format!("has a topic of notices: {reason}"))?;
+        }
+        Some(Destination::Http(call)) => {
+            let checked = http_call::check(call);
+            checked.map_err(|reason| format!("has a URL of notices that {reason}"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Payload and headers are bounded by what travels in a row; the rest is not.
@@ -120,7 +160,7 @@ mod tests {
         assert_eq!(check(&fixtures::spec()), Ok(()));
         let years = Duration::from_secs(200 * 365 * 24 * 3600);
         type Spoil = fn(&mut Spec, Duration);
-        let spoils: [(&str, Spoil); 12] = [
+        let spoils: [(&str, Spoil); 14] = [
             ("callback", |spec, _| {
                 spec.target = crate::model::target::Target::Callback {
                     name: "a b".to_owned(),
@@ -128,6 +168,12 @@ mod tests {
             }),
             ("collection", |spec, _| spec.collection = "x".repeat(129)),
             ("key", |spec, _| spec.key = Some("x".repeat(129))),
+            ("indexed labels", |spec, _| {
+                spec.indexed = vec![("a".to_owned(), "b".to_owned()); INDEXED_LABELS_MAX + 1];
+            }),
+            ("ordering_key", |spec, _| {
+                spec.ordering_key = Some(String::new())
+            }),
             ("max_attempts", |spec, _| {
                 spec.max_attempts = ATTEMPTS_MAX + 1
             }),

@@ -4,25 +4,38 @@
 //! No value of a request is trusted before a conversion has checked it. A conversion reports all mistakes of
 //! a request at once.
 
+pub mod action;
+pub(in crate::http) mod api_key;
 pub mod asked;
 pub(in crate::http) mod callback;
 mod content;
 pub mod dead_letter_token;
+mod family;
+pub mod http_call;
 pub(in crate::http) mod job;
 pub mod json;
 mod message_spec;
 pub mod new_task;
+pub mod notify;
+pub(in crate::http) mod own;
 pub mod page_token;
 pub mod read_poll;
+pub(in crate::http) mod schedule;
+pub(in crate::http) mod schedule_view;
 pub mod stats_view;
 mod target;
 pub mod task_view;
+pub(in crate::http) mod tree_view;
 mod violations;
 pub mod worker_calls;
 
 pub(in crate::http) use content::is_json;
-pub(in crate::http) use violations::{Violations, name, unknown};
+pub(in crate::http) use violations::{
+    Violations, callback as any_callback, checked_name, name, unknown,
+};
 
+#[cfg(test)]
+mod action_tests;
 #[cfg(test)]
 mod answer_tests;
 #[cfg(test)]

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use super::{
+    action,
     content::{self, Parts},
-    json, target,
-    violations::{Violations, name},
+    json, notify, own, target,
+    violations::{Violations, checked_name, name},
 };
 use crate::{
     api::{
@@ -23,7 +24,9 @@ use crate::{
         LABEL_CHARS_MAX, LABELS_MAX,
     },
     model::{
+        action::Actions,
         draft::{BackoffDraft, Defaults, TaskDraft},
+        notify::Notify,
         target::Target,
         task::{Body, Content},
         time::Millis,
@@ -46,8 +49,22 @@ pub struct Context {
     pub content_bytes_max: usize,
     /// Whether there is a Kafka that `kafka` targets can go to.
     pub has_kafka: bool,
+    /// Whether there is a server for e-mails.
+    pub has_mail: bool,
     /// Trace context of the request, well formed.
     pub trace_parent: Option<String>,
+}
+
+/// Checks what depends on the content, too.
+fn check_whole(
+    actions: Option<&Actions>,
+    target: &Target,
+    content: &Content,
+    context: &Context,
+) -> Result<(), Error> {
+    check_size(content, context.content_bytes_max)?;
+    let (has_mail, now) = (context.has_mail, context.now);
+    action::check(actions, target.is_tracked(), content, has_mail, now)
 }
 
 /// Converts a request.
@@ -57,15 +74,12 @@ pub struct Context {
 pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
-    let start = start_of(
-        request.start_time.as_ref(),
-        request.delay.as_ref(),
-        context.now,
-        wrong,
-    );
+    let (at, delay) = (request.start_time.as_ref(), request.delay.as_ref());
+    let start = start_of(at, delay, context.now, wrong);
     target::only_callback_fields(&request, wrong);
     let rules = rules(&request, wrong);
-    let parts = target::read(request.callback, request.kafka, wrong);
+    let actions = action::read(&request, wrong);
+    let parts = target::read(request.callback, request.http, request.kafka, wrong);
     let payload = content::read(
         Parts {
             payload: request.payload,
@@ -75,11 +89,13 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         wrong,
     );
     let labels = labels(request.labels.unwrap_or_default(), wrong);
+    let told = request.notify.as_ref();
+    let told = told.and_then(|told| notify::read(told, wrong));
     violations.finish()?;
-    let Some(parts) = parts else {
-        return Err(Error::new(Code::Internal, "a task without target passed"));
-    };
-    check_kafka(&parts.target, context)?;
+    let no_target = || Error::new(Code::Internal, "a task without target passed");
+    let parts = parts.ok_or_else(no_target)?;
+    let is_ordered = rules.ordering_key.is_some();
+    check_offered(&parts.target, is_ordered, told.as_ref(), context)?;
     let content = Content {
         payload: payload.bytes,
         content_type: payload.content_type,
@@ -88,14 +104,19 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         labels,
         trace_parent: context.trace_parent.clone(),
     };
-    check_size(&content, context.content_bytes_max)?;
+    check_whole(actions.as_deref(), &parts.target, &content, context)?;
     Ok(NewTask {
         start: start.unwrap_or(context.now),
         draft: TaskDraft {
             target: parts.target,
             body: Body::Inline(content),
             asked_start: passed(request.start_time.as_ref(), context.now),
+            scheduled: None,
             key: None,
+            ordering_key: rules.ordering_key,
+            notify: told,
+            actions,
+            kin: None,
             collection: rules.collection,
             priority: request.priority.map(Into::into),
             max_attempts: rules.max_attempts,
@@ -111,8 +132,21 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
     })
 }
 
-/// Checks that records can go out, if the task is one.
-fn check_kafka(target: &Target, context: &Context) -> Result<(), Error> {
+/// Checks that the task is for others than the service itself, and that its records can go out, if there are any.
+fn check_offered(
+    target: &Target,
+    is_ordered: bool,
+    told: Option<&Notify>,
+    context: &Context,
+) -> Result<(), Error> {
+    if let Some(callback) = target.callback() {
+        own::refuse_callback("/callback", callback)?;
+    }
+    if is_ordered && !target.is_tracked() {
+        let detail = "a `kafka` task has no ordering key: nothing tells when it has ended; leave the key out, or give the task a callback";
+        return Err(Error::field(Code::UnusableKey, "/ordering_key", detail));
+    }
+    notify::check(told, context.has_kafka)?;
     if context.has_kafka || target.is_tracked() {
         return Ok(());
     }
@@ -132,6 +166,7 @@ fn passed(start_time: Option<&InstantText>, now: Millis) -> Option<Millis> {
 /// The fields of a request that are neither target nor content, checked.
 struct Rules {
     collection: Option<String>,
+    ordering_key: Option<String>,
     max_attempts: Option<u32>,
     backoff: BackoffDraft,
     claim_timeout: Option<Duration>,
@@ -145,6 +180,9 @@ struct Rules {
 fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
     let collection = request.collection.clone();
     let collection = collection.and_then(|text| wrong.take("/collection", name(text)));
+    let ordering_key = request.ordering_key.clone();
+    let ordering_key =
+        ordering_key.and_then(|text| wrong.take("/ordering_key", checked_name(text)));
     check_attempts(request.max_attempts, wrong);
     let backoff = backoff(request.retry.as_ref(), wrong);
     let mut duration = |pointer, text: &Option<DurationText>, least| {
@@ -153,6 +191,7 @@ fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
     let moment = Duration::from_millis(1);
     Rules {
         collection,
+        ordering_key,
         max_attempts: request.max_attempts,
         backoff,
         claim_timeout: duration("/claim_timeout", &request.claim_timeout, CLAIM_TIMEOUT_MIN),

@@ -30,6 +30,7 @@ fn context() -> Context {
         now: NOW,
         content_bytes_max: 10_000,
         has_kafka: true,
+        has_mail: true,
         trace_parent: None,
     }
 }
@@ -278,11 +279,6 @@ fn exactly_one_of_what_excludes_each_other() {
 #[test]
 fn what_is_not_offered_yet_is_refused_in_words() {
     refused(
-        r#"{"http":{"url":"http://x"}}"#,
-        "/http",
-        "not offered by this version",
-    );
-    refused(
         r#"{"kafka":{"topic":"t"},"expire_after":"1h"}"#,
         "/expire_after",
         "no effect on a `kafka` target",
@@ -319,7 +315,7 @@ fn unknown_fields_are_refused_with_the_nearest_known_one() {
     refused(
         r#"{"callback":"c","zzz":1}"#,
         "/zzz",
-        "known are: callback, kafka",
+        "known are: callback, http, kafka",
     );
     refused(r#"{"callback":"c","a/b~`":1}"#, "/a~1b~0`", "unknown field");
 }

@@ -6,12 +6,14 @@ use bytes::Bytes;
 
 use super::{
     content::{base64, to_base64},
-    json,
+    http_call, json,
     violations::{Violations, name},
 };
 use crate::{
     api::{
-        target::{CallbackTarget, KafkaHeader, KafkaHeaders, KafkaTarget, TargetResponse},
+        target::{
+            CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget, TargetResponse,
+        },
         task_request::TaskRequest,
     },
     limits::HEADERS_MAX,
@@ -33,26 +35,58 @@ pub(super) struct TargetParts {
 /// Reads the one target. Returns none only when a violation was noted.
 pub(super) fn read(
     callback: Option<CallbackTarget>,
+    http: Option<HttpTarget>,
     kafka: Option<KafkaTarget>,
     violations: &mut Violations,
 ) -> Option<TargetParts> {
-    match (callback, kafka) {
-        (Some(callback), None) => read_callback(callback, violations),
-        (None, Some(kafka)) => read_kafka(kafka, violations),
-        (None, None) => {
-            violations.add("", "a target is missing: give `callback` or `kafka`");
+    match (callback, http, kafka) {
+        (Some(callback), None, None) => read_callback(callback, violations),
+        (callback, Some(http), None) => read_http(callback, &http, violations),
+        (None, None, Some(kafka)) => read_kafka(kafka, violations),
+        (None, None, None) => {
+            violations.add(
+                "",
+                "a target is missing: give `callback`, `http` or `kafka`",
+            );
             None
         }
-        (Some(_), Some(_)) => {
+        (_, Some(_), Some(_)) => {
+            violations.exclusive(("http", true), ("kafka", true));
+            None
+        }
+        (Some(_), None, Some(_)) => {
             violations.exclusive(("callback", true), ("kafka", true));
             None
         }
     }
 }
 
+fn read_http(
+    callback: Option<CallbackTarget>,
+    http: &HttpTarget,
+    violations: &mut Violations,
+) -> Option<TargetParts> {
+    let call = http_call::read("/http", http, violations);
+    let named = match callback {
+        None => None,
+        Some(callback) => Some(read_callback(callback, violations)?),
+    };
+    let call = call?;
+    let callback = named.as_ref().and_then(|parts| parts.target.callback());
+    let callback = callback.map_or_else(|| http_call::callback_of(&call), str::to_owned);
+    Some(TargetParts {
+        target: Target::Http {
+            callback,
+            call: Box::new(call),
+        },
+        record_key: None,
+        record_headers: Vec::new(),
+    })
+}
+
 /// Refuses fields that have no meaning for a record: it is published once, and nobody claims it.
 pub(super) fn only_callback_fields(request: &TaskRequest, violations: &mut Violations) {
-    if request.kafka.is_none() || request.callback.is_some() {
+    if request.kafka.is_none() || request.callback.is_some() || request.http.is_some() {
         return;
     }
     let fields = [
@@ -65,6 +99,7 @@ pub(super) fn only_callback_fields(request: &TaskRequest, violations: &mut Viola
         ("attempt_timeout", request.attempt_timeout.is_some()),
         ("expire_after", request.expire_after.is_some()),
         ("dead_retention", request.dead_retention.is_some()),
+        ("notify", request.notify.is_some()),
     ];
     for (field, _) in fields.into_iter().filter(|(_, given)| *given) {
         violations.add(
@@ -117,7 +152,7 @@ fn read_kafka(kafka: KafkaTarget, violations: &mut Violations) -> Option<TargetP
 
 /// Refuses the topics between the service and its workers, because a message there is believed in all that it
 /// says of its task.
-fn foreign(topic: String) -> Result<String, String> {
+pub(super) fn foreign(topic: String) -> Result<String, String> {
     if topic.starts_with(TOPIC_PREFIX) {
         return Err(format!(
             "topics that begin with `{TOPIC_PREFIX}` are the service's own: use another one"
@@ -191,6 +226,7 @@ fn read_header(header: KafkaHeader) -> Result<(String, Bytes), String> {
 pub(super) fn response(target: &Target, content: Option<&Content>) -> TargetResponse {
     match target {
         Target::Callback { name } => TargetResponse::Callback { name: name.clone() },
+        Target::Http { callback, call } => http_call::response(callback, call),
         Target::Kafka { topic, partition } => {
             let key = content.and_then(|content| content.record_key.as_ref());
             let (key, key_base64) = key.map_or((None, None), text_or_base64);

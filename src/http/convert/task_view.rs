@@ -1,13 +1,14 @@
 //! This conversion turns a task of the domain into an answer for clients.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
+    action,
     content::{self, Parts},
-    target,
+    notify, target,
 };
 use crate::{
     api::{
@@ -15,7 +16,8 @@ use crate::{
         task_response::{
             AttemptResponse, CancelOutcome, RescheduleOutcome, TaskResponse, TaskState,
         },
-        text::DurationText,
+        text::{DurationText, InstantText},
+        tree::TreeState,
         worker::View,
     },
     flow::api::{self, TaskView, VisibleState},
@@ -25,36 +27,43 @@ use crate::{
         result::TaskResult,
         row::{TIMED_OUT, WORKER_LOST},
         state::DROPPED,
-        task::Spec,
+        task::{Content, Spec},
         time::Millis,
     },
 };
+
+fn labels(content: &Content) -> BTreeMap<String, String> {
+    content.labels.iter().cloned().collect()
+}
+
+fn parts(content: &Content) -> Parts {
+    content::write(&content.payload, &content.content_type)
+}
 
 /// Converts a task.
 #[must_use]
 pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
     let content = task.content.as_ref().or_else(|| task.spec.content());
-    let full = match view {
-        View::Full => content,
-        View::Basic => None,
-    };
-    let Parts {
-        payload,
-        payload_base64,
-        content_type,
-    } = full.map_or_else(Parts::default, |content| {
-        content::write(&content.payload, &content.content_type)
-    });
+    let full = content.filter(|_| view == View::Full);
+    let parts = full.map_or_else(Parts::default, parts);
     // A client that reads all of a task can register it again as it is.
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
     let spec = (view == View::Full).then_some(&task.spec);
     let tracked = spec.filter(|spec| spec.target.is_tracked());
+    let (schedule, scheduled_time) = scheduled(task);
+    let (actions, checks) = tracked.map(|_| action::shown(task)).unwrap_or_default();
     TaskResponse {
         id: task.id.to_string(),
         outcome: None,
         target: target::response(&task.spec.target, full),
         key: task.spec.key.clone(),
+        ordering_key: task.spec.ordering_key.clone(),
+        parent: task.spec.parent().map(|parent| parent.to_string()),
+        tree_state: tree_state(task),
+        tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
+        schedule,
+        scheduled_time,
         state: task.state.into(),
         start_time: asked_start(task).into(),
         effective_start_time: task.effective_start.into(),
@@ -65,9 +74,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         attempt: task.attempt,
         max_attempts: task.spec.max_attempts,
         priority: task.spec.priority.into(),
-        labels: content
-            .map(|content| content.labels.iter().cloned().collect())
-            .unwrap_or_default(),
+        labels: content.map(labels).unwrap_or_default(),
         worker: some_text(&task.worker),
         progress: task.progress.as_ref().map(json_or_text),
         result: shown.json,
@@ -80,9 +87,9 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         generation: task.generation,
         attempts: Vec::new(),
         attempts_dropped: 0,
-        payload,
-        payload_base64,
-        content_type,
+        payload: parts.payload,
+        payload_base64: parts.payload_base64,
+        content_type: parts.content_type,
         retry: tracked.map(|spec| retry_policy(&spec.backoff)),
         claim_timeout: tracked.map(|spec| DurationText::readable(spec.claim_timeout)),
         heartbeat_timeout: tracked.map(|spec| DurationText::readable(spec.heartbeat_timeout)),
@@ -90,7 +97,17 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         expire_after: readable(spec, |spec| spec.expire_after),
         retention: spec.map(|spec| DurationText::readable(spec.retention)),
         dead_retention: readable(tracked, |spec| spec.dead_retention),
+        notify: tracked.and_then(|spec| spec.notify.as_ref().map(notify::response)),
+        actions,
+        checks,
     }
+}
+
+/// The schedule that a task is a run of, and the time that it stands for.
+fn scheduled(task: &TaskView) -> (Option<String>, Option<InstantText>) {
+    let run = task.spec.scheduled.as_ref();
+    run.map(|run| (run.schedule.clone(), run.time.into()))
+        .unzip()
 }
 
 fn readable(
@@ -102,7 +119,7 @@ fn readable(
 
 /// Converts a task, with its attempts.
 #[must_use]
-pub(in crate::http) fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
+pub fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
     let attempts = task.history.attempts.iter();
     TaskResponse {
         attempts: attempts.map(attempt_response).collect(),
@@ -209,8 +226,24 @@ impl From<VisibleState> for TaskState {
             VisibleState::Expired => Self::Expired,
             VisibleState::Dead => Self::Dead,
             VisibleState::Published => Self::Published,
+            VisibleState::WaitingForChildren => Self::WaitingForChildren,
         }
     }
+}
+
+/// Returns where a task stands with all below it; none for one that may have no children.
+pub(super) fn tree_state(task: &TaskView) -> Option<TreeState> {
+    let open = task
+        .spec
+        .is_parent()
+        .then_some(TreeState::WaitingForChildren);
+    task.tree.map_or(open, |tree| {
+        Some(if tree.faulted {
+            TreeState::Faulted
+        } else {
+            TreeState::Completed
+        })
+    })
 }
 
 /// Returns the start that was asked for. One that had passed at the registration is kept until the task is
@@ -247,6 +280,12 @@ pub(in crate::http) const fn reschedule_outcome(
 #[must_use]
 pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
     match task.state {
+        VisibleState::WaitingForChildren => {
+            "its own run has ended; cancel it with `tree` to end the tasks below it".to_owned()
+        }
+        VisibleState::Dead if task.spec.kin.is_some() => {
+            "it is dead, and its end counts in its tree: tasks of trees do not run again".to_owned()
+        }
         VisibleState::Published => "its record has been published".to_owned(),
         VisibleState::Dead if task.spec.key.is_some() => {
             "it has ended: it is dead, and can be run only while its key names no other live task"

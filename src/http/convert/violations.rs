@@ -3,7 +3,8 @@
 use crate::{
     api::{problem::FieldError, text::shorten},
     http::error::{Code, Error},
-    limits::NAME_CHARS_MAX,
+    limits::{KEY_CHARS_MAX, NAME_CHARS_MAX},
+    model::http_call::CALLBACK_PREFIX,
 };
 
 /// The wrong fields found so far.
@@ -65,6 +66,37 @@ pub(in crate::http) fn name(text: String) -> Result<String, String> {
     } else {
         Ok(text)
     }
+}
+
+/// Checks a key that a client chose for a task.
+///
+/// # Errors
+/// A text about the mistake.
+pub(in crate::http) fn checked_name(key: String) -> Result<String, String> {
+    if !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
+        return Err(format!("must have 1 to {KEY_CHARS_MAX} characters"));
+    }
+    match key.chars().find(|c| c.is_control()) {
+        Some(odd) => Err(format!("must have no control characters; found {odd:?}")),
+        None => Ok(key),
+    }
+}
+
+/// Checks the name of a callback that exists: also that of a host, which tasks over HTTP have that name no callback.
+pub(in crate::http) fn callback(text: String) -> Result<String, String> {
+    let Some(host) = text.strip_prefix(CALLBACK_PREFIX) else {
+        return name(text);
+    };
+    // An address of version 6 stands in brackets.
+    let fits =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '[' | ']');
+    let chars = text.chars().count();
+    if host.is_empty() || chars > NAME_CHARS_MAX || !host.chars().all(fits) {
+        return Err(format!(
+            "must be `{CALLBACK_PREFIX}` and a host, perhaps with a port, in at most {NAME_CHARS_MAX} characters"
+        ));
+    }
+    Ok(text)
 }
 
 /// Says that a name is not known, and suggests the name that was probably meant.

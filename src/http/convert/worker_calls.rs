@@ -269,6 +269,7 @@ impl From<api::ClaimAnswer> for ClaimResult {
             api::ClaimAnswer::Stale => plain(ClaimStatus::Stale),
             api::ClaimAnswer::Held => plain(ClaimStatus::Held),
             api::ClaimAnswer::Gated => plain(ClaimStatus::Gated),
+            api::ClaimAnswer::Behind => plain(ClaimStatus::Behind),
             api::ClaimAnswer::Early { not_before } => Self {
                 not_before: Some(not_before.into()),
                 ..plain(ClaimStatus::Early)
@@ -303,6 +304,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
         } = content.map_or_else(Parts::default, |content| {
             content::write(&content.payload, &content.content_type)
         });
+        let run = task.spec.scheduled.as_ref();
         Self {
             id: task.id.to_string(),
             attempt: task.attempt,
@@ -310,6 +312,9 @@ impl From<api::ClaimedTask> for ClaimedTask {
             callback: task.spec.callback().unwrap_or_default().to_owned(),
             collection: some_text(&task.spec.collection),
             priority: Some(task.spec.priority.into()),
+            ordering_key: task.spec.ordering_key.clone(),
+            schedule: run.map(|run| run.schedule.clone()),
+            scheduled_time: run.map(|run| run.time.into()),
             payload,
             payload_base64,
             content_type,

@@ -44,6 +44,11 @@ impl<T> Batch<T> {
         }
     }
 
+    /// Returns the good items.
+    pub(in crate::http) fn good(&self) -> impl Iterator<Item = &T> {
+        self.good.iter()
+    }
+
     /// Hands the good items to `call`, unless there are none, and puts its answers and the errors in order.
     pub(in crate::http) async fn answer<A, R: From<A> + From<Error>>(
         self,

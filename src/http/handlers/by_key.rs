@@ -16,8 +16,10 @@ use crate::{
         task_response::{CancelResponse, RescheduleResponse},
     },
     http::{
-        Api, body,
-        convert::{Violations, asked::checked_name, json, name, new_task::new_start},
+        Api,
+        access::Caller,
+        body,
+        convert::{Violations, any_callback, checked_name, json, new_task::new_start, own},
         error::Error,
         headers,
     },
@@ -44,7 +46,9 @@ pub(in crate::http) async fn cancel(
     request: Request,
 ) -> Result<Response, Error> {
     headers::refuse_if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let request: KeyRequest = read(&api, request).await?;
+    caller.allows_callback(&request.callback)?;
     let id = known(&api, &request.callback, &request.key).await?;
     cancelled(
         api.service
@@ -68,7 +72,9 @@ pub(in crate::http) async fn reschedule(
     request: Request,
 ) -> Result<Response, Error> {
     let condition = headers::if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let request: KeyRescheduleRequest = read(&api, request).await?;
+    caller.allows_callback(&request.callback)?;
     let moved = RescheduleRequest {
         start_time: request.start_time,
         delay: request.delay,
@@ -93,7 +99,9 @@ pub(in crate::http) async fn run(
     request: Request,
 ) -> Result<Response, Error> {
     let condition = headers::if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let request: KeyRequest = read(&api, request).await?;
+    caller.allows_callback(&request.callback)?;
     let id = known(&api, &request.callback, &request.key).await?;
     let moved = api.service.run(id, condition).await?;
     restarted(Some(moved.ok_or_else(Error::key_not_found)?))
@@ -107,9 +115,10 @@ async fn read<T: DeserializeOwned>(api: &Api, request: Request) -> Result<T, Err
 /// Returns the task that a key names.
 async fn known(api: &Api, callback: &str, key: &str) -> Result<TaskId, Error> {
     let mut violations = Violations::default();
-    violations.take("/callback", name(callback.to_owned()));
+    violations.take("/callback", any_callback(callback.to_owned()));
     violations.take("/key", checked_name(key.to_owned()));
     violations.finish()?;
+    own::refuse_callback("/callback", callback)?;
     let id = api.service.id_by_key(callback, key).await?;
     id.ok_or_else(Error::key_not_found)
 }

@@ -16,15 +16,17 @@ use serde::Serialize;
 use crate::{
     api::{
         callback::{
-            CallbackActivity, CallbackRequest, CallbackResponse, CallbackWorker, GateRequest,
-            ListCallbacksResponse,
+            CallbackActivity, CallbackLateness, CallbackRequest, CallbackResponse, CallbackWorker,
+            GateRequest, ListCallbacksResponse,
         },
         problem::Problem,
         text::shorten,
     },
     flow::{records::callbacks::Changed, service::Activity},
     http::{
-        Api, answer, body,
+        Api,
+        access::Caller,
+        answer, body,
         convert::{
             Violations,
             callback::{callback_name, callback_response, gate_change, policy},
@@ -45,12 +47,14 @@ pub(in crate::http) fn routes() -> Router<Api> {
 }
 
 /// Reads a callback: its configuration, its gates, and what is going on as far as this node knows.
+///
+/// One that nothing is set for is shown while this node knows of due tasks or workers of it.
 #[utoipa::path(get, path = "/v1/callbacks/{name}", tag = "callbacks", operation_id = "getCallback",
     params(("name" = String, Path, description = "The callback")),
     responses(
         (status = 200, description = "The callback", body = CallbackResponse,
-            headers(("etag" = String, description = "Of the configuration; absent where only gates are set"))),
-        (status = 404, description = "Nothing is set for it; its tasks have the defaults of the service", body = Problem, content_type = "application/problem+json"),
+            headers(("etag" = String, description = "Of the configuration; absent where there is none"))),
+        (status = 404, description = "Nothing is set for it, and this node knows of nothing that goes on; its tasks have the defaults of the service", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
@@ -60,9 +64,13 @@ pub(in crate::http) async fn read(
     let now = api.options.time.now();
     let callback = api.service.callbacks().get(&name).await?;
     let callback = callback.filter(|callback| callback.is_known(now));
-    let callback = callback.ok_or_else(|| not_found(&name))?;
+    let seen = api.service.activity(&name).await?;
+    let callback = match callback {
+        None if seen.is_idle() => return Err(not_found(&name)),
+        callback => callback.unwrap_or_default(),
+    };
     let response = CallbackResponse {
-        activity: Some(activity(api.service.activity(&name))),
+        activity: Some(activity(seen)),
         ..callback_response(&name, &callback, now)
     };
     Ok(tagged(StatusCode::OK, &callback, &response))
@@ -80,7 +88,6 @@ pub(in crate::http) async fn read(
         (status = 200, description = "Replaced, or it was so already", body = CallbackResponse, headers(("etag" = String))),
         (status = 201, description = "Configured for the first time", body = CallbackResponse, headers(("etag" = String))),
         (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "`not_supported_yet`: a field would have no effect", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not configured", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn set(
     State(api): State<Api>,
@@ -90,7 +97,8 @@ pub(in crate::http) async fn set(
     let name = path_name(name)?;
     let condition = headers::preconditions(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let policy = policy(&json::read::<CallbackRequest>(&text)?)?;
+    let request = json::read::<CallbackRequest>(&text)?;
+    let policy = policy(&request, api.options.has_kafka)?;
     drop(text);
     let callbacks = api.service.callbacks();
     let changed = callbacks
@@ -158,8 +166,10 @@ pub(in crate::http) async fn set_gate(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     headers::refuse_if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let change = gate_change(json::read::<GateRequest>(&text)?, api.options.time.now())?;
+    let asked = json::read::<GateRequest>(&text)?;
+    let change = gate_change(asked, caller.name(), api.options.time.now())?;
     drop(text);
     match api.service.callbacks().set_gate(&name, &change).await? {
         Changed::Created(callback) | Changed::Replaced(callback) | Changed::Same(callback) => {
@@ -179,14 +189,21 @@ pub(in crate::http) async fn set_gate(
     responses(
         (status = 200, description = "A page", body = ListCallbacksResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
     let query = ListQuery::read(&uri)?;
     let callbacks = api.service.callbacks();
     let (page, next) = callbacks
         .list(query.after.as_deref(), query.page_size)
         .await?;
     let now = api.options.time.now();
-    let known = page.iter().filter(|(_, callback)| callback.is_known(now));
+    let known = page
+        .iter()
+        .filter(|(name, callback)| callback.is_known(now) && caller.covers(name));
     Ok(answer::json(&ListCallbacksResponse {
         callbacks: known
             .map(|(name, callback)| callback_response(name, callback, now))
@@ -263,6 +280,14 @@ fn activity(seen: Activity) -> CallbackActivity {
         ready: seen.ready,
         oldest_due_time: seen.oldest.map(Into::into),
         running: seen.running,
+        retrying: seen.retrying,
+        held: seen.held,
+        dead: seen.dead,
+        lateness: seen.lateness.map(|late| CallbackLateness {
+            p50_ms: late.p50_ms,
+            p99_ms: late.p99_ms,
+            max_ms: late.max_ms,
+        }),
         partial: seen.partial,
     }
 }

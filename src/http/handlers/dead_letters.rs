@@ -31,7 +31,9 @@ use crate::{
         tasks::erase::Erased,
     },
     http::{
-        Api, answer, body,
+        Api,
+        access::Caller,
+        answer, body,
         convert::{
             self, Violations, dead_letter_token as token, json, task_view::task_response, unknown,
         },
@@ -112,6 +114,7 @@ pub(in crate::http) async fn redrive(
 ) -> Result<Response, Error> {
     api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let call = Call::read(&text)?;
     let dry_run = call.dry_run;
@@ -125,12 +128,14 @@ pub(in crate::http) async fn redrive(
                 .collect();
             let batch = Batch::read(&items, read);
             drop(text);
+            caller.allows_tasks(&api, batch.good().copied()).await?;
             let response = of_ids(&api, batch, ids, dry_run).await?;
             drop(expected);
             response
         }
         What::Filter(wanted, behind) => {
             drop(text);
+            caller.allows_callback(wanted.scope.callback())?;
             of_filter(&api, &wanted, behind, dry_run).await?
         }
     };
@@ -391,7 +396,7 @@ impl ListQuery {
                 _ if !known.contains(&name.as_str()) => {
                     violations.add(pointer, unknown("query parameter", &name, known));
                 }
-                "callback" => callback = violations.take(&pointer, convert::name(value)),
+                "callback" => callback = violations.take(&pointer, convert::any_callback(value)),
                 "error" => error = Some(value),
                 "page_size" => size = violations.take(&pointer, page_size(&value)).unwrap_or(size),
                 _ => page_token = Some(value),

@@ -13,11 +13,15 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
-use utoipa::OpenApi;
+use utoipa::{
+    Modify, OpenApi,
+    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+};
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::{
-    by_key, callbacks, dead_letters, health, ids, jobs, list, metrics, poll, stats, tasks, worker,
+    api_keys, backup, by_key, callbacks, dead_letters, health, ids, jobs, list, metrics, poll,
+    schedule_preview, schedule_transfer, schedules, stats, tasks, trees, worker,
 };
 use crate::http::{
     Api,
@@ -32,6 +36,9 @@ use crate::http::{
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
         contact()
     ),
+    modifiers(&ApiKeys),
+    // A service without any key is open.
+    security(("api_key" = []), ()),
     paths(
         list::list,
         ids::read,
@@ -39,6 +46,7 @@ use crate::http::{
         tasks::batch_create,
         tasks::read,
         tasks::cancel,
+        trees::read,
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
@@ -54,12 +62,30 @@ use crate::http::{
         callbacks::set,
         callbacks::remove,
         callbacks::set_gate,
+        api_keys::create,
+        api_keys::list,
+        api_keys::revoke,
+        api_keys::whoami,
+        api_keys::audit,
         jobs::create,
         jobs::list,
         jobs::read,
         jobs::pause,
         jobs::resume,
         jobs::cancel,
+        schedules::list,
+        schedule_preview::preview_of,
+        schedules::read,
+        schedules::set,
+        schedules::remove,
+        schedules::runs,
+        schedule_preview::preview,
+        schedules::pause,
+        schedules::resume,
+        schedules::trigger,
+        schedules::backfill,
+        schedule_transfer::export,
+        schedule_transfer::import,
         poll::poll,
         poll::leave,
         worker::subscribe,
@@ -68,6 +94,7 @@ use crate::http::{
         worker::settle,
         stats::read,
         stats::cluster,
+        backup::create,
         health::livez,
         health::readyz,
         health::startupz,
@@ -77,13 +104,31 @@ use crate::http::{
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "dead letters", description = "Look at, redrive and delete dead tasks"),
         (name = "jobs", description = "Cancel, move, redrive and delete many tasks"),
+        (name = "schedules", description = "Start tasks at the times of a clock"),
         (name = "callbacks", description = "Configure callbacks, and pause them"),
+        (name = "access", description = "API keys, and the audit of who did what"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),
         (name = "health", description = "For orchestrators and monitoring"),
     )
 )]
 struct Description;
+
+/// Adds the keys of the API to the description.
+struct ApiKeys;
+
+impl Modify for ApiKeys {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let about = "An API key, as `POST /v1/api-keys` shows it once. A service without any key asks for none.";
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .bearer_format("twk_<id>_<secret>")
+            .description(Some(about))
+            .build();
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("api_key", SecurityScheme::Http(scheme));
+    }
+}
 
 /// Returns the OpenAPI 3.1 description of the service, as pretty JSON with a line end.
 #[must_use]

@@ -26,6 +26,7 @@ use crate::{
             asked::mark,
             job::{job, job_response},
             json,
+            schedule::times_of_span,
             task_view::task_response,
             unknown,
         },
@@ -33,7 +34,8 @@ use crate::{
         headers,
     },
     limits::{
-        JOBS_FULL_RETRY_AFTER, JOBS_KEPT_MAX, JOBS_OPEN_MAX, LIST_TASKS_DEFAULT, REQUEST_BYTES_MAX,
+        DRY_RUN_SAMPLE, JOBS_FULL_RETRY_AFTER, JOBS_KEPT_MAX, JOBS_OPEN_MAX, LIST_TASKS_DEFAULT,
+        REQUEST_BYTES_MAX,
     },
     model::job::Job,
 };
@@ -77,7 +79,12 @@ pub(in crate::http) async fn create(
     };
     drop(text);
     let key = key.map(|key| xxh3_128(key.as_bytes()));
-    match desk.register(key, job).await? {
+    registered(desk.register(key, job).await?)
+}
+
+/// Answers a registration.
+pub(super) fn registered(registered: Registered) -> Result<Response, Error> {
+    match registered {
         Registered::Created(id, job) => {
             let answer = answer::json(&job_response(id, &job));
             let location = [(header::LOCATION, format!("/v1/jobs/{id}"))];
@@ -179,6 +186,13 @@ pub(in crate::http) async fn read(
         let sample = desk.sample(&job).await?;
         let sample = sample.iter().map(|task| task_response(task, View::Basic));
         response.sample = Some(sample.collect());
+        if let Some(of) = &job.backfill {
+            response.sample = None;
+            let span = (of.anchor, of.from, of.to);
+            let desk = api.service.schedules();
+            let times = times_of_span(&of.schedule, &of.spec, desk, span, DRY_RUN_SAMPLE)?;
+            response.sample_times = Some(times.into_iter().map(Into::into).collect());
+        }
     }
     Ok(answer::json(&response))
 }

@@ -16,26 +16,33 @@ use crate::{
         time,
         worker::View,
     },
-    flow::{self, api::VisibleState, query::list::Filter},
+    flow::{self, api::VisibleState, query::filter::Filter},
     http::{
         Api,
         convert::{
-            self, Violations, asked::checked_name, page_token, task_view::task_response, unknown,
+            self, Violations, checked_name, job::is_label, page_token, task_view::task_response,
+            unknown,
         },
         error::{Code, Error},
     },
-    limits::{LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
-    model::time::Millis,
+    limits::{LABEL_CHARS_MAX, LIST_LABELS_MAX, LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
+    model::{callback::is_reserved, dead_letter::error_class, ids::TaskId, time::Millis},
 };
 
 /// The parameters of the query.
-const PARAMETERS: [&str; 8] = [
+const PARAMETERS: [&str; 14] = [
     "callback",
+    "collection",
     "key",
     "state",
+    "label.NAME",
+    "error",
     "start_time_from",
     "start_time_to",
     "ended",
+    "internal",
+    "parent",
+    "roots",
     "page_size",
     "page_token",
 ];
@@ -47,6 +54,9 @@ const PARAMETERS: [&str; 8] = [
 /// the list has only tasks that start within a day, unless `start_time_to` says otherwise, and tasks that
 /// ended within about ten minutes.
 ///
+/// A filter by label or error looks at each task that fits otherwise, so a `callback` and a window of start
+/// times make it quick.
+///
 /// There is no index behind it. One request reads a bounded part of the store and answers with the tasks that
 /// it found there; with Cassandra a page may be empty. Only the absence of `next_page_token` says that the
 /// list has ended. A task that changes between two pages may be listed twice or not at all.
@@ -55,12 +65,22 @@ const PARAMETERS: [&str; 8] = [
         ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
         ("key" = Option<String>, Query,
             description = "Only the task that this key names, the live one or the last: with `callback`, and without further filters"),
+        ("collection" = Option<String>, Query, description = "Only tasks of this collection"),
         ("state" = Option<TaskState>, Query, description = "Only tasks in this state"),
+        ("label.NAME" = Option<String>, Query,
+            description = "Only tasks whose label `NAME` has this value, for example `label.tenant=acme`; 8 of them at most, of which a task has all"),
+        ("error" = Option<String>, Query,
+            description = "Only tasks whose last error is of the class of this one: its first line, without its numbers"),
         ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
         ("start_time_to" = Option<InstantText>, Query,
             description = "Only tasks that start before this; by default all, with Cassandra a day after now or `start_time_from`"),
         ("ended" = Option<bool>, Query,
             description = "false leaves out tasks that have ended; true, which lists them, too, is the default"),
+        ("internal" = Option<bool>, Query,
+            description = "true lists the service's own tasks, too"),
+        ("parent" = Option<String>, Query,
+            description = "Only the children of this task, in no particular order: without further filters"),
+        ("roots" = Option<bool>, Query, description = "true leaves out tasks that are children of others"),
         ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many tasks; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
@@ -74,6 +94,10 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
         return Ok(crate::http::answer::json(
             &by_key(&api, callback, key).await?,
         ));
+    }
+    if let Some(parent) = query.parent {
+        let page = children(&api, parent, &query).await?;
+        return Ok(crate::http::answer::json(&page));
     }
     let cursor = match &query.page_token {
         None => None,
@@ -110,11 +134,32 @@ async fn by_key(api: &Api, callback: &str, key: &str) -> Result<ListTasksRespons
     })
 }
 
+/// Returns a page of the children of a task.
+async fn children(
+    api: &Api,
+    parent: TaskId,
+    query: &ListQuery,
+) -> Result<ListTasksResponse, Error> {
+    let token = query.page_token.as_deref().map(page_token::read_children);
+    let from = token
+        .transpose()
+        .map_err(|detail| Error::field(Code::InvalidRequest, "?page_token", detail))?;
+    let trees = api.service.trees();
+    let page = trees.children(parent, from, query.page_size).await?;
+    let tasks = page.tasks.iter();
+    Ok(ListTasksResponse {
+        tasks: tasks.map(|task| task_response(task, View::Basic)).collect(),
+        next_page_token: page.next.map(page_token::write_children),
+        start_time_to: time::latest().into(),
+    })
+}
+
 /// The query of a list.
 #[derive(Debug)]
 struct ListQuery {
     filter: Filter,
     key: Option<String>,
+    parent: Option<TaskId>,
     page_size: usize,
     page_token: Option<String>,
 }
@@ -126,6 +171,7 @@ impl ListQuery {
         let mut query = Self {
             filter: Filter::default(),
             key: None,
+            parent: None,
             page_size: LIST_TASKS_DEFAULT,
             page_token: None,
         };
@@ -137,9 +183,13 @@ impl ListQuery {
                 violations.add(pointer, "is given twice: give it once");
                 continue;
             }
-            if let Some(Err(detail)) = query.set(&name, value) {
+            let set = match name.strip_prefix("label.") {
+                Some(label) => Some(query.set_label(label, value)),
+                None => query.set(&name, value),
+            };
+            if let Some(Err(detail)) = set {
                 violations.add(pointer, detail);
-            } else if !PARAMETERS.contains(&name.as_str()) {
+            } else if set.is_none() {
                 violations.add(pointer, unknown("query parameter", &name, &PARAMETERS));
             }
             seen.push(name);
@@ -161,18 +211,45 @@ impl ListQuery {
         } else if query.key.is_some() && query.filter.callback.is_none() {
             violations.add("?key", "needs a `callback`: keys are names within one");
         }
+        let alone = ["parent", "page_size", "page_token"];
+        if query.parent.is_some() && seen.iter().any(|name| !alone.contains(&&**name)) {
+            violations.add(
+                "?parent",
+                "goes with `page_size` and `page_token`: leave the others out",
+            );
+        }
+        // A list of one of these callbacks asks for them.
+        query.filter.internal |= query.filter.callback.as_deref().is_some_and(is_reserved);
         violations.finish().map(|()| query)
+    }
+
+    fn set_label(&mut self, name: &str, value: String) -> Result<(), String> {
+        checked_label(name, &value)?;
+        let labels = &mut self.filter.labels;
+        if labels.len() >= LIST_LABELS_MAX {
+            return Err(format!("is one of more than {LIST_LABELS_MAX} labels"));
+        }
+        labels.insert(name.to_owned(), value);
+        Ok(())
     }
 
     /// Takes a parameter. Returns none when no parameter has this name.
     fn set(&mut self, name: &str, value: String) -> Option<Result<(), String>> {
         Some(match name {
-            "callback" => put(&mut self.filter.callback, convert::name(value)),
+            "callback" => put(&mut self.filter.callback, convert::any_callback(value)),
+            "collection" => put(&mut self.filter.collection, convert::name(value)),
+            "error" => {
+                self.filter.error = Some(error_class(&value));
+                Ok(())
+            }
             "key" => put(&mut self.key, checked_name(value)),
             "state" => put(&mut self.filter.state, state(&value)),
             "start_time_from" => put(&mut self.filter.from, instant(value)),
             "start_time_to" => put(&mut self.filter.to, instant(value)),
-            "ended" => ended(&value).map(|ended| self.filter.pending = !ended),
+            "ended" => truth(&value).map(|ended| self.filter.pending = !ended),
+            "internal" => truth(&value).map(|internal| self.filter.internal = internal),
+            "parent" => put(&mut self.parent, parent(&value)),
+            "roots" => truth(&value).map(|roots| self.filter.roots = roots),
             "page_size" => page_size(&value).map(|size| self.page_size = size),
             // An empty token asks for the first page, so that clients that build queries need not leave it
             // out.
@@ -185,7 +262,22 @@ impl ListQuery {
     }
 }
 
-fn ended(text: &str) -> Result<bool, String> {
+/// Checks a label of a filter.
+fn checked_label(name: &str, value: &str) -> Result<(), String> {
+    if !is_label(name, value) {
+        return Err(format!(
+            "has no label behind `label.`, or one of over {LABEL_CHARS_MAX} characters"
+        ));
+    }
+    Ok(())
+}
+
+fn parent(text: &str) -> Result<TaskId, String> {
+    text.parse()
+        .map_err(|_| format!("`{}` is not the id of a task", shorten(text)))
+}
+
+fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }
 

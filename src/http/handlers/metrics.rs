@@ -6,9 +6,12 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-use crate::http::{
-    Api,
-    error::{Code, Error},
+use crate::{
+    http::{
+        Api,
+        error::{Code, Error},
+    },
+    telemetry::process,
 };
 
 /// Media type of the text format.
@@ -23,5 +26,7 @@ pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response,
         .prometheus
         .as_ref()
         .ok_or_else(|| Error::new(Code::NotFound, "this node does not record metrics"))?;
-    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], handle.render()).into_response())
+    api.service.show_figures().await;
+    let text = handle.render() + &process::render();
+    Ok(([(header::CONTENT_TYPE, TEXT_FORMAT)], text).into_response())
 }

@@ -1,5 +1,7 @@
 //! Handlers answer the routes of the API, one file for each resource, over the service of the node.
 
+pub(in crate::http) mod api_keys;
+pub(in crate::http) mod backup;
 pub(in crate::http) mod batch;
 pub(in crate::http) mod by_key;
 pub(in crate::http) mod callbacks;
@@ -13,6 +15,11 @@ pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;
 mod query;
 mod registered;
+pub(in crate::http) mod schedule_preview;
+mod schedule_query;
+pub(in crate::http) mod schedule_transfer;
+pub(in crate::http) mod schedules;
 pub(in crate::http) mod stats;
 pub(in crate::http) mod tasks;
+pub(in crate::http) mod trees;
 pub(in crate::http) mod worker;

@@ -17,8 +17,10 @@ use crate::{
     },
     flow::poll::{Handout, Refusal},
     http::{
-        Api, body,
-        convert::{json, read_poll::poll_request, worker_calls::worker_name},
+        Api,
+        access::Caller,
+        body,
+        convert::{json, own, read_poll::poll_request, worker_calls::worker_name},
         error::{Code, Error},
     },
     limits::{POLL_PAUSE, REQUEST_BYTES_MAX},
@@ -40,8 +42,13 @@ pub(in crate::http) async fn poll(
     request: Request,
 ) -> Result<Response, Error> {
     state.answers.is_open()?;
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let request = poll_request(json::read::<PollRequest>(&text)?)?;
+    for callback in &request.callbacks {
+        own::refuse_callback("/callbacks", callback)?;
+        caller.allows_callback(callback)?;
+    }
     // The poll may wait for long.
     drop(text);
     let handout = match state.service.poll(request).await {

@@ -12,7 +12,10 @@ use crate::{
     },
     flow::{
         api::{Fault, NewTask, TaskView},
-        tasks::asked::{Answer, AskedTask},
+        tasks::{
+            asked::{Answer, AskedTask},
+            plant::NewTree,
+        },
     },
     http::{
         Api, answer,
@@ -35,16 +38,21 @@ pub(in crate::http) enum Registration {
 pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Registration> {
     let mut plain: Vec<NewTask> = Vec::new();
     let mut asked: Vec<AskedTask> = Vec::new();
-    let is_plain: Vec<bool> = tasks
+    let mut trees: Vec<NewTree> = Vec::new();
+    let kinds: Vec<Kind> = tasks
         .into_iter()
         .map(|task| match task {
             Read::Plain(task) => {
                 plain.push(task);
-                true
+                Kind::Plain
             }
             Read::Asked(task) => {
                 asked.push(task);
-                false
+                Kind::Asked
+            }
+            Read::Tree(tree) => {
+                trees.push(*tree);
+                Kind::Tree
             }
         })
         .collect();
@@ -62,21 +70,37 @@ pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Regist
             api.service.register_asked(asked).await
         }
     };
-    let (plain, asked) = tokio::join!(plain, asked);
+    let trees = async {
+        let mut planted = Vec::with_capacity(trees.len());
+        for tree in trees {
+            planted.push(api.service.register_tree(tree).await);
+        }
+        planted
+    };
+    let (plain, asked, trees) = tokio::join!(plain, asked, trees);
     let (mut plain, mut asked) = (plain.into_iter(), asked.into_iter());
+    let mut trees = trees.into_iter();
     let missing = || {
         let reason = "the service gave too few answers".to_owned();
         Fault::Unknown { reason }
     };
-    let result = |is_plain| {
-        if is_plain {
+    let result = |kind| match kind {
+        Kind::Plain => {
             let result = plain.next().unwrap_or_else(|| Err(missing()));
             Registration::Plain(result.map(Box::new))
-        } else {
-            Registration::Asked(asked.next().unwrap_or_else(|| Err(missing())))
         }
+        Kind::Asked => Registration::Asked(asked.next().unwrap_or_else(|| Err(missing()))),
+        Kind::Tree => Registration::Asked(trees.next().unwrap_or_else(|| Err(missing()))),
     };
-    is_plain.into_iter().map(result).collect()
+    kinds.into_iter().map(result).collect()
+}
+
+/// The way that a registration goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Plain,
+    Asked,
+    Tree,
 }
 
 impl Registration {

@@ -11,7 +11,12 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{batch::Batch, list, query::unquoted, registered};
+use super::{
+    batch::Batch,
+    list,
+    query::{path_id, task_id, unquoted},
+    registered, trees,
+};
 use crate::{
     api::{
         problem::Problem,
@@ -22,6 +27,7 @@ use crate::{
         },
         text::{DurationText, shorten},
         time,
+        tree::{CancelRequest, CancelTreeResponse},
         worker::View,
     },
     flow::{
@@ -29,10 +35,15 @@ use crate::{
         tasks::cancel as flow_cancel,
     },
     http::{
-        Api, body,
+        Api,
+        access::Caller,
+        body,
         convert::{
-            Violations, asked, json,
+            Violations,
+            action::with_outcomes,
+            asked, json,
             new_task::{Context, new_start},
+            own,
             task_view::{reschedule_outcome, task_response, why_too_late, with_attempts},
             unknown,
         },
@@ -51,6 +62,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         .route("/v1/tasks:batchCancel", post(batch_cancel))
         .route("/v1/tasks/{id}", get(read))
         .route("/v1/tasks/{id}/cancel", post(cancel))
+        .route("/v1/tasks/{id}/tree", get(trees::read))
         .route("/v1/tasks/{id}/reschedule", post(reschedule))
         .route("/v1/tasks/{id}/run", post(run))
 }
@@ -66,7 +78,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
             ("etag" = String, description = "For If-Match"))),
         (status = 200, description = "Registered before, by the same request or with the same key and `on_conflict` ignore: the task as it is now", body = TaskResponse),
         (status = 409, description = "`key_taken`: the key names the live task in `existing`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `idempotency_key_reused`: the key belongs to another request",
+        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `unusable_action`: it cannot be done. `idempotency_key_reused`: the key belongs to another request",
             body = Problem, content_type = "application/problem+json"),
         (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),
@@ -80,13 +92,15 @@ pub(in crate::http) async fn create(
     }
     let key = headers::idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let task: TaskRequest = json::read(&text)?;
+    caller.allows_request(&task)?;
     let shape = api.service.shape();
     let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
     // A slow store must not fill the room for bodies.
     drop(text);
-    let mut admitted = api.admission.registration(1)?;
+    let mut admitted = api.admission.registration(task.tasks())?;
     let registered = registered::register(&api, vec![task]).await.pop();
     let registered =
         registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
@@ -119,13 +133,15 @@ pub(super) async fn batch_create(
     api.answers.is_open()?;
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let mut admitted = api.admission.registration(call.tasks.0.len())?;
     let shape = api.service.shape();
     let batch = Batch::read(&call.tasks.0, |item| {
         let task: TaskRequest = json::read_item(item)?;
-        asked::read(task, item.get().as_bytes(), None, &context, shape)
+        caller.allows_request(&task)?;
+        asked::read(task, item.get().as_bytes(), None, &context, shape)?.single()
     });
     drop(text);
     let results: Vec<BatchCreateResult> = batch
@@ -153,10 +169,12 @@ pub(in crate::http) async fn read(
     State(api): State<Api>,
     id: Result<Path<String>, PathRejection>,
     uri: Uri,
-    request_headers: HeaderMap,
+    request: Request,
 ) -> Result<Response, Error> {
     let id = path_id(id)?;
-    let query = ReadQuery::read(&uri)?;
+    let mut query = ReadQuery::read(&uri)?;
+    query.view = Caller::of(&request).view(query.view);
+    let request_headers = request.headers();
     let view = match query.view {
         View::Basic => api::View::Basic,
         View::Full => api::View::Full,
@@ -170,9 +188,15 @@ pub(in crate::http) async fn read(
         },
     }?
     .ok_or_else(Error::task_not_found)?;
-    let answer = crate::http::answer::json_text(&with_attempts(&task, query.view))?;
+    let standings = api
+        .service
+        .outcomes()
+        .of(&task, api.options.time.now())
+        .await?;
+    let shown = with_outcomes(with_attempts(&task, query.view), &task, standings);
+    let answer = crate::http::answer::json_text(&shown)?;
     let etag = headers::etag_of_answer(&task, &answer);
-    if headers::if_none_match(&request_headers, &etag)? {
+    if headers::if_none_match(request_headers, &etag)? {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     Ok(([(header::ETAG, etag)], crate::http::answer::json_of(answer)).into_response())
@@ -181,17 +205,24 @@ pub(in crate::http) async fn read(
 /// Cancels a task. The answer says whether the cancel or the firing won.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", operation_id = "cancelTask",
     params(("id" = String, Path, description = "The task's id")),
+    request_body(content = Option<CancelRequest>, description = "With `tree`, all tasks below it are cancelled, too"),
     responses(
-        (status = 200, description = "Who won", body = CancelResponse),
+        (status = 200, description = "Who won; with `tree` a CancelTreeResponse: all tasks below it were told", body = CancelResponse),
+        (status = 202, description = "With `tree`: more tasks are left below it. The same request goes on", body = CancelTreeResponse),
         (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Error> {
-    let id = path_id(id)?;
+    let id = own::refuse_task(path_id(id)?)?;
     headers::refuse_if_match(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let caller = Caller::of(&request);
+    let wish: CancelRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
+    if wish.tree {
+        caller.allows_trees()?;
+        return trees::cancelled(&api, id).await;
+    }
     cancelled(
         api.service
             .cancel(id)
@@ -231,11 +262,15 @@ pub(super) async fn batch_cancel(
 
     api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
-    let batch = Batch::read(&call.ids.0, |item| task_id(&json::read_text_item(item)?));
+    let batch = Batch::read(&call.ids.0, |item| {
+        own::refuse_task(task_id(&json::read_text_item(item)?)?)
+    });
     let expected = api.answers.expect(call.ids.0.len())?;
     drop(text);
+    caller.allows_tasks(&api, batch.good().copied()).await?;
     let results = batch
         .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
         .await;
@@ -283,7 +318,7 @@ pub(in crate::http) async fn reschedule(
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Error> {
-    let id = path_id(id)?;
+    let id = own::refuse_task(path_id(id)?)?;
     let condition = headers::if_match(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let start = new_start(&json::read(&text)?, api.options.time.now())?;
@@ -307,7 +342,7 @@ pub(in crate::http) async fn run(
     id: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Error> {
-    let id = path_id(id)?;
+    let id = own::refuse_task(path_id(id)?)?;
     let condition = headers::if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     restarted(api.service.run(id, condition).await?)
@@ -343,20 +378,9 @@ fn context(api: &Api, headers: &HeaderMap) -> Context {
         now: api.options.time.now(),
         content_bytes_max: api.options.content_bytes_max,
         has_kafka: api.options.has_kafka,
+        has_mail: api.options.has_mail,
         trace_parent: headers::trace_parent(headers).map(str::to_owned),
     }
-}
-
-fn path_id(id: Result<Path<String>, PathRejection>) -> Result<TaskId, Error> {
-    task_id(&id.map_or_else(|_| String::new(), |Path(text)| text))
-}
-
-fn task_id(text: &str) -> Result<TaskId, Error> {
-    text.parse()
-        .map_err(|error: crate::model::ids::NotATaskId| {
-            let detail = format!("`{}`: {error}", shorten(text));
-            Error::new(Code::InvalidTaskId, detail)
-        })
 }
 
 /// The query of a read.

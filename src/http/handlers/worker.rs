@@ -23,9 +23,11 @@ use crate::{
     },
     flow::api,
     http::{
-        Api, body,
+        Api,
+        access::Caller,
+        body,
         convert::{
-            Violations, json, name,
+            Violations, json, name, own,
             worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
         },
         error::Error,
@@ -56,6 +58,7 @@ pub(in crate::http) async fn subscribe(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: SubscribeRequest = json::read(&text)?;
     worker_name(&call.worker)?;
@@ -72,6 +75,10 @@ pub(in crate::http) async fn subscribe(
         .filter_map(|(index, text)| violations.take(&format!("/callbacks/{index}"), name(text)))
         .collect();
     violations.finish()?;
+    for callback in &callbacks {
+        own::refuse_callback("/callbacks", callback)?;
+        caller.allows_callback(callback)?;
+    }
     let topics = state.service.subscribe(&callbacks).await?;
     let groups: BTreeMap<String, String> = callbacks
         .into_iter()
@@ -107,12 +114,16 @@ pub(in crate::http) async fn claim(
     }
 
     state.answers.is_open()?;
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.messages.0, |item| {
-        claim_request(&json::read_item::<ClaimItem>(item)?, call.view)
+        let claim = claim_request(&json::read_item::<ClaimItem>(item)?, call.view)?;
+        own::refuse_task(claim.id).map(|_| claim)
     });
+    let ids = batch.good().map(|claim| claim.id);
+    caller.allows_tasks(&state, ids).await?;
     let worker = call.worker;
     drop(text);
     let results = batch
@@ -131,12 +142,16 @@ pub(in crate::http) async fn heartbeat(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
-        heartbeat_request(&json::read_item::<HeartbeatItem>(item)?)
+        let beat = heartbeat_request(&json::read_item::<HeartbeatItem>(item)?)?;
+        own::refuse_task(beat.id).map(|_| beat)
     });
+    let ids = batch.good().map(|beat| beat.id);
+    caller.allows_tasks(&state, ids).await?;
     let worker = call.worker;
     drop(text);
     let results = batch
@@ -157,12 +172,16 @@ pub(in crate::http) async fn settle(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: TasksCall<'_> = json::read(&text)?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
-        settle_request(&json::read_item::<SettleItem>(item)?)
+        let report = settle_request(&json::read_item::<SettleItem>(item)?)?;
+        own::refuse_task(report.id).map(|_| report)
     });
+    let ids = batch.good().map(|report| report.id);
+    caller.allows_tasks(&state, ids).await?;
     let worker = call.worker;
     // Large results keep their share of the memory for bodies until they are stored.
     let is_large = |item: &&RawValue| item.get().len() > RESULT_INLINE_BYTES_MAX;

@@ -1,10 +1,10 @@
 //! The server accepts connections for the router, bounds them in number and time, and stops without cutting
 //! off requests.
 //!
-//! One port speaks HTTP/1.1, and HTTP/2 without TLS to clients that begin with it. A connection over HTTP/2
-//! brings many requests, so these have a bound of their own.
+//! One port speaks HTTP/1.1, and HTTP/2 to clients that begin with it; with TLS they agree on it in the handshake. A
+//! connection over HTTP/2 brings many requests, so these have a bound of their own.
 
-use std::{convert::Infallible, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -19,6 +19,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use tokio::{
+    io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
@@ -28,11 +29,19 @@ use tower::ServiceExt as _;
 use super::{
     files,
     leftover::Leftover,
+    seldom::Seldom,
     stall::Watch,
+    tls::{
+        Tls,
+        door::{Door, HANDSHAKE},
+    },
     traffic::{Answer, Open, Traffic},
 };
 use crate::{
-    http::error::{Code, Error},
+    http::{
+        access::Peer,
+        error::{Code, Error},
+    },
     limits::{self, HTTP_ACCEPT_PAUSE, HTTP_DRAIN_MAX},
     time_source::TimeSource,
 };
@@ -42,10 +51,22 @@ use crate::{
 /// It does not use `axum::serve`, which has no limit for the time in which a request's head must arrive:
 /// clients that send nothing would hold connections for ever.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
+    serve_with(listener, None, router, shutdown).await;
+}
+
+/// Serves as [`serve`] does, over TLS if there is one.
+pub async fn serve_with(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    shutdown: CancellationToken,
+) {
     let time = TimeSource::real();
-    let front = Front::new(router, time.clone());
+    let connections_max = files::connections_max();
+    let door = tls.map(|tls| Arc::new(Door::new(tls, time.clone(), connections_max)));
+    let front = Front::new(router, door, time.clone());
     let connections = TaskTracker::new();
-    let room = Arc::new(Semaphore::new(files::connections_max()));
+    let room = Arc::new(Semaphore::new(connections_max));
     let abandoned = CancellationToken::new();
     loop {
         let accepted = tokio::select! {
@@ -108,11 +129,14 @@ struct Front {
     protocols: Arc<auto::Builder<TokioExecutor>>,
     /// Requests over HTTP/2, of all connections.
     requests: Arc<Semaphore>,
+    /// TLS, if the port speaks it.
+    door: Option<Arc<Door>>,
+    told_of_tls: Arc<Seldom>,
     time: TimeSource,
 }
 
 impl Front {
-    fn new(router: Router, time: TimeSource) -> Self {
+    fn new(router: Router, door: Option<Arc<Door>>, time: TimeSource) -> Self {
         let mut protocols = auto::Builder::new(TokioExecutor::new());
         protocols
             .http1()
@@ -136,6 +160,8 @@ impl Front {
             router,
             protocols: Arc::new(protocols),
             requests: Arc::new(Semaphore::new(limits::HTTP2_REQUESTS_MAX)),
+            door,
+            told_of_tls: Arc::default(),
             time,
         }
     }
@@ -169,17 +195,50 @@ fn too_many() -> Error {
     }
 }
 
-/// Serves a connection over HTTP/1.1, or over HTTP/2 if it begins with its preface. It ends when the client
+/// Serves a connection, behind a handshake if the port speaks TLS.
+async fn serve_connection(stream: TcpStream, front: Front, shutdown: CancellationToken) {
+    let peer = stream.peer_addr().ok();
+    let Some(door) = front.door.clone() else {
+        let (watch, stream) = Watch::over(stream, front.time.clone());
+        exchange(stream, &watch, peer, front.clone(), shutdown).await;
+        if watch.began_with(HANDSHAKE) && front.told_of_tls.passes(front.time.moment()) {
+            tracing::warn!(
+                ?peer,
+                "a client speaks TLS to this port, which speaks HTTP alone: it needs http://, or the node --tls-cert and --tls-key"
+            );
+        }
+        return;
+    };
+    let opened = tokio::select! {
+        () = shutdown.cancelled() => return,
+        opened = door.open(stream) => opened,
+    };
+    if let Some(opened) = opened {
+        let (watch, stream) = *opened;
+        exchange(stream, &watch, peer, front, shutdown).await;
+    }
+}
+
+/// Serves HTTP/1.1, or HTTP/2 if the stream begins with its preface. It ends when the client
 /// ends it, when the node stops, when nothing can be written to it for long, or when nothing has been under
 /// way on it for as long as a head may take. Answers that are on their way then have as long again.
-async fn serve_connection(stream: TcpStream, front: Front, shutdown: CancellationToken) {
+async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    watch: &Watch,
+    peer: Option<SocketAddr>,
+    front: Front,
+    shutdown: CancellationToken,
+) {
     let traffic = Traffic::new(front.time.clone());
     let protocols = Arc::clone(&front.protocols);
     let service = service_fn(|request: Request<Incoming>| {
         let open = traffic.begin(request.version());
-        front.clone().answer(request.map(Body::new), open)
+        let mut request = request.map(Body::new);
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(Peer(peer));
+        }
+        front.clone().answer(request, open)
     });
-    let (watch, stream) = Watch::over(stream, front.time.clone());
     let connection = protocols.serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let served = async {

@@ -9,7 +9,7 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -33,6 +33,8 @@ struct State {
     /// Since when nothing more could be written; none while writing goes on.
     stuck_since: Mutex<Option<Moment>>,
     became_stuck: Notify,
+    /// The first byte that was read.
+    first: OnceLock<u8>,
 }
 
 /// A stream that is watched.
@@ -73,6 +75,11 @@ impl Watch {
         }
     }
 
+    /// Tells whether the first byte that came was this one.
+    pub(in crate::http) fn began_with(&self, byte: u8) -> bool {
+        self.state.first.get() == Some(&byte)
+    }
+
     fn since(&self) -> std::sync::MutexGuard<'_, Option<Moment>> {
         let since = self.state.stuck_since.lock();
         since.unwrap_or_else(PoisonError::into_inner)
@@ -97,7 +104,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Some(first) = buffer.filled().get(before) {
+            self.watch.state.first.get_or_init(|| *first);
+        }
+        read
     }
 }
 

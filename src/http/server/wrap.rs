@@ -16,7 +16,7 @@ use metrics::{counter, histogram};
 
 use crate::{
     http::{
-        Api,
+        Api, access,
         error::{Code, Error},
         headers, hosts,
     },
@@ -36,7 +36,9 @@ pub(in crate::http) async fn wrap(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let answer = match hosts::check(&api, &request) {
         Ok(()) => {
-            let answering = AssertUnwindSafe(next.run(request)).catch_unwind();
+            let route = seen.route.as_ref().map(|route| route.as_str().to_owned());
+            let answering = access::answer(&api, route, request, next);
+            let answering = AssertUnwindSafe(answering).catch_unwind();
             let answer = answering.await.unwrap_or_else(panicked);
             api.answers.hold(is_read, answer)
         }

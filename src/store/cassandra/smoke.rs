@@ -185,6 +185,7 @@ fn transition(expect: Expect, row: TaskRow) -> Transition {
 
 fn row(id: TaskId, store: &Store) -> TaskRow {
     let spec = Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "init".to_owned(),
         },
@@ -195,12 +196,17 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         claim_timeout: TTL,
         heartbeat_timeout: TTL,
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: TTL,
         create_time: Millis::EPOCH,
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content::default()),
     };
     TaskRow {
@@ -224,6 +230,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },

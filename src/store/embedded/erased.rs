@@ -112,7 +112,7 @@ fn drop_below(open: &Open, space: Space, upper: &[u8]) -> Result<usize, Cause> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use tempfile::TempDir;
 
     use super::*;
@@ -137,9 +137,9 @@ mod tests {
         open(&path, &shape(2)).unwrap()
     }
 
-    const NOW: Millis = Millis(1_790_000_000_000);
+    pub(in crate::store::embedded) const NOW: Millis = Millis(1_790_000_000_000);
 
-    fn put_clocks(open: &Open, erased: [i64; 2]) {
+    pub(in crate::store::embedded) fn put_clocks(open: &Open, erased: [i64; 2]) {
         let mut group = Group::new(open, NOW);
         for (number, erased) in (0..).zip(erased) {
             let wheel = WheelNumber::from_low_bits(number);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     /// Puts a row of each keyspace and wheel in each of some ticks, in tables of their own.
-    fn put_ticks(open: &Open, ticks: impl Iterator<Item = i64>) {
+    pub(in crate::store::embedded) fn put_ticks(open: &Open, ticks: impl Iterator<Item = i64>) {
         for tick in ticks {
             for space in [Space::Due, Space::Look] {
                 for number in 0..2 {

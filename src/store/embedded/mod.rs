@@ -41,6 +41,7 @@
 //! `queue/` in the same directory; the recovery at a start of messages that were lost with the process
 //! ([`Underway`](super::Underway) lists what it needs).
 
+pub mod backup;
 mod disk;
 mod erased;
 mod faults;
@@ -217,6 +218,14 @@ impl Store {
         self.shared.look_at_space();
         self.pen.offer(Act::Upkeep);
         self.shared.drop_erased();
+    }
+
+    /// Begins a copy of the store as it is now. It is read piece by piece; tables of erased ticks stay on the disk meanwhile.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] while the database is being opened anew.
+    pub fn backup(&self) -> Result<backup::Pieces, Error> {
+        backup::Pieces::of(&self.shared)
     }
 
     /// Runs a read that may wait for the disk on a thread where it delays no other task.

@@ -9,6 +9,7 @@ use std::{
 
 use super::{
     FreeBytes,
+    backup::under_way::UnderWay,
     disk::{database::Open, directory::Directory},
     erased,
     stalls::write_stall::Brake,
@@ -36,6 +37,8 @@ pub(super) struct Shared {
     pub(super) opened_at: Millis,
     /// The brake that new tasks wait for.
     pub(super) brake: Brake,
+    /// Copies that are being made.
+    pub(super) copies: UnderWay,
     reserve_bytes: u64,
     free_bytes: FreeBytes,
     open: RwLock<Option<Arc<Open>>>,
@@ -60,6 +63,7 @@ impl Shared {
             opened_at: time.now(),
             time,
             brake: Brake::default(),
+            copies: UnderWay::default(),
             reserve_bytes,
             free_bytes,
             open: RwLock::new(Some(Arc::new(open))),
@@ -108,8 +112,11 @@ impl Shared {
         })
     }
 
-    /// Drops erased ticks from the disk. A failure is tried again later.
+    /// Drops erased ticks from the disk, unless a copy is being made. A failure is tried again later.
     pub(super) fn drop_erased(&self) {
+        let Some(_alone) = self.copies.none() else {
+            return;
+        };
         if let Some(Err(error)) = self.look_after(erased::drop_tables) {
             tracing::warn!(%error, "could not drop what was erased");
         }

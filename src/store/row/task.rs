@@ -18,7 +18,7 @@ use crate::{
     },
     schema::{
         Malformed, holder_from_message, holder_to_message, spec_from_message, spec_to_message,
-        spec_to_short_message, v1,
+        spec_to_short_message, tree_end_from_message, tree_end_to_message, v1,
     },
 };
 
@@ -173,6 +173,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         error,
         died,
         erased,
+        tree,
         history,
         next,
     } = detail;
@@ -196,6 +197,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         fire_time_ms: fire_time.map(|at| at.0),
         death_stamp: *died,
         erased: *erased,
+        tree: tree.as_ref().map(tree_end_to_message),
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
         next: next.as_deref().map(holder_to_message),
@@ -222,6 +224,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             error: message.error,
             died: message.death_stamp,
             erased: message.erased,
+            tree: message.tree.map(tree_end_from_message),
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),
                 dropped: message.attempts_dropped,

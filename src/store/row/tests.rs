@@ -11,6 +11,7 @@ use crate::model::{
     entry::{DoneReason, Entry, Key, KeyCode},
     history::{Attempt, Ending},
     ids::{NodeId, TaskId},
+    kin::TreeEnd,
     state::{Detail, Expect, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
@@ -21,6 +22,7 @@ use crate::model::{
 /// Returns the spec of a task with a callback.
 pub(crate) fn spec() -> Arc<Spec> {
     Arc::new(Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "send".to_owned(),
         },
@@ -31,12 +33,17 @@ pub(crate) fn spec() -> Arc<Spec> {
         claim_timeout: Duration::from_secs(60),
         heartbeat_timeout: Duration::from_secs(30),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: Millis(1),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content::default()),
     })
 }
@@ -112,6 +119,10 @@ fn row(state: State) -> TaskRow {
             error: Some("e".to_owned()),
             died: Some(7_001),
             erased: true,
+            tree: Some(TreeEnd {
+                faulted: true,
+                at: Millis(9),
+            }),
             history: history(),
             next: None,
         },

@@ -162,6 +162,7 @@ fn id() -> TaskId {
 fn spec() -> Arc<Spec> {
     thread_local! {
         static SPEC: Arc<Spec> = Arc::new(Spec {
+            indexed: Vec::new(),
             target: Target::Callback { name: "c".to_owned() },
             collection: String::new(),
             priority: Priority::Normal,
@@ -175,12 +176,17 @@ fn spec() -> Arc<Spec> {
             claim_timeout: SECOND * 60,
             heartbeat_timeout: SECOND * 30,
             attempt_timeout: None,
+            ordering_key: None,
             dead_retention: None,
             expire_after: None,
             retention: SECOND * 60,
             create_time: Millis::EPOCH,
             asked_start: None,
+            scheduled: None,
             key: None,
+            notify: None,
+            actions: None,
+            kin: None,
             body: Body::Inline(Content::default()),
         });
     }
@@ -209,6 +215,7 @@ fn whole(row: Row) -> TaskRow {
             error: None,
             died: None,
             erased: false,
+            tree: None,
             history: History::default(),
             next: None,
         },

@@ -35,6 +35,7 @@ async fn set_until(service: &Service, collection: &str, state: GateState, until:
         state,
         reason: "a test".to_owned(),
         until,
+        who: String::new(),
     };
     service.callbacks().set_gate("work", &change).await.unwrap();
 }

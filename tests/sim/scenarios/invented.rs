@@ -16,7 +16,7 @@ use crate::world::{Simulated, World, callback, register};
 use tickwheel::{
     flow::{
         api::{Fault, View},
-        query::list::Filter,
+        query::filter::Filter,
         service::Service,
     },
     limits,

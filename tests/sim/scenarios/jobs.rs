@@ -161,7 +161,7 @@ async fn crash(kind: JobKind, nth: usize, fate: fn() -> Fate) -> Result<(), Stri
             JobKind::Cancel => view.state == VisibleState::Cancelled,
             JobKind::Reschedule => Some(view.start) == start && view.generation == 1,
             JobKind::Redrive => view.state != VisibleState::Dead && view.generation == 2,
-            JobKind::Delete => false,
+            JobKind::Delete | JobKind::Backfill => false,
         });
         if fits != Some(true) && !(kind == JobKind::Delete && fits.is_none()) {
             wrong.push(format!(

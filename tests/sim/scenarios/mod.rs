@@ -1,11 +1,13 @@
 //! These scenarios were written by hand: one situation each, on memory adapters, deterministic,
 //! in virtual time.
 
+mod actions;
 mod catch_up;
 mod clock_steps;
 mod configuration;
 mod crash;
 mod dead_letters;
+mod ended;
 mod faults;
 mod figures;
 mod firing;
@@ -21,13 +23,18 @@ mod limits;
 mod lost_workers;
 mod memory;
 mod nets;
+mod notify;
+mod ordering;
+mod ordering_faults;
 mod polls;
 mod races;
 mod redrive;
 mod repeated;
 mod replaced;
 mod restarts;
+mod schedules;
 mod sick_topics;
 mod slots;
+mod trees;
 mod unreadable;
 mod unsent;

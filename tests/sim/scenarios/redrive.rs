@@ -248,7 +248,13 @@ async fn the_row_and_the_content_of_a_redriven_task_live_as_those_of_one_that_wa
     for put in world.store.put_bodies(&put, late, Some(week)).await {
         put.unwrap();
     }
-    world.pass(9 * DAY).await;
+    // The looks of a day renew the content, and nobody does for the week behind it.
+    world.pass(DAY).await;
+    node.crash();
+    drop((node, service));
+    world.pass(8 * DAY).await;
+    let service = world.node(2).service();
+    world.pass(SECOND * 600).await;
     let waiting = read(&service, id).await;
     assert_eq!(waiting.state, VisibleState::Enqueued);
     assert_eq!(waiting.content.unwrap().payload.len(), 5000);
@@ -268,12 +274,14 @@ async fn a_dead_task_that_is_not_shown_any_more_stays_dead() {
     world.pass(1300 * SECOND).await;
     let id = dead(&world, &node, 5000).await;
     world.pass(30 * SECOND).await;
-    // Nodes that run have something to do each second of a month.
+    // Nodes and workers that run have something to do each second of a month.
+    worker.abort();
     node.crash();
     drop(node);
     world.pass(DEAD_RETENTION).await;
     let node = world.node(2);
     let service = node.service();
+    let worker = world.worker(node.service(), fails(3));
     assert!(service.get(id, View::Basic).await.unwrap().is_none());
     assert_eq!(run(&service, id).await.0, RescheduleOutcome::TooLate);
     world.pass(600 * SECOND).await;

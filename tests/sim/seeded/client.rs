@@ -167,6 +167,7 @@ fn spec(plan: &TaskPlan) -> Spec {
         }
     };
     Spec {
+        indexed: Vec::new(),
         target,
         collection: plan.number.to_string(),
         priority: Priority::ALL[usize::from(plan.priority)],
@@ -180,12 +181,17 @@ fn spec(plan: &TaskPlan) -> Spec {
         claim_timeout: Duration::from_millis(plan.claim_timeout),
         heartbeat_timeout: Duration::from_millis(plan.heartbeat_timeout),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: plan.expire_after.map(Duration::from_millis),
         retention: Duration::from_secs(3600),
         create_time: Sim::instant(plan.at.cast_signed()),
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content {
             payload: Bytes::from(vec![b'x'; plan.body_bytes]),
             content_type: "text/plain".to_owned(),

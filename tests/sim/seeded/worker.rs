@@ -130,6 +130,7 @@ impl Worker {
                 ClaimAnswer::Stale
                 | ClaimAnswer::Held
                 | ClaimAnswer::Gated
+                | ClaimAnswer::Behind
                 | ClaimAnswer::Fault(_) => {}
             }
         }

@@ -10,6 +10,7 @@ use tickwheel::{
     flow::{
         budget::Budget,
         context::{Context, Settings},
+        internal::outbox::Outbox,
         node::Node,
         service::Service,
     },
@@ -260,6 +261,10 @@ impl Sim {
             time,
             rules: self.rules,
             contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
             settings: self.settings,
         };
         self.note(format_args!("{} starts", process.name));

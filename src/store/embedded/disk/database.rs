@@ -22,7 +22,7 @@ use std::{
 
 use fjall::{
     AbstractTree as _, CompressionType, Database, Error as Cause, Keyspace, KeyspaceCreateOptions,
-    PersistMode, Slice,
+    PersistMode, Slice, Snapshot,
     config::{BlockSizePolicy, CompressionPolicy, FilterPolicy},
 };
 
@@ -300,6 +300,20 @@ impl Open {
         key: &[u8],
     ) -> Result<Option<Slice>, Cause> {
         self.space(space).get(key)
+    }
+
+    /// Returns a view of all rows as they are now.
+    pub(in crate::store::embedded) fn snapshot(&self) -> Snapshot {
+        self.database.snapshot()
+    }
+
+    /// Waits until a batch can be taken without blocking. fjall's own wait has no end once a thread of it has died.
+    pub(in crate::store::embedded) fn wait_for_room(&self) -> Result<(), Cause> {
+        while !self.has_room() {
+            self.is_sound()?;
+            std::thread::park_timeout(NAP);
+        }
+        Ok(())
     }
 
     /// Returns a batch of writes that are made together.

@@ -26,10 +26,10 @@ use crate::{
 
 /// The version of the format that this program writes. Raise it when keys or values change, and when there is a new kind of
 /// data that an earlier program must not pass over.
-const FORMAT: &str = "4";
+pub(in crate::store::embedded) const FORMAT: &str = "4";
 
 /// Versions that it reads as well. A directory of one of them becomes one of [`FORMAT`] when it is opened.
-const FORMATS_BEFORE: [&str; 2] = ["2", "3"];
+pub(in crate::store::embedded) const FORMATS_BEFORE: [&str; 2] = ["2", "3"];
 
 /// How often the lock is tried, and how long each wait in between is: a second together.
 const LOCK_TRIES: u32 = 50;

@@ -129,6 +129,7 @@ fn scan_of(tick: Tick, rows_max: usize) -> Scan {
 
 fn spec() -> Arc<Spec> {
     Arc::new(Spec {
+        indexed: Vec::new(),
         target: Target::Callback {
             name: "work".to_owned(),
         },
@@ -139,12 +140,17 @@ fn spec() -> Arc<Spec> {
         claim_timeout: Duration::from_secs(10),
         heartbeat_timeout: Duration::from_secs(10),
         attempt_timeout: None,
+        ordering_key: None,
         dead_retention: None,
         expire_after: None,
         retention: Duration::from_secs(3600),
         create_time: EPOCH,
         asked_start: None,
+        scheduled: None,
         key: None,
+        notify: None,
+        actions: None,
+        kin: None,
         body: Body::Inline(Content::default()),
     })
 }
@@ -189,6 +195,7 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 error: None,
                 died: None,
                 erased: false,
+                tree: None,
                 history: History::default(),
                 next: None,
             },

@@ -1,0 +1,86 @@
+//! The types of trees carry tasks with all below them to clients.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "server")]
+use utoipa::ToSchema;
+
+use super::{
+    task_response::{CancelOutcome, TaskResponse},
+    task_state::TaskState,
+    text::InstantText,
+};
+
+pub use super::task_state::TreeState;
+
+/// A tree of tasks: its root, down to the depth that was asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct TreeResponse {
+    /// The tasks; parents come before their children, and the root is the first.
+    pub nodes: Vec<TreeNodeResponse>,
+}
+
+/// A task of a tree.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct TreeNodeResponse {
+    /// Its id.
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: String,
+    /// The id of its parent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Its callback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<String>,
+    /// Its state.
+    pub state: TaskState,
+    /// Where it stands with all below it; only of a task that may have children.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree_state: Option<TreeState>,
+    /// When it is to start.
+    pub start_time: InstantText,
+    /// When its own run ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_time: Option<InstantText>,
+    /// Its last failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// How many children it has: those that have ended with all below them, by state, and the others as `open`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub children: BTreeMap<String, u64>,
+    /// Some of its children are not shown: they lie deeper than was asked for, or are too many.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
+}
+
+/// The wish about a cancel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CancelRequest {
+    /// Also cancels all tasks below it that have not ended.
+    #[serde(default)]
+    pub tree: bool,
+}
+
+/// The result of a cancel of a tree.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CancelTreeResponse {
+    /// The outcome of the cancel of the task itself.
+    pub outcome: CancelOutcome,
+    /// The task after it.
+    pub task: TaskResponse,
+    /// Tasks below it that were cancelled by this request.
+    pub cancelled: u64,
+    /// Tasks below it whose attempts were told to stop by this request.
+    pub cancel_requested: u64,
+    /// All tasks below it were told. If not, send the same request again: it goes on.
+    pub complete: bool,
+}

@@ -1,0 +1,258 @@
+//! The HTTP delivery carries out `http` tasks for the executor: it sends the request, and tells what the answer means.
+//!
+//! - [`calls`] sends one request, to an allowed address only.
+//! - [`hosts`] bounds the calls to each host.
+//! - [`signature`] signs a request.
+//! - [`verdict`] judges an answer.
+
+mod calls;
+mod hosts;
+mod signature;
+mod verdict;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+
+use self::{
+    calls::{Answer, Caller},
+    hosts::Hosts,
+    signature::signature,
+    verdict::{Verdict, judge},
+};
+use crate::{
+    flow::{records::callbacks::GateChange, service::Service},
+    model::{
+        address::Allowed,
+        gate::GateState,
+        http_call::{HttpCall, HttpPolicy},
+        target::Target,
+        task::Spec,
+    },
+    time_source::TimeSource,
+    worker::{Failure, Job, Outcome, Raw},
+};
+
+/// How much of an answer an error shows.
+const SHOWN_BYTES_MAX: usize = 1024;
+
+/// When a task comes again that was forgotten.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A message to send.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// Its name, the same at each attempt.
+    pub(super) id: String,
+    pub(super) attempt: u32,
+    pub(super) content_type: String,
+    pub(super) trace_parent: Option<String>,
+    pub(super) body: Bytes,
+}
+
+/// How the sending of a message went.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// Its host has as many calls as it may have: it is to come again after this.
+    Busy(Duration),
+    /// The receiver took it.
+    Succeeded(Answer),
+    /// It is to be sent again: after this, or after a wait of its own.
+    Again(Option<Duration>, String),
+    /// It is not to be sent again.
+    Failed(String),
+    /// The receiver wants no more messages.
+    Gone(String),
+}
+
+/// The delivery of a node. Clones share its connections and its bounds.
+#[derive(Debug, Clone)]
+pub(super) struct Delivery {
+    service: Arc<Service>,
+    time: TimeSource,
+    caller: Caller,
+    hosts: Hosts,
+}
+
+impl Delivery {
+    /// Delivers to allowed addresses only.
+    pub(super) fn new(
+        service: Arc<Service>,
+        time: TimeSource,
+        allowed: Allowed,
+    ) -> Result<Self, reqwest::Error> {
+        Ok(Self {
+            caller: Caller::new(allowed)?,
+            hosts: Hosts::new(time.clone()),
+            service,
+            time,
+        })
+    }
+
+    /// Delivers one task.
+    pub(super) async fn deliver(
+        &self,
+        job: &Job<Raw>,
+        spec: Option<&Spec>,
+    ) -> Result<Outcome, Failure> {
+        let Some(spec) = spec else {
+            // It was forgotten among too many: it is handed out again.
+            return Ok(Outcome::Snooze(AGAIN));
+        };
+        let Target::Http { callback, call } = &spec.target else {
+            return Ok(Outcome::Fail("the task has no URL".to_owned()));
+        };
+        let message = Message {
+            id: job.id.to_string(),
+            attempt: job.attempt,
+            content_type: job.content_type.clone(),
+            trace_parent: job.trace_parent.clone(),
+            body: job.payload.0.clone(),
+        };
+        let sent = self.send(&message, callback, call).await?;
+        if let Sent::Gone(_) = &sent {
+            // Before the task ends: a crash in between pauses the callback at the next attempt.
+            self.pause(callback, &host_of(&call.url)).await?;
+        }
+        Ok(match sent {
+            Sent::Busy(again) => Outcome::Snooze(again),
+            Sent::Succeeded(answer) => succeeded(answer),
+            Sent::Again(None, error) => Outcome::Retry(error),
+            Sent::Again(Some(after), error) => Outcome::RetryAfter(after, error),
+            Sent::Failed(error) | Sent::Gone(error) => Outcome::Fail(error),
+        })
+    }
+
+    /// Sends a message by the rules of a callback.
+    pub(super) async fn send(
+        &self,
+        message: &Message,
+        callback: &str,
+        call: &HttpCall,
+    ) -> Result<Sent, Failure> {
+        let policy = self.policy(callback).await?;
+        let host = host_of(&call.url);
+        let place = match self.hosts.enter(&host) {
+            Ok(place) => place,
+            Err(again) => return Ok(Sent::Busy(again)),
+        };
+        let began = self.time.moment();
+        let answered = self.call(message, call, &policy).await;
+        drop(place);
+        let took = self.time.moment().since(began).as_secs_f64();
+        metrics::histogram!("tickwheel_http_call_seconds").record(took);
+        let sent = match answered {
+            Ok(answer) => self.judged(answer, &host, &policy),
+            Err(reason) => Sent::Again(None, format!("{host}: {reason}")),
+        };
+        let label = match &sent {
+            Sent::Again(..) | Sent::Busy(_) => "retried",
+            Sent::Failed(_) | Sent::Gone(_) => "failed",
+            Sent::Succeeded(_) => "succeeded",
+        };
+        metrics::counter!("tickwheel_http_calls_total", "outcome" => label).increment(1);
+        Ok(sent)
+    }
+
+    /// Returns what the callback says of the calls of its tasks, as it says it now.
+    async fn policy(&self, callback: &str) -> Result<HttpPolicy, Failure> {
+        let callback = self.service.callbacks().get(callback).await?;
+        let policy = callback.and_then(|callback| callback.policy);
+        Ok(policy.and_then(|policy| policy.http).unwrap_or_default())
+    }
+
+    async fn call(
+        &self,
+        message: &Message,
+        call: &HttpCall,
+        policy: &HttpPolicy,
+    ) -> Result<Answer, String> {
+        let timestamp = self.time.now().0.div_euclid(1000);
+        let mut headers = vec![
+            ("webhook-id", message.id.clone()),
+            ("webhook-timestamp", timestamp.to_string()),
+            ("tickwheel-attempt", message.attempt.to_string()),
+        ];
+        let signed = signature(&policy.secrets, (&message.id, timestamp), &message.body);
+        headers.extend(signed.map(|signed| ("webhook-signature", signed)));
+        let parent = message.trace_parent.clone();
+        headers.extend(parent.map(|parent| ("traceparent", parent)));
+        let own = policy.headers.iter().chain(&call.headers).cloned();
+        let typed = ("content-type".to_owned(), message.content_type.clone());
+        let call = HttpCall {
+            // The first of one name is replaced by a later one.
+            headers: std::iter::once(typed).chain(own).collect(),
+            timeout: call.timeout.or(policy.timeout),
+            ..call.clone()
+        };
+        self.caller.call(&call, headers, message.body.clone()).await
+    }
+
+    /// Tells what an answer means.
+    fn judged(&self, answer: Answer, host: &str, policy: &HttpPolicy) -> Sent {
+        let retries_4xx = policy.retry_4xx.unwrap_or(true);
+        let retry_after = answer.retry_after.as_deref();
+        match judge(answer.status, retry_after, retries_4xx, self.time.now()) {
+            Verdict::Succeeded => Sent::Succeeded(answer),
+            Verdict::Retry(after) => Sent::Again(after, told(host, &answer)),
+            Verdict::Failed => Sent::Failed(told(host, &answer)),
+            Verdict::Gone => Sent::Gone(told(host, &answer)),
+        }
+    }
+
+    /// Pauses a callback whose receiver wants nothing more.
+    async fn pause(&self, callback: &str, host: &str) -> Result<(), Failure> {
+        let change = GateChange {
+            collection: String::new(),
+            state: GateState::Paused,
+            reason: format!("{host} answered 410 Gone: it wants no more deliveries"),
+            until: None,
+            who: "tickwheel".to_owned(),
+        };
+        self.service.callbacks().set_gate(callback, &change).await?;
+        tracing::warn!(callback, host, "a receiver is gone: its callback is paused");
+        Ok(())
+    }
+}
+
+/// Returns host and port of a URL; the text itself when it is none, which the call then says.
+fn host_of(url: &str) -> String {
+    let parsed = reqwest::Url::parse(url).ok();
+    let host = parsed.as_ref().and_then(|url| {
+        let host = url.host_str()?;
+        let port = url.port().map(|port| format!(":{port}"));
+        Some(format!("{host}{}", port.unwrap_or_default()))
+    });
+    host.unwrap_or_else(|| "an unknown host".to_owned())
+}
+
+/// The answer becomes the result of the task. One that is too large is not kept.
+fn succeeded(answer: Answer) -> Outcome {
+    if answer.body.is_empty() || answer.is_cut {
+        return Outcome::Done;
+    }
+    let is_json = answer.content_type.starts_with("application/json");
+    match serde_json::from_slice(&answer.body) {
+        Ok(json) if is_json => Outcome::DoneWith(json),
+        _ => {
+            let typed = Some(answer.content_type).filter(|text| !text.is_empty());
+            let typed = typed.unwrap_or_else(|| "application/octet-stream".to_owned());
+            Outcome::done_with_bytes(answer.body, typed)
+        }
+    }
+}
+
+/// The error of an answer: its status, and the beginning of its body.
+fn told(host: &str, answer: &Answer) -> String {
+    let status = answer.status;
+    let shown = answer.body.get(..SHOWN_BYTES_MAX).unwrap_or(&answer.body);
+    let body = String::from_utf8_lossy(shown);
+    let body: String = body
+        .chars()
+        .filter(|c| !c.is_control() || *c == '\n')
+        .collect();
+    match body.trim() {
+        "" => format!("{host} answered {status}"),
+        body => format!("{host} answered {status}: {body}"),
+    }
+}

@@ -1,0 +1,137 @@
+//! The service of the executor's own node, as a worker calls it: without a network, and without the checks that keep clients from
+//! the service's own tasks.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+
+use crate::{
+    api::{
+        poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+        worker::{
+            ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, HeartbeatResult,
+            SettleRequest, SettleResponse, SettleResult, SubscribeRequest, SubscribeResponse,
+        },
+    },
+    client::Error,
+    flow::{poll, service::Service},
+    http::convert::worker_calls::{heartbeat_request, settle_request},
+    model::{ids::TaskId, task::Spec},
+    worker::Server,
+};
+
+/// The name under which errors tell of it.
+const NAME: &str = "this node";
+
+/// Tasks that are handed out and not begun. A task that lost its lease before it began stays among them.
+const SPECS_MAX: usize = 4096;
+
+/// The service of a node. See the module.
+#[derive(Debug)]
+pub(super) struct OwnService {
+    service: Arc<Service>,
+    /// The tasks that were claimed and are not begun. A worker is told no targets.
+    specs: Mutex<HashMap<(TaskId, u32), Arc<Spec>>>,
+}
+
+impl OwnService {
+    pub(super) fn new(service: Arc<Service>) -> Self {
+        Self {
+            service,
+            specs: Mutex::default(),
+        }
+    }
+
+    /// Takes a task that was claimed.
+    pub(super) fn take(&self, id: TaskId, attempt: u32) -> Option<Arc<Spec>> {
+        let mut specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
+        specs.remove(&(id, attempt))
+    }
+}
+
+fn unavailable(reason: &impl ToString) -> Error {
+    Error::Transport {
+        server: NAME.to_owned(),
+        reason: reason.to_string(),
+        sent: false,
+    }
+}
+
+fn not_called<T>() -> Result<T, Error> {
+    Err(Error::Invalid(
+        "a worker that polls does not call this".to_owned(),
+    ))
+}
+
+#[async_trait]
+impl Server for OwnService {
+    async fn poll(&self, request: &PollRequest, wait: Duration) -> Result<PollResponse, Error> {
+        let max = request.max_tasks.unwrap_or(1);
+        let polled = self.service.poll_internal(poll::PollRequest {
+            worker: request.worker.clone(),
+            callbacks: request.callbacks.clone(),
+            max: usize::try_from(max).unwrap_or(usize::MAX),
+            wait,
+        });
+        let handout = polled.await.map_err(|refusal| unavailable(&refusal))?;
+        let answer = PollResponse::from(&handout);
+        let taken = handout
+            .tasks()
+            .filter(|task| task.spec.queue() != task.spec.callback());
+        let taken: Vec<_> = taken
+            .map(|task| ((task.id, task.attempt), Arc::clone(&task.spec)))
+            .collect();
+        let mut specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
+        if specs.len() >= SPECS_MAX {
+            specs.clear();
+        }
+        specs.extend(taken);
+        drop(specs);
+        // Nothing lies between the answer and the worker.
+        drop(handout.accept());
+        Ok(answer)
+    }
+
+    async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
+        self.service.dismiss(&request.worker);
+        Ok(LeaveResponse {})
+    }
+
+    async fn subscribe(&self, _: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
+        not_called()
+    }
+
+    async fn claim(&self, _: &ClaimRequest) -> Result<ClaimResponse, Error> {
+        not_called()
+    }
+
+    async fn heartbeat(
+        &self,
+        request: &HeartbeatRequest,
+        _: Duration,
+    ) -> Result<HeartbeatResponse, Error> {
+        let items: Result<Vec<_>, _> = request.tasks.iter().map(heartbeat_request).collect();
+        let items = items.map_err(|error| unavailable(&error.detail))?;
+        let answers = self.service.heartbeat(&request.worker, items).await;
+        Ok(HeartbeatResponse {
+            results: answers.into_iter().map(HeartbeatResult::from).collect(),
+        })
+    }
+
+    async fn settle(&self, request: &SettleRequest) -> Result<SettleResponse, Error> {
+        let items: Result<Vec<_>, _> = request.tasks.iter().map(settle_request).collect();
+        let items = items.map_err(|error| unavailable(&error.detail))?;
+        for item in &items {
+            // It was given back before it began.
+            self.take(item.id, item.attempt);
+        }
+        let answers = self.service.settle(&request.worker, items).await;
+        Ok(SettleResponse {
+            results: answers.into_iter().map(SettleResult::from).collect(),
+        })
+    }
+}

@@ -1,0 +1,47 @@
+//! The tree calls let programs look at a task with all below it, and cancel it.
+
+use reqwest::Method;
+
+use super::{Client, Error, json};
+use crate::{
+    api::tree::{CancelRequest, CancelTreeResponse, TreeResponse},
+    model::ids::TaskId,
+};
+
+impl Client {
+    /// Reads a task with the tasks below it, down to so many levels; none is all of them. At most 1000 tasks are shown.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id.
+    pub async fn tree(&self, id: TaskId, depth: Option<usize>) -> Result<TreeResponse, Error> {
+        let mut path = format!("/v1/tasks/{id}/tree");
+        if let Some(depth) = depth {
+            path.push_str(&format!("?depth={depth}"));
+        }
+        self.call(Method::GET, &path, None, true).await
+    }
+
+    /// Cancels a task with all below it that have not ended. A large tree takes several calls, which this makes; the counts are
+    /// of all of them.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id. Cancels stay, and another call goes on.
+    pub async fn cancel_tree(&self, id: TaskId) -> Result<CancelTreeResponse, Error> {
+        let path = format!("/v1/tasks/{id}/cancel");
+        let (mut cancelled, mut requested, mut first) = (0, 0, None);
+        loop {
+            let body = json(&CancelRequest { tree: true })?;
+            let mut answer: CancelTreeResponse =
+                self.call(Method::POST, &path, Some(body), true).await?;
+            cancelled += answer.cancelled;
+            requested += answer.cancel_requested;
+            let outcome = *first.get_or_insert(answer.outcome);
+            if answer.complete {
+                answer.outcome = outcome;
+                answer.cancelled = cancelled;
+                answer.cancel_requested = requested;
+                return Ok(answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The admission writes for the registration the rows of children, and asks the records of their parents whether they may come.
+//!
+//! A row is durable before the record is read, and the record is read before the entry is written. So a parent that ends its tree
+//! has seen the row, or the add sees the end. A crash behind the row leaves a child that no entry stands for: the check of its
+//! parent completes the add. The parent itself is looked for first, so no row lies under an id that is not a parent's.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use super::rows;
+use crate::{
+    flow::{api::Fault, context::Context, query::find::Finder, tasks::transition::Mover},
+    model::{
+        family::{self, ADDED_WRITTEN, Add, Refusal},
+        ids::TaskId,
+        task::Spec,
+    },
+    schema::{ChildRow, encode_added},
+    store::{Freshness, index::IndexRemoval},
+};
+
+/// How old the start of a child is whose row is read before it is entered: its own row may be gone, and it must not run again.
+const REPEATED_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// A child that is not entered.
+#[derive(Debug)]
+pub(in crate::flow) enum Outside {
+    /// It was added before, and has ended.
+    Was,
+    /// It may not come, or nobody knows.
+    Refused(Fault),
+}
+
+/// The admission of children. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Admission {
+    ctx: Arc<Context>,
+    mover: Mover,
+    finder: Finder,
+}
+
+impl Admission {
+    /// Admits by this store.
+    #[must_use]
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, finder: Finder) -> Self {
+        Self { ctx, mover, finder }
+    }
+
+    /// Asks for the children among tasks that are about to be entered. Returns those that must not be; others cost nothing.
+    pub(in crate::flow) async fn ask<'a>(
+        &self,
+        tasks: impl Iterator<Item = (TaskId, &'a Spec)>,
+    ) -> HashMap<TaskId, Outside> {
+        let mut families: BTreeMap<TaskId, Vec<(TaskId, &Spec)>> = BTreeMap::new();
+        for (id, spec) in tasks {
+            if let Some(parent) = spec.parent() {
+                families.entry(parent).or_default().push((id, spec));
+            }
+        }
+        let mut outside = HashMap::new();
+        for (parent, children) in families {
+            if let Err(fault) = self.add(parent, &children, &mut outside).await {
+                for (id, _) in children {
+                    let refused = || Outside::Refused(fault.clone());
+                    outside.entry(id).or_insert_with(refused);
+                }
+            }
+        }
+        outside
+    }
+
+    /// Writes the rows of tasks that are registered with their parents, before anything names these. Returns the faults.
+    pub(in crate::flow) async fn announce<'a>(
+        &self,
+        tasks: impl Iterator<Item = (TaskId, &'a Spec)>,
+    ) -> Result<(), Fault> {
+        let mut rows = Vec::new();
+        for (id, spec) in tasks {
+            if let Some(parent) = spec.parent() {
+                rows.push((parent, id, self.row(spec)?));
+            }
+        }
+        let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
+        put.into_iter().collect()
+    }
+
+    fn row(&self, spec: &Spec) -> Result<Bytes, Fault> {
+        let row = encode_added(spec, self.ctx.now());
+        row.map_err(|bytes| Fault::Family(Refusal::TooLarge(bytes)))
+    }
+
+    async fn add(
+        &self,
+        parent: TaskId,
+        children: &[(TaskId, &Spec)],
+        outside: &mut HashMap<TaskId, Outside>,
+    ) -> Result<(), Fault> {
+        let has_ended = self.look_for(parent).await?;
+        let mut rows = Vec::with_capacity(children.len());
+        for (id, spec) in children {
+            match self.row(spec) {
+                Ok(row) => rows.push((parent, *id, row)),
+                Err(fault) => drop(outside.insert(*id, Outside::Refused(fault))),
+            }
+        }
+        let ids: Vec<TaskId> = rows.iter().map(|(_, id, _)| *id).collect();
+        let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
+        put.into_iter().collect::<Result<(), Fault>>()?;
+        let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+        let there = rows::reopened(&self.ctx, parent, there).await?;
+        // Its record may be gone before its row.
+        let is_over = has_ended || family::add(there.tree) == Add::Over;
+        let old = self.ctx.now().before(REPEATED_AFTER);
+        for id in ids {
+            if !is_over && id.first_start() >= old {
+                continue;
+            }
+            let row = rows::child(&self.ctx, parent, id).await?;
+            if matches!(row, Some(ChildRow::Ended(_))) {
+                outside.insert(id, Outside::Was);
+            } else if is_over {
+                self.take_back(parent, id).await;
+                let refused = Fault::Family(Refusal::Ended(parent));
+                outside.insert(id, Outside::Refused(refused));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the row of a child that was refused, which nobody reads. The end of one that was added after all is later.
+    async fn take_back(&self, parent: TaskId, child: TaskId) {
+        let place = rows::place(parent, child);
+        let Ok(place) = place else { return };
+        let written = ADDED_WRITTEN + 1;
+        let removal = [IndexRemoval { place, written }];
+        let removed = self.ctx.store.remove_index(&removal).await;
+        for error in removed.into_iter().filter_map(Result::err) {
+            tracing::debug!(%error, "the row of a child that was refused was left");
+        }
+    }
+
+    /// Looks for a parent, and tells whether its tree has ended as far as its row knows.
+    async fn look_for(&self, parent: TaskId) -> Result<bool, Fault> {
+        let refused = |refusal| Err(Fault::Family(refusal));
+        let row = self.mover.row(parent).await?;
+        let has_ended = row.as_ref().is_some_and(|row| row.detail.tree.is_some());
+        let spec = match row {
+            Some(row) if row.detail.erased => return refused(Refusal::NoParent(parent)),
+            Some(row) => Arc::clone(&row.detail.spec),
+            None => match self.finder.registered(parent).await? {
+                Some(found) => found.spec,
+                None => return refused(Refusal::NoParent(parent)),
+            },
+        };
+        if spec.is_parent() {
+            Ok(has_ended)
+        } else {
+            refused(Refusal::NotAParent(parent))
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Families are tasks with children. Their trees end once: after the own run and the trees of all children.
+//!
+//! ```text
+//! add: row of the child -> record of the parent, serially -> entry of the child
+//! end of a child: row of the child -> poke of the parent
+//! check: sweep -> closing -> all rows -> completed or faulted -> row of the parent -> its own parent
+//! ```
+//!
+//! - `rows` reads and writes the rows of children and the records of parents.
+//! - `add` admits children, for the registration.
+//! - `ended` is the part of the end steps that concerns trees.
+//! - [`pokes`] is the list of parents that a node is to check soon.
+//! - `tend` is the stage that checks them.
+//! - [`tree`] shows a tree to people, and walks it for a cancel.
+//!
+//! A crash leaves a row without an entry, a record that is closing, or a tree that has ended and whose row does not say so. The
+//! looks of the parent go on until its tree has ended, and repair each of them ([`crate::model::family`] has the rules).
+
+pub(in crate::flow) mod add;
+pub(in crate::flow) mod ended;
+pub mod pokes;
+pub(in crate::flow) mod rows;
+pub(in crate::flow) mod tend;
+pub mod tree;

@@ -1,0 +1,241 @@
+//! The rows of children and the records of their parents are read and written here for the rooms beside.
+
+use bytes::Bytes;
+
+use crate::{
+    flow::{api::Fault, context::Context},
+    limits::FAMILY_RACES_MAX,
+    model::{
+        family::{self, Outcome, Tree},
+        ids::TaskId,
+        record::{Change, Kind, Mark, Name, Record},
+        time::Millis,
+    },
+    schema::{
+        ChildRow, children_partition, decode_child, decode_family, encode_family, encode_outcome,
+    },
+    store::{
+        self, Freshness, Swapped,
+        index::{IndexKind, IndexPut, IndexRange, Partition, Place},
+    },
+};
+
+/// The record of a parent, as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct Read {
+    pub(super) tree: Tree,
+    pub(super) record: Option<Record>,
+}
+
+/// The outcome of a write of a record.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// It is as it was wanted.
+    Done(Read),
+    /// Another was first, or nobody knows: it is read again.
+    Lost,
+}
+
+/// A place among the rows of the children of one parent: behind a row of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::flow) struct Cursor {
+    pub(in crate::flow) bucket: u8,
+    pub(in crate::flow) after: Option<TaskId>,
+}
+
+/// Rows of children, in order.
+#[derive(Debug)]
+pub(in crate::flow) struct Page {
+    pub(in crate::flow) rows: Vec<(TaskId, ChildRow)>,
+    /// Where the next page begins; none behind the last row.
+    pub(in crate::flow) next: Option<Cursor>,
+}
+
+/// Reads the record of a parent. One that is not there is open.
+pub(super) async fn read(
+    ctx: &Context,
+    parent: TaskId,
+    freshness: Freshness,
+) -> Result<Read, Fault> {
+    let record = ctx.store.record(&name(parent)?, freshness).await?;
+    let value = record.as_ref().and_then(|record| record.value.clone());
+    let tree = value.map_or(Ok(Tree::Open), decode_family);
+    let tree = tree.map_err(|cause| corrupt("read the record of a parent", &cause))?;
+    Ok(Read { tree, record })
+}
+
+/// Writes the record of a parent in place of what was read. The record of a tree that has ended expires at `expires`.
+pub(super) async fn write(
+    ctx: &Context,
+    parent: TaskId,
+    before: &Read,
+    tree: Tree,
+    expires: Option<Millis>,
+) -> Result<Written, Fault> {
+    let mark = Mark {
+        nonce: ctx.time.random_uuid(),
+        stamp: ctx.time.stamp(),
+    };
+    let (name, value) = (name(parent)?, encode_family(tree));
+    let change = Change::put(name, before.record.as_ref(), value, expires, mark)?;
+    Ok(match ctx.store.put_if(&change).await? {
+        Swapped::Applied => Written::Done(Read {
+            tree,
+            record: Some(change.record().clone()),
+        }),
+        // Each version is closing once, so a write that arrives late finds its own version or fails.
+        Swapped::Conflict(_) | Swapped::Unknown => Written::Lost,
+    })
+}
+
+/// Opens a record that is closing, for an add or a check that has found a child that goes on. Returns it as it is then.
+pub(super) async fn reopened(ctx: &Context, parent: TaskId, read_: Read) -> Result<Read, Fault> {
+    let mut there = read_;
+    for _ in 0..FAMILY_RACES_MAX {
+        if family::add(there.tree) != family::Add::Reopen {
+            return Ok(there);
+        }
+        match write(ctx, parent, &there, Tree::Open, None).await? {
+            Written::Done(now) => return Ok(now),
+            Written::Lost => there = read(ctx, parent, Freshness::Serial).await?,
+        }
+    }
+    Err(raced(parent))
+}
+
+/// Writes rows of children; one result per row, in order.
+pub(super) async fn put(
+    ctx: &Context,
+    rows: Vec<(TaskId, TaskId, Bytes)>,
+    written: i64,
+) -> Vec<Result<(), Fault>> {
+    let put = |(parent, child, value): (TaskId, TaskId, Bytes)| {
+        let row = IndexPut::new(place(parent, child)?, value, written)?;
+        Ok::<_, Fault>(row)
+    };
+    let rows: Result<Vec<IndexPut>, Fault> = rows.into_iter().map(put).collect();
+    match rows {
+        Ok(rows) => {
+            let put = ctx.store.put_index(&rows).await;
+            put.into_iter().map(|result| Ok(result?)).collect()
+        }
+        Err(fault) => vec![Err(fault)],
+    }
+}
+
+/// Writes how a child has ended, with all of its own tree. Repeating it is safe.
+pub(super) async fn put_outcome(
+    ctx: &Context,
+    parent: TaskId,
+    child: TaskId,
+    outcome: &Outcome,
+) -> Result<(), Fault> {
+    let row = (parent, child, encode_outcome(outcome));
+    let put = put(ctx, vec![row], ctx.time.stamp()).await;
+    put.into_iter().collect()
+}
+
+/// Gives rows of children that have ended an end of life.
+pub(super) async fn let_go(
+    ctx: &Context,
+    parent: TaskId,
+    rows: &[(TaskId, ChildRow)],
+    expires: Millis,
+) -> Result<(), Fault> {
+    let written = ctx.time.stamp();
+    let mut puts = Vec::with_capacity(rows.len());
+    for (child, row) in rows {
+        if let ChildRow::Ended(outcome) = row {
+            let put = IndexPut::new(place(parent, *child)?, encode_outcome(outcome), written)?;
+            puts.push(put.until(expires));
+        }
+    }
+    if puts.is_empty() {
+        return Ok(());
+    }
+    let put = ctx.store.put_index(&puts).await;
+    put.into_iter().try_for_each(|result| Ok(result?))
+}
+
+/// Reads rows of children from a place on.
+pub(in crate::flow) async fn page(
+    ctx: &Context,
+    parent: TaskId,
+    from: &Cursor,
+    rows_max: usize,
+) -> Result<Page, Fault> {
+    let range = IndexRange {
+        partition: partition(parent, from.bucket)?,
+        after: from.after.map(sort),
+        rows_max,
+    };
+    let page = ctx.store.index_range(&range).await?;
+    let mut rows = Vec::with_capacity(page.rows.len());
+    for row in page.rows {
+        let child = decode_child(&row.sort, row.value);
+        rows.push(child.map_err(|cause| corrupt("read the row of a child", &cause))?);
+    }
+    let next = match page.next {
+        Some(after) => {
+            let id = uuid::Uuid::from_slice(&after);
+            let id = id.map_err(|cause| corrupt("read the row of a child", &cause))?;
+            Some(Cursor {
+                bucket: from.bucket,
+                after: Some(TaskId::bound(id)),
+            })
+        }
+        None if from.bucket + 1 < family::BUCKETS => Some(Cursor {
+            bucket: from.bucket + 1,
+            after: None,
+        }),
+        None => None,
+    };
+    Ok(Page { rows, next })
+}
+
+/// Reads the row of one child; none when there is none.
+pub(super) async fn child(
+    ctx: &Context,
+    parent: TaskId,
+    child: TaskId,
+) -> Result<Option<ChildRow>, Fault> {
+    let before = u128::from_be_bytes(*child.uuid().as_bytes()).saturating_sub(1);
+    let from = Cursor {
+        bucket: family::bucket(child),
+        after: Some(TaskId::bound(uuid::Uuid::from_u128(before))),
+    };
+    let page = page(ctx, parent, &from, 1).await?;
+    let mut rows = page.rows.into_iter();
+    Ok(rows.find(|(id, _)| *id == child).map(|(_, row)| row))
+}
+
+fn name(parent: TaskId) -> Result<Name, Fault> {
+    Name::new(Kind::Family, &parent.to_string()).map_err(Fault::from)
+}
+
+fn partition(parent: TaskId, bucket: u8) -> Result<Partition, Fault> {
+    let name = children_partition(parent, bucket);
+    Partition::new(IndexKind::Child, name).map_err(Fault::from)
+}
+
+pub(super) fn place(parent: TaskId, child: TaskId) -> Result<Place, Fault> {
+    let partition = partition(parent, family::bucket(child))?;
+    Place::new(partition, sort(child)).map_err(Fault::from)
+}
+
+fn sort(child: TaskId) -> Bytes {
+    Bytes::copy_from_slice(child.uuid().as_bytes())
+}
+
+fn corrupt(operation: &'static str, cause: &dyn std::fmt::Display) -> Fault {
+    let reason = cause.to_string();
+    store::Error::Corrupt { operation, reason }.into()
+}
+
+/// The answer when the record of a parent was written by others all the time.
+pub(super) fn raced(parent: TaskId) -> Fault {
+    Fault::Unavailable {
+        reason: format!("the tree of {parent} is being changed by many at once"),
+        retry_after: crate::limits::RACED_RETRY_AFTER,
+    }
+}

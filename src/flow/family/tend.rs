@@ -1,0 +1,323 @@
+//! The tender checks for a node whether the trees of parents have ended, when children of them have.
+//!
+//! A check sweeps over the rows of the children, from where the one before stopped, up to the first child that goes on. If there
+//! is none, it closes the record, reads all rows once more, and ends the tree or opens it again. Any number of checks may run at
+//! once, on any nodes ([`crate::model::family`]). The memory of the tender is a hint: a node that dies leaves the trees to
+//! the looks of their parents.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::rows::{self, Cursor, Written};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        api::Fault,
+        context::Context,
+        query::find::Finder,
+        tasks::{
+            finish,
+            register::{Incoming, Registrar},
+            transition::{Moved, Mover},
+        },
+    },
+    limits::{
+        CHILDREN_PAGE, FAMILIES_IN_FLIGHT_MAX, FAMILY_CURSORS_MAX, FAMILY_KEPT, FAMILY_PAUSE_TIMES,
+        FAMILY_RACES_MAX, FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX,
+    },
+    model::{
+        dead_letter,
+        family::{self, ADD_OPEN, Check, Tree},
+        holder::Holder,
+        ids::TaskId,
+        row::TaskRow,
+        state::{self, Event},
+        task::Spec,
+        time::Millis,
+    },
+    schema::ChildRow,
+    store::Freshness,
+    time_source::Moment,
+};
+
+/// The memory about a parent.
+#[derive(Debug, Clone)]
+struct Tended {
+    /// All rows before this have ended.
+    cursor: Cursor,
+    /// The next check is not to come before.
+    not_before: Moment,
+}
+
+/// A child that has not ended.
+#[derive(Debug)]
+struct Open {
+    id: TaskId,
+    spec: Box<Spec>,
+    added: Millis,
+    /// The place before its row.
+    before: Cursor,
+}
+
+/// The result of a reading of all rows.
+#[derive(Debug)]
+enum Rows {
+    /// All have ended; one of them may have faulted.
+    Ended { faulted: bool },
+    /// This one goes on.
+    Open(Box<Open>),
+}
+
+/// The tender of a node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Tender {
+    ctx: Arc<Context>,
+    mover: Mover,
+    finder: Finder,
+    registrar: Registrar,
+    tended: Arc<Mutex<HashMap<TaskId, Tended>>>,
+}
+
+impl Tender {
+    /// Checks by these.
+    #[must_use]
+    pub(in crate::flow) fn new(
+        ctx: Arc<Context>,
+        mover: Mover,
+        finder: Finder,
+        registrar: Registrar,
+    ) -> Self {
+        Self {
+            ctx,
+            mover,
+            finder,
+            registrar,
+            tended: Arc::default(),
+        }
+    }
+
+    /// Checks what is on the list until `stop`.
+    pub(in crate::flow) async fn run(self, stop: CancellationToken) {
+        let mut checks = JoinSet::new();
+        while !stop.is_cancelled() {
+            let room = FAMILIES_IN_FLIGHT_MAX.saturating_sub(checks.len());
+            for (parent, tries) in self.ctx.pokes.take(self.ctx.time.moment(), room) {
+                let tender = self.clone();
+                checks.spawn(async move { tender.tend(parent, tries).await });
+            }
+            let next = self.ctx.pokes.next().filter(|_| room > 0);
+            let until = async {
+                match next {
+                    Some(at) => self.ctx.time.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = self.ctx.pokes.added(), if room > 0 => {}
+                Some(_) = checks.join_next() => {}
+                () = until => {}
+            }
+        }
+    }
+
+    /// Checks one parent; what fails is repeated, then left to the look of the parent.
+    async fn tend(&self, parent: TaskId, tries: u32) {
+        let began = self.ctx.time.moment();
+        let wait = self.memory().get(&parent).map(|known| known.not_before);
+        if let Some(at) = wait.filter(|at| *at > began) {
+            self.ctx.pokes.at(parent, at, tries);
+            return;
+        }
+        let checked = self.check(parent).await;
+        let now = self.ctx.time.moment();
+        if let Some(known) = self.memory().get_mut(&parent) {
+            known.not_before = now.after(now.since(began) * FAMILY_PAUSE_TIMES);
+        }
+        if let Err(fault) = checked {
+            tracing::debug!(task = %parent, %fault, "its tree could not be checked");
+            if tries < FAMILY_TRIES_MAX {
+                let at = now.after(FAMILY_RETRY_PAUSE);
+                self.ctx.pokes.at(parent, at, tries + 1);
+            }
+        }
+    }
+
+    async fn check(&self, parent: TaskId) -> Result<(), Fault> {
+        let row = self.mover.row(parent).await?;
+        let Some(row) = row.filter(TaskRow::waits_for_children) else {
+            self.memory().remove(&parent);
+            return Ok(());
+        };
+        let mut there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+        for _ in 0..FAMILY_RACES_MAX {
+            let written = match family::check(there.tree, true) {
+                Check::Stop => return Ok(()),
+                Check::EndSteps => return self.end(row, there.tree).await,
+                Check::Sweep => match self.sweep(parent).await? {
+                    Rows::Open(open) => return self.stop_at(parent, *open).await,
+                    Rows::Ended { faulted } if flaw::is(Flaw::TreeNotClosed) => {
+                        let end = family::end(row.state, faulted);
+                        rows::write(&self.ctx, parent, &there, end, None).await?
+                    }
+                    Rows::Ended { .. } => {
+                        rows::write(&self.ctx, parent, &there, Tree::Closing, None).await?
+                    }
+                },
+                Check::Read => match self.read_from(parent, Cursor::default()).await? {
+                    Rows::Open(open) => {
+                        let written =
+                            rows::write(&self.ctx, parent, &there, Tree::Open, None).await?;
+                        if matches!(written, Written::Done(_)) {
+                            self.remember(parent, open.before.clone());
+                            return self.stop_at(parent, *open).await;
+                        }
+                        written
+                    }
+                    Rows::Ended { faulted } => {
+                        let end = family::end(row.state, faulted);
+                        let expires = Some(self.expires(&row));
+                        rows::write(&self.ctx, parent, &there, end, expires).await?
+                    }
+                },
+            };
+            there = match written {
+                Written::Done(now) => now,
+                Written::Lost => rows::read(&self.ctx, parent, Freshness::Serial).await?,
+            };
+        }
+        Err(rows::raced(parent))
+    }
+
+    /// Returns from when on nobody asks for the children of a tree that ends now.
+    fn expires(&self, row: &TaskRow) -> Millis {
+        let kept = dead_letter::kept(row).max(state::TERMINAL_TTL_MIN);
+        self.ctx.now().after(kept).after(FAMILY_KEPT)
+    }
+
+    /// Reads from where the check before stopped.
+    async fn sweep(&self, parent: TaskId) -> Result<Rows, Fault> {
+        let known = self.memory().get(&parent).map(|known| known.cursor.clone());
+        let found = self.read_from(parent, known.unwrap_or_default()).await?;
+        if let Rows::Open(open) = &found {
+            self.remember(parent, open.before.clone());
+        }
+        Ok(found)
+    }
+
+    /// Reads rows up to the first child that goes on.
+    async fn read_from(&self, parent: TaskId, from: Cursor) -> Result<Rows, Fault> {
+        let (mut from, mut faulted) = (from, false);
+        loop {
+            let page = rows::page(&self.ctx, parent, &from, CHILDREN_PAGE).await?;
+            let mut before = from.clone();
+            for (id, row) in page.rows {
+                match row {
+                    ChildRow::Ended(outcome) => faulted |= outcome.faulted,
+                    ChildRow::Added { spec, at } => {
+                        return Ok(Rows::Open(Box::new(Open {
+                            id,
+                            spec,
+                            added: at,
+                            before,
+                        })));
+                    }
+                }
+                before.after = Some(id);
+            }
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(Rows::Ended { faulted }),
+            }
+        }
+    }
+
+    /// Stops a check at a child that goes on. One that nothing stands for, as its add died, is entered.
+    async fn stop_at(&self, parent: TaskId, open: Open) -> Result<(), Fault> {
+        let age = self.ctx.now().since(open.added);
+        if age < ADD_OPEN {
+            let at = self.ctx.time.moment().after(ADD_OPEN.saturating_sub(age));
+            self.ctx.pokes.at(parent, at, 0);
+            return Ok(());
+        }
+        match self.mover.row(open.id).await? {
+            // Its end steps failed, and were left to a look that may be far.
+            Some(row) if row.has_ended() => return finish::steps(&self.ctx, &row).await,
+            Some(_) => return Ok(()),
+            None if self.finder.registered(open.id).await?.is_some() => return Ok(()),
+            None => {}
+        }
+        // The add may have been refused meanwhile.
+        let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+        if there.tree != Tree::Open {
+            self.ctx.pokes.add(parent, self.ctx.time.moment());
+            return Ok(());
+        }
+        tracing::debug!(task = %open.id, %parent, "a child whose add was not finished is entered");
+        let child = Holder {
+            id: open.id,
+            generation: 0,
+            spec: Arc::new(*open.spec),
+        };
+        let entered = self
+            .registrar
+            .enter_admitted(vec![Incoming::of_holder(child)]);
+        entered
+            .await
+            .into_iter()
+            .try_for_each(|entered| entered.map(drop))
+    }
+
+    /// Does the end steps of a tree: its rows get an end of life, and the row of the parent says how it ended.
+    async fn end(&self, row: TaskRow, tree: Tree) -> Result<(), Fault> {
+        let parent = row.id;
+        self.memory().remove(&parent);
+        self.let_go(parent, self.expires(&row)).await?;
+        let faulted = tree == Tree::Faulted;
+        let spec = Arc::clone(&row.detail.spec);
+        let decide = |row: Option<&TaskRow>, now, nonce| {
+            state::next(parent, row, &spec, Event::TreeEnded { faulted }, now, nonce)
+        };
+        let row = match self.mover.apply(parent, Some(row), false, decide).await? {
+            Moved::To(row) => {
+                let outcome = if faulted { "faulted" } else { "completed" };
+                metrics::counter!("tickwheel_trees_ended_total", "outcome" => outcome).increment(1);
+                row
+            }
+            Moved::Refused(_, Some(row)) if row.has_ended() => row,
+            Moved::Refused(..) => return Ok(()),
+        };
+        // The look of the parent repeats them if they fail here.
+        finish::steps(&self.ctx, &row).await
+    }
+
+    async fn let_go(&self, parent: TaskId, expires: Millis) -> Result<(), Fault> {
+        let mut from = Cursor::default();
+        loop {
+            let page = rows::page(&self.ctx, parent, &from, CHILDREN_PAGE).await?;
+            rows::let_go(&self.ctx, parent, &page.rows, expires).await?;
+            match page.next {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn remember(&self, parent: TaskId, cursor: Cursor) {
+        let mut memory = self.memory();
+        if memory.len() >= FAMILY_CURSORS_MAX && !memory.contains_key(&parent) {
+            memory.clear();
+        }
+        let not_before = self.ctx.time.moment();
+        memory.insert(parent, Tended { cursor, not_before });
+    }
+
+    fn memory(&self) -> MutexGuard<'_, HashMap<TaskId, Tended>> {
+        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

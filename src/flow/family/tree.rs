@@ -1,0 +1,215 @@
+//! The forester shows trees to people, lists children, and cancels a task with all below it.
+//!
+//! All of it is read from the rows of children, level by level, within bounds. A child that is being added may be missing.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use super::rows::{self, Cursor};
+use crate::{
+    flow::{
+        api::{CancelOutcome, Fault, TaskView, VisibleState},
+        context::Context,
+        query::find::Finder,
+        tasks::cancel::Canceller,
+    },
+    limits::{CHILDREN_PAGE, TREE_CANCELS_MAX, TREE_NODES_SHOWN_MAX, TREE_ROWS_READ_MAX},
+    model::{ids::TaskId, row::State},
+    schema::ChildRow,
+};
+
+/// A task of a tree.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// The task.
+    pub task: TaskView,
+    /// The place of its parent among the nodes; none for the root.
+    pub above: Option<usize>,
+    /// Its children: those that have ended with all below them, by state, and the others as `open`.
+    pub children: BTreeMap<&'static str, u64>,
+    /// Not all of its children are among the nodes.
+    pub cut: bool,
+}
+
+/// Children of a task.
+#[derive(Debug, Clone)]
+pub struct Children {
+    /// The tasks.
+    pub tasks: Vec<TaskView>,
+    /// Where the next page begins: bucket, and the task behind which it does.
+    pub next: Option<(u8, Option<TaskId>)>,
+}
+
+/// The result of a cancel of a tree.
+#[derive(Debug, Clone)]
+pub struct TreeCancelled {
+    /// The outcome for the root, and the root.
+    pub root: (CancelOutcome, TaskView),
+    /// Tasks below it that were cancelled.
+    pub cancelled: u64,
+    /// Tasks below it whose attempts were told to stop.
+    pub requested: u64,
+    /// All that was found below was told. If not, the same request goes on.
+    pub complete: bool,
+}
+
+/// The forester. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Forester {
+    ctx: Arc<Context>,
+    finder: Finder,
+    canceller: Canceller,
+}
+
+impl Forester {
+    /// Reads and cancels through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        finder: Finder,
+        canceller: Canceller,
+    ) -> Self {
+        Self {
+            ctx,
+            finder,
+            canceller,
+        }
+    }
+
+    /// Reads a tree down to a depth: 0 is the root alone. Parents come before their children. Empty when there is no such task.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn show(&self, root: TaskId, depth: usize) -> Result<Vec<Node>, Fault> {
+        let mut nodes = Vec::new();
+        let mut rows_left = TREE_ROWS_READ_MAX;
+        let mut open = VecDeque::from([(root, None, 0)]);
+        while let Some((id, above, level)) = open.pop_front() {
+            let Some(task) = self.finder.listed(id).await? else {
+                continue;
+            };
+            let mut node = Node {
+                above,
+                children: BTreeMap::new(),
+                cut: false,
+                task,
+            };
+            let place = nodes.len();
+            let mut from = node.task.spec.is_parent().then(Cursor::default);
+            while let Some(at) = from {
+                if rows_left == 0 {
+                    node.cut = true;
+                    break;
+                }
+                let rows_max = CHILDREN_PAGE.min(rows_left);
+                let page = rows::page(&self.ctx, id, &at, rows_max).await?;
+                rows_left -= page.rows.len().min(rows_left);
+                for (child, row) in page.rows {
+                    let state = match row {
+                        ChildRow::Added { .. } => "open",
+                        ChildRow::Ended(outcome) => name(outcome.state),
+                    };
+                    *node.children.entry(state).or_default() += 1;
+                    if level < depth && nodes.len() + open.len() + 1 < TREE_NODES_SHOWN_MAX {
+                        open.push_back((child, Some(place), level + 1));
+                    } else {
+                        node.cut = true;
+                    }
+                }
+                from = page.next;
+            }
+            nodes.push(node);
+        }
+        Ok(nodes)
+    }
+
+    /// Lists children of a task, in no particular order.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn children(
+        &self,
+        parent: TaskId,
+        from: Option<(u8, Option<TaskId>)>,
+        tasks_max: usize,
+    ) -> Result<Children, Fault> {
+        let (bucket, after) = from.unwrap_or_default();
+        let mut from = Some(Cursor { bucket, after });
+        let mut tasks = Vec::new();
+        while let Some(at) = from.take_if(|_| tasks.len() < tasks_max) {
+            let page = rows::page(&self.ctx, parent, &at, tasks_max - tasks.len()).await?;
+            for (child, _) in page.rows {
+                tasks.extend(self.finder.listed(child).await?);
+            }
+            from = page.next;
+        }
+        let next = from.map(|cursor| (cursor.bucket, cursor.after));
+        Ok(Children { tasks, next })
+    }
+
+    /// Cancels a task and those below it that have not ended, the upper ones first; none when there is no such task. Tasks that
+    /// are added meanwhile may be missed. Repeating it goes on.
+    ///
+    /// # Errors
+    /// When the store is away; what was cancelled stays so.
+    pub async fn cancel(&self, root: TaskId) -> Result<Option<TreeCancelled>, Fault> {
+        let answer = self.canceller.cancel(&[root]).await.pop();
+        let Some(answer) = answer.unwrap_or(Ok(None))? else {
+            return Ok(None);
+        };
+        let mut done = TreeCancelled {
+            root: answer,
+            cancelled: 0,
+            requested: 0,
+            complete: true,
+        };
+        let mut left = TREE_CANCELS_MAX;
+        let mut open = VecDeque::from([root]);
+        if !done.root.1.spec.is_parent() {
+            open.clear();
+        }
+        while let Some(parent) = open.pop_front() {
+            let mut from = Some(Cursor::default());
+            while let Some(at) = from {
+                if left == 0 {
+                    done.complete = false;
+                    return Ok(Some(done));
+                }
+                let page = rows::page(&self.ctx, parent, &at, CHILDREN_PAGE.min(left)).await?;
+                let mut ids = Vec::new();
+                for (child, row) in page.rows {
+                    if let ChildRow::Added { spec, .. } = row {
+                        ids.push(child);
+                        if spec.is_parent() {
+                            open.push_back(child);
+                        }
+                    }
+                }
+                left -= ids.len().min(left);
+                for answer in self.canceller.cancel(&ids).await {
+                    match answer? {
+                        Some((CancelOutcome::Cancelled, _)) => done.cancelled += 1,
+                        Some((CancelOutcome::CancelRequested, _)) => done.requested += 1,
+                        Some(_) | None => {}
+                    }
+                }
+                from = page.next;
+            }
+        }
+        Ok(Some(done))
+    }
+}
+
+/// Returns the name of a terminal state, as the API has it.
+const fn name(state: State) -> &'static str {
+    match state {
+        State::Succeeded => VisibleState::Succeeded.name(),
+        State::Failed => VisibleState::Failed.name(),
+        State::Cancelled => VisibleState::Cancelled.name(),
+        State::Expired => VisibleState::Expired.name(),
+        State::Dead => VisibleState::Dead.name(),
+        State::New | State::Claimed | State::Retrying => "open",
+    }
+}

@@ -1,0 +1,295 @@
+//! The turn stage asks for the turn of a sequence, for claims; it also tells looks and the usher who has it.
+//!
+//! A task that finds itself the holder need not read any rows. Where nobody holds the turn, the task takes it if no member
+//! before it counts. All that is over on the way is cleared: a holder that has ended, rows of tasks that have, ghosts.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::{
+    leave,
+    rows::{self, Read, Written},
+};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{api::Fault, context::Context, query::find::Finder, tasks::transition::Mover},
+    limits,
+    model::{
+        ids::TaskId,
+        ordering::{self, Bound, Holder, Member, Sequence, Standing, Turn},
+        row::TaskRow,
+        time::Millis,
+    },
+    store::Freshness,
+};
+
+/// The answer to a task that asks for the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::flow) enum Asked {
+    /// It has the turn.
+    Mine,
+    /// Another task has it, or comes first.
+    Behind,
+}
+
+/// A search of the members of a sequence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Search {
+    /// From here on.
+    pub(super) from: Bound,
+    /// And before this.
+    pub(super) until: Bound,
+    /// Without this task in this generation.
+    pub(super) but: Option<(TaskId, u32)>,
+    /// Members that wait for their next attempt are passed over.
+    pub(super) skips: bool,
+}
+
+/// The outcome of a search.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) first: First,
+    /// The first member that was passed over: it counts again when its next attempt is due.
+    pub(super) waits: Option<Bound>,
+}
+
+/// The judgement of a member.
+enum Judged {
+    Over,
+    Waits,
+    First(First),
+}
+
+/// The first member that counts before a bound.
+#[derive(Debug)]
+pub(super) enum First {
+    /// There is none.
+    None,
+    /// It is this one, with the row of its task.
+    Member(Member, Option<Box<TaskRow>>),
+    /// It is known then.
+    Open(Millis),
+}
+
+/// The keeper of turns. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct TurnKeeper {
+    ctx: Arc<Context>,
+    mover: Mover,
+    finder: Finder,
+}
+
+impl TurnKeeper {
+    /// Keeps the turns in this store.
+    #[must_use]
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, finder: Finder) -> Self {
+        Self { ctx, mover, finder }
+    }
+
+    /// Asks for the turn for an attempt of a task that is due, in its present generation.
+    ///
+    /// # Errors
+    /// When the store is away, or others change the turn all the time.
+    pub(in crate::flow) async fn ask(
+        &self,
+        sequence: &Sequence,
+        (id, generation): (TaskId, u32),
+        start: Millis,
+        attempt: u32,
+    ) -> Result<Asked, Fault> {
+        if flaw::is(Flaw::TurnNotAsked) {
+            return Ok(Asked::Mine);
+        }
+        let skips = leave::skips(&self.ctx, sequence).await?;
+        let mine = |from| self.turn_of((id, generation), if skips { attempt } else { 0 }, from);
+        let mut there = rows::read(&self.ctx, sequence, Freshness::Quorum).await?;
+        for _ in 0..limits::TURN_RACES_MAX {
+            let own = Bound::of(start, id);
+            let search = Search {
+                from: there.turn.from,
+                until: own,
+                but: Some((id, generation)),
+                skips,
+            };
+            let turn = match there.turn.holder {
+                Some(holder) if holder.is(id, generation) => {
+                    if holder.has(attempt) {
+                        return Ok(Asked::Mine);
+                    }
+                    mine(there.turn.from)
+                }
+                Some(holder) if self.stands(&holder).await? => return Ok(Asked::Behind),
+                Some(_) => Turn {
+                    holder: None,
+                    ..there.turn
+                },
+                None => {
+                    let found = self.first(sequence, search).await?;
+                    match found.first {
+                        First::Member(..) => return Ok(Asked::Behind),
+                        First::Open(until) => {
+                            // If that one is a ghost, nobody else comes back to this task soon.
+                            let at = self.ctx.time.moment().after(until.since(self.ctx.now()));
+                            self.ctx.handed.again(sequence.clone(), at, 0);
+                            return Ok(Asked::Behind);
+                        }
+                        First::None => mine(found.waits.map_or(own, |waits| waits.min(own))),
+                    }
+                }
+            };
+            there = match rows::write(&self.ctx, sequence, &there, turn).await? {
+                Written::Done(now) | Written::Lost(now) => now,
+            };
+        }
+        Err(rows::raced(sequence))
+    }
+
+    fn turn_of(&self, (id, generation): (TaskId, u32), attempt: u32, from: Bound) -> Turn {
+        let holder = Holder {
+            id,
+            generation,
+            since: self.ctx.now(),
+            attempt,
+        };
+        Turn {
+            holder: Some(holder),
+            from,
+        }
+    }
+
+    /// Gives back the turn of a task that was claimed for nothing: its row says that it is over in this generation.
+    ///
+    /// # Errors
+    /// When the store is away; the next claim of the sequence does it then.
+    pub(in crate::flow) async fn give_back(
+        &self,
+        sequence: &Sequence,
+        task: (TaskId, u32),
+    ) -> Result<(), Fault> {
+        leave::pass_on(&self.ctx, sequence, task).await
+    }
+
+    /// Returns the tasks that have the turns of these sequences and keep the others waiting. Where it cannot be told, the claim
+    /// finds out.
+    pub(in crate::flow) async fn holders(
+        &self,
+        sequences: &[Sequence],
+    ) -> HashMap<Sequence, TaskId> {
+        let mut holders = HashMap::new();
+        for some in sequences.chunks(limits::TURNS_IN_FLIGHT_MAX) {
+            let asked = some.iter().map(|sequence| self.holder(sequence));
+            for (sequence, holder) in some.iter().zip(join_all(asked).await) {
+                if let Ok(Some(holder)) = holder {
+                    holders.insert(sequence.clone(), holder);
+                }
+            }
+        }
+        holders
+    }
+
+    async fn holder(&self, sequence: &Sequence) -> Result<Option<TaskId>, Fault> {
+        let there = rows::read(&self.ctx, sequence, Freshness::Quorum).await?;
+        match there.turn.holder {
+            Some(holder) if self.stands(&holder).await? => Ok(Some(holder.id)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads a turn.
+    pub(super) async fn read(&self, sequence: &Sequence) -> Result<Read, Fault> {
+        rows::read(&self.ctx, sequence, Freshness::Quorum).await
+    }
+
+    /// Tells whether a holder keeps the others waiting.
+    pub(super) async fn stands(&self, holder: &Holder) -> Result<bool, Fault> {
+        let row = self.row(holder.id, holder.generation).await?;
+        self.keeps_waiting(holder, row.as_ref()).await
+    }
+
+    /// The same, by the row of its task, which was read after the turn.
+    pub(super) async fn keeps_waiting(
+        &self,
+        holder: &Holder,
+        row: Option<&TaskRow>,
+    ) -> Result<bool, Fault> {
+        Ok(match ordering::holder_stands(holder, row, self.ctx.now()) {
+            Standing::Over | Standing::Waits => false,
+            Standing::IfWritten => self.finder.registered(holder.id).await?.is_some(),
+            Standing::Stands | Standing::Open(_) => true,
+        })
+    }
+
+    /// Finds the first member that counts, from one bound to another, but for a task in this generation: an old message of a task
+    /// that was moved must not pass its new place. Rows of what is over are removed.
+    pub(super) async fn first(&self, sequence: &Sequence, search: Search) -> Result<Found, Fault> {
+        let mut after = None::<Bytes>;
+        let mut waits = None;
+        loop {
+            let page = match after {
+                None => rows::members(&self.ctx, sequence, &search.from).await?,
+                Some(after) => rows::members_behind(&self.ctx, sequence, Some(after)).await?,
+            };
+            let mut over = Vec::new();
+            let mut found = None;
+            for member in &page.members {
+                if member.rank.bound() >= search.until {
+                    found = Some(First::None);
+                    break;
+                }
+                if search.but == Some((member.rank.id, member.rank.generation)) {
+                    continue;
+                }
+                match self.judged(member, search.skips).await? {
+                    Judged::Over => over.push(member.rank),
+                    Judged::Waits => waits = waits.or_else(|| Some(member.rank.bound())),
+                    Judged::First(first) => {
+                        found = Some(first);
+                        break;
+                    }
+                }
+            }
+            rows::remove(&self.ctx, sequence, over.into_iter()).await?;
+            match (found, page.next) {
+                (Some(first), _) => return Ok(Found { first, waits }),
+                (None, None) => {
+                    let first = First::None;
+                    return Ok(Found { first, waits });
+                }
+                (None, next) => after = next,
+            }
+        }
+    }
+
+    /// Judges a member.
+    async fn judged(&self, member: &Member, skips: bool) -> Result<Judged, Fault> {
+        let rank = &member.rank;
+        let row = self.row(rank.id, rank.generation).await?;
+        let now = self.ctx.now();
+        if skips
+            && row
+                .as_ref()
+                .is_some_and(|row| ordering::is_passed_over(member, row, now))
+        {
+            return Ok(Judged::Waits);
+        }
+        Ok(match ordering::member_stands(member, row.as_ref(), now) {
+            Standing::Over => Judged::Over,
+            Standing::Stands | Standing::Waits => {
+                Judged::First(First::Member(*member, row.map(Box::new)))
+            }
+            Standing::Open(until) => Judged::First(First::Open(until)),
+            Standing::IfWritten => match self.finder.registered(rank.id).await? {
+                Some(_) => Judged::First(First::Member(*member, row.map(Box::new))),
+                None => Judged::Over,
+            },
+        })
+    }
+
+    /// Reads the row of a task that is or was about to be in this generation.
+    pub(super) async fn row(&self, id: TaskId, generation: u32) -> Result<Option<TaskRow>, Fault> {
+        let rows = self.mover.rows_of_generations(&[(id, generation)]).await;
+        Ok(rows.into_iter().next().transpose()?.flatten())
+    }
+}

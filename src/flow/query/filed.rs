@@ -1,0 +1,219 @@
+//! The filed tasks are listed for the lister from the rows of ended tasks (`ended_rows`), where the store cannot list them
+//! itself: of one callback, the last day first.
+//!
+//! Days that have no tasks cost a read for each state. They are read many at once.
+
+use futures_util::{StreamExt as _, stream};
+
+use super::find::Finder;
+use crate::{
+    flow::{
+        api::{Fault, TaskView, VisibleState},
+        context::Context,
+        entries::ended_rows::{self, FILED, Part},
+    },
+    limits,
+    model::{ids::TaskId, row::State, time::Millis},
+    store::index::IndexRow,
+};
+
+/// Before the ids of all tasks.
+const FIRST: TaskId = TaskId::bound(uuid::Uuid::nil());
+
+/// A place among the rows of ended tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filed {
+    /// Days since 1970.
+    pub day: i64,
+    /// The place of the state in the order of a day.
+    pub state: u8,
+    /// Behind this task.
+    pub behind: TaskId,
+}
+
+/// The states of filed tasks that a list wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct States(Vec<State>);
+
+impl States {
+    /// None.
+    pub(super) const NONE: Self = Self(Vec::new());
+
+    /// Of a list that wants tasks in this state, or in all; those that succeeded only where they are filed.
+    pub(super) fn of(wanted: Option<VisibleState>, succeeded: bool) -> Self {
+        let states = FILED.into_iter();
+        let states = states.filter(|state| succeeded || *state != State::Succeeded);
+        Self(
+            states
+                .filter(|state| wanted.is_none_or(|wanted| visible(*state) == Some(wanted)))
+                .collect(),
+        )
+    }
+
+    /// Tells whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Tells whether tasks in this state are listed by their rows.
+    pub(super) fn has(&self, state: State) -> bool {
+        self.0.contains(&state)
+    }
+}
+
+/// A part that was read.
+pub(super) struct PartRead {
+    pub(super) at: Filed,
+    pub(super) rows: Vec<(TaskId, IndexRow)>,
+    /// Behind which task there may be more.
+    pub(super) next: Option<TaskId>,
+}
+
+impl Filed {
+    /// Before all of them.
+    pub(super) const fn first(now: Millis) -> Self {
+        Self {
+            // A node whose clock is ahead may have ended tasks tomorrow.
+            day: ended_rows::day_of(now) + 1,
+            state: 0,
+            behind: FIRST,
+        }
+    }
+
+    /// Returns the part of a place.
+    pub(super) fn part(self, callback: &str) -> Option<Part<'_>> {
+        let state = *FILED.get(usize::from(self.state))?;
+        Some(Part {
+            callback,
+            state,
+            day: self.day,
+        })
+    }
+
+    /// Returns the beginning of the part behind this one.
+    pub(super) const fn next(self) -> Self {
+        let (day, state) = if self.state as usize + 1 < FILED.len() {
+            (self.day, self.state + 1)
+        } else {
+            (self.day - 1, 0)
+        };
+        Self {
+            day,
+            state,
+            behind: FIRST,
+        }
+    }
+}
+
+/// Returns the next places to read, and the place behind them; none where no task can be.
+pub(super) fn places(
+    from: Filed,
+    states: &States,
+    now: Millis,
+    places_max: usize,
+) -> (Vec<Filed>, Option<Filed>) {
+    let last = ended_rows::day_of(now) - limits::LIST_ENDED_DAYS_MAX;
+    // A token is what a client makes of it.
+    let first = Filed::first(now);
+    let mut at = if from.day > first.day { first } else { from };
+    let mut places = Vec::new();
+    while at.day >= last && !states.is_empty() {
+        if places.len() >= places_max {
+            return (places, Some(at));
+        }
+        let state = FILED.get(usize::from(at.state));
+        if state.is_some_and(|state| states.has(*state)) {
+            places.push(at);
+        }
+        at = at.next();
+    }
+    (places, None)
+}
+
+/// Reads parts, in order.
+///
+/// # Errors
+/// When the store is away.
+pub(super) async fn read(
+    ctx: &Context,
+    callback: &str,
+    places: Vec<Filed>,
+    rows_max: usize,
+) -> Result<Vec<PartRead>, Fault> {
+    let reads = places.into_iter().filter_map(|at| {
+        let part = at.part(callback)?;
+        Some(async move {
+            let (rows, next) = ended_rows::read(ctx, part, at.behind, rows_max).await?;
+            Ok::<_, Fault>(PartRead { at, rows, next })
+        })
+    });
+    let reads: Vec<_> = reads.collect();
+    let read: Vec<Result<PartRead, Fault>> = stream::iter(reads)
+        .buffered(limits::STORE_LIST_READS_IN_FLIGHT_MAX)
+        .collect()
+        .await;
+    read.into_iter().collect()
+}
+
+/// Reads the task of a row; none when it is not as the row says, which is removed then.
+///
+/// # Errors
+/// When the store is away.
+pub(super) async fn task(
+    ctx: &Context,
+    finder: &Finder,
+    part: Part<'_>,
+    (id, row): (TaskId, IndexRow),
+) -> Result<Option<TaskView>, Fault> {
+    let task = finder.listed(id).await?;
+    let is_here = |task: &TaskView| {
+        let ended = task.end_time.map(ended_rows::day_of);
+        Some(task.state) == visible(part.state) && ended == Some(part.day)
+    };
+    let task = task.filter(is_here);
+    if task.is_none() {
+        ended_rows::forget(ctx, part, &row).await;
+    }
+    Ok(task)
+}
+
+const fn visible(state: State) -> Option<VisibleState> {
+    Some(match state {
+        State::Dead => VisibleState::Dead,
+        State::Failed => VisibleState::Failed,
+        State::Expired => VisibleState::Expired,
+        State::Cancelled => VisibleState::Cancelled,
+        State::Succeeded => VisibleState::Succeeded,
+        State::New | State::Claimed | State::Retrying => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_800_000_000_000);
+
+    #[test]
+    fn every_wanted_part_comes_once_and_the_last_day_first() {
+        let days = limits::LIST_ENDED_DAYS_MAX + 2;
+        for (wanted, succeeded, states) in [
+            (None, false, 4),
+            (None, true, 5),
+            (Some(VisibleState::Dead), false, 1),
+            (Some(VisibleState::Succeeded), false, 0),
+        ] {
+            let wanted = States::of(wanted, succeeded);
+            assert_eq!(wanted.is_empty(), states == 0);
+            let (mut all, mut next) = (Vec::new(), Some(Filed::first(NOW)));
+            while let Some(at) = next {
+                let (places, behind) = places(at, &wanted, NOW, 7);
+                assert!(places.len() <= 7);
+                all.extend(places);
+                next = behind;
+            }
+            assert_eq!(i64::try_from(all.len()).unwrap(), days * states);
+            assert!(all.is_sorted_by(|one, two| { (one.day, two.state) > (two.day, one.state) }));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The driver looks at a schedule for the stage and the desk: it withdraws what a change has made void, enters what was decided
+//! on, and decides on more.
+//!
+//! Any node may look at any schedule at any time; two that do so at once differ in which of their writes is first. The loser
+//! begins anew on what is there.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::{
+    plans,
+    records::{Read, Schedules, Written},
+    runs::Runs,
+    tasks::RunTasks,
+    wakes::{Wakes, Why},
+};
+use crate::{
+    flow::{api::Fault, context::Context},
+    limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_WRITES_A_LOOK_MAX},
+    model::{
+        ids::TaskId,
+        record::Record,
+        schedule::{
+            advance::{self, Advanced, Around, Seen},
+            hash,
+            life::{Schedule, State},
+            plan::Plan,
+            run::{Cause, Listed, Namer, Run},
+        },
+        time::Millis,
+    },
+};
+
+/// The driver. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Driver {
+    ctx: Arc<Context>,
+    pub(super) schedules: Schedules,
+    pub(super) tasks: RunTasks,
+    pub(super) runs: Runs,
+    pub(super) wakes: Wakes,
+    /// The runs that this node has entered lately: up to which run of which incarnation, and when.
+    entered: Arc<Mutex<BTreeMap<String, Entered>>>,
+}
+
+/// The incarnation of a schedule, the number of its last run that was entered, and when that was.
+type Entered = (u128, u64, Millis);
+
+/// The reason for which a look does something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// Only if the record says that it is time.
+    IfDue,
+    /// In any case.
+    Surely,
+}
+
+impl Driver {
+    pub(super) fn new(ctx: Arc<Context>, tasks: RunTasks) -> Self {
+        Self {
+            schedules: Schedules::new(Arc::clone(&ctx)),
+            runs: Runs::new(Arc::clone(&ctx)),
+            wakes: Wakes::new(Arc::clone(&ctx)),
+            entered: Arc::default(),
+            tasks,
+            ctx,
+        }
+    }
+
+    /// Looks at a schedule; returns when to look again.
+    pub(super) async fn look(&self, name: &str, look: Look) -> Result<Option<Millis>, Fault> {
+        let (Some(mut record), Some(mut schedule)) = self.schedules.read(name).await? else {
+            return Ok(None);
+        };
+        if look == Look::IfDue && schedule.wake.is_none_or(|wake| wake > self.ctx.now()) {
+            return Ok(None);
+        }
+        for _ in 0..SCHEDULE_WRITES_A_LOOK_MAX {
+            let seen = self.settle(name, &schedule).await?;
+            let Some(advanced) = self.advanced(name, &schedule, &seen)? else {
+                return Ok(schedule.wake);
+            };
+            match self.write(name, (&record, &schedule), &advanced).await? {
+                Written::To(written) => (record, schedule) = (written, advanced.schedule),
+                Written::Lost(there) => {
+                    let (Some(there), Some(is)) = *there else {
+                        return Ok(None);
+                    };
+                    (record, schedule) = (there, is);
+                    continue;
+                }
+            }
+            if !advanced.more && schedule.ahead.iter().all(|run| run.entered) {
+                return Ok(schedule.wake);
+            }
+            if !advanced.more {
+                self.enter(name, &schedule, &BTreeMap::new()).await?;
+                return Ok(schedule.wake);
+            }
+        }
+        Ok(Some(self.ctx.now()))
+    }
+
+    /// Withdraws the runs of older generations, and enters those of this one.
+    async fn settle(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+    ) -> Result<BTreeMap<TaskId, Seen>, Fault> {
+        let (old, of_now) = schedule.by_generation();
+        let mut seen: BTreeMap<TaskId, Seen> = BTreeMap::new();
+        seen.extend(self.tasks.withdraw(name, schedule, old).await?);
+        seen.extend(self.tasks.seen(schedule, &of_now).await?);
+        self.enter(name, schedule, &seen).await?;
+        Ok(seen)
+    }
+
+    /// Enters the runs of this generation that are not known to be entered and have not begun.
+    async fn enter(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+        seen: &BTreeMap<TaskId, Seen>,
+    ) -> Result<(), Fault> {
+        let (_, of_now) = schedule.by_generation();
+        let is_open = |run: &Run| {
+            let seen = seen.get(&run.id).copied().unwrap_or(Seen::Unstarted);
+            !run.entered && seen == Seen::Unstarted
+        };
+        let open: Vec<Run> = of_now.into_iter().filter(is_open).collect();
+        if !open.is_empty() {
+            let listed: Vec<Listed> = open.iter().map(|run| listed(*run, false)).collect();
+            self.runs.put(name, &listed).await?;
+            let mut tasks = Vec::with_capacity(open.len());
+            for run in &open {
+                let task = self.tasks.make(name, &schedule.spec, (run.id, run.time));
+                tasks.push(task.await?);
+            }
+            self.tasks.enter(tasks).await?;
+            metrics::counter!("tickwheel_schedule_runs_total", "outcome" => "started")
+                .increment(open.len() as u64);
+        }
+        self.remember(name, schedule);
+        Ok(())
+    }
+
+    fn remember(&self, name: &str, schedule: &Schedule) {
+        let now = self.ctx.now();
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        entered.insert(name.to_owned(), (schedule.incarnation, schedule.seq, now));
+    }
+
+    /// Tells whether this node has entered the runs up to a number itself.
+    pub(super) fn has_entered(&self, name: &str, incarnation: u128, seq: u64) -> bool {
+        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = entered.get(name);
+        known.is_some_and(|(of, up_to, _)| *of == incarnation && *up_to >= seq)
+    }
+
+    /// Forgets what was entered a while ago.
+    pub(super) fn forget_old(&self) {
+        let since = self.ctx.now().before(ENTERED_REMEMBERED);
+        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        entered.retain(|_, (_, _, at)| *at >= since);
+    }
+
+    fn advanced(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+        seen: &BTreeMap<TaskId, Seen>,
+    ) -> Result<Option<Advanced>, Fault> {
+        let plan = self.plan(name, schedule)?;
+        let failed = schedule.seq.to_be_bytes();
+        let around = Around {
+            plan: &plan,
+            zone_data: self.ctx.settings.zones.version(),
+            namer: Namer {
+                name,
+                incarnation: schedule.incarnation,
+                step: schedule.step,
+                shape: self.ctx.shape(),
+            },
+            seen,
+            now: self.ctx.now(),
+            mark: hash(&[name.as_bytes(), b"failed", &failed]).into(),
+        };
+        Ok(advance::advance(schedule, &around))
+    }
+
+    /// Returns the times of a schedule, by the zone data of this node.
+    pub(super) fn plan(&self, name: &str, schedule: &Schedule) -> Result<Plan, Fault> {
+        let data = self.ctx.settings.zones.version();
+        if !schedule.zone_data.is_empty() && schedule.zone_data != data {
+            tracing::debug!(
+                schedule = name,
+                data,
+                theirs = schedule.zone_data,
+                "a schedule was computed with other data about time zones; its next time stands"
+            );
+        }
+        let zones = self.ctx.settings.zones;
+        plans::plan(zones, name, &schedule.spec, schedule.anchor())
+    }
+
+    /// Writes the rows of the next looks, then the record.
+    async fn write(
+        &self,
+        name: &str,
+        (record, old): (&Record, &Schedule),
+        advanced: &Advanced,
+    ) -> Result<Written, Fault> {
+        let new = &advanced.schedule;
+        if !advanced.stopped.is_empty() {
+            self.tasks.stop(&advanced.stopped).await?;
+        }
+        let skipped: Vec<Listed> = advanced
+            .skipped
+            .iter()
+            .map(|run| listed(*run, true))
+            .collect();
+        self.runs.put(name, &skipped).await?;
+        let now = self.ctx.now();
+        let adds = new.ahead.iter().any(|run| !run.entered);
+        let repaired_by_next = new.wake.is_some_and(|wake| wake <= now.after(REPAIR_AFTER));
+        if let Some(wake) = new.wake.filter(|_| new.wake != old.wake || adds) {
+            self.wakes.put(name, wake, Why::Due).await?;
+        }
+        if adds && !repaired_by_next {
+            let why = Why::Repair {
+                incarnation: new.incarnation,
+                seq: new.seq,
+            };
+            self.wakes.put(name, now.after(REPAIR_AFTER), why).await?;
+        }
+        let written = self.schedules.write(name, Some(record), new).await?;
+        if matches!(written, Written::To(_)) {
+            tell(name, old, new);
+        }
+        Ok(written)
+    }
+
+    /// Withdraws the runs of older generations that have not begun; returns how many were withdrawn, and how many had begun.
+    pub(super) async fn withdraw_old(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+    ) -> Result<(u64, u64), Fault> {
+        let (old, _) = schedule.by_generation();
+        let seen = self.tasks.withdraw(name, schedule, old).await?;
+        let count = |wanted: Seen| seen.iter().filter(|(_, seen)| *seen == wanted).count() as u64;
+        Ok((count(Seen::Withdrawn), count(Seen::Active)))
+    }
+
+    /// Reads a schedule as users see it.
+    pub(super) async fn read(&self, name: &str) -> Result<Read, Fault> {
+        self.schedules.read(name).await
+    }
+}
+
+const fn listed(run: Run, skipped: bool) -> Listed {
+    Listed {
+        run,
+        cause: Cause::Schedule,
+        skipped,
+    }
+}
+
+/// Counts and logs what a write has decided on.
+fn tell(name: &str, before: &Schedule, after: &Schedule) {
+    for (outcome, count) in [
+        ("missed", after.missed.saturating_sub(before.missed)),
+        ("skipped", after.skipped.saturating_sub(before.skipped)),
+    ] {
+        if count > 0 {
+            metrics::counter!("tickwheel_schedule_runs_total", "outcome" => outcome)
+                .increment(count);
+        }
+    }
+    if before.state == after.state {
+        return;
+    }
+    match &after.state {
+        State::Paused(pause) => {
+            tracing::warn!(
+                schedule = name,
+                reason = pause.reason,
+                "a schedule has paused itself"
+            );
+        }
+        State::Ended => tracing::info!(schedule = name, "a schedule has ended"),
+        State::Live | State::Deleted => {}
+    }
+}

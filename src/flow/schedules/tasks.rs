@@ -1,0 +1,236 @@
+//! The run tasks make the tasks of runs for the driver, read how they stand, and withdraw those that have not begun.
+//!
+//! Everything here is the same when it is done twice. A run that was never entered is withdrawn all the same: the row of a
+//! cancelled task is written, and an entry that arrives later is void.
+
+use std::sync::Arc;
+
+use futures_util::{StreamExt as _, stream};
+
+use super::runs::Runs;
+use crate::{
+    flow::{
+        api::{CancelOutcome, Fault, NewTask},
+        context::Context,
+        tasks::{
+            cancel::Canceller,
+            register::{Incoming, Registrar},
+            transition::{Moved, Mover},
+        },
+    },
+    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER},
+    model::{
+        ids::TaskId,
+        job::{Backfill, JobItem},
+        schedule::{
+            advance::Seen,
+            life::{Schedule, ScheduleSpec},
+            run::{Cause, Listed, Run},
+        },
+        state::{self, Event, Refusal, State, TaskRow},
+        task::{CONTENT_WRITTEN, Scheduled, Spec},
+        time::Millis,
+    },
+};
+
+/// The tasks of runs.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct RunTasks {
+    ctx: Arc<Context>,
+    registrar: Registrar,
+    mover: Mover,
+    canceller: Canceller,
+}
+
+impl RunTasks {
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        registrar: Registrar,
+        mover: Mover,
+        canceller: Canceller,
+    ) -> Self {
+        Self {
+            ctx,
+            registrar,
+            mover,
+            canceller,
+        }
+    }
+
+    /// Makes the task of a run: its callback fills in what the schedule leaves open.
+    pub(super) async fn make(
+        &self,
+        name: &str,
+        spec: &ScheduleSpec,
+        (id, time): (TaskId, Millis),
+    ) -> Result<Incoming, Fault> {
+        let mut draft = spec.task.clone();
+        draft.create_time = self.ctx.now();
+        draft.scheduled = Some(Box::new(Scheduled {
+            schedule: name.to_owned(),
+            time,
+        }));
+        let start = id.first_start();
+        let mut task = self.registrar.admit(NewTask { start, draft }).await?;
+        task.id = id;
+        task.start = start;
+        let covered = id.look_step().duration();
+        if task.spec.claim_timeout > covered {
+            // Looks that come more often than the claim timeout would publish the task each time.
+            task.spec = Arc::new(Spec {
+                claim_timeout: covered,
+                ..Spec::clone(&task.spec)
+            });
+        }
+        task.content_written = if task.spec.target.is_tracked() {
+            CONTENT_WRITTEN
+        } else {
+            self.ctx.time.stamp()
+        };
+        Ok(task)
+    }
+
+    /// Enters tasks into the wheel: all of them are durable then.
+    pub(super) async fn enter(&self, tasks: Vec<Incoming>) -> Result<(), Fault> {
+        for entered in self.registrar.enter(tasks).await {
+            entered?;
+        }
+        Ok(())
+    }
+
+    /// Lists and enters runs that a backfill makes up for.
+    pub(in crate::flow) async fn backfill(
+        &self,
+        backfill: &Backfill,
+        items: &[JobItem],
+    ) -> Result<(), Fault> {
+        let Backfill {
+            schedule,
+            spec,
+            generation,
+            ..
+        } = backfill;
+        let (mut listed, mut tasks) = (Vec::new(), Vec::new());
+        for item in items {
+            let time = item.time.unwrap_or_else(|| item.id.first_start());
+            let run = Run {
+                id: item.id,
+                generation: *generation,
+                seq: 0,
+                time,
+                entered: true,
+            };
+            listed.push(Listed {
+                run,
+                cause: Cause::Backfill,
+                skipped: false,
+            });
+            tasks.push(self.make(schedule, spec, (item.id, time)).await?);
+        }
+        Runs::new(Arc::clone(&self.ctx))
+            .put(schedule, &listed)
+            .await?;
+        self.enter(tasks).await
+    }
+
+    /// Reads how runs stand.
+    pub(super) async fn seen(
+        &self,
+        schedule: &Schedule,
+        runs: &[Run],
+    ) -> Result<Vec<(TaskId, Seen)>, Fault> {
+        if !schedule.spec.task.target.is_tracked() {
+            let now = self.ctx.now();
+            let seen = |run: &Run| {
+                let over = run.entered && now.since(run.id.first_start()) > RECORD_RUN_OVER;
+                let seen = if over {
+                    Seen::Ended { failed: false }
+                } else {
+                    Seen::Unstarted
+                };
+                (run.id, seen)
+            };
+            return Ok(runs.iter().map(seen).collect());
+        }
+        let ids: Vec<TaskId> = runs.iter().map(|run| run.id).collect();
+        let rows = self.mover.rows_each(&ids).await.into_iter();
+        ids.iter()
+            .zip(rows)
+            .map(|(id, row)| Ok((*id, row?.as_ref().map_or(Seen::Unstarted, seen_of))))
+            .collect()
+    }
+
+    /// Withdraws runs that have not begun, and tells how each of them stands.
+    pub(super) async fn withdraw(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+        runs: Vec<Run>,
+    ) -> Result<Vec<(TaskId, Seen)>, Fault> {
+        let withdrawn = stream::iter(runs)
+            .map(|run| async move {
+                let seen = self.withdraw_one(name, schedule, run).await?;
+                Ok((run.id, seen))
+            })
+            .buffered(JOB_ITEMS_IN_FLIGHT_MAX);
+        let all: Vec<Result<_, Fault>> = withdrawn.collect().await;
+        all.into_iter().collect()
+    }
+
+    async fn withdraw_one(&self, name: &str, schedule: &Schedule, run: Run) -> Result<Seen, Fault> {
+        let id = run.id;
+        if !schedule.spec.task.target.is_tracked() {
+            return self.withdraw_record(id).await;
+        }
+        let spec = self.make(name, &schedule.spec, (id, run.time)).await?.spec;
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            if row.is_some_and(|row| row.state != State::New || row.attempt > 0) {
+                return Err(Refusal::Running);
+            }
+            state::next(id, row, &spec, Event::Cancel, now, nonce)
+        };
+        Ok(match self.mover.apply(id, None, false, decide).await? {
+            Moved::To(row) => {
+                self.canceller.replaced(*row, true).await;
+                Seen::Withdrawn
+            }
+            // An earlier try of this may have done it.
+            Moved::Refused(_, Some(row)) if row.state == State::Cancelled && row.attempt == 0 => {
+                Seen::Withdrawn
+            }
+            Moved::Refused(_, row) => row.as_deref().map_or(Seen::Unstarted, seen_of),
+        })
+    }
+
+    async fn withdraw_record(&self, id: TaskId) -> Result<Seen, Fault> {
+        let answer = self.canceller.cancel(&[id]).await.pop();
+        Ok(match answer.unwrap_or(Ok(None))? {
+            Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _)) => {
+                Seen::Withdrawn
+            }
+            Some((CancelOutcome::CancelRequested | CancelOutcome::TooLate, _)) => {
+                Seen::Ended { failed: false }
+            }
+            None if id.first_start() > self.ctx.now() => Seen::Withdrawn,
+            None => Seen::Ended { failed: false },
+        })
+    }
+
+    /// Tells runs to stop, and ends those that have not begun.
+    pub(super) async fn stop(&self, runs: &[Run]) -> Result<(), Fault> {
+        let ids: Vec<TaskId> = runs.iter().map(|run| run.id).collect();
+        for answer in self.canceller.cancel(&ids).await {
+            answer?;
+        }
+        Ok(())
+    }
+}
+
+fn seen_of(row: &TaskRow) -> Seen {
+    match row.state {
+        State::New if row.attempt == 0 => Seen::Unstarted,
+        State::New | State::Claimed | State::Retrying => Seen::Active,
+        State::Succeeded | State::Cancelled => Seen::Ended { failed: false },
+        State::Failed | State::Expired | State::Dead => Seen::Ended { failed: true },
+    }
+}

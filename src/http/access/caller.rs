@@ -1,0 +1,169 @@
+//! The caller tells handlers who makes a request, and which callbacks and payloads it may see.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+
+use crate::{
+    api::{
+        target::{CallbackObject, CallbackTarget},
+        task_request::TaskRequest,
+        text::shorten,
+        worker,
+    },
+    flow::api::View,
+    http::{
+        Api,
+        error::{Code, Error},
+    },
+    limits::ACCESS_READS_IN_FLIGHT_MAX,
+    model::{
+        access::{ApiKey, KeyId},
+        ids::TaskId,
+    },
+};
+
+/// The name of a caller without a key.
+pub(in crate::http) const ANONYMOUS: &str = "anonymous";
+
+/// The maker of a request. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(in crate::http) struct Caller(Option<(KeyId, Arc<ApiKey>)>);
+
+impl Caller {
+    /// Returns the caller of a service without keys.
+    pub(in crate::http) const fn anonymous() -> Self {
+        Self(None)
+    }
+
+    /// Returns the holder of a key.
+    pub(in crate::http) const fn of_key(id: KeyId, key: Arc<ApiKey>) -> Self {
+        Self(Some((id, key)))
+    }
+
+    /// Returns the caller of a request that was let through.
+    pub(in crate::http) fn of(request: &Request) -> Self {
+        request.extensions().get().cloned().unwrap_or_default()
+    }
+
+    /// Returns the key; none where none was needed.
+    pub(in crate::http) fn key(&self) -> Option<(KeyId, &ApiKey)> {
+        self.0.as_ref().map(|(id, key)| (*id, &**key))
+    }
+
+    /// Returns the name of the key; empty where none was needed.
+    pub(in crate::http) fn name(&self) -> &str {
+        self.0.as_ref().map_or("", |(_, key)| &key.name)
+    }
+
+    /// Tells whether the caller may see tasks of all callbacks.
+    pub(in crate::http) fn covers(&self, callback: &str) -> bool {
+        self.key().is_none_or(|(_, key)| key.covers(callback))
+    }
+
+    /// Tells whether the caller sees payloads.
+    pub(in crate::http) fn sees_payloads(&self) -> bool {
+        self.key().is_none_or(|(_, key)| key.sees_payloads())
+    }
+
+    /// Returns the view that the caller gets instead of the one that it asks for.
+    pub(in crate::http) fn view(&self, asked: worker::View) -> worker::View {
+        if self.sees_payloads() {
+            asked
+        } else {
+            worker::View::Basic
+        }
+    }
+
+    fn is_limited(&self) -> bool {
+        self.key().is_some_and(|(_, key)| !key.callbacks.is_empty())
+    }
+
+    /// Returns the problem of a call outside the callbacks of the key.
+    pub(super) fn refuse(&self, why: &str) -> Error {
+        let callbacks = self.key().into_iter().flat_map(|(_, key)| &key.callbacks);
+        let callbacks: Vec<&str> = callbacks.map(String::as_str).collect();
+        let detail = format!(
+            "the key `{}` is limited to the callbacks {}: {why}",
+            self.name(),
+            callbacks.join(", ")
+        );
+        Error::new(Code::AccessDenied, detail)
+    }
+
+    /// Lets the caller do something with a callback.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_callback(&self, callback: &str) -> Result<(), Error> {
+        if self.covers(callback) {
+            return Ok(());
+        }
+        let callback = shorten(callback);
+        Err(self.refuse(&format!("`{callback}` is not one of them")))
+    }
+
+    /// Lets the caller register a task. A limited key names one of its callbacks; a task without one goes where its URL or its
+    /// topic says.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_request(&self, task: &TaskRequest) -> Result<(), Error> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        if task.parent.is_some() {
+            return Err(self.refuse("a child keeps the tree of its parent open"));
+        }
+        // Each level is one call deep; a body that is nested deeper was refused when it was read.
+        for child in task.children.iter().flatten() {
+            self.allows_request(child)?;
+        }
+        match &task.callback {
+            Some(
+                CallbackTarget::Name(name) | CallbackTarget::Object(CallbackObject { name, .. }),
+            ) => self.allows_callback(name),
+            None => Err(self.refuse("the task names none of them")),
+        }
+    }
+
+    /// Lets the caller do something with a task and all below it, which may be of any callback.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_trees(&self) -> Result<(), Error> {
+        if self.is_limited() {
+            return Err(self.refuse("tasks of a tree may be of any callback"));
+        }
+        Ok(())
+    }
+
+    /// Lets the caller do something with these tasks. Only a limited key costs a read of each. A task that is not there is left
+    /// to the handler.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`], or that the store is away.
+    pub(in crate::http) async fn allows_tasks(
+        &self,
+        api: &Api,
+        ids: impl IntoIterator<Item = TaskId>,
+    ) -> Result<(), Error> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        let ids: Vec<TaskId> = ids.into_iter().collect();
+        stream::iter(ids)
+            .map(|id| async move {
+                let task = api.service.get(id, View::Basic).await?;
+                match task.as_ref().map(|task| task.spec.callback()) {
+                    None => Ok(()),
+                    Some(Some(callback)) if self.covers(callback) => Ok(()),
+                    Some(_) => Err(self.refuse(&format!("the task {id} belongs to another"))),
+                }
+            })
+            .buffer_unordered(ACCESS_READS_IN_FLIGHT_MAX)
+            .try_collect()
+            .await
+    }
+}

@@ -1,0 +1,339 @@
+//! The access check tells the server for each request who its caller is, and whether the caller may make the call.
+//!
+//! Without any key every caller may do everything: then the node listens on loopback only, or was told to be open. As soon as
+//! there is a key, each call needs one. `/metrics` is answered from the node's copy of the keys however old that is, since it is
+//! read most when the store is away; every other call is refused when it cannot be told whether its key still holds.
+
+mod caller;
+mod record;
+pub(in crate::http) mod rules;
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    RequestExt as _,
+    extract::{Query, RawPathParams, Request},
+    http::{HeaderMap, HeaderValue, Method, header},
+    middleware::Next,
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+pub(in crate::http) use caller::{ANONYMOUS, Caller};
+pub(in crate::http) use record::Peer;
+use rules::{Effect, Rule, Scope};
+
+use super::{
+    Api,
+    error::{Code, Error},
+};
+use crate::{
+    flow::records::api_keys::hash,
+    limits::KEY_RATES_MAX,
+    model::{
+        access::{ApiKey, KeyId, KeyText, Need, Used},
+        ids::TaskId,
+    },
+    time_source::Moment,
+};
+
+/// The rates of keys as far as they are used at this node.
+#[derive(Debug)]
+pub(super) struct Rates {
+    began: Moment,
+    used: Mutex<HashMap<KeyId, Used>>,
+}
+
+impl Rates {
+    pub(super) fn new(now: Moment) -> Self {
+        Self {
+            began: now,
+            used: Mutex::default(),
+        }
+    }
+
+    /// Uses one call of a key, or returns how long to wait.
+    fn take(&self, id: KeyId, key: &ApiKey, now: Moment) -> Result<(), Duration> {
+        let Some(rate) = key.rate else {
+            return Ok(());
+        };
+        let now = now.since(self.began);
+        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        if used.len() >= KEY_RATES_MAX && !used.contains_key(&id) {
+            used.retain(|_, used| !used.is_paid_back(now));
+        }
+        used.entry(id).or_default().take(rate, now)
+    }
+}
+
+/// Answers a request whose host is known: lets it through, or says why not.
+pub(super) async fn answer(
+    api: &Api,
+    route: Option<String>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    // The answers for unknown paths tell nothing.
+    let Some(route) = route else {
+        return next.run(request).await;
+    };
+    let rule = Rule::of(request.method(), &route);
+    let given = given(request.method(), request.headers());
+    let caller = match identify(api, &rule, given).await {
+        Ok(caller) => caller,
+        Err(refused) => return challenge(refused, rule.action == "page"),
+    };
+    let allowed = allow(api, &rule, &caller, &mut request).await;
+    let entry = match rule.effect {
+        Effect::Audited => Some(record::Begun::of(&rule, &caller, &request)),
+        Effect::Reads | Effect::Changes => None,
+    };
+    let Some(entry) = entry else {
+        return match allowed {
+            Ok(()) => {
+                request.extensions_mut().insert(caller);
+                next.run(request).await
+            }
+            Err(refused) => refused.into_response(),
+        };
+    };
+    let begun = match entry.begin(api).await {
+        Ok(begun) => begun,
+        Err(fault) => return Error::from(fault).into_response(),
+    };
+    let answer = match allowed {
+        Ok(()) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(refused) => refused.into_response(),
+    };
+    begun.ended(&answer).write(api).await;
+    answer
+}
+
+/// Finds out who the caller is.
+async fn identify(api: &Api, rule: &Rule, given: Given) -> Result<Caller, Error> {
+    if rule.need == Need::Nothing {
+        return Ok(Caller::anonymous());
+    }
+    let keys = api.service.api_keys();
+    let from_copy = rule.need == Need::Monitor && keys.exist_in_copy().is_some();
+    if let Given::Key(text) = &given {
+        let found = if from_copy {
+            keys.find_in_copy(text.id)
+        } else {
+            keys.find(text.id).await?
+        };
+        if let Some(key) = found.filter(|key| key.matches(&hash(text))) {
+            let now = api.options.time.now();
+            return if key.has_expired(now) {
+                let detail = "the API key has expired: ask an administrator for another one";
+                Err(Error::new(Code::KeyInvalid, detail))
+            } else {
+                Ok(Caller::of_key(text.id, key))
+            };
+        }
+    }
+    let are_there = match keys.exist_in_copy() {
+        Some(exist) if from_copy => exist,
+        _ => keys.exist().await?,
+    };
+    if !are_there && !api.options.keys_required {
+        return Ok(Caller::anonymous());
+    }
+    Err(match given {
+        Given::Nothing => Error::new(
+            Code::KeyRequired,
+            "the service asks for an API key: send `authorization: Bearer twk_...`; an administrator makes keys \
+             (`tickwheel api-key create`)",
+        ),
+        Given::Other => Error::new(
+            Code::KeyInvalid,
+            "the `authorization` header holds no API key: send `authorization: Bearer twk_...`, the key as it was shown once",
+        ),
+        Given::Key(_) => Error::new(
+            Code::KeyInvalid,
+            "the API key is not known, or it was revoked: ask an administrator for another one",
+        ),
+    })
+}
+
+/// Decides whether the caller may make the call.
+async fn allow(
+    api: &Api,
+    rule: &Rule,
+    caller: &Caller,
+    request: &mut Request,
+) -> Result<(), Error> {
+    if let Some((_, key)) = caller.key()
+        && !key.role.may(rule.need)
+    {
+        let (name, role) = (&key.name, key.role.name());
+        let able = rule.need.roles();
+        return Err(Error::new(
+            Code::AccessDenied,
+            format!(
+                "the key `{name}` is of a {role}, and `{}` needs one of these roles: {able}",
+                rule.action
+            ),
+        ));
+    }
+    if api.options.read_only && rule.effect != Effect::Reads {
+        return Err(Error::new(
+            Code::ReadOnly,
+            "this node was started with --read-only: it answers reads alone; make the call at another node",
+        ));
+    }
+    let Some((id, key)) = caller.key() else {
+        return Ok(());
+    };
+    let now = api.options.time.moment();
+    if !rule.is_beyond_rates()
+        && let Err(wait) = api.rates.take(id, key, now)
+    {
+        let rate = key.rate.map_or(0.0, |rate| rate.per_second());
+        let detail = format!(
+            "the key `{}` may make {rate} calls a second at this node; this one had no effect",
+            key.name
+        );
+        return Err(Error {
+            retry_after: Some(wait),
+            ..Error::new(Code::TooManyRequests, detail)
+        });
+    }
+    if key.callbacks.is_empty() {
+        return Ok(());
+    }
+    in_scope(api, rule, caller, request).await
+}
+
+/// Decides whether a call concerns only callbacks that the key covers, as far as that can be seen before its body is read.
+async fn in_scope(
+    api: &Api,
+    rule: &Rule,
+    caller: &Caller,
+    request: &mut Request,
+) -> Result<(), Error> {
+    match rule.scope {
+        Scope::Free | Scope::Body | Scope::Filtered => Ok(()),
+        Scope::Whole => Err(caller.refuse("the call concerns all callbacks")),
+        Scope::Callback => caller.allows_callback(&path_parameter(request).await),
+        Scope::Task => match path_parameter(request).await.parse::<TaskId>() {
+            Ok(id) => caller.allows_tasks(api, [id]).await,
+            // The handler says what is wrong with it.
+            Err(_) => Ok(()),
+        },
+        Scope::Query => {
+            let pairs = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
+            let pairs = pairs.map_or_else(|_| Vec::new(), |Query(pairs)| pairs);
+            let mut named = pairs
+                .iter()
+                .filter(|(name, _)| name == "callback")
+                .peekable();
+            if named.peek().is_none() {
+                return Err(caller.refuse("name one of them by `?callback=`"));
+            }
+            named.try_for_each(|(_, callback)| caller.allows_callback(callback))
+        }
+    }
+}
+
+/// Returns the first parameter of the path.
+async fn path_parameter(request: &mut Request) -> String {
+    let parameters = request.extract_parts::<RawPathParams>().await;
+    let first = parameters.as_ref().ok().and_then(|all| all.iter().next());
+    first.map_or_else(String::new, |(_, value)| value.to_owned())
+}
+
+/// The credentials of a request.
+enum Given {
+    Nothing,
+    Key(KeyText),
+    Other,
+}
+
+/// Reads the credentials. Browsers ask people for a name and a password: the password is the key then. Only reads are
+/// answered so, because a browser sends it again by itself.
+fn given(method: &Method, headers: &HeaderMap) -> Given {
+    let mut all = headers.get_all(header::AUTHORIZATION).into_iter();
+    let Some(value) = all.next() else {
+        return Given::Nothing;
+    };
+    let text = value.to_str().unwrap_or_default().trim();
+    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let rest = rest.trim();
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    let key = if all.next().is_some() {
+        None
+    } else if scheme.eq_ignore_ascii_case("bearer") {
+        KeyText::read(rest)
+    } else if scheme.eq_ignore_ascii_case("basic") && is_read {
+        let decoded = STANDARD.decode(rest).ok();
+        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
+        decoded.and_then(|text| KeyText::read(text.split_once(':')?.1))
+    } else {
+        None
+    };
+    key.map_or(Given::Other, Given::Key)
+}
+
+/// Answers a caller who is not known, and says which credentials it takes.
+fn challenge(refused: Error, is_page: bool) -> Response {
+    let is_unknown = matches!(refused.code, Code::KeyRequired | Code::KeyInvalid);
+    let mut answer = refused.into_response();
+    if is_unknown {
+        let scheme = if is_page {
+            "Basic realm=\"Tickwheel: any name, and an API key as the password\", charset=\"UTF-8\""
+        } else {
+            "Bearer realm=\"Tickwheel\""
+        };
+        let scheme = HeaderValue::from_static(scheme);
+        answer
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(method: &Method, values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(header::AUTHORIZATION, value.parse().unwrap());
+        }
+        match given(method, &headers) {
+            Given::Nothing => None,
+            Given::Other => Some("other".to_owned()),
+            Given::Key(text) => Some(text.reveal()),
+        }
+    }
+
+    #[test]
+    fn a_key_comes_as_a_bearer_and_for_reads_as_a_password() {
+        let key = KeyText::new(KeyId(1), [2; 32]).reveal();
+        let basic = format!("Basic {}", STANDARD.encode(format!("me:{key}")));
+        let other = Some("other".to_owned());
+        assert_eq!(read(&Method::GET, &[]), None);
+        for good in [
+            format!("Bearer {key}"),
+            format!("bearer  {key}"),
+            basic.clone(),
+        ] {
+            assert_eq!(read(&Method::GET, &[&good]), Some(key.clone()), "{good}");
+        }
+        assert_eq!(read(&Method::POST, &[&basic]), other);
+        for bad in ["", "Bearer", "Bearer twk_1_2", &key, "Basic !", "Digest x"] {
+            assert_eq!(read(&Method::GET, &[bad]), other, "{bad}");
+        }
+        let good = format!("Bearer {key}");
+        assert_eq!(read(&Method::GET, &[&good, &good]), other, "one is enough");
+    }
+}

@@ -1,0 +1,485 @@
+//! This conversion reads for the domain what the service does when a task ends, and at times, and writes it for clients.
+
+use std::time::Duration;
+
+use super::{
+    http_call,
+    notify::{end_state, end_states},
+    violations::Violations,
+};
+use crate::{
+    api::{
+        self,
+        action::{ActionOutcome, ActionResponse, CheckResponse, EndState},
+        target::HttpTarget,
+        task_request::TaskRequest,
+        task_response::TaskResponse,
+        text::{DurationText, InstantText},
+        time,
+    },
+    flow::{
+        api::TaskView,
+        internal::outcomes::{Stage, Standing},
+    },
+    http::error::{Code, Error},
+    limits::{
+        ACTION_EMAIL_TO_MAX, ACTIONS_BYTES_MAX, ACTIONS_MAX, CHECK_PAST_MAX, CHECKS_MAX,
+        DURATION_MAX, EMAIL_SUBJECT_CHARS_MAX,
+    },
+    model::{
+        action::{Action, Actions, Check, CheckTime, Deed, When},
+        draft::TaskDraft,
+        email::{Email, check_address},
+        notify::EndStates,
+        row::State,
+        task::Content,
+        template::{Fact, one_line, value_at},
+        time::{Millis, rfc3339},
+    },
+    schema::actions_bytes,
+};
+
+/// Reads the actions and checks of a request; none when it has none, or a violation was noted.
+pub(super) fn read(request: &TaskRequest, wrong: &mut Violations) -> Option<Box<Actions>> {
+    let (actions, checks) = (request.actions.as_deref(), request.checks.as_deref());
+    let (actions, checks) = (actions.unwrap_or_default(), checks.unwrap_or_default());
+    for (at, count, most) in [
+        ("/actions", actions.len(), ACTIONS_MAX),
+        ("/checks", checks.len(), CHECKS_MAX),
+    ] {
+        if count > most {
+            wrong.add(at, format!("more than {most}"));
+            return None;
+        }
+    }
+    if actions.is_empty() && checks.is_empty() {
+        return None;
+    }
+    let mut read = Actions::default();
+    for (place, action) in actions.iter().enumerate() {
+        read.at_ends
+            .extend(read_action(&format!("/actions/{place}"), action, wrong));
+    }
+    for (place, check) in checks.iter().enumerate() {
+        read.checks
+            .extend(read_check(&format!("/checks/{place}"), check, wrong));
+    }
+    let bytes = actions_bytes(&read);
+    if bytes > ACTIONS_BYTES_MAX {
+        let at = if actions.is_empty() {
+            "/checks"
+        } else {
+            "/actions"
+        };
+        let detail = format!(
+            "actions and checks are {bytes} bytes together as encoded; the limit is {ACTIONS_BYTES_MAX}: keep long texts with a receiver over HTTP"
+        );
+        wrong.add(at, detail);
+        return None;
+    }
+    Some(Box::new(read))
+}
+
+fn read_action(at: &str, action: &api::action::Action, wrong: &mut Violations) -> Option<Action> {
+    let when = match &action.states {
+        None => Some(When::Run(EndStates::ALL)),
+        Some(states) => wrong.take(&format!("{at}/states"), when(states)),
+    };
+    let deed = read_deed(at, action.http.as_ref(), action.email.as_ref(), wrong);
+    Some(Action {
+        when: when?,
+        deed: deed?,
+    })
+}
+
+/// Reads at which ends an action is done.
+fn when(states: &[EndState]) -> Result<When, String> {
+    let (completed, faulted) = (
+        states.contains(&EndState::Completed),
+        states.contains(&EndState::Faulted),
+    );
+    let run: Vec<State> = states.iter().filter_map(|state| of_run(*state)).collect();
+    match EndStates::of(run) {
+        Some(run) if !completed && !faulted => Ok(When::Run(run)),
+        None if completed || faulted => Ok(When::Tree { completed, faulted }),
+        Some(_) => Err(
+            "has ends of the own run and of the tree: give an action for each, since both may happen"
+                .to_owned(),
+        ),
+        None => Err(
+            "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`, or of `completed` and `faulted`; leave it out for all ends of the own run"
+                .to_owned(),
+        ),
+    }
+}
+
+const fn of_run(state: EndState) -> Option<State> {
+    match state {
+        EndState::Succeeded => Some(State::Succeeded),
+        EndState::Failed => Some(State::Failed),
+        EndState::Cancelled => Some(State::Cancelled),
+        EndState::Expired => Some(State::Expired),
+        EndState::Dead => Some(State::Dead),
+        EndState::Completed | EndState::Faulted => None,
+    }
+}
+
+/// Writes the ends at which an action is done; none for all of the own run.
+fn states_of(when: When) -> Option<Vec<EndState>> {
+    let run = [
+        EndState::Succeeded,
+        EndState::Failed,
+        EndState::Cancelled,
+        EndState::Expired,
+        EndState::Dead,
+    ];
+    match when {
+        When::Run(EndStates::ALL) => None,
+        When::Run(states) => {
+            let is_one = |state: &EndState| of_run(*state).is_some_and(|state| states.has(state));
+            Some(run.into_iter().filter(is_one).collect())
+        }
+        When::Tree { completed, faulted } => {
+            let completed = completed.then_some(EndState::Completed);
+            let faulted = faulted.then_some(EndState::Faulted);
+            Some(completed.into_iter().chain(faulted).collect())
+        }
+    }
+}
+
+/// Refuses actions at the end of a tree for a task that can have none.
+///
+/// # Errors
+/// [`Code::UnusableAction`], with the field.
+pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
+    let is_parent = task.kin.as_ref().is_some_and(|kin| kin.is_parent);
+    let actions = task.actions.iter().flat_map(|actions| &actions.at_ends);
+    let of_tree = |action: &Action| match action.when {
+        When::Tree { .. } => !is_parent,
+        When::Run(_) => false,
+    };
+    match actions.enumerate().find(|(_, action)| of_tree(action)) {
+        None => Ok(()),
+        Some((place, _)) => {
+            let at = format!("/actions/{place}/states");
+            let detail = "names ends of the tree, and only a task with `children`, which may be an empty list, has one";
+            Err(Error::field(Code::UnusableAction, &at, detail))
+        }
+    }
+}
+
+fn read_check(at: &str, check: &api::action::Check, wrong: &mut Violations) -> Option<Check> {
+    let time = wrong.take(&format!("{at}/at"), check_time(&check.at));
+    let names = "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`";
+    let states = end_states(&check.states).map_err(|_| names.to_owned());
+    let states = wrong.take(&format!("{at}/in"), states);
+    if check.then.is_none() && check.otherwise.is_none() {
+        wrong.add(at, "does nothing: give `then` or `else`");
+    }
+    let mut deed = |branch: &str, deed: &Option<api::action::Deed>| {
+        let deed = deed.as_ref()?;
+        let at = format!("{at}/{branch}");
+        read_deed(&at, deed.http.as_ref(), deed.email.as_ref(), wrong)
+    };
+    let (then, otherwise) = (deed("then", &check.then), deed("else", &check.otherwise));
+    Some(Check {
+        at: time?,
+        states: states?,
+        then,
+        otherwise,
+    })
+}
+
+/// Reads when a check is made: a time, or a duration.
+fn check_time(text: &str) -> Result<CheckTime, String> {
+    // A duration has no year at its begin.
+    let is_time = text.trim_start().get(..5).is_some_and(|begin| {
+        begin.ends_with('-')
+            && begin
+                .trim_end_matches('-')
+                .chars()
+                .all(|c| c.is_ascii_digit())
+    });
+    if is_time {
+        return time::instant(&InstantText(text.to_owned())).map(CheckTime::At);
+    }
+    let after = time::duration(&DurationText(text.to_owned()), Duration::ZERO);
+    after.map(CheckTime::After)
+}
+
+fn read_deed(
+    at: &str,
+    http: Option<&HttpTarget>,
+    email: Option<&api::action::Email>,
+    wrong: &mut Violations,
+) -> Option<Deed> {
+    match (http, email) {
+        (Some(http), None) => {
+            let call = http_call::read(&format!("{at}/http"), http, wrong)?;
+            Some(Deed::Http(Box::new(call)))
+        }
+        (None, Some(email)) => {
+            let email = read_email(&format!("{at}/email"), email, wrong)?;
+            Some(Deed::Email(Box::new(email)))
+        }
+        (None, None) => {
+            wrong.add(at, "says not what is done: give `http` or `email`");
+            None
+        }
+        (Some(_), Some(_)) => {
+            wrong.add(at, "`http` and `email` exclude each other: give one");
+            None
+        }
+    }
+}
+
+fn read_email(at: &str, email: &api::action::Email, wrong: &mut Violations) -> Option<Email> {
+    let api::action::Email { to, subject, body } = email;
+    if !(1..=ACTION_EMAIL_TO_MAX).contains(&to.len()) {
+        let detail = format!("must have 1 to {ACTION_EMAIL_TO_MAX} addresses");
+        wrong.add(format!("{at}/to"), detail);
+        return None;
+    }
+    for (place, address) in to.iter().enumerate() {
+        wrong.take(&format!("{at}/to/{place}"), check_address(address));
+    }
+    wrong.take(&format!("{at}/subject"), check_subject(subject));
+    Some(Email {
+        to: to.clone(),
+        subject: subject.clone(),
+        body: body.clone(),
+    })
+}
+
+fn check_subject(subject: &str) -> Result<(), String> {
+    if subject.trim().is_empty() || subject.chars().count() > EMAIL_SUBJECT_CHARS_MAX {
+        return Err(format!(
+            "must have 1 to {EMAIL_SUBJECT_CHARS_MAX} characters"
+        ));
+    }
+    if one_line(subject) != subject {
+        return Err("must be one line, without control characters".to_owned());
+    }
+    Ok(())
+}
+
+/// Checks that all of it can be done: that templates refer to something, and that there is a server for e-mails. The
+/// payload does not change, so values that it must have can be looked for now.
+///
+/// # Errors
+/// [`Code::UnusableAction`], with the field.
+pub(super) fn check(
+    actions: Option<&Actions>,
+    is_tracked: bool,
+    content: &Content,
+    has_mail: bool,
+    now: Millis,
+) -> Result<(), Error> {
+    let Some(actions) = actions else {
+        return Ok(());
+    };
+    if !is_tracked {
+        let at = if actions.at_ends.is_empty() {
+            "/checks"
+        } else {
+            "/actions"
+        };
+        let detail = "a `kafka` task has no actions and checks: nothing tells when it has ended; leave them out, or give the task a callback";
+        return Err(Error::field(Code::UnusableAction, at, detail));
+    }
+    let is_past =
+        |check: &Check| matches!(check.at, CheckTime::At(at) if now.since(at) > CHECK_PAST_MAX);
+    if let Some(place) = actions.checks.iter().position(is_past) {
+        let detail =
+            "lies more than a day in the past: give a later time, or a duration such as 30m";
+        return Err(Error::field(
+            Code::UnusableAction,
+            format!("/checks/{place}/at"),
+            detail,
+        ));
+    }
+    let payload: Option<serde_json::Value> = serde_json::from_slice(&content.payload).ok();
+    for (at, email) in emails(actions) {
+        if !has_mail {
+            let detail = "this service sends no e-mails: start it with --smtp-url and --smtp-from, or use `http`";
+            return Err(Error::field(Code::UnusableAction, &at, detail));
+        }
+        let facts = email.facts().map_err(|(field, reason)| {
+            Error::field(Code::UnusableAction, format!("{at}/{field}"), &reason)
+        })?;
+        for fact in facts {
+            if let Fact::Payload(steps) = &fact
+                && !has_value(payload.as_ref(), steps)
+            {
+                let path = steps.join(".");
+                let detail =
+                    format!("names `task.payload.{path}`, and the payload has no such value");
+                return Err(Error::field(Code::UnusableAction, &at, &detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_value(payload: Option<&serde_json::Value>, steps: &[String]) -> bool {
+    payload.is_some_and(|payload| value_at(payload, steps).is_some())
+}
+
+/// Returns all e-mails, with their pointers.
+fn emails(actions: &Actions) -> impl Iterator<Item = (String, &Email)> {
+    let at_ends = actions.at_ends.iter().enumerate();
+    let at_ends = at_ends.map(|(place, action)| (format!("/actions/{place}/email"), &action.deed));
+    let checks = actions
+        .checks
+        .iter()
+        .enumerate()
+        .flat_map(|(place, check)| {
+            let then = check.then.iter().map(move |deed| (place, "then", deed));
+            then.chain(
+                check
+                    .otherwise
+                    .iter()
+                    .map(move |deed| (place, "else", deed)),
+            )
+        });
+    let checks =
+        checks.map(|(place, branch, deed)| (format!("/checks/{place}/{branch}/email"), deed));
+    at_ends.chain(checks).filter_map(|(at, deed)| match deed {
+        Deed::Email(email) => Some((at, &**email)),
+        Deed::Http(_) => None,
+    })
+}
+
+/// Checks actions that did not come from a registration.
+///
+/// # Errors
+/// A text about the first mistake in them.
+pub(super) fn check_sent(actions: &Actions) -> Result<(), String> {
+    if actions.at_ends.len() > ACTIONS_MAX
+        || actions.checks.len() > CHECKS_MAX
+        || actions_bytes(actions) > ACTIONS_BYTES_MAX
+    {
+        return Err("has actions or checks out of bounds".to_owned());
+    }
+    let too_far =
+        |check: &Check| matches!(check.at, CheckTime::After(after) if after > DURATION_MAX);
+    if actions.checks.iter().any(too_far) {
+        return Err("has a check out of range".to_owned());
+    }
+    for deed in actions.deeds() {
+        match deed {
+            Deed::Http(call) => http_call::check(call)
+                .map_err(|reason| format!("has a URL of an action that {reason}"))?,
+            Deed::Email(email) => {
+                if !(1..=ACTION_EMAIL_TO_MAX).contains(&email.to.len()) {
+                    return Err("has an e-mail with too many addresses, or none".to_owned());
+                }
+                email
+                    .to
+                    .iter()
+                    .try_for_each(|address| check_address(address))?;
+                check_subject(&email.subject)?;
+                email.facts().map_err(|(_, reason)| reason)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes the actions, as they were given.
+pub(super) fn actions_given(actions: &Actions) -> Vec<api::action::Action> {
+    let action = |Action { when, deed }: &Action| {
+        let (http, email) = deed_fields(deed);
+        api::action::Action {
+            states: states_of(*when),
+            http,
+            email,
+        }
+    };
+    actions.at_ends.iter().map(action).collect()
+}
+
+/// Writes the checks, as they were given.
+pub(super) fn checks_given(actions: &Actions) -> Vec<api::action::Check> {
+    let deed = |deed: &Deed| {
+        let (http, email) = deed_fields(deed);
+        api::action::Deed { http, email }
+    };
+    let check = |check: &Check| api::action::Check {
+        at: match check.at {
+            CheckTime::After(after) => DurationText::readable(after).0,
+            CheckTime::At(at) => rfc3339(at),
+        },
+        states: state_names(check.states),
+        then: check.then.as_ref().map(deed),
+        otherwise: check.otherwise.as_ref().map(deed),
+    };
+    actions.checks.iter().map(check).collect()
+}
+
+/// Writes the actions and checks of a task, without their outcomes.
+pub(super) fn shown(task: &TaskView) -> (Vec<ActionResponse>, Vec<CheckResponse>) {
+    let Some(actions) = task.spec.actions.as_deref() else {
+        return (Vec::new(), Vec::new());
+    };
+    let times = actions.checks.iter().map(|check| check.time(task.id));
+    let checks = checks_given(actions).into_iter().zip(times);
+    (
+        actions_given(actions)
+            .into_iter()
+            .map(ActionResponse::new)
+            .collect(),
+        checks
+            .map(|(check, time)| CheckResponse::new(check, time.into()))
+            .collect(),
+    )
+}
+
+/// Adds the actions and checks of a task, and how they stand, to its answer.
+#[must_use]
+pub fn with_outcomes(
+    response: TaskResponse,
+    task: &TaskView,
+    (of_actions, of_checks): (Vec<Standing>, Vec<Standing>),
+) -> TaskResponse {
+    let (mut actions, mut checks) = shown(task);
+    for (action, standing) in actions.iter_mut().zip(of_actions) {
+        action.outcome = standing.stage.map(outcome);
+        action.attempt = standing.attempt;
+        action.error = standing.error;
+    }
+    for (check, standing) in checks.iter_mut().zip(of_checks) {
+        check.outcome = standing.stage.map(outcome);
+        check.attempt = standing.attempt;
+        check.error = standing.error;
+        check.answer = standing.branch.map(|branch| branch.name().to_owned());
+    }
+    TaskResponse {
+        actions,
+        checks,
+        ..response
+    }
+}
+
+const fn outcome(stage: Stage) -> ActionOutcome {
+    match stage {
+        Stage::Pending => ActionOutcome::Pending,
+        Stage::Retrying => ActionOutcome::Retrying,
+        Stage::Done => ActionOutcome::Done,
+        Stage::GivenUp => ActionOutcome::GivenUp,
+    }
+}
+
+fn state_names(states: EndStates) -> Vec<api::task_response::TaskState> {
+    states.iter().filter_map(end_state).collect()
+}
+
+fn deed_fields(deed: &Deed) -> (Option<HttpTarget>, Option<api::action::Email>) {
+    match deed {
+        Deed::Http(call) => (Some(http_call::shown_call(call)), None),
+        Deed::Email(email) => {
+            let Email { to, subject, body } = (**email).clone();
+            (None, Some(api::action::Email { to, subject, body }))
+        }
+    }
+}

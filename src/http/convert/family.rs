@@ -1,0 +1,173 @@
+//! This conversion reads for registration the place of a task in a tree, and the tree below it.
+
+use super::{
+    action,
+    new_task::{Context, new_task},
+};
+use crate::{
+    api::{problem::FieldError, task_request::TaskRequest, text::shorten, time},
+    flow::tasks::plant::{ChildStart, NewChild},
+    http::error::{Code, Error},
+    limits::{TREE_LEVELS_MAX, TREE_TASKS_MAX},
+    model::{draft::TaskDraft, family::Kin, ids::TaskId},
+};
+
+/// The fields of a request that are about trees.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    kin: Option<Kin>,
+    children: Vec<TaskRequest>,
+}
+
+impl Asked {
+    /// Takes the fields out of a request.
+    ///
+    /// # Errors
+    /// They do not go with its other fields.
+    pub(super) fn take(request: &mut TaskRequest) -> Result<Self, Error> {
+        if request.parent.is_none() && request.children.is_none() {
+            return Ok(Self::default());
+        }
+        let pointer = match request.parent {
+            Some(_) => "/parent",
+            None => "/children",
+        };
+        Self::take_as(request, pointer)
+    }
+
+    /// Takes the fields out of a request that is in a tree, as `pointer` says.
+    fn take_as(request: &mut TaskRequest, pointer: &str) -> Result<Self, Error> {
+        let (parent, children) = (request.parent.take(), request.children.take());
+        if request.callback.is_none() && request.http.is_none() && request.kafka.is_some() {
+            let detail = "a `kafka` task is in no tree: nothing tells when it has ended; give the task a callback";
+            return Err(Error::field(Code::UnusableParent, pointer, detail));
+        }
+        if request.key.is_some() {
+            let detail =
+                "a task of a tree has no `key`; leave the key out, and name the task by its `id`";
+            return Err(Error::field(Code::UnusableParent, "/key", detail));
+        }
+        let kin = Kin {
+            parent: parent.map(|text| parent_id(&text)).transpose()?,
+            is_parent: children.is_some(),
+        };
+        Ok(Self {
+            kin: Some(kin),
+            children: children.unwrap_or_default(),
+        })
+    }
+
+    /// Sets the place of a task in a tree.
+    ///
+    /// # Errors
+    /// It has actions at the end of a tree that it does not have.
+    pub(super) fn place(&self, draft: &mut TaskDraft) -> Result<(), Error> {
+        draft.kin = self.kin.map(Box::new);
+        action::check_kin(draft)
+    }
+
+    /// Converts the tree below a task.
+    ///
+    /// # Errors
+    /// The mistakes of its first bad task, or its size.
+    pub(super) fn below(self, context: &Context) -> Result<Vec<NewChild>, Error> {
+        let mut left = TREE_TASKS_MAX - 1;
+        all(self.children, context, "", 2, &mut left)
+    }
+}
+
+fn parent_id(text: &str) -> Result<TaskId, Error> {
+    let id: Result<TaskId, _> = text.parse();
+    let id = id.ok().filter(|id| !id.is_internal());
+    id.ok_or_else(|| {
+        let detail = format!("`{}` is not the id of a task", shorten(text));
+        Error::field(Code::InvalidRequest, "/parent", detail)
+    })
+}
+
+fn all(
+    children: Vec<TaskRequest>,
+    context: &Context,
+    above: &str,
+    level: usize,
+    left: &mut usize,
+) -> Result<Vec<NewChild>, Error> {
+    if !children.is_empty() && level > TREE_LEVELS_MAX {
+        let detail = format!(
+            "lies more than {TREE_LEVELS_MAX} levels deep; register the tasks below it with `parent`"
+        );
+        let pointer = format!("{above}/children");
+        return Err(Error::field(Code::InvalidRequest, pointer, detail));
+    }
+    let mut read = Vec::with_capacity(children.len());
+    for (place, child) in children.into_iter().enumerate() {
+        let at = format!("{above}/children/{place}");
+        if *left == 0 {
+            let detail = format!(
+                "is one of more than {TREE_TASKS_MAX} tasks of one request; register the others with `parent`"
+            );
+            return Err(Error::field(Code::InvalidRequest, at, detail));
+        }
+        *left -= 1;
+        read.push(one(child, context, &at, level, left)?);
+    }
+    Ok(read)
+}
+
+fn one(
+    mut child: TaskRequest,
+    context: &Context,
+    at: &str,
+    level: usize,
+    left: &mut usize,
+) -> Result<NewChild, Error> {
+    let own = [
+        ("id", child.id.is_some()),
+        ("idempotency_key", child.idempotency_key.is_some()),
+        ("parent", child.parent.is_some()),
+        ("on_conflict", child.on_conflict.is_some()),
+    ];
+    if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
+        let detail = "cannot be set for a task in `children`: leave it out";
+        let pointer = format!("{at}/{field}");
+        return Err(Error::field(Code::InvalidRequest, pointer, detail));
+    }
+    let asked = Asked::take_as(&mut child, "").map_err(|error| below(error, at))?;
+    let start = start(&child);
+    let mut task = new_task(child, context).map_err(|error| below(error, at))?;
+    asked
+        .place(&mut task.draft)
+        .map_err(|error| below(error, at))?;
+    Ok(NewChild {
+        start,
+        draft: task.draft,
+        children: all(asked.children, context, at, level + 1, left)?,
+    })
+}
+
+/// Reads when a task starts, counted from its root. Mistakes are found by the conversion of the task.
+fn start(child: &TaskRequest) -> ChildStart {
+    let zero = std::time::Duration::ZERO;
+    if let Some(at) = child
+        .start_time
+        .as_ref()
+        .and_then(|text| time::instant(text).ok())
+    {
+        return ChildStart::At(at);
+    }
+    let delay = child.delay.as_ref();
+    let delay = delay.and_then(|text| time::duration(text, zero).ok());
+    ChildStart::After(delay.unwrap_or(zero))
+}
+
+/// The pointers of a task's mistakes begin in its tree.
+fn below(error: Error, at: &str) -> Error {
+    let errors = error.errors.into_iter().map(|field| FieldError {
+        pointer: format!("{at}{}", field.pointer),
+        detail: field.detail,
+    });
+    Error {
+        errors: errors.collect(),
+        ..error
+    }
+}

@@ -1,0 +1,325 @@
+//! This conversion writes schedules, their times and their runs for clients.
+
+use std::time::Duration;
+
+use jiff::{Timestamp, tz::TimeZone};
+
+use super::{
+    action,
+    content::{self, Parts},
+    http_call, notify, target,
+    task_view::{some_text, task_response},
+};
+use crate::{
+    api::{
+        schedule::{
+            CronText, Missed, Overlap, PauseResponse, PreviewResponse, RunCause, RunResponse,
+            RunTime, ScheduleRequest, ScheduleResponse, ScheduleState,
+        },
+        target::{CallbackTarget, HttpTarget, KafkaHeaders, KafkaTarget, TargetResponse},
+        task_request::{RetryPolicy, TaskRequest},
+        task_response::TaskState,
+        text::DurationText,
+        worker::View,
+    },
+    flow::{api::VisibleState, schedules::desk::ListedRun},
+    limits::NEXT_TIMES,
+    model::{
+        action::Actions,
+        backoff,
+        draft::{BackoffDraft, TaskDraft},
+        schedule::{
+            hash,
+            life::{self, Schedule, ScheduleSpec, State},
+            plan::{self, Plan},
+            run::Cause,
+            words,
+        },
+        target::Target,
+        task::{Body, Content},
+        time::{Millis, rfc3339},
+    },
+};
+
+/// Converts a schedule.
+#[must_use]
+pub(in crate::http) fn schedule_response(
+    name: &str,
+    schedule: &Schedule,
+    plan: Option<&Plan>,
+    version: &str,
+    now: Millis,
+) -> ScheduleResponse {
+    let pause = match &schedule.state {
+        State::Paused(pause) => Some(PauseResponse {
+            reason: some_text(&pause.reason),
+            who: some_text(&pause.who),
+            since: pause.since.into(),
+        }),
+        State::Live | State::Ended | State::Deleted => None,
+    };
+    let next = plan
+        .map(|plan| next_times(schedule, plan, now))
+        .unwrap_or_default();
+    let zone = plan.map_or(TimeZone::UTC, |plan| plan.zone.clone());
+    ScheduleResponse {
+        name: name.to_owned(),
+        schedule: schedule_request(&schedule.spec),
+        state: match &schedule.state {
+            State::Live => ScheduleState::Live,
+            State::Paused(_) => ScheduleState::Paused,
+            State::Ended | State::Deleted => ScheduleState::Ended,
+        },
+        pause,
+        description: description(name, &schedule.spec),
+        next_run_times: next.into_iter().map(|time| local(time, &zone)).collect(),
+        time_zone_version: version.to_owned(),
+        generation: schedule.generation,
+        create_time: schedule.created.into(),
+        update_time: schedule.changed.into(),
+        runs: schedule.used,
+        runs_missed: schedule.missed,
+        runs_skipped: schedule.skipped,
+        runs_cancelled: None,
+        runs_started: None,
+    }
+}
+
+/// Returns what sets a schedule as it is: its settings, and whether it is paused.
+pub(in crate::http) fn settings(schedule: &Schedule) -> ScheduleRequest {
+    ScheduleRequest {
+        paused: matches!(schedule.state, State::Paused(_)),
+        ..schedule_request(&schedule.spec)
+    }
+}
+
+/// The next times: those of runs that were decided on, then those behind.
+fn next_times(schedule: &Schedule, plan: &Plan, now: Millis) -> Vec<Millis> {
+    let (_, of_now) = schedule.by_generation();
+    let ahead = of_now
+        .iter()
+        .map(|run| run.time)
+        .filter(|time| *time >= now);
+    let mut times: Vec<Millis> = ahead.collect();
+    times.sort_unstable();
+    if schedule.is_live() {
+        let mut next = schedule.next;
+        while let Some(time) = next.filter(|_| times.len() < NEXT_TIMES) {
+            times.push(time);
+            next = plan.next(time);
+        }
+    }
+    times.truncate(NEXT_TIMES);
+    times
+}
+
+/// Returns a time in a zone, with its offset.
+fn local(time: Millis, zone: &TimeZone) -> String {
+    let at = Timestamp::from_millisecond(time.0).ok();
+    at.map_or_else(
+        || rfc3339(time),
+        |at| {
+            let format = if time.0 % 1000 == 0 {
+                "%Y-%m-%dT%H:%M:%S%:z"
+            } else {
+                "%Y-%m-%dT%H:%M:%S%.3f%:z"
+            };
+            at.to_zoned(zone.clone()).strftime(format).to_string()
+        },
+    )
+}
+
+/// Describes the times of a schedule.
+fn description(name: &str, spec: &ScheduleSpec) -> String {
+    let seed = hash(&[name.as_bytes()]);
+    let crons = spec.crons.iter();
+    let mut said: Vec<String> = crons
+        .map(|text| plan::read(text, seed).map_or_else(|_| text.clone(), |read| read.words))
+        .collect();
+    said.extend(spec.every.map(words::of_interval));
+    said.join("; ")
+}
+
+/// Converts the times of a schedule from `from` on.
+#[must_use]
+pub(in crate::http) fn preview(
+    name: &str,
+    spec: &ScheduleSpec,
+    plan: &Plan,
+    version: &str,
+    (from, count): (Millis, usize),
+) -> PreviewResponse {
+    let times = plan.times(Millis(from.0 - 1), count).into_iter();
+    PreviewResponse {
+        description: description(name, spec),
+        time_zone: spec.zone.clone(),
+        time_zone_version: version.to_owned(),
+        run_times: times
+            .map(|time| RunTime {
+                local: local(time, &plan.zone),
+                utc: time.into(),
+            })
+            .collect(),
+    }
+}
+
+/// Converts a run.
+#[must_use]
+pub(in crate::http) fn run_response(run: &ListedRun) -> RunResponse {
+    let ListedRun { listed, task } = run;
+    let skipped = listed.skipped && task.is_none();
+    let state = task.as_ref().map(|task| TaskState::from(task.state));
+    RunResponse {
+        id: listed.run.id.to_string(),
+        scheduled_time: listed.run.time.into(),
+        number: listed.run.seq,
+        generation: listed.run.generation,
+        cause: match listed.cause {
+            Cause::Schedule => RunCause::Schedule,
+            Cause::Trigger => RunCause::Trigger,
+            Cause::Backfill => RunCause::Backfill,
+        },
+        state: state.or_else(|| skipped.then(|| VisibleState::Cancelled.into())),
+        reason: skipped.then(|| "skipped".to_owned()),
+        task: task.as_ref().map(|task| task_response(task, View::Basic)),
+    }
+}
+
+/// Converts what a user has set to a request that sets it again.
+#[must_use]
+pub(in crate::http) fn schedule_request(spec: &ScheduleSpec) -> ScheduleRequest {
+    let cron = match spec.crons.as_slice() {
+        [] => None,
+        [one] => Some(CronText::One(one.clone())),
+        several => Some(CronText::Several(several.to_vec())),
+    };
+    ScheduleRequest {
+        cron,
+        every: spec.every.map(DurationText::readable),
+        time_zone: Some(spec.zone.clone()),
+        start_time: spec.start.map(Into::into),
+        end_time: spec.end.map(Into::into),
+        limit: spec.limit,
+        jitter: (spec.jitter > Duration::ZERO).then(|| DurationText::readable(spec.jitter)),
+        overlap: Some(match spec.overlap {
+            life::Overlap::Skip => Overlap::Skip,
+            life::Overlap::Allow => Overlap::Allow,
+            life::Overlap::BufferOne => Overlap::BufferOne,
+            life::Overlap::CancelOther => Overlap::CancelOther,
+        }),
+        missed: Some(match spec.missed {
+            life::Missed::Latest => Missed::Latest,
+            life::Missed::All => Missed::All,
+            life::Missed::Skip => Missed::Skip,
+        }),
+        catch_up_window: Some(DurationText::readable(spec.window)),
+        pause_on_failure: spec.pause_on_failure,
+        note: some_text(&spec.note),
+        labels: (!spec.labels.is_empty()).then(|| spec.labels.clone()),
+        paused: false,
+        task: Some(task_request(&spec.task)),
+    }
+}
+
+fn task_request(task: &TaskDraft) -> TaskRequest {
+    let content = match &task.body {
+        Body::Inline(content) => content.clone(),
+        Body::Apart { .. } => Content::default(),
+    };
+    let Parts {
+        payload,
+        payload_base64,
+        content_type,
+    } = content::write(&content.payload, &content.content_type);
+    let (callback, http) = target_of(task);
+    let kafka = record_of(task, &content);
+    let readable = |duration: Option<Duration>| duration.map(DurationText::readable);
+    // A request without it has this one.
+    let usual = if payload.is_some() {
+        content::JSON
+    } else {
+        content::BYTES
+    };
+    let content_type = content_type.filter(|text| text != usual);
+    let labels = content.labels;
+    TaskRequest {
+        callback,
+        http,
+        kafka,
+        notify: task.notify.as_ref().map(notify::response),
+        actions: given(task, action::actions_given),
+        checks: given(task, action::checks_given),
+        ordering_key: task.ordering_key.clone(),
+        collection: task.collection.clone(),
+        payload,
+        payload_base64,
+        content_type,
+        priority: task.priority.map(Into::into),
+        max_attempts: task.max_attempts,
+        retry: retry(&task.backoff),
+        claim_timeout: readable(task.claim_timeout),
+        heartbeat_timeout: readable(task.heartbeat_timeout),
+        attempt_timeout: readable(task.attempt_timeout),
+        expire_after: readable(task.expire_after),
+        retention: readable(task.retention),
+        dead_retention: readable(task.dead_retention),
+        labels: (!labels.is_empty()).then(|| labels.into_iter().collect()),
+        ..TaskRequest::default()
+    }
+}
+
+/// Returns actions or checks of the runs; none when there are none.
+fn given<T>(task: &TaskDraft, list: fn(&Actions) -> Vec<T>) -> Option<Vec<T>> {
+    let list = list(task.actions.as_deref()?);
+    (!list.is_empty()).then_some(list)
+}
+
+/// Returns the callback and the URL of the runs.
+fn target_of(task: &TaskDraft) -> (Option<CallbackTarget>, Option<HttpTarget>) {
+    let named = |name: &str| Some(CallbackTarget::Name(name.to_owned()));
+    match &task.target {
+        Target::Callback { name } => (named(name), None),
+        Target::Http { callback, call } => {
+            let own = *callback == http_call::callback_of(call);
+            let callback = if own { None } else { named(callback) };
+            (callback, Some(http_call::shown_call(call)))
+        }
+        Target::Kafka { .. } => (None, None),
+    }
+}
+
+/// Returns the topic of the runs.
+fn record_of(task: &TaskDraft, content: &Content) -> Option<KafkaTarget> {
+    match target::response(&task.target, Some(content)) {
+        TargetResponse::Callback { .. } | TargetResponse::Http { .. } => None,
+        TargetResponse::Kafka {
+            topic,
+            partition,
+            key,
+            key_base64,
+            headers,
+        } => {
+            let headers = (!headers.is_empty()).then_some(KafkaHeaders::List(headers));
+            let target = KafkaTarget {
+                topic,
+                key,
+                key_base64,
+                headers,
+                partition,
+            };
+            Some(target)
+        }
+    }
+}
+
+fn retry(draft: &BackoffDraft) -> Option<RetryPolicy> {
+    (*draft != BackoffDraft::default()).then(|| RetryPolicy {
+        initial: draft.initial.map(DurationText::readable),
+        factor: draft.factor_milli.map(|milli| f64::from(milli) / 1000.0),
+        max: draft.max.map(DurationText::readable),
+        jitter: draft.jitter.map(|jitter| match jitter {
+            backoff::Jitter::Full => crate::api::task_request::Jitter::Full,
+            backoff::Jitter::None => crate::api::task_request::Jitter::None,
+        }),
+    })
+}

@@ -1,0 +1,44 @@
+//! This conversion makes a problem for clients of a fault of the flow.
+
+use super::error::{Code, Error};
+use crate::{flow::api::Fault, model::family::Refusal};
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Self {
+        let detail = fault.to_string();
+        match fault {
+            Fault::Unavailable { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::Unavailable, detail)
+            },
+            Fault::Full { retry_after, .. } => Self {
+                retry_after: Some(retry_after),
+                ..Self::new(Code::StoreFull, detail)
+            },
+            Fault::Family(refusal) => {
+                let code = match refusal {
+                    Refusal::NoParent(_) => Code::ParentNotFound,
+                    Refusal::NotAParent(_) | Refusal::TooLarge(_) => Code::UnusableParent,
+                    Refusal::Ended(_) => Code::TreeEnded,
+                };
+                Self::field(code, "/parent", detail)
+            }
+            Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
+        }
+    }
+}
+
+impl Error {
+    /// Builds the error of a registration that failed: it is the one call that is not safe to repeat blindly.
+    #[must_use]
+    pub(super) fn of_registration(fault: Fault) -> Self {
+        let error = Self::from(fault);
+        match error.code {
+            Code::OutcomeUnknown => Self {
+                code: Code::RegistrationUnknown,
+                ..error
+            },
+            _ => error,
+        }
+    }
+}

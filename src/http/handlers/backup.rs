@@ -1,0 +1,139 @@
+//! The backup handler sends a copy of the store of this process to an operator, while the service goes on.
+//!
+//! One copy is made at a time. It is sent as fast as the client takes it, or more slowly on request, and holds a few pieces in
+//! memory. A copy that cannot be finished breaks the connection off, and the bytes that were sent are no backup: the last piece
+//! is missing.
+
+use std::{io, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use futures_util::{Stream, stream};
+use tokio::sync::{
+    OwnedSemaphorePermit,
+    mpsc::{self, Receiver},
+};
+
+use crate::{
+    api::{backup::BackupRequest, problem::Problem},
+    http::{
+        Api, CopyPieces, body,
+        error::{Code, Error},
+    },
+    limits::{BACKUP_RATE_MIN, REQUEST_BYTES_MAX},
+};
+
+/// Pieces that wait to be sent.
+const PIECES_WAITING: usize = 2;
+
+/// When a client that met another copy may ask again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new().route("/v1/backup", post(create))
+}
+
+/// Sends a copy of the embedded store as it is now. It holds every payload and every hash of an API key: keep it as safe as the
+/// store. `tickwheel backup check` tells whether it is whole.
+#[utoipa::path(post, path = "/v1/backup", tag = "cluster", operation_id = "createBackup",
+    request_body = Option<BackupRequest>,
+    responses(
+        (status = 200, description = "The copy, for `tickwheel backup restore`", body = [u8], content_type = "application/octet-stream"),
+        (status = 422, description = "`unsupported`: the store is a cluster, which has tools of its own for this", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "`too_many_requests`: another copy is being made", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "No copy was begun", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn create(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let asked: BackupRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
+    let rate = asked.bytes_per_second;
+    if let Some(rate) = rate.filter(|rate| *rate < BACKUP_RATE_MIN) {
+        let detail = format!("{rate} is too little: at least {BACKUP_RATE_MIN} bytes a second");
+        return Err(Error::field(
+            Code::InvalidRequest,
+            "/bytes_per_second",
+            detail,
+        ));
+    }
+    let Some(copies) = api.options.copies.clone() else {
+        let detail = "the store of this service is a cluster: back it up with its own tools (docs/backup.md)";
+        return Err(Error::new(Code::Unsupported, detail));
+    };
+    let alone = Arc::clone(&api.copying).try_acquire_owned();
+    let alone = alone.map_err(|_| Error {
+        retry_after: Some(AGAIN),
+        ..Error::new(
+            Code::TooManyRequests,
+            "another copy of the store is being made: one at a time",
+        )
+    })?;
+    let begun = tokio::task::spawn_blocking(move || copies()).await;
+    let begun = begun.unwrap_or_else(|error| Err(error.to_string()));
+    let pieces = begun.map_err(|why| Error::new(Code::Unavailable, why))?;
+    tracing::info!("a copy of the store is being made");
+    let headers = [
+        (header::CONTENT_TYPE, "application/octet-stream"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    Ok((headers, Body::from_stream(sent(api, pieces, rate, alone))).into_response())
+}
+
+/// A copy that is being sent.
+struct Sending {
+    api: Api,
+    pieces: Receiver<Result<Vec<u8>, String>>,
+    rate: Option<u64>,
+    _alone: OwnedSemaphorePermit,
+}
+
+/// Returns the pieces, no faster than the rate. Dropping it ends the copy.
+fn sent(
+    api: Api,
+    pieces: CopyPieces,
+    rate: Option<u64>,
+    alone: OwnedSemaphorePermit,
+) -> impl Stream<Item = io::Result<Bytes>> {
+    let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+    tokio::task::spawn_blocking(move || {
+        for piece in pieces {
+            if sender.blocking_send(piece).is_err() {
+                // The client has gone.
+                break;
+            }
+        }
+    });
+    let sending = Sending {
+        api,
+        pieces: receiver,
+        rate,
+        _alone: alone,
+    };
+    stream::unfold(Some(sending), async |sending| {
+        let mut sending = sending?;
+        let options = &sending.api.options;
+        let piece = tokio::select! {
+            piece = sending.pieces.recv() => piece?,
+            () = options.shutdown.cancelled() => Err("the node stops".to_owned()),
+        };
+        match piece {
+            Ok(piece) => {
+                if let Some(rate) = sending.rate {
+                    let took = piece.len() as f64 / rate as f64;
+                    options.time.sleep(Duration::from_secs_f64(took)).await;
+                }
+                Some((Ok(Bytes::from(piece)), Some(sending)))
+            }
+            Err(why) => {
+                tracing::warn!(why, "a copy of the store was broken off");
+                Some((Err(io::Error::other(why)), None))
+            }
+        }
+    })
+}

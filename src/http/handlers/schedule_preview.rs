@@ -1,0 +1,91 @@
+//! The preview handlers show the times of schedules for clients, also of those that are not stored.
+
+use axum::{
+    Router,
+    extract::{Path, Request, State, rejection::PathRejection},
+    http::Uri,
+    response::Response,
+    routing::{get, post},
+};
+
+use super::{
+    schedule_query::Times,
+    schedules::{context, path_name, there},
+};
+use crate::{
+    api::{
+        problem::Problem,
+        schedule::{PreviewResponse, ScheduleRequest},
+    },
+    http::{
+        Api, answer, body,
+        convert::{json, schedule, schedule_view},
+        error::Error,
+    },
+    limits::REQUEST_BYTES_MAX,
+    model::{schedule::life::Schedule, time::Millis},
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/schedules:preview", post(preview_of))
+        .route("/v1/schedules/{name}/preview", get(preview))
+}
+
+/// Shows the times of a schedule in words, in its zone and in UTC. It need not be live.
+#[utoipa::path(get, path = "/v1/schedules/{name}/preview", tag = "schedules", operation_id = "previewSchedule",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("count" = Option<usize>, Query, minimum = 1, maximum = 100, description = "So many times; 10 by default"),
+        ("from" = Option<String>, Query, description = "From this time on; now by default")),
+    responses(
+        (status = 200, description = "Its times", body = PreviewResponse),
+        (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not shown", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn preview(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let times = Times::read(&uri, api.options.time.now())?;
+    let schedule = there(&api, &name).await?;
+    shown(&api, &name, &schedule, (times.from, times.count))
+}
+
+/// Checks a schedule and shows its times, without storing it.
+#[utoipa::path(post, path = "/v1/schedules:preview", tag = "schedules", operation_id = "checkSchedule",
+    params(
+        ("name" = Option<String>, Query, description = "The name that the schedule is to have: `H` follows from it"),
+        ("count" = Option<usize>, Query, minimum = 1, maximum = 100, description = "So many times; 10 by default"),
+        ("from" = Option<String>, Query, description = "From this time on; now by default")),
+    request_body = ScheduleRequest,
+    responses(
+        (status = 200, description = "Its times", body = PreviewResponse),
+        (status = "default", description = "It would be refused so", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn preview_of(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    let times = Times::read(request.uri(), api.options.time.now())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let asked: ScheduleRequest = json::read(&text)?;
+    drop(text);
+    let desk = api.service.schedules();
+    let spec = schedule::schedule(&times.name, &asked, desk, &context(&api))?;
+    let draft = desk.draft(spec);
+    shown(&api, &times.name, &draft, (times.from, times.count))
+}
+
+fn shown(
+    api: &Api,
+    name: &str,
+    schedule: &Schedule,
+    times: (Millis, usize),
+) -> Result<Response, Error> {
+    let desk = api.service.schedules();
+    let plan = desk.plan(name, schedule)?;
+    let version = desk.zones().version();
+    let preview = schedule_view::preview(name, &schedule.spec, &plan, version, times);
+    Ok(answer::json(&preview))
+}

@@ -1,0 +1,453 @@
+//! The schedule handlers set, change, list and preview schedules at `/v1/schedules` for clients, and start runs at their wish.
+//!
+//! An entity tag follows what was set, not where the schedule stands: a client that has read a schedule can replace it whatever
+//! runs have started since.
+
+use axum::{
+    Router,
+    extract::{Path, Request, State, rejection::PathRejection},
+    http::{HeaderMap, StatusCode, Uri, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::{
+    jobs, registered,
+    schedule_query::{FOREIGN, Page},
+};
+use crate::{
+    api::{
+        job::JobResponse,
+        problem::Problem,
+        schedule::{
+            BackfillRequest, ListRunsResponse, ListSchedulesResponse, PauseRequest,
+            ScheduleRequest, ScheduleResponse,
+        },
+        task_response::TaskResponse,
+    },
+    flow::{
+        schedules::desk::{Changed, Order, Outcome, Precondition},
+        tasks::asked::RequestMark,
+    },
+    http::{
+        Api,
+        access::Caller,
+        answer, body,
+        convert::{json, name as checked_name, new_task::Context, schedule, schedule_view},
+        error::{Code, Error},
+        headers::{self, Preconditions},
+    },
+    limits::{RECORDS_PAGE_MAX, REQUEST_BYTES_MAX, RUNS_PAGE_MAX},
+    model::{
+        job::Job,
+        schedule::life::{Pause, Schedule},
+    },
+};
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/schedules", get(list))
+        .route("/v1/schedules/{name}", get(read).put(set).delete(remove))
+        .route("/v1/schedules/{name}/runs", get(runs))
+        .route("/v1/schedules/{name}/pause", post(pause))
+        .route("/v1/schedules/{name}/resume", post(resume))
+        .route("/v1/schedules/{name}/trigger", post(trigger))
+        .route("/v1/schedules/{name}/backfill", post(backfill))
+}
+
+/// Reads a schedule: what was set, where it stands, its times in words and its next times.
+#[utoipa::path(get, path = "/v1/schedules/{name}", tag = "schedules", operation_id = "getSchedule",
+    params(("name" = String, Path, description = "The schedule")),
+    responses(
+        (status = 200, description = "The schedule", body = ScheduleResponse, headers(("etag" = String))),
+        (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn read(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let schedule = there(&api, &name).await?;
+    let shown = seen(&Caller::of(&request), response(&api, &name, &schedule));
+    Ok(tagged(StatusCode::OK, &schedule, &shown))
+}
+
+/// Leaves out the payload of the task for callers who see none.
+fn seen(caller: &Caller, mut schedule: ScheduleResponse) -> ScheduleResponse {
+    if !caller.sees_payloads()
+        && let Some(task) = &mut schedule.schedule.task
+    {
+        (task.payload, task.payload_base64) = (None, None);
+    }
+    schedule
+}
+
+/// Creates a schedule, or replaces what is set for it as a whole. Runs that were decided on before and have not begun are
+/// withdrawn: from the answer on none of them begins. Runs that were counted stay counted.
+#[utoipa::path(put, path = "/v1/schedules/{name}", tag = "schedules", operation_id = "setSchedule",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("if-match" = Option<String>, Header, description = "Only if it still has this ETag"),
+        ("if-none-match" = Option<String>, Header, description = "`*`: only if it does not exist yet"),
+        ("idempotency-key" = Option<String>, Header, description = "Repetitions of the request with this key are one change")),
+    request_body = ScheduleRequest,
+    responses(
+        (status = 200, description = "Replaced, or it was so already", body = ScheduleResponse, headers(("etag" = String))),
+        (status = 201, description = "Created", body = ScheduleResponse, headers(("etag" = String))),
+        (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not set", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn set(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let condition = headers::preconditions(request.headers())?;
+    let id = change_id(&api, &name, "put", request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let asked: ScheduleRequest = json::read(&text)?;
+    drop(text);
+    let changed = put(&api, &name, &asked, id, &holds(&condition)).await?;
+    answered(&api, &name, changed)
+}
+
+/// Sets a schedule.
+pub(super) async fn put(
+    api: &Api,
+    name: &str,
+    asked: &ScheduleRequest,
+    id: u128,
+    holds: Precondition<'_>,
+) -> Result<Changed, Error> {
+    let desk = api.service.schedules();
+    let spec = schedule::schedule(name, asked, desk, &context(api))?;
+    let paused = asked.paused.then(|| Pause {
+        since: api.options.time.now(),
+        ..Pause::default()
+    });
+    Ok(desk.put(name, spec, paused, id, holds).await?)
+}
+
+/// Deletes a schedule. Its runs that have not begun are withdrawn; those that have go on.
+#[utoipa::path(delete, path = "/v1/schedules/{name}", tag = "schedules", operation_id = "deleteSchedule",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("if-match" = Option<String>, Header, description = "Only if it still has this ETag")),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not deleted", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn remove(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let condition = headers::preconditions(request.headers())?;
+    let id = change_id(&api, &name, "delete", request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let desk = api.service.schedules();
+    match desk
+        .order(&name, &Order::Delete, id, &holds(&condition))
+        .await?
+    {
+        Changed::Now(_) | Changed::Created(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+        other => answered(&api, &name, other),
+    }
+}
+
+/// Pauses a schedule: it starts no runs until it is resumed, and the times meanwhile are not missed. Runs that have not begun are
+/// withdrawn.
+#[utoipa::path(post, path = "/v1/schedules/{name}/pause", tag = "schedules", operation_id = "pauseSchedule",
+    params(("name" = String, Path, description = "The schedule")),
+    request_body = Option<PauseRequest>,
+    responses(
+        (status = 200, description = "It is paused", body = ScheduleResponse, headers(("etag" = String))),
+        (status = 409, description = "`schedule_ended`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not paused", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn pause(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    headers::refuse_if_match(request.headers())?;
+    let id = change_id(&api, &name, "pause", request.headers())?;
+    let asked = if is_empty(request.headers()) {
+        body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+        PauseRequest::default()
+    } else {
+        let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+        json::read(&text)?
+    };
+    let order = schedule::pause(asked)?;
+    let desk = api.service.schedules();
+    let changed = desk.order(&name, &order, id, &|_| true).await?;
+    answered(&api, &name, changed)
+}
+
+/// Lets a paused schedule go on, from the next of its times.
+#[utoipa::path(post, path = "/v1/schedules/{name}/resume", tag = "schedules", operation_id = "resumeSchedule",
+    params(("name" = String, Path, description = "The schedule")),
+    responses(
+        (status = 200, description = "It goes on, or has ended", body = ScheduleResponse, headers(("etag" = String))),
+        (status = "default", description = "It does not go on", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn resume(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    headers::refuse_if_match(request.headers())?;
+    let id = change_id(&api, &name, "resume", request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let desk = api.service.schedules();
+    let changed = desk.order(&name, &Order::Resume, id, &|_| true).await?;
+    answered(&api, &name, changed)
+}
+
+/// Starts a run now, also while the schedule is paused. It is not counted, and no change of the schedule withdraws it.
+#[utoipa::path(post, path = "/v1/schedules/{name}/trigger", tag = "schedules", operation_id = "triggerSchedule",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("idempotency-key" = Option<String>, Header, description = "Repetitions of the request with this key are one run")),
+    responses(
+        (status = 201, description = "The task", body = TaskResponse),
+        (status = 200, description = "The task of an earlier request with this key", body = TaskResponse),
+        (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn trigger(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    headers::refuse_if_match(request.headers())?;
+    let key = headers::idempotency_key(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let schedule = there(&api, &name).await?;
+    // The key of a schedule is another than the same key of a task.
+    let mark = key.map(|key| RequestMark {
+        key: format!("schedule/{name}/{:032x}", xxh3_128(key.as_bytes())),
+        hash: xxh3_128(name.as_bytes()),
+    });
+    let answer = api
+        .service
+        .schedules()
+        .trigger(&name, &schedule, mark)
+        .await?;
+    registered::respond(registered::Registration::Asked(Ok(answer)))
+}
+
+/// Starts a run for each time of a schedule in a span that has passed, as a job: it can be watched, paused and ended as every
+/// job. Its runs are not counted, and no change of the schedule withdraws them.
+#[utoipa::path(post, path = "/v1/schedules/{name}/backfill", tag = "schedules", operation_id = "backfillSchedule",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("idempotency-key" = Option<String>, Header, description = "Repetitions of the request with this key are one job")),
+    request_body = BackfillRequest,
+    responses(
+        (status = 202, description = "Begun", body = JobResponse, headers(("location" = String))),
+        (status = 200, description = "The same request had begun it before", body = JobResponse),
+        (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not begun", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn backfill(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    headers::refuse_if_match(request.headers())?;
+    let key = headers::idempotency_key(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let asked: BackfillRequest = json::read(&text)?;
+    let schedule = there(&api, &name).await?;
+    let time = &api.options.time;
+    let drawn = (time.now(), time.random_uuid().as_u128());
+    let desk = api.service.schedules();
+    let job = schedule::backfill(&name, &asked, &schedule, desk, drawn)?;
+    let key = key.map(|key| xxh3_128(format!("backfill\0{name}\0{key}").as_bytes()));
+    let job = Job {
+        request: key.is_some().then(|| xxh3_128(text.as_bytes())),
+        ..job
+    };
+    drop(text);
+    jobs::registered(api.service.jobs().register(key, job).await?)
+}
+
+/// Lists schedules by name.
+#[utoipa::path(get, path = "/v1/schedules", tag = "schedules", operation_id = "listSchedules",
+    params(
+        ("page_size" = Option<usize>, Query, minimum = 1,
+            description = "At most so many; 100 by default; more than 100 is 100"),
+        ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
+    responses(
+        (status = 200, description = "A page", body = ListSchedulesResponse),
+        (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
+    let (page, next_page_token) = page(&api, &uri).await?;
+    let shown = page
+        .iter()
+        .map(|(name, schedule)| seen(&caller, response(&api, name, schedule)));
+    Ok(answer::json(&ListSchedulesResponse {
+        schedules: shown.collect(),
+        next_page_token,
+    }))
+}
+
+/// Reads the page of schedules that a query asks for, and the token of the next one.
+pub(super) async fn page(
+    api: &Api,
+    uri: &Uri,
+) -> Result<(Vec<(String, Schedule)>, Option<String>), Error> {
+    let query = Page::read(uri, RECORDS_PAGE_MAX, &["page_size", "page_token"])?;
+    let foreign = || Error::field(Code::InvalidRequest, "?page_token", FOREIGN);
+    let after = query
+        .after
+        .map(String::from_utf8)
+        .transpose()
+        .map_err(|_| foreign())?;
+    let after = after.map(checked_name).transpose().map_err(|_| foreign())?;
+    let desk = api.service.schedules();
+    let (page, next) = desk.list(after.as_deref(), query.size).await?;
+    Ok((page, next.map(|name| URL_SAFE_NO_PAD.encode(name))))
+}
+
+/// Lists the runs of a schedule with their tasks, the newest first: those to come that were decided on, those that have begun or
+/// ended, and those that were skipped. A run is listed for 30 days.
+#[utoipa::path(get, path = "/v1/schedules/{name}/runs", tag = "schedules", operation_id = "listScheduleRuns",
+    params(
+        ("name" = String, Path, description = "The schedule"),
+        ("page_size" = Option<usize>, Query, minimum = 1,
+            description = "At most so many; 100 by default; more than 100 is 100"),
+        ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
+    responses(
+        (status = 200, description = "A page", body = ListRunsResponse),
+        (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn runs(
+    State(api): State<Api>,
+    name: Result<Path<String>, PathRejection>,
+    uri: Uri,
+) -> Result<Response, Error> {
+    let name = path_name(name)?;
+    let query = Page::read(&uri, RUNS_PAGE_MAX, &["page_size", "page_token"])?;
+    there(&api, &name).await?;
+    let after = query.after.map(Into::into);
+    let (runs, next) = api
+        .service
+        .schedules()
+        .runs(&name, after, query.size)
+        .await?;
+    Ok(answer::json(&ListRunsResponse {
+        runs: runs.iter().map(schedule_view::run_response).collect(),
+        next_page_token: next.map(|place| URL_SAFE_NO_PAD.encode(place)),
+    }))
+}
+
+pub(super) fn context(api: &Api) -> Context {
+    Context {
+        now: api.options.time.now(),
+        content_bytes_max: api.options.content_bytes_max,
+        has_kafka: api.options.has_kafka,
+        has_mail: api.options.has_mail,
+        trace_parent: None,
+    }
+}
+
+/// A request that announces no body has none.
+fn is_empty(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::CONTENT_TYPE)
+}
+
+pub(super) fn path_name(name: Result<Path<String>, PathRejection>) -> Result<String, Error> {
+    let text = name.map_or_else(|_| String::new(), |Path(text)| text);
+    checked_name(text).map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))
+}
+
+pub(super) async fn there(api: &Api, name: &str) -> Result<Schedule, Error> {
+    let schedule = api.service.schedules().get(name).await?;
+    schedule.ok_or_else(|| not_found(name))
+}
+
+fn not_found(name: &str) -> Error {
+    let detail = format!("there is no schedule `{name}`");
+    Error::new(Code::ScheduleNotFound, detail)
+}
+
+/// The id of a change: the same for repetitions that carry a key.
+fn change_id(api: &Api, name: &str, verb: &str, headers: &HeaderMap) -> Result<u128, Error> {
+    let key = headers::idempotency_key(headers)?;
+    Ok(key.map_or_else(
+        || api.options.time.random_uuid().as_u128(),
+        |key| xxh3_128(format!("{verb}\0{name}\0{key}").as_bytes()),
+    ))
+}
+
+fn holds(condition: &Preconditions) -> impl Fn(Option<&Schedule>) -> bool + Send + Sync {
+    |schedule| condition.hold(schedule.map(etag).as_deref())
+}
+
+fn etag(schedule: &Schedule) -> String {
+    headers::etag_of_schedule(&schedule.spec)
+}
+
+fn response(api: &Api, name: &str, schedule: &Schedule) -> ScheduleResponse {
+    let desk = api.service.schedules();
+    let plan = desk.plan(name, schedule).ok();
+    let (now, version) = (api.options.time.now(), desk.zones().version());
+    schedule_view::schedule_response(name, schedule, plan.as_ref(), version, now)
+}
+
+fn answered(api: &Api, name: &str, changed: Changed) -> Result<Response, Error> {
+    let of = |outcome: &Outcome| ScheduleResponse {
+        runs_cancelled: Some(outcome.withdrawn),
+        runs_started: Some(outcome.started),
+        ..response(api, name, &outcome.schedule)
+    };
+    match changed {
+        Changed::Created(outcome) => {
+            let mut response = tagged(StatusCode::CREATED, &outcome.schedule, &of(&outcome));
+            if let Ok(location) = format!("/v1/schedules/{name}").parse() {
+                response.headers_mut().insert(header::LOCATION, location);
+            }
+            Ok(response)
+        }
+        Changed::Now(outcome) => Ok(tagged(StatusCode::OK, &outcome.schedule, &of(&outcome))),
+        Changed::Same(schedule) => Ok(tagged(
+            StatusCode::OK,
+            &schedule,
+            &response(api, name, &schedule),
+        )),
+        Changed::Absent => Err(not_found(name)),
+        Changed::Mismatch(None) => Err(Error::new(
+            Code::PreconditionFailed,
+            format!("there is no schedule `{name}`"),
+        )),
+        Changed::Mismatch(Some(schedule)) => Err(Error::new(
+            Code::PreconditionFailed,
+            format!("the schedule's ETag is {} now", etag(&schedule)),
+        )),
+        Changed::Ended(_) => Err(Error::new(
+            Code::ScheduleEnded,
+            format!("the times or the limit of the schedule `{name}` are used up"),
+        )),
+    }
+}
+
+fn tagged(status: StatusCode, schedule: &Schedule, body: &impl Serialize) -> Response {
+    let mut headers = HeaderMap::new();
+    if let Ok(tag) = etag(schedule).parse() {
+        headers.insert(header::ETAG, tag);
+    }
+    (status, headers, answer::json(body)).into_response()
+}

@@ -1,0 +1,27 @@
+//! Bounds of keys of the API and of the audit.
+
+use std::time::Duration;
+
+use crate::model::audit;
+
+/// Keys of the API: every node holds them in memory, some 300 bytes each and 15 KB at most. A team for each of a hundred
+/// callbacks needs a few hundred.
+pub const API_KEYS_MAX: usize = 1000;
+
+/// Callbacks that a key is limited to: more are rather another key, and the record stays small.
+pub const API_KEY_CALLBACKS_MAX: usize = 100;
+
+/// How long rows of the audit are kept: a quarter of a year, in which most questions are asked.
+pub const AUDIT_KEPT: Duration = audit::KEPT;
+
+/// Rows of a page of the audit.
+pub const AUDIT_PAGE_MAX: usize = 1000;
+
+/// The span of the audit that is shown when no other is asked for.
+pub const AUDIT_SPAN_DEFAULT: Duration = Duration::from_secs(24 * 3600);
+
+/// Keys whose rates a node remembers: as many as there are.
+pub const KEY_RATES_MAX: usize = API_KEYS_MAX;
+
+/// Reads of tasks in flight when a key that is limited to callbacks names tasks by their ids.
+pub const ACCESS_READS_IN_FLIGHT_MAX: usize = 64;

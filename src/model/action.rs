@@ -1,0 +1,279 @@
+//! The actions say for a task which e-mails and requests follow its ends, and are sent at times that were fixed before.
+//!
+//! An action belongs to ends of the own run of its task, or to ends of its tree ([`super::family`]), a check to a time. Each is
+//! done by one internal task ([`super::action_task`]).
+//!
+//! A check asks whether its task had ended in one of some states by its time. An end never changes, but by a redrive. So an
+//! answer that is late, or is asked for again, is the same.
+
+use std::time::Duration;
+
+use super::{
+    email::Email, http_call::HttpCall, ids::TaskId, kin::TreeEnd, notify::EndStates,
+    task_state::State, time::Millis,
+};
+
+/// How long a task can be read after its last check.
+const KEPT_AFTER_CHECK: Duration = Duration::from_secs(24 * 3600);
+
+/// The actions and checks of a task; not both are empty.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Actions {
+    /// Things that are done when it ends.
+    pub at_ends: Vec<Action>,
+    /// Questions that are asked at times.
+    pub checks: Vec<Check>,
+}
+
+/// A thing that is done when a task ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Action {
+    /// At which ends.
+    pub when: When,
+    /// The thing that is done.
+    pub deed: Deed,
+}
+
+/// The ends at which an action is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// These ends of the own run of the task.
+    Run(EndStates),
+    /// Ends of its tree; not both are false.
+    Tree {
+        /// Nothing of it failed.
+        completed: bool,
+        /// Something of it failed.
+        faulted: bool,
+    },
+}
+
+/// An end that actions may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The end of the own run of a task.
+    Run(State, Millis),
+    /// The end of its tree.
+    Tree(TreeEnd),
+}
+
+/// A question that is asked at a time, and what is done by its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Check {
+    /// When.
+    pub at: CheckTime,
+    /// The ends that are asked for.
+    pub states: EndStates,
+    /// The thing that is done when the task has ended so.
+    pub then: Option<Deed>,
+    /// The thing that is done when it has not.
+    pub otherwise: Option<Deed>,
+}
+
+/// The time of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckTime {
+    /// So long after the start with which the task was registered.
+    After(Duration),
+    /// At this time.
+    At(Millis),
+}
+
+/// A thing that the service does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deed {
+    /// It sends a request.
+    Http(Box<HttpCall>),
+    /// It sends an e-mail.
+    Email(Box<Email>),
+}
+
+/// The answer of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Branch {
+    /// The task had ended so.
+    Then,
+    /// It had not.
+    Else,
+}
+
+impl Deed {
+    /// Returns the name of its kind, for metrics.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Http(_) => "http",
+            Self::Email(_) => "email",
+        }
+    }
+}
+
+impl Branch {
+    /// Returns its name in requests.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Then => "then",
+            Self::Else => "else",
+        }
+    }
+}
+
+impl Actions {
+    /// Returns all that may be done.
+    pub fn deeds(&self) -> impl Iterator<Item = &Deed> {
+        let at_ends = self.at_ends.iter().map(|action| &action.deed);
+        at_ends.chain(self.checks.iter().flat_map(Check::deeds))
+    }
+
+    /// Returns what is done at an end, with the places.
+    pub fn due(&self, end: End) -> impl Iterator<Item = (usize, &Action)> {
+        let actions = self.at_ends.iter().enumerate();
+        actions.filter(move |(_, action)| action.when.has(end))
+    }
+
+    /// Returns how long after its end a task is needed by its checks.
+    #[must_use]
+    pub fn needed_after(&self, task: TaskId, end: Millis) -> Duration {
+        let times = self.checks.iter().map(|check| check.time(task));
+        let last = times.max().map(|last| last.after(KEPT_AFTER_CHECK));
+        last.map_or(Duration::ZERO, |last| last.since(end))
+    }
+}
+
+impl When {
+    /// Tells whether an end is one of them.
+    #[must_use]
+    pub fn has(self, end: End) -> bool {
+        match (self, end) {
+            (Self::Run(states), End::Run(state, _)) => states.has(state),
+            (Self::Tree { completed, faulted }, End::Tree(tree)) => {
+                (tree.faulted && faulted) || (!tree.faulted && completed)
+            }
+            (Self::Run(_), End::Tree(_)) | (Self::Tree { .. }, End::Run(..)) => false,
+        }
+    }
+}
+
+impl End {
+    /// Returns when it was.
+    #[must_use]
+    pub const fn at(self) -> Millis {
+        match self {
+            Self::Run(_, at) => at,
+            Self::Tree(tree) => tree.at,
+        }
+    }
+}
+
+impl Check {
+    /// Returns what may be done.
+    pub fn deeds(&self) -> impl Iterator<Item = &Deed> {
+        self.then.iter().chain(&self.otherwise)
+    }
+
+    /// Returns when a task is checked.
+    #[must_use]
+    pub fn time(&self, task: TaskId) -> Millis {
+        let time = match self.at {
+            CheckTime::After(after) => task.first_start().after(after),
+            CheckTime::At(at) => at,
+        };
+        time.clamp(Millis::EPOCH, Millis::MAX)
+    }
+
+    /// Answers for a task that has ended so and then, or has not ended.
+    #[must_use]
+    pub fn branch(&self, task: TaskId, ended: Option<(State, Millis)>) -> Branch {
+        let time = self.time(task);
+        match ended {
+            Some((state, end)) if end <= time && self.states.has(state) => Branch::Then,
+            Some(_) | None => Branch::Else,
+        }
+    }
+
+    /// Returns what is done after an answer.
+    #[must_use]
+    pub const fn deed(&self, branch: Branch) -> Option<&Deed> {
+        match branch {
+            Branch::Then => self.then.as_ref(),
+            Branch::Else => self.otherwise.as_ref(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::model::fixtures;
+
+    pub(in crate::model) const HOUR: Duration = Duration::from_secs(3600);
+
+    pub(in crate::model) fn email() -> Deed {
+        Deed::Email(Box::new(Email {
+            to: vec!["ada@example.org".to_owned()],
+            subject: "s".to_owned(),
+            body: "b".to_owned(),
+        }))
+    }
+
+    pub(in crate::model) fn check(at: CheckTime) -> Check {
+        Check {
+            at,
+            states: EndStates::of([State::Succeeded]).unwrap(),
+            then: None,
+            otherwise: Some(email()),
+        }
+    }
+
+    pub(in crate::model) fn actions() -> Actions {
+        let action = |when| Action {
+            when,
+            deed: email(),
+        };
+        let dead = EndStates::of([State::Dead]).unwrap();
+        let tree = |completed, faulted| When::Tree { completed, faulted };
+        Actions {
+            at_ends: vec![
+                action(When::Run(dead)),
+                action(When::Run(EndStates::ALL)),
+                action(tree(true, true)),
+                action(tree(false, true)),
+            ],
+            checks: vec![check(CheckTime::After(HOUR))],
+        }
+    }
+
+    #[test]
+    fn an_answer_is_the_same_however_late_it_is() {
+        let (task, check) = (fixtures::id(), check(CheckTime::After(HOUR)));
+        let time = check.time(task);
+        assert_eq!(time, task.first_start().after(HOUR));
+        let later = Millis(time.0 + 1);
+        for (ended, branch) in [
+            (None, Branch::Else),
+            (Some((State::Succeeded, time)), Branch::Then),
+            (Some((State::Succeeded, later)), Branch::Else),
+            (Some((State::Failed, time)), Branch::Else),
+        ] {
+            assert_eq!(check.branch(task, ended), branch, "{ended:?}");
+        }
+        assert_eq!(check.deed(Branch::Then), None);
+        assert_eq!(check.deed(Branch::Else), Some(&email()));
+    }
+
+    #[test]
+    fn a_task_is_kept_for_its_last_check() {
+        let (task, mut actions) = (fixtures::id(), actions());
+        let end = task.first_start();
+        assert_eq!(actions.needed_after(task, end), HOUR * 25);
+        let past = end.after(HOUR * 100);
+        assert_eq!(actions.needed_after(task, past), Duration::ZERO);
+        actions.checks.push(check(CheckTime::At(past)));
+        assert_eq!(actions.needed_after(task, end), HOUR * 124);
+        actions.checks.clear();
+        assert_eq!(actions.needed_after(task, end), Duration::ZERO);
+        let far = check(CheckTime::At(Millis(i64::MAX)));
+        assert_eq!(far.time(task), Millis::MAX);
+    }
+}

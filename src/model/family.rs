@@ -1,0 +1,311 @@
+//! The rules of families decide for registration, end steps and looks when the tree of a task has ended.
+//!
+//! A task that may have children is a parent, and says so when it is registered. Its tree ends once: after its own run and after
+//! the trees of all its children. Each child has a row of the index under its parent, which is written before its entry. So a
+//! parent has no set of children in any record, and 100,000 of them cost no more than one, each.
+//!
+//! One record decides when the tree ends. It goes from open to closing, and all rows are read between. An add that comes
+//! meanwhile finds it closing and opens it again, which is another version: the end that was about to be written is refused by
+//! the store. `tests/model/family` searches all of this.
+//!
+//! A row has two sides. An add writes it at a fixed early time, the end of its child at the present one. So the end stays,
+//! whichever arrives last.
+
+use std::time::Duration;
+
+use super::{
+    ids::TaskId,
+    preference::mix,
+    row::{State, TaskRow},
+    time::Millis,
+};
+
+pub use super::kin::{Kin, TreeEnd};
+
+/// The write time of a row by an add, in microseconds: every end is later.
+pub const ADDED_WRITTEN: i64 = 1;
+
+/// In how many buckets the rows of the children of one parent lie.
+pub const BUCKETS: u8 = 16;
+
+/// How long after it was written the row of a child may be without an entry: then the check of its parent completes the add.
+pub const ADD_OPEN: Duration = Duration::from_secs(60);
+
+/// How long after the end of its own run the looks of a parent repeat the end steps of that run.
+pub const RUN_STEPS_REPEATED: Duration = Duration::from_secs(3600);
+
+/// The state of the record of a parent. A record that is not there is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tree {
+    /// Children may be added.
+    Open,
+    /// Somebody reads whether all children have ended.
+    Closing,
+    /// The tree has ended, and nothing in it failed.
+    Completed,
+    /// The tree has ended, and its own run or a child failed.
+    Faulted,
+}
+
+impl Tree {
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Open => 1,
+            Self::Closing => 2,
+            Self::Completed => 3,
+            Self::Faulted => 4,
+        }
+    }
+
+    /// Reads a stored number.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        let all = [Self::Open, Self::Closing, Self::Completed, Self::Faulted];
+        all.into_iter().find(|tree| tree.number() == number)
+    }
+
+    /// Tells whether the tree has ended.
+    #[must_use]
+    pub const fn has_ended(self) -> bool {
+        matches!(self, Self::Completed | Self::Faulted)
+    }
+}
+
+/// The next step of an add whose row is durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Add {
+    /// The child is admitted: its entry may be written.
+    Enter,
+    /// The record is to be opened again first.
+    Reopen,
+    /// The tree has ended. The child was added if its row says how it ended; else it is refused.
+    Over,
+}
+
+/// Decides about an add by the record of its parent, which was read serially after the row was acknowledged.
+#[must_use]
+pub const fn add(tree: Tree) -> Add {
+    match tree {
+        Tree::Open => Add::Enter,
+        Tree::Closing => Add::Reopen,
+        Tree::Completed | Tree::Faulted => Add::Over,
+    }
+}
+
+/// The next step of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Nothing: the own run goes on, and its end checks again.
+    Stop,
+    /// Look for a child that has not ended. If there is none, write that the tree is closing.
+    Sweep,
+    /// Read all rows from the first one. If one has not ended, open the record again, else write the end.
+    Read,
+    /// The tree has ended: do its end steps.
+    EndSteps,
+}
+
+/// Decides about a check by the record, which was read serially; `run_ended` says that the own run was seen ended before.
+#[must_use]
+pub const fn check(tree: Tree, run_ended: bool) -> Check {
+    match tree {
+        Tree::Completed | Tree::Faulted => Check::EndSteps,
+        _ if !run_ended => Check::Stop,
+        Tree::Open => Check::Sweep,
+        // The check that wrote it may be dead: any check takes it over.
+        Tree::Closing => Check::Read,
+    }
+}
+
+/// Returns how a tree ends whose own run ended so, and of whose children one faulted or none.
+#[must_use]
+pub const fn end(run: State, child_faulted: bool) -> Tree {
+    if child_faulted || faults(run) {
+        Tree::Faulted
+    } else {
+        Tree::Completed
+    }
+}
+
+/// Tells whether the end of a task makes its tree, and that of its parent, a faulted one. A cancelled task does not.
+#[must_use]
+pub const fn faults(state: State) -> bool {
+    match state {
+        State::Failed | State::Dead | State::Expired => true,
+        State::New | State::Claimed | State::Retrying | State::Succeeded | State::Cancelled => {
+            false
+        }
+    }
+}
+
+/// The end of a child, with all of its own tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// How its own run ended.
+    pub state: State,
+    /// Its run, or a task below it, failed.
+    pub faulted: bool,
+    /// When it ended.
+    pub at: Millis,
+}
+
+impl Outcome {
+    /// Returns the end of a task that has ended with all of its tree; none for one that has not.
+    #[must_use]
+    pub fn of(row: &TaskRow) -> Option<Self> {
+        Some(Self {
+            state: row.state,
+            faulted: faults(row.state) || row.detail.tree.is_some_and(|tree| tree.faulted),
+            at: row.ended_at()?,
+        })
+    }
+}
+
+/// Returns the bucket that the row of a child lies in.
+#[must_use]
+pub fn bucket(child: TaskId) -> u8 {
+    let (high, low) = child.uuid().as_u64_pair();
+    // The remainder is below the number of buckets.
+    (mix(high ^ mix(low)) % u64::from(BUCKETS)) as u8
+}
+
+/// Returns the random part of the id of a task that is registered with its whole tree: the same for each repetition. `path` is
+/// its place below the root, by the places among its siblings.
+#[must_use]
+pub fn seed(root: TaskId, path: &[u32]) -> u64 {
+    let (high, low) = root.uuid().as_u64_pair();
+    let first = mix(high ^ mix(low));
+    path.iter()
+        .fold(first, |seed, place| mix(seed ^ mix(u64::from(*place) + 1)))
+}
+
+/// Why a child is not added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The parent is not known.
+    #[error(
+        "the parent {0} is not known; give the id of a task that this service has registered and still keeps"
+    )]
+    NoParent(TaskId),
+    /// The parent was registered without children.
+    #[error(
+        "the task {0} has no children; register a parent with `children`, which may be an empty list"
+    )]
+    NotAParent(TaskId),
+    /// The tree of the parent has ended.
+    #[error(
+        "the tree of {0} has ended; register the task without `parent`, or under a task that goes on"
+    )]
+    Ended(TaskId),
+    /// The row of the child has no room for it.
+    #[error(
+        "all fields of a child but its payload have {0} bytes as encoded; at most 3500 are allowed; make its headers shorter"
+    )]
+    TooLarge(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::model::{fixtures, state::Detail, task::Spec};
+
+    fn row(state: State, is_parent: bool, tree: Option<TreeEnd>) -> TaskRow {
+        let kin = Kin {
+            parent: None,
+            is_parent,
+        };
+        let spec = Spec {
+            kin: Some(Box::new(kin)),
+            ..fixtures::spec()
+        };
+        let row = fixtures::row(state, &Arc::new(spec));
+        let detail = Detail {
+            tree,
+            end_time: state.is_terminal().then_some(Millis(5)),
+            ..row.detail
+        };
+        TaskRow { detail, ..row }
+    }
+
+    #[test]
+    fn an_add_enters_an_open_tree_opens_a_closing_one_and_is_late_for_another() {
+        assert_eq!(add(Tree::Open), Add::Enter);
+        assert_eq!(add(Tree::Closing), Add::Reopen);
+        for tree in [Tree::Completed, Tree::Faulted] {
+            assert_eq!(add(tree), Add::Over);
+        }
+    }
+
+    #[test]
+    fn a_check_waits_for_the_own_run_and_takes_over_what_is_closing() {
+        for tree in [Tree::Open, Tree::Closing] {
+            assert_eq!(check(tree, false), Check::Stop);
+        }
+        assert_eq!(check(Tree::Open, true), Check::Sweep);
+        assert_eq!(check(Tree::Closing, true), Check::Read);
+        for tree in [Tree::Completed, Tree::Faulted] {
+            assert_eq!(check(tree, true), Check::EndSteps);
+        }
+    }
+
+    #[test]
+    fn a_tree_faults_by_its_own_run_or_by_a_child() {
+        for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+            let bad = matches!(state, State::Failed | State::Dead | State::Expired);
+            let expected = if bad { Tree::Faulted } else { Tree::Completed };
+            assert_eq!(end(state, false), expected, "{state:?}");
+            assert_eq!(end(state, true), Tree::Faulted, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_parent_has_an_outcome_once_its_tree_has_ended() {
+        let at = |at| TreeEnd {
+            faulted: true,
+            at: Millis(at),
+        };
+        let outcome = |state, faulted, at| {
+            Some(Outcome {
+                state,
+                faulted,
+                at: Millis(at),
+            })
+        };
+        assert_eq!(Outcome::of(&row(State::Claimed, false, None)), None);
+        let own = Outcome::of(&row(State::Dead, false, None));
+        assert_eq!(own, outcome(State::Dead, true, 5));
+        assert_eq!(Outcome::of(&row(State::Succeeded, true, None)), None);
+        let whole = Outcome::of(&row(State::Succeeded, true, Some(at(9))));
+        assert_eq!(whole, outcome(State::Succeeded, true, 9));
+    }
+
+    #[test]
+    fn numbers_are_read_back() {
+        for number in 1..=4 {
+            let tree = Tree::from_number(number).unwrap();
+            assert_eq!((tree.number(), tree.has_ended()), (number, number > 2));
+        }
+        assert_eq!(Tree::from_number(0), None);
+    }
+
+    /// Stored places never change: a repetition by a later version must find the same rows and ids.
+    #[test]
+    fn places_of_children_are_fixed() {
+        let id = fixtures::id();
+        assert!(bucket(id) < BUCKETS);
+        let seeds = [
+            seed(id, &[]),
+            seed(id, &[0]),
+            seed(id, &[1]),
+            seed(id, &[0, 0]),
+        ];
+        for (place, one) in seeds.iter().enumerate() {
+            assert!(!seeds[place + 1..].contains(one), "{place}");
+        }
+        assert_eq!(seed(id, &[3, 1]), seed(id, &[3, 1]));
+    }
+}

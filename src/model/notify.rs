@@ -1,0 +1,90 @@
+//! The wish to be told says for a task or a callback where somebody is told of an end, and of which ends.
+
+use super::{http_call::HttpCall, task_state::State};
+
+/// Where, and for which ends, somebody is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notify {
+    /// Where.
+    pub to: Destination,
+    /// For which ends.
+    pub states: EndStates,
+}
+
+/// Where an end is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// By a record in this topic.
+    Kafka {
+        /// The topic.
+        topic: String,
+    },
+    /// By a request to this URL.
+    Http(Box<HttpCall>),
+}
+
+/// A set of terminal states, at least one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndStates(u8);
+
+impl Destination {
+    /// Returns the name of its kind, for metrics.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Kafka { .. } => "kafka",
+            Self::Http(_) => "http",
+        }
+    }
+}
+
+impl EndStates {
+    /// All terminal states.
+    pub const ALL: Self = Self(0b1_1111);
+
+    /// Collects terminal states; none when there is none, or one of them is not terminal.
+    #[must_use]
+    pub fn of(states: impl IntoIterator<Item = State>) -> Option<Self> {
+        let mut bits = 0;
+        for state in states {
+            bits |= Self::bit(state)?;
+        }
+        (bits != 0).then_some(Self(bits))
+    }
+
+    /// Tells whether a state is one of them.
+    #[must_use]
+    pub fn has(self, state: State) -> bool {
+        Self::bit(state).is_some_and(|bit| self.0 & bit != 0)
+    }
+
+    /// Returns them, in the order of [`State::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = State> {
+        State::ALL.into_iter().filter(move |state| self.has(*state))
+    }
+
+    fn bit(state: State) -> Option<u8> {
+        let first = State::Succeeded.number();
+        let place = state.is_terminal().then(|| state.number() - first)?;
+        u8::try_from(place).ok().map(|place| 1 << place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_terminal_states_only() {
+        assert_eq!(EndStates::of([State::Dead, State::New]), None);
+        assert_eq!(EndStates::of([]), None);
+        let all = State::ALL.into_iter().filter(|state| state.is_terminal());
+        assert_eq!(EndStates::of(all), Some(EndStates::ALL));
+        assert_eq!(EndStates::ALL.iter().count(), 5);
+        let dead = EndStates::of([State::Dead, State::Dead]);
+        assert_eq!(
+            dead.map(|dead| dead.iter().collect()),
+            Some(vec![State::Dead])
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! The advance decides what the next write of a schedule's record is: which runs start, are skipped, wait, or were missed.
+//!
+//! One conditional write moves `seq` and `next` together and adds the runs. So a run is decided on once, whatever nodes do at the
+//! same time. Its entry in the wheel is written behind it, again and again until one is acknowledged.
+//!
+//! Runs are decided on half a minute before they start, so that they start at their millisecond and a crash leaves time for
+//! another node. Where the end of the run before decides ([`ScheduleSpec::is_strict`]), a run is decided on ahead only if no
+//! other goes on then; else it is decided on at its time.
+//!
+//! [`ScheduleSpec::is_strict`]: super::life::ScheduleSpec::is_strict
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{
+    hash,
+    life::{ChangeMark, Missed, Overlap, Pause, Schedule, State},
+    plan::Plan,
+    run::{self, Namer, Run},
+};
+use crate::model::{ids::TaskId, time::Millis};
+
+/// A run is decided on at most so long before its time.
+pub const AHEAD: Duration = Duration::from_secs(60);
+
+/// A schedule is looked at so long before its next time, and up to [`SPREAD`] earlier.
+pub const LEAD: Duration = Duration::from_secs(30);
+
+/// Schedules of one time are looked at within this span.
+pub const SPREAD: Duration = Duration::from_millis(SPREAD_MILLIS);
+const SPREAD_MILLIS: u64 = 25_000;
+
+/// A time that passed so long ago was missed.
+pub const MISSED_AFTER: Duration = Duration::from_secs(30);
+
+/// Longest window in which a missed time can be made up for. The row of a task that has ended lives more than twice as long,
+/// so a run that is registered again within it finds its row.
+pub const WINDOW_MAX: Duration = Duration::from_secs(3 * 24 * 3600);
+
+/// Most runs that a schedule keeps in sight. With so many that have not started no more are made.
+pub const AHEAD_MAX: usize = 64;
+
+/// Most runs that one write adds.
+pub const RUNS_A_WRITE_MAX: usize = 16;
+
+/// Most times that one write passes over; the rest comes with the next.
+pub const TIMES_A_WRITE_MAX: usize = 512;
+
+/// A schedule whose runs do not start, or wait for another, is looked at again after this.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+
+/// A run that waits for another for long is looked at this seldom.
+const AGAIN_MAX: Duration = Duration::from_secs(15);
+
+/// The state of a run, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// No attempt of it has begun.
+    Unstarted,
+    /// An attempt has begun, and it has not ended.
+    Active,
+    /// It has ended.
+    Ended {
+        /// It failed for good.
+        failed: bool,
+    },
+    /// It was withdrawn before any attempt.
+    Withdrawn,
+}
+
+/// The things that a decision needs beside the record.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The times of the schedule, by the zone data of this node.
+    pub plan: &'a Plan,
+    /// The version of that data.
+    pub zone_data: &'a str,
+    /// The names of its runs.
+    pub namer: Namer<'a>,
+    /// The states of the runs that the record has. Those that are not here are unstarted.
+    pub seen: &'a BTreeMap<TaskId, Seen>,
+    /// The time.
+    pub now: Millis,
+    /// The name of the change that a failed run makes.
+    pub mark: u128,
+}
+
+/// The next write, and what goes with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advanced {
+    /// The record to write.
+    pub schedule: Schedule,
+    /// Runs that are skipped.
+    pub skipped: Vec<Run>,
+    /// Runs that are told to stop.
+    pub stopped: Vec<Run>,
+    /// More is to be decided at once.
+    pub more: bool,
+}
+
+/// Decides on the next write; none when the record is right as it is. All runs of the record's generation were entered into the
+/// wheel before, and those of older ones were withdrawn.
+#[must_use]
+pub fn advance(old: &Schedule, around: &Around<'_>) -> Option<Advanced> {
+    let mut at = Advance {
+        around,
+        new: old.clone(),
+        skipped: Vec::new(),
+        stopped: Vec::new(),
+    };
+    let failed = at.prune();
+    let more = if old.state == State::Live {
+        match failed.filter(|_| old.spec.pause_on_failure) {
+            Some(run) => {
+                at.pause(&run);
+                true
+            }
+            None => at.decide(),
+        }
+    } else {
+        false
+    };
+    if at.new.state != State::Live {
+        at.new.wake = None;
+    } else if more {
+        at.new.wake = Some(around.now);
+    } else {
+        at.new.wake = at.wake();
+    }
+    (at.new != *old).then_some(Advanced {
+        schedule: at.new,
+        skipped: at.skipped,
+        stopped: at.stopped,
+        more,
+    })
+}
+
+struct Advance<'a> {
+    around: &'a Around<'a>,
+    new: Schedule,
+    skipped: Vec<Run>,
+    stopped: Vec<Run>,
+}
+
+impl Advance<'_> {
+    fn seen(&self, run: &Run) -> Seen {
+        let known = self.around.seen.get(&run.id);
+        known.copied().unwrap_or(Seen::Unstarted)
+    }
+
+    /// Drops the runs that need no more care; returns one of this generation that failed.
+    fn prune(&mut self) -> Option<Run> {
+        let (strict, live) = (self.new.spec.is_strict(), self.new.state == State::Live);
+        let mut failed = None;
+        let mut kept = Vec::with_capacity(self.new.ahead.len());
+        for run in std::mem::take(&mut self.new.ahead) {
+            let is_old = run.generation != self.new.generation;
+            let keep = match self.seen(&run) {
+                Seen::Withdrawn => {
+                    self.new.used = self.new.used.saturating_sub(u64::from(is_old));
+                    false
+                }
+                Seen::Ended { failed: true } if !is_old => {
+                    failed = Some(run);
+                    false
+                }
+                Seen::Ended { .. } => false,
+                // It goes on, and the next run has to know of it.
+                Seen::Active => strict && live,
+                // It cannot start any more: its row would tell nothing of a run before.
+                Seen::Unstarted => self.around.now < run.time.after(WINDOW_MAX),
+            };
+            if keep {
+                kept.push(Run {
+                    entered: true,
+                    ..run
+                });
+            }
+        }
+        self.new.ahead = kept;
+        failed
+    }
+
+    fn pause(&mut self, run: &Run) {
+        let now = self.around.now;
+        let pause = Pause {
+            reason: format!("the run {} failed: pause_on_failure", run.id),
+            who: "tickwheel".to_owned(),
+            since: now,
+        };
+        let mark = ChangeMark {
+            id: self.around.mark,
+            at: now,
+        };
+        self.new = self.new.changed(State::Paused(pause), mark);
+    }
+
+    /// Decides on the times that have come near; tells whether more is left.
+    fn decide(&mut self) -> bool {
+        self.let_waiting_go();
+        let (mut added, mut passed) = (0, 0);
+        while let Some(time) = self.new.next.filter(|_| !self.new.is_used_up()) {
+            if time > self.around.now.after(AHEAD) {
+                break;
+            }
+            if added == RUNS_A_WRITE_MAX || passed == TIMES_A_WRITE_MAX {
+                return true;
+            }
+            passed += 1;
+            let following = self.around.plan.next(time);
+            if self.is_missed(time, following) {
+                self.new.missed += 1;
+                self.pass(following);
+                continue;
+            }
+            let is_busy = self.new.waiting.is_some() || !self.new.ahead.is_empty();
+            if self.new.spec.is_strict() && is_busy {
+                if self.around.now < time {
+                    break;
+                }
+                if self.new.spec.overlap != Overlap::Allow {
+                    self.overlap(time, following);
+                    continue;
+                }
+            }
+            if self.new.ahead.len() >= AHEAD_MAX {
+                break;
+            }
+            let run = self.take(time, following);
+            self.new.ahead.push(run);
+            added += 1;
+        }
+        if self.new.waiting.is_none() && (self.new.next.is_none() || self.new.is_used_up()) {
+            self.new.state = State::Ended;
+            self.new.next = None;
+        }
+        false
+    }
+
+    /// Starts the run that waits, if no other goes on.
+    fn let_waiting_go(&mut self) {
+        if self.new.ahead.is_empty() {
+            self.new.ahead.extend(self.new.waiting.take());
+        }
+    }
+
+    /// Tells whether a time was missed and is not made up for.
+    fn is_missed(&self, time: Millis, following: Option<Millis>) -> bool {
+        let now = self.around.now;
+        if now.since(time) <= MISSED_AFTER {
+            return false;
+        }
+        let in_window = now.since(time) <= self.new.spec.window.min(WINDOW_MAX);
+        let made_up_for = match self.new.spec.missed {
+            Missed::Skip => false,
+            Missed::All => true,
+            Missed::Latest => following.is_none_or(|following| following > now),
+        };
+        !(in_window && made_up_for)
+    }
+
+    /// Decides about a run that is due while another has not ended.
+    fn overlap(&mut self, time: Millis, following: Option<Millis>) {
+        let run = self.take(time, following);
+        let stands_back = match self.new.spec.overlap {
+            Overlap::BufferOne if self.new.waiting.is_none() => {
+                self.new.waiting = Some(run);
+                None
+            }
+            Overlap::CancelOther => {
+                self.stopped.extend(self.new.ahead.iter().copied());
+                self.new.waiting.replace(run)
+            }
+            Overlap::Skip | Overlap::BufferOne | Overlap::Allow => Some(run),
+        };
+        if let Some(run) = stands_back {
+            self.new.skipped += 1;
+            self.new.used = self.new.used.saturating_sub(1);
+            self.skipped.push(run);
+        }
+    }
+
+    /// Makes the run of a time.
+    fn take(&mut self, time: Millis, following: Option<Millis>) -> Run {
+        let (name, seq) = (self.around.namer.name, self.new.seq + 1);
+        let start = run::start(name, seq, time, following, self.new.spec.jitter);
+        let run = self.around.namer.run(self.new.generation, seq, time, start);
+        self.new.seq = seq;
+        self.new.used += 1;
+        self.pass(following);
+        run
+    }
+
+    fn pass(&mut self, following: Option<Millis>) {
+        self.new.next = following;
+        if self.new.zone_data != self.around.zone_data {
+            self.new.zone_data = self.around.zone_data.to_owned();
+        }
+    }
+
+    /// Returns when to look again.
+    fn wake(&self) -> Option<Millis> {
+        let now = self.around.now;
+        let next = self.new.next.map(|time| {
+            let spread = hash(&[&self.new.incarnation.to_be_bytes()]) % SPREAD_MILLIS;
+            let early = time.before(LEAD).before(Duration::from_millis(spread));
+            // Another run may have ended by the time itself.
+            if early > now {
+                early
+            } else {
+                time.max(now.after(AGAIN_MIN))
+            }
+        });
+        let waits = self.new.waiting.map(|run| {
+            let waited = now.since(run.time) / 8;
+            now.after(waited.clamp(AGAIN_MIN, AGAIN_MAX))
+        });
+        next.into_iter().chain(waits).min()
+    }
+}

@@ -1,0 +1,382 @@
+//! Cases for what a schedule decides on: order, limits, overlap, missed times, failures, and random lives.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use proptest::prelude::*;
+
+use super::{
+    advance::{AHEAD, AHEAD_MAX, Advanced, Around, Seen, advance},
+    life::{ChangeMark, Missed, Overlap, Pause, Schedule, ScheduleSpec, State},
+    plan::{self, Plan},
+    run::Namer,
+};
+use crate::model::{fixtures, ids::TaskId, look_step::LookStep, task::Spec, time::Millis};
+
+const BEGIN: Millis = Millis(1_800_000_000_000);
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+const ENDED: Seen = Seen::Ended { failed: false };
+
+fn spec(every: Duration) -> ScheduleSpec {
+    ScheduleSpec {
+        crons: Vec::new(),
+        every: Some(every),
+        zone: "UTC".to_owned(),
+        start: None,
+        end: None,
+        limit: None,
+        jitter: Duration::ZERO,
+        overlap: Overlap::Allow,
+        missed: Missed::Latest,
+        window: MINUTE * 60,
+        pause_on_failure: false,
+        note: String::new(),
+        labels: BTreeMap::new(),
+        task: Spec::clone(&fixtures::spec()).into(),
+    }
+}
+
+/// A schedule and the world around it.
+struct Life {
+    at: Schedule,
+    seen: BTreeMap<TaskId, Seen>,
+    now: Millis,
+    skipped: Vec<u64>,
+    stopped: Vec<u64>,
+}
+
+fn mark(at: Millis) -> ChangeMark {
+    ChangeMark { id: 7, at }
+}
+
+impl Life {
+    fn new(spec: ScheduleSpec) -> Self {
+        let step = LookStep::covering(MINUTE);
+        let at = Schedule::created(spec, None, 5, step, mark(BEGIN));
+        let plan = plan_of(&at);
+        Self {
+            at: at.going_on(plan.next(BEGIN), "a".to_owned()),
+            seen: BTreeMap::new(),
+            now: BEGIN,
+            skipped: Vec::new(),
+            stopped: Vec::new(),
+        }
+    }
+
+    fn once(&mut self) -> Option<Advanced> {
+        let (plan, shape) = (plan_of(&self.at), fixtures::shape());
+        let around = Around {
+            plan: &plan,
+            zone_data: "a",
+            namer: Namer {
+                name: "n",
+                incarnation: self.at.incarnation,
+                step: self.at.step,
+                shape: &shape,
+            },
+            seen: &self.seen,
+            now: self.now,
+            mark: 9,
+        };
+        advance(&self.at, &around)
+    }
+
+    /// Looks at it until nothing more is to be decided.
+    fn look(&mut self) {
+        for _ in 0..1000 {
+            let Some(advanced) = self.once() else { return };
+            self.at = advanced.schedule;
+            self.skipped
+                .extend(advanced.skipped.iter().map(|run| run.seq));
+            self.stopped
+                .extend(advanced.stopped.iter().map(|run| run.seq));
+            if !advanced.more {
+                return;
+            }
+        }
+        panic!("it never comes to rest");
+    }
+
+    fn look_at(&mut self, after: Duration) {
+        self.now = BEGIN.after(after);
+        self.look();
+    }
+
+    fn seqs(&self) -> Vec<u64> {
+        self.at.ahead.iter().map(|run| run.seq).collect()
+    }
+
+    fn see(&mut self, seq: u64, seen: Seen) {
+        let run = self.at.ahead.iter().find(|run| run.seq == seq).unwrap();
+        self.seen.insert(run.id, seen);
+    }
+}
+
+fn plan_of(schedule: &Schedule) -> Plan {
+    let every = schedule.spec.every.map(plan::Rule::Every);
+    Plan {
+        rules: every.into_iter().collect(),
+        zone: jiff::tz::TimeZone::UTC,
+        anchor: schedule.anchor(),
+        start: schedule.spec.start,
+        end: schedule.spec.end,
+    }
+}
+
+#[test]
+fn runs_are_decided_on_ahead_and_once() {
+    let mut life = Life::new(spec(SECOND * 20));
+    life.look();
+    assert_eq!(life.seqs(), [1, 2, 3]);
+    let times: Vec<Millis> = life.at.ahead.iter().map(|run| run.time).collect();
+    assert_eq!(times, [20, 40, 60].map(|s| BEGIN.after(SECOND * s)));
+    assert!(
+        life.at
+            .ahead
+            .iter()
+            .all(|run| run.id.first_start() == run.time)
+    );
+    assert!(life.at.wake.unwrap() > BEGIN && life.at.wake.unwrap() < BEGIN.after(MINUTE));
+    // The entries are there: that is written down once.
+    life.look();
+    assert!(life.at.ahead.iter().all(|run| run.entered));
+    assert_eq!(life.once(), None);
+    life.see(1, Seen::Active);
+    life.look_at(SECOND * 30);
+    assert_eq!(
+        life.seqs(),
+        [2, 3, 4],
+        "the one that began is not looked at any more"
+    );
+}
+
+#[test]
+fn a_schedule_ends_at_its_limit_and_at_its_end() {
+    let mut life = Life::new(ScheduleSpec {
+        limit: Some(2),
+        ..spec(SECOND * 20)
+    });
+    life.look();
+    assert_eq!((life.seqs(), &life.at.state), (vec![1, 2], &State::Ended));
+    let mut life = Life::new(ScheduleSpec {
+        end: Some(BEGIN.after(SECOND * 25)),
+        ..spec(SECOND * 20)
+    });
+    life.look();
+    assert_eq!((life.seqs(), &life.at.state), (vec![1], &State::Ended));
+    assert_eq!(life.at.wake, None);
+}
+
+#[test]
+fn a_change_gives_back_what_it_withdrew() {
+    let mut life = Life::new(ScheduleSpec {
+        limit: Some(3),
+        ..spec(SECOND * 30)
+    });
+    life.look();
+    assert_eq!((life.seqs(), life.at.used), (vec![1, 2], 2));
+    life.see(1, Seen::Active);
+    life.see(2, Seen::Withdrawn);
+    let paused = life.at.paused(Pause::default(), mark(life.now)).unwrap();
+    life.at = paused;
+    life.look();
+    assert_eq!((life.seqs(), life.at.used, life.at.next), (vec![], 1, None));
+    let resumed = life.at.resumed(mark(life.now)).unwrap();
+    let next = plan_of(&resumed).next(life.now);
+    life.at = resumed.going_on(next, "a".to_owned());
+    life.look_at(SECOND * 25);
+    assert_eq!((life.seqs(), life.at.used), (vec![3, 4], 3));
+    assert_eq!(life.at.state, State::Ended);
+}
+
+#[test]
+fn missed_times_are_made_up_for_as_the_user_wants() {
+    let outage = MINUTE * 10;
+    let after_outage = |missed, window| {
+        let mut life = Life::new(ScheduleSpec {
+            missed,
+            window,
+            ..spec(MINUTE)
+        });
+        life.look_at(outage + SECOND * 40);
+        let late: Vec<u64> = life
+            .at
+            .ahead
+            .iter()
+            .filter(|run| run.time <= life.now)
+            .map(|run| run.time.since(BEGIN).as_secs() / 60)
+            .collect();
+        (late, life.at.missed)
+    };
+    assert_eq!(after_outage(Missed::Latest, MINUTE * 60), (vec![10], 9));
+    assert_eq!(after_outage(Missed::Skip, MINUTE * 60), (vec![], 10));
+    assert_eq!(after_outage(Missed::All, MINUTE * 60).0.len(), 10);
+    assert_eq!(after_outage(Missed::All, MINUTE * 3), (vec![8, 9, 10], 7));
+    assert_eq!(after_outage(Missed::Latest, SECOND * 35), (vec![], 10));
+}
+
+#[test]
+fn a_long_outage_is_passed_over_in_bounded_writes() {
+    let mut life = Life::new(ScheduleSpec {
+        overlap: Overlap::Skip,
+        ..spec(SECOND)
+    });
+    life.look_at(Duration::from_secs(86_400));
+    assert_eq!(life.at.missed, 86_400 - 31);
+    assert_eq!(life.at.ahead.len(), 1, "the first of the last half minute");
+    let mut writes = 0;
+    let mut life = Life::new(spec(SECOND));
+    life.now = BEGIN.after(SECOND * 5000);
+    while let Some(advanced) = life.once().filter(|advanced| advanced.more) {
+        life.at = advanced.schedule;
+        writes += 1;
+    }
+    assert!((5..20).contains(&writes), "{writes}");
+    assert_eq!(
+        life.once().map(|advanced| advanced.schedule.ahead.len()),
+        Some(AHEAD_MAX)
+    );
+}
+
+#[test]
+fn a_run_is_skipped_while_the_one_before_goes_on() {
+    let mut life = Life::new(ScheduleSpec {
+        overlap: Overlap::Skip,
+        ..spec(MINUTE)
+    });
+    life.look();
+    assert_eq!(life.seqs(), [1]);
+    life.see(1, Seen::Active);
+    // Before the time of the next nothing is decided on.
+    life.look_at(MINUTE + SECOND * 45);
+    assert_eq!((life.seqs(), life.skipped.len()), (vec![1], 0));
+    assert_eq!(life.at.wake, Some(BEGIN.after(MINUTE * 2)));
+    life.look_at(MINUTE * 2);
+    assert_eq!((life.seqs(), &life.skipped), (vec![1], &vec![2]));
+    life.see(1, ENDED);
+    life.look_at(MINUTE * 2 + SECOND * 35);
+    assert_eq!((life.seqs(), life.at.skipped), (vec![3], 1));
+    assert_eq!(life.at.used, 2, "a run that was skipped does not count");
+}
+
+#[test]
+fn one_run_waits_for_the_end_of_another() {
+    let mut life = Life::new(ScheduleSpec {
+        overlap: Overlap::BufferOne,
+        ..spec(MINUTE)
+    });
+    life.look();
+    life.see(1, Seen::Active);
+    life.look_at(MINUTE * 2);
+    assert_eq!(life.at.waiting.map(|run| run.seq), Some(2));
+    assert_eq!(life.at.wake, Some(life.now.after(SECOND)));
+    life.look_at(MINUTE * 3);
+    assert_eq!(
+        (life.at.waiting.map(|run| run.seq), &life.skipped),
+        (Some(2), &vec![3])
+    );
+    life.see(1, ENDED);
+    life.look_at(MINUTE * 3 + SECOND * 5);
+    assert_eq!((life.seqs(), life.at.waiting), (vec![2], None));
+    assert_eq!(life.at.ahead.first().map(|run| run.entered), Some(false));
+}
+
+#[test]
+fn a_run_tells_the_one_before_to_stop() {
+    let mut life = Life::new(ScheduleSpec {
+        overlap: Overlap::CancelOther,
+        ..spec(MINUTE)
+    });
+    life.look();
+    life.see(1, Seen::Active);
+    life.look_at(MINUTE * 2);
+    assert_eq!(
+        (&life.stopped, life.at.waiting.map(|run| run.seq)),
+        (&vec![1], Some(2))
+    );
+    life.look_at(MINUTE * 3);
+    assert_eq!(
+        (life.at.waiting.map(|run| run.seq), &life.skipped),
+        (Some(3), &vec![2])
+    );
+    life.see(1, ENDED);
+    life.look_at(MINUTE * 3 + SECOND);
+    assert_eq!(life.seqs(), [3]);
+}
+
+#[test]
+fn a_failed_run_pauses_the_schedule() {
+    let mut life = Life::new(ScheduleSpec {
+        pause_on_failure: true,
+        ..spec(MINUTE)
+    });
+    life.look();
+    life.see(1, ENDED);
+    life.look_at(MINUTE + SECOND * 5);
+    assert_eq!(life.seqs(), [2]);
+    life.see(2, Seen::Ended { failed: true });
+    let before = life.at.generation;
+    life.look_at(MINUTE * 2 + SECOND);
+    let State::Paused(pause) = &life.at.state else {
+        panic!("{:?}", life.at.state)
+    };
+    assert!(pause.reason.contains("failed") && pause.who == "tickwheel");
+    assert_eq!((life.at.generation, life.at.change), (before + 1, 9));
+    assert_eq!(life.at.wake, None);
+}
+
+#[test]
+fn runs_that_do_not_start_keep_others_back_and_are_given_up_after_days() {
+    let mut life = Life::new(spec(SECOND));
+    life.look();
+    life.look_at(MINUTE);
+    assert_eq!(life.at.ahead.len(), AHEAD_MAX);
+    assert!(life.at.wake.is_some_and(|wake| wake > life.now));
+    life.look_at(Duration::from_secs(4 * 86_400));
+    let oldest = life.at.ahead.first().unwrap();
+    assert!(life.now.since(oldest.time) < MINUTE * 61, "{}", oldest.time);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Runs may end at any time. They are numbered without a gap, in order of time, and no two runs of a strict schedule overlap.
+    #[test]
+    fn any_life_decides_on_each_time_once(
+        every in 1..200_u64,
+        overlap in prop::sample::select(vec![Overlap::Allow, Overlap::Skip, Overlap::BufferOne, Overlap::CancelOther]),
+        missed in prop::sample::select(vec![Missed::Latest, Missed::All, Missed::Skip]),
+        limit in prop::option::of(1..30_u64),
+        steps in prop::collection::vec((0..400_u64, any::<u8>()), 1..40),
+    ) {
+        let mut life = Life::new(ScheduleSpec { overlap, missed, limit, ..spec(SECOND * u32::try_from(every).unwrap()) });
+        let mut all = BTreeMap::new();
+        let mut passed = Duration::ZERO;
+        for (pause, chance) in steps {
+            passed += Duration::from_secs(pause);
+            life.look_at(passed);
+            for run in &life.at.ahead {
+                let before = all.insert(run.seq, (run.time, run.id));
+                prop_assert!(before.is_none_or(|before| before == (run.time, run.id)), "{run:?} {before:?}");
+                prop_assert!(run.time <= life.now.after(AHEAD));
+            }
+            prop_assert!(life.at.ahead.len() <= AHEAD_MAX);
+            if overlap != Overlap::Allow {
+                prop_assert!(life.at.ahead.len() <= 1, "{:?}", life.at.ahead);
+            }
+            prop_assert!(life.at.used <= limit.unwrap_or(u64::MAX));
+            let is_resting = life.at.state != State::Live;
+            prop_assert!(is_resting || life.at.wake.is_some_and(|wake| wake > life.now), "{:?}", life.at.wake);
+            let seqs = life.seqs();
+            for (index, seq) in seqs.into_iter().enumerate() {
+                if chance >> (index % 8) & 1 == 1 {
+                    life.see(seq, ENDED);
+                }
+            }
+        }
+        let times: Vec<Millis> = all.values().map(|(time, _)| *time).collect();
+        prop_assert!(times.is_sorted_by(|a, b| a < b), "{times:?}");
+        let decided = life.at.seq;
+        prop_assert!(decided >= life.at.skipped);
+    }
+}

@@ -1,0 +1,169 @@
+//! A walk over every minute is the other implementation: what it finds, the search must find.
+
+use std::collections::BTreeMap;
+
+use jiff::{
+    Timestamp, ToSpan as _,
+    civil::DateTime,
+    tz::{TimeZone, TimeZoneDatabase},
+};
+use proptest::prelude::*;
+
+use super::{cron::Cron, day::Days, field};
+use crate::model::time::Millis;
+
+const MINUTE: i64 = 60;
+
+/// Tells whether a local minute fits, without any of the search.
+fn fits(cron: &Cron, local: DateTime) -> bool {
+    let bit = |set: u64, n: i8| set >> n & 1 == 1;
+    bit(cron.minutes, local.minute())
+        && bit(cron.hours, local.hour())
+        && bit(cron.months, local.month())
+        && cron.days.contain(local.date())
+}
+
+/// Returns the minutes in which an expression is due, from `from` to `to`: each real minute, in order.
+fn walked(cron: &Cron, zone: &TimeZone, from: i64, to: i64) -> Vec<i64> {
+    let mut due = Vec::new();
+    // Local times that were there, with a day before `from` so that a fold is known.
+    let begin = from - 2 * 86_400;
+    let mut latest: Option<DateTime> = None;
+    let mut second = begin;
+    while second < to {
+        let local = zone.to_datetime(Timestamp::from_second(second).unwrap());
+        let is_due = if cron.is_interval {
+            fits(cron, local)
+        } else {
+            let first_time = latest.is_none_or(|latest| local > latest);
+            let expected = latest.and_then(|latest| latest.checked_add(1.minute()).ok());
+            let mut left_out = expected.filter(|expected| *expected < local && first_time);
+            let mut in_gap = false;
+            while let Some(missing) = left_out {
+                in_gap |= fits(cron, missing);
+                let next = missing.checked_add(1.minute()).ok();
+                left_out = next.filter(|next| *next < local);
+            }
+            first_time && (fits(cron, local) || in_gap)
+        };
+        if is_due && second >= from {
+            due.push(second);
+        }
+        latest = latest.max(Some(local));
+        second += MINUTE;
+    }
+    due
+}
+
+fn searched(cron: &Cron, zone: &TimeZone, from: i64, to: i64) -> Vec<i64> {
+    let first = cron.next(zone, Millis(from * 1000 - 1));
+    std::iter::successors(first, |time| cron.next(zone, *time))
+        .map(|time| time.0 / 1000)
+        .take_while(|second| *second < to)
+        .collect()
+}
+
+/// Compares both around each change of the clocks from 2026 to 2036, and over a year's end.
+fn compare(name: &str, zone: &TimeZone, cron: &Cron, text: &str, years: i16) {
+    let at = |year: i16| jiff::civil::date(year, 1, 1).at(0, 0, 0, 0);
+    let second = |year| TimeZone::UTC.to_timestamp(at(year)).unwrap();
+    let (begin, end) = (second(2026), second(2026 + years));
+    let mut middles = vec![begin.as_second() + 200 * 86_400];
+    let changes = zone
+        .following(begin)
+        .take_while(|change| change.timestamp() < end);
+    middles.extend(changes.map(|change| change.timestamp().as_second()));
+    for middle in middles {
+        // Whole minutes, as the walk has no seconds.
+        let middle = middle.div_euclid(MINUTE) * MINUTE;
+        let (from, to) = (middle - 30 * 3600, middle + 40 * 3600);
+        assert_eq!(
+            searched(cron, zone, from, to),
+            walked(cron, zone, from, to),
+            "{name}: {text} around {}",
+            Timestamp::from_second(middle).unwrap()
+        );
+    }
+}
+
+const TEXTS: [&str; 12] = [
+    "*/30 * * * *",
+    "30 2 * * *",
+    "0 0 * * *",
+    "15,45 1-3 * * *",
+    "*/20 2 * * *",
+    "0 */3 * * *",
+    "59 23 L * *",
+    "0 3 * * SUN",
+    "30 1 * 3,11 SUNL",
+    "7 0-4 1W * *",
+    "0 2 ? * SUN#1",
+    "30 0 29-31 * MON",
+];
+
+#[test]
+fn the_search_finds_what_a_walk_over_the_minutes_finds() {
+    for name in [
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Asia/Kolkata",
+        "America/Santiago",
+    ] {
+        let zone = TimeZone::get(name).unwrap();
+        for text in TEXTS {
+            compare(name, &zone, &Cron::read(text, 5).unwrap(), text, 2);
+        }
+    }
+}
+
+#[test]
+#[ignore = "every zone of the database by ten years, minutes: make test-all"]
+fn the_search_finds_what_a_walk_finds_in_every_zone() {
+    let database = TimeZoneDatabase::from_env();
+    let mut zones = BTreeMap::new();
+    for name in database.available() {
+        zones.insert(name.to_string(), database.get(name.as_str()).unwrap());
+    }
+    assert!(zones.len() > 300, "{} zones", zones.len());
+    for (name, zone) in &zones {
+        for text in TEXTS {
+            compare(name, zone, &Cron::read(text, 5).unwrap(), text, 10);
+        }
+    }
+}
+
+fn part(min: u32, max: u32) -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("*".to_owned()),
+        (min..=max).prop_map(|n| n.to_string()),
+        (min..=max, min..=max).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b))),
+        (1..=max).prop_map(|n| format!("*/{n}")),
+        (min..=max, 1..=max).prop_map(|(a, n)| format!("{a}/{n}")),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn any_expression_is_found_as_by_a_walk(
+        minute in part(0, 59),
+        hour in part(0, 23),
+        weekday in part(0, 6),
+        day in part(1, 28),
+        zone in prop::sample::select(vec!["Europe/Berlin", "America/New_York", "Australia/Lord_Howe"]),
+    ) {
+        let text = format!("{minute} {hour} {day} * {weekday}");
+        let cron = Cron::read(&text, 1).unwrap();
+        compare(zone, &TimeZone::get(zone).unwrap(), &cron, &text, 1);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[0-9A-Za-z*?/,#@() LWH=-]{0,80}") {
+        drop(super::plan::read(&text, 9));
+        drop(field::MINUTE.set(&text, 3));
+        drop(Days::read(&text, &text, 3));
+    }
+}

@@ -1,0 +1,53 @@
+//! The codec of the kin converts the places of tasks in trees, and the ends of trees, to and from messages.
+
+use uuid::Uuid;
+
+use super::{Malformed, v1};
+use crate::model::{
+    ids::TaskId,
+    kin::{Kin, TreeEnd},
+    time::Millis,
+};
+
+pub(super) fn to_message(kin: &Kin) -> v1::Kin {
+    let parent = kin.parent.map(|parent| parent.uuid().as_bytes().to_vec());
+    v1::Kin {
+        parent: parent.unwrap_or_default().into(),
+        is_parent: kin.is_parent,
+    }
+}
+
+pub(super) fn from_message(message: Option<&v1::Kin>) -> Result<Option<Box<Kin>>, Malformed> {
+    let Some(message) = message else {
+        return Ok(None);
+    };
+    let wrong = || Malformed::OutOfRange("kin.parent");
+    let parent = if message.parent.is_empty() {
+        None
+    } else {
+        let id = Uuid::from_slice(&message.parent).map_err(|_| wrong())?;
+        Some(TaskId::from_uuid(id).ok_or_else(wrong)?)
+    };
+    Ok(Some(Box::new(Kin {
+        parent,
+        is_parent: message.is_parent,
+    })))
+}
+
+/// Converts the end of a tree to its message.
+#[must_use]
+pub fn tree_end_to_message(end: &TreeEnd) -> v1::TreeEnd {
+    v1::TreeEnd {
+        faulted: end.faulted,
+        at_ms: end.at.0,
+    }
+}
+
+/// Reads the end of a tree from its message.
+#[must_use]
+pub fn tree_end_from_message(message: v1::TreeEnd) -> TreeEnd {
+    TreeEnd {
+        faulted: message.faulted,
+        at: Millis(message.at_ms),
+    }
+}
