@@ -302,6 +302,13 @@ async fn the_command_line_says_what_happened() {
         healthy = cluster.program("doctor").output().unwrap();
     }
     assert!(healthy.status.success(), "{}", text(&healthy));
+    for about in [
+        "replication: 1 of each row on 1",
+        "repairs: one server",
+        "topics: ",
+    ] {
+        assert!(text(&healthy).contains(about), "{}", text(&healthy));
+    }
     assert_eq!(
         node.terminate().code(),
         Some(0),

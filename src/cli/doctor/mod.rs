@@ -1,8 +1,10 @@
 //! The command `tickwheel doctor` checks for operators all that a node depends on; each finding says what to
 //! do.
 
+mod conditions;
 mod directory;
 mod finding;
+mod ntp;
 mod shared;
 mod workers;
 
@@ -14,7 +16,10 @@ use self::finding::{Finding, bad, good};
 use super::{Exit, Failure, Format, PrintArgs, node};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
-    queue::{Publisher as _, kafka::KafkaPublisher},
+    queue::{
+        Publisher as _,
+        kafka::{self, KafkaPublisher},
+    },
     time_source::TimeSource,
 };
 
@@ -33,6 +38,9 @@ pub(super) struct Command {
     /// The service must not run.
     #[arg(long)]
     repair: bool,
+    /// Compare the clock of this machine with that of a time server: HOST, or HOST:PORT.
+    #[arg(long, value_name = "HOST")]
+    ntp: Option<String>,
 }
 
 /// Runs the command.
@@ -40,6 +48,9 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let time = TimeSource::real();
     let mut findings = vec![open_files()];
+    if let Some(server) = &command.ntp {
+        findings.push(ntp::look(server, &time).await);
+    }
     if command.repair {
         findings.extend(match settings.store {
             StoreKind::Cassandra => vec![bad(
@@ -54,7 +65,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         StoreKind::Embedded => directory::look(&settings, &time).await?,
     });
     if settings.queue_kind() == QueueKind::Kafka {
-        findings.push(queue(&settings, &time).await?);
+        findings.extend(queue(&settings, &time).await?);
     }
     print(command.print.output, &findings)?;
     let healthy = findings.iter().all(|finding| finding.result.is_ok());
@@ -115,14 +126,17 @@ fn open_files() -> Finding {
     }
 }
 
-async fn queue(settings: &Settings, time: &TimeSource) -> Result<Finding, Failure> {
+async fn queue(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "queue";
     let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
-    Ok(match queue.ping().await {
-        Ok(()) => good(ABOUT, format!("{} answers", settings.kafka.join(","))),
-        Err(error) => bad(
-            ABOUT,
-            format!("{error}: is --kafka right, does the broker run?"),
-        ),
-    })
+    if let Err(error) = queue.ping().await {
+        let text = format!("{error}: is --kafka right, does the broker run?");
+        return Ok(vec![bad(ABOUT, text)]);
+    }
+    let mut findings = vec![good(ABOUT, format!("{} answers", settings.kafka.join(",")))];
+    match kafka::conditions::ask(&node::kafka(settings)?).await {
+        Ok(found) => findings.extend(conditions::of_queue(&found)),
+        Err(error) => findings.push(bad("topics", error.to_string())),
+    }
+    Ok(findings)
 }

@@ -3,12 +3,18 @@
 
 use std::time::Duration;
 
-use super::finding::{Finding, bad, good};
+use super::{
+    conditions,
+    finding::{Finding, bad, good},
+};
 use crate::{
-    app,
     cli::{Failure, node},
     config::Settings,
-    model::{clock, ids::NodeId, time::Millis},
+    model::{
+        clock::{self, Rules},
+        ids::NodeId,
+        time::Millis,
+    },
     store::{ClockStore as _, Freshness, NodeRow, NodeStore as _, cassandra},
     time_source::TimeSource,
 };
@@ -37,6 +43,10 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
     match store.nodes().await {
         Ok(nodes) => findings.extend(clocks_of_nodes(&nodes, time.now())),
         Err(error) => findings.push(bad("nodes", error.to_string())),
+    }
+    match store.conditions(&settings.keyspace).await {
+        Ok(found) => findings.extend(conditions::of_store(&found, &settings.keyspace, time.now())),
+        Err(error) => findings.push(bad("replication", error.to_string())),
     }
     findings.push(wheels(&store, time).await);
     Ok(findings)
@@ -79,7 +89,7 @@ fn clocks_of_nodes(nodes: &[NodeRow], now: Millis) -> Vec<Finding> {
 
 async fn wheels(store: &cassandra::Store, time: &TimeSource) -> Finding {
     const ABOUT: &str = "wheels";
-    let (shape, rules) = (store.shape(), app::rules(store.shape()));
+    let (shape, rules) = (store.shape(), Rules::of(store.shape()));
     let (mut free, mut worst) = (0, Duration::ZERO);
     for wheel in shape.all_wheels() {
         match store.clock(wheel, Freshness::Quorum).await {

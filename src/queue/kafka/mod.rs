@@ -10,6 +10,7 @@
 
 mod abandoned;
 mod call;
+pub mod conditions;
 mod consumer;
 mod delivery;
 mod events;

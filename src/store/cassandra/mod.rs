@@ -33,6 +33,7 @@
 mod body;
 mod clock;
 mod columns;
+pub mod conditions;
 mod gather;
 mod group;
 mod index;
