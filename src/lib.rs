@@ -58,17 +58,20 @@
 //! | `client` | [`client`] and [`api`] |
 //! | `worker` | `client`, and workers that poll the service |
 //! | `kafka` | with `worker`: workers that consume the topics of the service; compiles C |
+//! | `testing` | [`testing`]: a service inside of a test, with a clock that can be moved |
 //! | `tls` | HTTPS for the client and workers; compiles C |
 //! | `cli` (the default) | the program `tickwheel` and everything that it can run on |
 //!
 //! # Stability
-//! [`api`], [`client`] and [`worker`] are the public surface, and follow semantic versioning. Items that their
+//! [`api`], [`client`], [`testing`] and [`worker`] are the public surface, and follow semantic versioning. Items that their
 //! pages do not show are not part of it. Enums and answers that may grow are `non_exhaustive`. The other
 //! features and modules serve the program, its tests and its load harness, and may change with every version.
 
 pub mod api;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(any(feature = "testing", all(feature = "cli", debug_assertions)))]
+pub mod testing;
 #[cfg(feature = "worker")]
 pub mod worker;
 

@@ -48,5 +48,6 @@ mod sim {
 }
 mod smtp;
 mod store_contract;
+mod test_kit;
 mod tls;
 mod worker;

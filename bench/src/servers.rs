@@ -15,7 +15,6 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use tickwheel::{
-    app,
     client::Client,
     flow::{
         budget::Budget,
@@ -25,7 +24,7 @@ use tickwheel::{
         node::Node,
         ordering::handed::Handed,
     },
-    model::{ids::NodeId, time::TickLength, wheel::Shape},
+    model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
     queue::{Publisher as _, kafka, kafka::KafkaPublisher},
     store::cassandra,
     time_source::TimeSource,
@@ -103,7 +102,7 @@ impl Servers {
             me: NodeId(self.time.random_uuid()),
             name: "bench".to_owned(),
             address: "127.0.0.1:1".to_owned(),
-            rules: app::rules(store.shape()),
+            rules: Rules::of(store.shape()),
             store,
             underway: None,
             publisher: Arc::new(self.publisher()?),

@@ -36,7 +36,6 @@ use crate::{
         clock::Rules,
         ids::NodeId,
         smtp::SmtpServer,
-        wheel::Shape,
     },
     queue, store, telemetry,
     time_source::TimeSource,
@@ -116,22 +115,6 @@ pub enum Error {
     /// The queue cannot be used at all.
     #[error(transparent)]
     Queue(#[from] queue::Error),
-}
-
-/// Constants of the clock protocol; they are the same on all nodes.
-#[must_use]
-pub const fn rules(shape: Shape) -> Rules {
-    Rules {
-        shape,
-        // Two ticks: one that is being fired, one that is being read.
-        look_ahead: 2,
-        // A dead owner delays its tasks by this. Most pauses of a process are shorter.
-        lease: Duration::from_secs(5),
-        grace: Duration::from_secs(3),
-        // Clocks under NTP are much closer than this; a clock that is not is broken.
-        skew_max: Duration::from_secs(1),
-        stall_max: Duration::from_secs(15),
-    }
 }
 
 /// Opens a store without a node, for commands that look after it.
@@ -365,7 +348,7 @@ fn start(
         me: NodeId(time.random_uuid()),
         name: options.name.clone(),
         address: advertised.unwrap_or_else(|| address.to_string()),
-        rules: rules(store.shape()),
+        rules: Rules::of(store.shape()),
         store: store.store(),
         underway: store.underway(&options.queue),
         publisher,

@@ -122,6 +122,24 @@ pub struct Rules {
     pub stall_max: Duration,
 }
 
+impl Rules {
+    /// Returns the constants of a wheel; they are the same on all nodes.
+    #[must_use]
+    pub const fn of(shape: Shape) -> Self {
+        Self {
+            shape,
+            // Two ticks: one that is being fired, one that is being read.
+            look_ahead: 2,
+            // A dead owner delays its tasks by this. Most pauses of a process are shorter.
+            lease: Duration::from_secs(5),
+            grace: Duration::from_secs(3),
+            // Clocks under NTP are much closer than this; a clock that is not is broken.
+            skew_max: Duration::from_secs(1),
+            stall_max: Duration::from_secs(15),
+        }
+    }
+}
+
 /// The work of the owner since its last swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {

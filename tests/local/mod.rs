@@ -5,79 +5,30 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    app::{
-        self,
-        executor::{Executor, mail::Mailer},
-    },
+    app::executor::{Executor, mail::Mailer},
     client::Client,
-    flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
-    },
-    http,
-    model::{address::Allowed, ids::NodeId, time::TickLength, wheel::Shape},
-    queue::embedded::{self, EmbeddedQueue},
-    store::{faulty::Fate, memory::MemoryStore},
+    model::address::Allowed,
+    testing::TestService,
     time_source::TimeSource,
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-
-const DRAIN: Duration = Duration::from_secs(5);
 
 pub(crate) struct Local {
     pub(crate) url: String,
     pub(crate) client: Client,
-    node: Node,
-    hang_up: CancellationToken,
-    serving: JoinHandle<()>,
+    service: TestService,
     executor: Option<(CancellationToken, JoinHandle<()>)>,
-    _dir: tempfile::TempDir,
 }
 
 impl Local {
     pub(crate) async fn start() -> Self {
-        let time = TimeSource::real();
-        let tick = TickLength::new(Duration::from_secs(1)).unwrap();
-        let shape = Shape::new(4, tick, 100_000).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let queue =
-            EmbeddedQueue::open(dir.path(), time.clone(), embedded::Settings::default()).unwrap();
-        let node = Node::start(
-            Context {
-                underway: None,
-                me: NodeId(time.random_uuid()),
-                name: "local".to_owned(),
-                address: String::new(),
-                store: MemoryStore::new(shape, time.clone()).handle_with(Arc::new(|_| Fate::Go)),
-                publisher: Arc::new(queue.clone()),
-                subscriptions: Some(Arc::new(queue)),
-                time: time.clone(),
-                rules: app::rules(shape),
-                contents: Budget::default(),
-                handed: Default::default(),
-                pokes: Default::default(),
-                outbox: Outbox::default(),
-                configured: Default::default(),
-                settings: Settings::default(),
-            },
-            DRAIN,
-        );
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let hang_up = CancellationToken::new();
-        let options = http::Options::new(time.clone(), hang_up.clone());
-        let router = http::router(node.service(), options);
+        let service = TestService::start().await.unwrap();
         Self {
-            client: Client::connect(&url).unwrap(),
-            serving: tokio::spawn(http::serve(listener, router, hang_up.clone())),
+            url: service.url().to_owned(),
+            client: service.client().clone(),
             executor: None,
-            url,
-            node,
-            hang_up,
-            _dir: dir,
+            service,
         }
     }
 
@@ -91,7 +42,7 @@ impl Local {
         let local = Self::start().await;
         let ranges = allowed.iter().map(|range| range.parse().unwrap());
         let executor = Executor {
-            service: local.node.service(),
+            service: local.service.service(),
             node: "local".to_owned(),
             time: TimeSource::real(),
             drain_limit: Duration::from_secs(1),
@@ -112,9 +63,6 @@ impl Local {
             stop.cancel();
             running.await.unwrap();
         }
-        self.node.leave();
-        self.hang_up.cancel();
-        self.serving.await.unwrap();
-        self.node.stop(DRAIN).await;
+        self.service.stop().await;
     }
 }

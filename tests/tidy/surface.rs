@@ -1,11 +1,11 @@
-//! The public surface of the SDK is three rooms, and their signatures name no type of the other rooms.
+//! The public surface of the SDK is four rooms, and their signatures name no type of the other rooms.
 
 use std::collections::BTreeSet;
 
 use super::{Source, code, fail_if_any, rust, sources};
 
 /// The rooms that a program may depend on.
-const PUBLIC: [&str; 3] = ["api", "client", "worker"];
+const PUBLIC: [&str; 4] = ["api", "client", "testing", "worker"];
 
 /// Types of other rooms that `api` exports under its own name. Their methods that name other types are hidden.
 const EXPORTED: [&str; 2] = ["NotATaskId", "TaskId"];
@@ -17,7 +17,8 @@ const HIDDEN: &str = "#[doc(hidden)]";
 const ROOM_HIDDEN: &str = "#[cfg_attr(not(tickwheel_rooms), doc(hidden))]";
 
 fn is_public(path: &str) -> bool {
-    let is_room = |room: &str| path.starts_with(&format!("src/{room}/"));
+    let is_room =
+        |room: &str| path.starts_with(&format!("src/{room}/")) || path == format!("src/{room}.rs");
     rust(path) && PUBLIC.iter().any(|room| is_room(room)) && !HIDDEN_FILES.contains(&path)
 }
 

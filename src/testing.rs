@@ -1,0 +1,213 @@
+//! The test kit starts a whole service inside of a test, for programs that register tasks or run callbacks.
+//!
+//! A [`TestService`] is a node with its real HTTP API on a port of its own, and with a store in memory. Its clock can be moved
+//! forward, so a test of a reminder in three days ends within seconds. Retries, heartbeats, cancels, limits, keys, schedules and
+//! trees work as in a service with a disk. Nothing of it is left when it is dropped.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use tickwheel::{
+//!     client::{Task, TaskState},
+//!     testing::TestService,
+//!     worker::{Context, Job, Outcome},
+//! };
+//!
+//! # #[tokio::main] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let service = TestService::start().await?;
+//! let worker = service
+//!     .worker()
+//!     .callback("remind", |job: Job<String>, _: Context| async move {
+//!         assert_eq!(job.payload, "water the plants");
+//!         Ok(Outcome::Done)
+//!     })
+//!     .build()?;
+//! let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+//! let working = tokio::spawn(worker.run_until(async { drop(stopped.await) }));
+//!
+//! let in_three_days = Duration::from_secs(3 * 24 * 3600);
+//! let task = Task::callback("remind").delay(in_three_days).json(&"water the plants")?;
+//! let id = service.client().register(task).await?.id;
+//! service.advance(in_three_days);
+//! let task = service.client().wait(id, Duration::from_secs(60)).await?;
+//! assert_eq!(task.state, TaskState::Succeeded);
+//!
+//! drop(stop);
+//! working.await??;
+//! service.stop().await;
+//! # Ok(()) }
+//! ```
+//!
+//! The kit leaves to a real service what needs others: tasks over HTTP, notices and actions are kept and not carried out, and
+//! topics of Kafka are kept in the directory for temporary files. It needs the feature `testing`.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    client::{self, Client},
+    flow::{
+        budget::Budget,
+        context::{Context, Settings},
+        internal::outbox::Outbox,
+        node::Node,
+        service::Service,
+    },
+    http,
+    model::{
+        clock::Rules,
+        ids::NodeId,
+        time::{TickLength, whole_millis},
+        wheel::Shape,
+    },
+    queue::embedded::{self, EmbeddedQueue},
+    store::{faulty::Fate, memory::MemoryStore},
+    time_source::TimeSource,
+    worker::{self, Source, Worker},
+};
+
+/// How long the end of a service waits for calls and tasks under way.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Wheels of the service, and its tick: as few reads as possible for a jump of the clock.
+const WHEELS: u16 = 1;
+const TICK: Duration = Duration::from_secs(1);
+
+/// Ticks of a turn of the wheel.
+const SLOTS: i64 = 100_000;
+
+/// The reason why a service for tests did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The machine has no port, or no room for temporary files.
+    #[error("the test service cannot start: {0}")]
+    Machine(#[from] std::io::Error),
+    /// The queue of the service cannot be opened.
+    #[error("the test service cannot start: {0}")]
+    Service(String),
+    /// The client of the service cannot be made.
+    #[error(transparent)]
+    Client(#[from] client::Error),
+}
+
+/// A service for one test. See the [module](self).
+#[derive(Debug)]
+pub struct TestService {
+    url: String,
+    client: Client,
+    time: TimeSource,
+    ahead_ms: AtomicI64,
+    node: Node,
+    hang_up: CancellationToken,
+    serving: JoinHandle<()>,
+    _directory: tempfile::TempDir,
+}
+
+impl TestService {
+    /// Starts a service, which answers when this returns.
+    ///
+    /// # Errors
+    /// [`Error`] when the machine has no port, or no room for temporary files.
+    pub async fn start() -> Result<Self, Error> {
+        let time = TimeSource::real();
+        let directory = tempfile::tempdir()?;
+        let shape = TickLength::new(TICK).and_then(|tick| Shape::new(WHEELS, tick, SLOTS));
+        let shape = shape.ok_or_else(|| Error::Service("the wheel has no shape".to_owned()))?;
+        let queue = EmbeddedQueue::open(
+            directory.path(),
+            time.clone(),
+            embedded::Settings::default(),
+        );
+        let queue = queue.map_err(|error| Error::Service(error.to_string()))?;
+        let context = Context {
+            underway: None,
+            me: NodeId(time.random_uuid()),
+            name: "test".to_owned(),
+            address: String::new(),
+            store: MemoryStore::new(shape, time.clone()).handle_with(Arc::new(|_| Fate::Go)),
+            publisher: Arc::new(queue.clone()),
+            subscriptions: Some(Arc::new(queue)),
+            time: time.clone(),
+            rules: Rules::of(shape),
+            contents: Budget::default(),
+            handed: Default::default(),
+            pokes: Default::default(),
+            outbox: Outbox::default(),
+            configured: Default::default(),
+            settings: Settings::default(),
+        };
+        let node = Node::start(context, DRAIN);
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let url = format!("http://{}", listener.local_addr()?);
+        let hang_up = CancellationToken::new();
+        let options = http::Options::new(time.clone(), hang_up.clone());
+        let router = http::router(node.service(), options);
+        Ok(Self {
+            client: Client::connect(&url)?,
+            serving: tokio::spawn(http::serve(listener, router, hang_up.clone())),
+            url,
+            time,
+            ahead_ms: AtomicI64::new(0),
+            node,
+            hang_up,
+            _directory: directory,
+        })
+    }
+
+    /// Returns the address of the API, for programs that are tested as a whole: `http://127.0.0.1:PORT`.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns a client of the service.
+    #[must_use]
+    pub const fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the beginning of a worker that polls the service and has its clock.
+    pub fn worker(&self) -> worker::Builder {
+        let builder = Worker::builder().source(Source::poll(&self.url));
+        builder.time(self.time.clone())
+    }
+
+    /// Returns the time that the clock of the service shows. Start times in tests are counted from it.
+    #[must_use]
+    pub fn now(&self) -> SystemTime {
+        let since_1970 = u64::try_from(self.time.now().0).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::from_millis(since_1970)
+    }
+
+    /// Moves the clock of the service forward, at once. The service notices it within about a second, and then starts in their
+    /// order the tasks that have come due. An attempt that runs meanwhile may seem dead by then: advance while nothing runs.
+    pub fn advance(&self, by: Duration) {
+        let by = whole_millis(by);
+        let before = self.ahead_ms.fetch_add(by, Ordering::Relaxed);
+        self.time.set_wall_error_ms(before.saturating_add(by));
+    }
+
+    /// Returns the inside of the service, for tests of the service itself.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn service(&self) -> Arc<Service> {
+        self.node.service()
+    }
+
+    /// Stops the service, once calls under way are answered: five seconds later at most.
+    pub async fn stop(self) {
+        self.node.leave();
+        self.hang_up.cancel();
+        drop(self.serving.await);
+        self.node.stop(DRAIN).await;
+    }
+}
