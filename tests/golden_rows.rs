@@ -16,7 +16,7 @@ use tickwheel::{
         draft::BackoffDraft,
         entry::{DoneReason, Entry, Key, KeyCode},
         gate::{Gate, GateState, Held},
-        history::{Attempt, Ending},
+        history::{Answered, Attempt, Ending},
         ids::{NodeId, TaskId},
         job::{Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
         key::Holder,
@@ -143,10 +143,12 @@ pub(crate) fn tried() -> TaskRow {
         ended: Some(Millis(START.0 + 30_000)),
         ending: Some(ending),
         error: (ending == Ending::Retry).then(|| "no route".to_owned()),
+        answered: (ending == Ending::Retry).then(|| Answered::new(503, b"busy")),
     };
     row.detail.history = History {
         attempts: vec![attempt(1, Ending::Lost), attempt(2, Ending::Retry)],
         dropped: 4,
+        answered: Some(Answered::new(200, b"{}")),
     };
     row
 }

@@ -276,7 +276,7 @@ const ARROWS: [(&str, &str); 12] = [
     ("src/queue/", "model schema limits time_source"),
     (
         "src/flow/",
-        "model schema store queue limits failpoint time_source",
+        "model schema store queue limits failpoint telemetry time_source",
     ),
     ("src/telemetry/", "limits time_source"),
     ("src/config/", "model limits"),

@@ -157,6 +157,9 @@ pub enum TargetResponse {
         /// How long an attempt may take, where that was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<DurationText>,
+        /// The id under which the receiver knows the message, where that is not the id of the task: it is delivered again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
     },
     /// To a topic.
     Kafka {
@@ -204,6 +207,8 @@ impl TargetResponse {
                 method,
                 headers,
                 timeout,
+                // Of the service: a registration makes a new message.
+                message_id: _,
             } => {
                 let call = HttpTarget {
                     url,

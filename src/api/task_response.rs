@@ -205,6 +205,12 @@ pub struct AttemptResponse {
     /// The error that its worker reported; earlier ones are cut at 1 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The status of the answer; only for a task that is delivered over HTTP, and where there was an answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// The beginning of the body of that answer: the first KiB, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub response: Option<String>,
 }
 
 /// The answer to a batch registration: one result per task, in order.

@@ -14,7 +14,7 @@ use super::{Exit, Failure, drill::DrillArgs, node, supervisor::Supervisor};
 use crate::{
     app,
     config::{self, Problem, Settings, SettingsArgs},
-    telemetry,
+    telemetry::{self, otlp::Traces},
 };
 
 #[derive(Debug, Args)]
@@ -68,7 +68,24 @@ async fn serve(
     if let Some(supervisor) = Supervisor::of_environment(|name| std::env::var(name).ok()) {
         tokio::spawn(supervisor.tell(time.clone(), is_ready, stop.clone()));
     }
-    Ok(app::run(options, time, Some(prometheus), stop, ready).await?)
+    let traces = traces(settings, &options.name)?;
+    let ended = app::run(options, time, Some(prometheus), stop, ready).await;
+    if let Some(traces) = traces {
+        traces.stop().await;
+    }
+    Ok(ended?)
+}
+
+/// Begins to send traces where a collector is named. One that does not answer is no reason not to start.
+fn traces(settings: &Settings, node: &str) -> Result<Option<Traces>, Failure> {
+    let Some(endpoint) = &settings.otlp_endpoint else {
+        return Ok(None);
+    };
+    let ratio = f64::from(settings.trace_ppm) / 1e6;
+    let traces = Traces::start(endpoint, ratio, node);
+    let traces = traces.map_err(|error| Failure::failed(error.to_string()))?;
+    tracing::info!(endpoint, ratio, "requests and attempts are traced");
+    Ok(Some(traces))
 }
 
 /// Stops the process in order on the first SIGTERM or SIGINT, and at once on the second: then only `last` is

@@ -96,6 +96,8 @@ pub(super) enum Command {
     Delete(ManyArgs),
     /// Start a task now; a dead task runs again, with its attempts counted afresh.
     Run(TaskArgs),
+    /// Deliver a task over HTTP again, also one that succeeded, which is copied.
+    Redeliver(TaskArgs),
     /// Show a task with all tasks below it.
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Command),
@@ -192,6 +194,10 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Delete(of) => of.run(JobKind::Delete).await,
         Command::Run(of) => {
             let answer = of.client()?.run_now(of.id).await?;
+            moved(of.client.print.output, &answer)
+        }
+        Command::Redeliver(of) => {
+            let answer = of.client()?.redeliver(of.id).await?;
             moved(of.client.print.output, &answer)
         }
         Command::Watch(of) => watch(&of, &TimeSource::real()).await,

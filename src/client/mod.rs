@@ -411,6 +411,16 @@ impl Client {
         self.call(Method::POST, &path, None, false).await
     }
 
+    /// Delivers a task over HTTP again, at once. One that has ended, and is not dead, stays as it is: the answer has the copy
+    /// that is delivered.
+    ///
+    /// # Errors
+    /// As [`Client::reschedule`]. A task that is not delivered over HTTP is refused.
+    pub async fn redeliver(&self, id: TaskId) -> Result<RescheduleResponse, Error> {
+        let path = format!("/v1/tasks/{id}/redeliver");
+        self.call(Method::POST, &path, None, false).await
+    }
+
     /// Asks whether a server can do its work. Returns nothing when it can.
     ///
     /// # Errors

@@ -6,8 +6,8 @@ use std::{net::SocketAddr, time::Duration};
 use super::{
     Settings,
     text::{
-        duration, hosts, list, log_filter, log_format, names, number, optional, queue, required,
-        roles, store, switch,
+        duration, endpoint, hosts, list, log_filter, log_format, names, number, optional, queue,
+        ratio, required, roles, store, switch,
     },
 };
 use crate::{
@@ -437,6 +437,26 @@ pub(super) const KEYS: &[Key] = &[
         about: "How log lines are written: text or json.",
         why: "People read first; collectors want json.",
         set: |s, text| put(&mut s.log_format, log_format(text)),
+    },
+    Key {
+        name: "otlp_endpoint",
+        flag: "otlp-endpoint",
+        form: Form::Text,
+        default: "",
+        value: "URL",
+        about: "Collector of OpenTelemetry that gets a span for each request and attempt, such as http://127.0.0.1:4318.",
+        why: "Empty is none, which costs nothing.",
+        set: |s, text| put(&mut s.otlp_endpoint, endpoint(text)),
+    },
+    Key {
+        name: "trace_ratio",
+        flag: "trace-ratio",
+        form: Form::Text,
+        default: "1",
+        value: "RATIO",
+        about: "Part of the traces that begin at this node that is kept, from 0 to 1; a client decides on those that begin there.",
+        why: "All of them, until somebody has more than a collector takes.",
+        set: |s, text| put(&mut s.trace_ppm, ratio(text)),
     },
 ];
 

@@ -123,6 +123,10 @@ pub struct Settings {
     pub smtp_url: Option<SmtpServer>,
     /// The address that e-mails come from.
     pub smtp_from: Option<String>,
+    /// The collector that gets traces; none means that there are none.
+    pub otlp_endpoint: Option<String>,
+    /// The part of the traces that is kept, in millionths.
+    pub trace_ppm: u32,
     /// Its name; none means that of the host.
     pub node_name: Option<String>,
     /// The store that keeps tasks.
@@ -410,6 +414,8 @@ fn blank() -> Settings {
         time_zones: None,
         smtp_url: None,
         smtp_from: None,
+        otlp_endpoint: None,
+        trace_ppm: 0,
         node_name: None,
         store: StoreKind::Embedded,
         queue: QueueKind::Auto,

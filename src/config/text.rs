@@ -71,6 +71,36 @@ pub(super) fn number<T: Copy + FromStr + PartialOrd + std::fmt::Display>(
         .ok_or_else(|| format!("{text:?} is not a whole number from {least} to {most}"))
 }
 
+/// Reads a part of one, as parts of a million.
+pub(super) fn ratio(text: &str) -> Result<u32, String> {
+    let ratio: Option<f64> = text.trim().parse().ok();
+    let ratio = ratio.filter(|ratio| (0.0..=1.0).contains(ratio));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is from 0 to a million"
+    )]
+    let millionths = ratio.map(|ratio| (ratio * 1e6).round() as u32);
+    millionths.ok_or_else(|| format!("{text:?} is not a number from 0 to 1, such as 0.05"))
+}
+
+/// Reads the address of another service over HTTP; empty is none.
+pub(super) fn endpoint(text: &str) -> Result<Option<String>, String> {
+    let Some(text) = optional(text) else {
+        return Ok(None);
+    };
+    let rest = text.strip_prefix("http://").or_else(|| {
+        text.strip_prefix("https://")
+            .filter(|_| cfg!(feature = "tls"))
+    });
+    match rest.is_some_and(|host| !host.is_empty() && !host.contains([' ', '@'])) {
+        true => Ok(Some(text)),
+        false => Err(format!(
+            "{text:?} is not an address such as http://127.0.0.1:4318"
+        )),
+    }
+}
+
 pub(super) fn duration(text: &str, most: Duration) -> Result<Duration, String> {
     let read: Option<jiff::SignedDuration> = text.trim().parse().ok();
     let duration = read.and_then(|duration| Duration::try_from(duration).ok());

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::model::{
     draft::TaskDraft,
     family::{self, TreeEnd},
-    history::History,
+    history::{Answered, History},
     ids::TaskId,
     result::TaskResult,
     row::State,
@@ -337,6 +337,8 @@ pub struct SettleRequest {
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
+    /// The answer over HTTP that the outcome comes from, if it does.
+    pub answered: Option<Answered>,
 }
 
 /// The answer to a report.

@@ -37,6 +37,7 @@ use super::{
         deadlines::Deadlines,
         keys::{self, Keys},
         plant::{self, NewTree},
+        redeliver::{self, Redelivery},
         register::Registrar,
         reschedule::{Changer, Condition},
         settle::Settler,
@@ -261,6 +262,37 @@ impl Service {
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         self.changer.run(id, condition).await
+    }
+
+    /// Delivers a task over HTTP again: one that waits, or is dead, is run, and one that has ended otherwise is copied; none when
+    /// there is no such task, or nothing is delivered over HTTP. `condition` is as in [`Self::reschedule`]. Repeated, it may
+    /// deliver once more.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn redeliver(
+        &self,
+        id: TaskId,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let Some(task) = self.get(id, View::Full).await? else {
+            return Ok(None);
+        };
+        let copy = match redeliver::of(&task, self.ctx.now()) {
+            Redelivery::NotHttp => return Ok(None),
+            Redelivery::Run => return self.run(id, condition).await,
+            Redelivery::Copy(copy) => copy,
+        };
+        if condition.is_some_and(|holds| !holds(&task)) {
+            return Ok(Some((RescheduleOutcome::Mismatch, task)));
+        }
+        let made = self.register(vec![*copy]).await.pop();
+        let made = made.unwrap_or_else(|| {
+            Err(Fault::Unknown {
+                reason: "the copy has no answer".to_owned(),
+            })
+        });
+        Ok(Some((RescheduleOutcome::Rescheduled, made?)))
     }
 
     /// Returns the desk that lists, redrives and deletes dead tasks.

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Header of the W3C trace context.
-const TRACE_PARENT: &str = "traceparent";
+pub(super) const TRACE_PARENT: &str = "traceparent";
 
 /// Header by which a client marks a request, so that it is done once. Where it is not offered it is refused: a client that
 /// sends it relies on it.

@@ -4,8 +4,8 @@
 //! has only those before it, and costs the usual task, which succeeds at once, nothing.
 
 use super::{
-    history::{ATTEMPTS_KEPT_MAX, Attempt, Ending, History},
-    row::{State, TIMED_OUT, TaskRow, WORKER_LOST},
+    history::{ATTEMPTS_KEPT_MAX, Answered, Attempt, Ending, History},
+    row::{Detail, State, TIMED_OUT, TaskRow, WORKER_LOST},
     time::Millis,
 };
 
@@ -18,7 +18,21 @@ fn of(row: &TaskRow, ended: Option<Millis>, ending: Option<Ending>) -> Attempt {
         ended,
         ending,
         error: None,
+        answered: row.detail.history.answered.clone(),
     }
+}
+
+/// The row of a task whose attempt had this answer over HTTP.
+pub(super) fn answered(row: TaskRow, answered: Option<Answered>) -> TaskRow {
+    let history = History {
+        answered,
+        ..row.detail.history
+    };
+    let detail = Detail {
+        history,
+        ..row.detail
+    };
+    TaskRow { detail, ..row }
 }
 
 /// The history of a task whose attempt has ended so, while the task goes on.
@@ -145,6 +159,7 @@ mod tests {
             self.apply(Event::Settle {
                 attempt,
                 outcome,
+                answered: None,
                 chance: 0,
             });
         }

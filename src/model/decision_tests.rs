@@ -66,6 +66,7 @@ fn a_look_that_lost_to_a_snooze_does_not_end_the_next_attempt() {
     let snoozed = Event::Settle {
         attempt: 3,
         outcome: Outcome::Snoozed { after: SECOND },
+        answered: None,
         chance: 0,
     };
     let waiting = applied(&last, snoozed, NOW);

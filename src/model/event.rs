@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{holder::Holder, result::TaskResult, row::State, time::Millis};
+use super::{history::Answered, holder::Holder, result::TaskResult, row::State, time::Millis};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,19 @@ pub enum Outcome {
     },
 }
 
+impl Outcome {
+    /// Returns its name, as reports and metrics have it.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Succeeded { .. } => "succeeded",
+            Self::Retry { .. } => "retry",
+            Self::Failed { .. } => "failed",
+            Self::Snoozed { .. } => "snoozed",
+        }
+    }
+}
+
 /// An event in the life of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -53,6 +66,8 @@ pub enum Event {
         attempt: u32,
         /// How it ended.
         outcome: Outcome,
+        /// The answer over HTTP that the outcome comes from, if it does.
+        answered: Option<Answered>,
         /// Spreads the retry; uniform over all of `u64`.
         chance: u64,
     },

@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Start time of [`id`].
-pub(super) const START: Millis = Millis(1_000_500);
+pub(crate) const START: Millis = Millis(1_000_500);
 
 /// Ten years.
 pub(super) const YEARS_10: Duration = Duration::from_secs(10 * 365 * 24 * 3600);

@@ -11,6 +11,12 @@ pub const HISTORY_BYTES_MAX: usize = 4096;
 /// Longest error in the history: the row has the last one whole.
 pub const HISTORY_ERROR_BYTES_MAX: usize = 1024;
 
+/// Longest beginning of an answer over HTTP that an attempt shows.
+pub const RESPONSE_BYTES_MAX: usize = 1024;
+
+/// Longest error in the history beside an answer, which tells the same.
+const ERROR_BESIDE_ANSWER_BYTES_MAX: usize = 256;
+
 /// The bytes of an attempt beside its texts.
 const ATTEMPT_BYTES: usize = 32;
 
@@ -74,6 +80,15 @@ impl Ending {
     }
 }
 
+/// The answer of a receiver over HTTP to an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Its status.
+    pub status: u16,
+    /// The beginning of its body, as text: [`RESPONSE_BYTES_MAX`] at most.
+    pub response: String,
+}
+
 /// One attempt of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
@@ -89,6 +104,8 @@ pub struct Attempt {
     pub ending: Option<Ending>,
     /// The error that its worker reported.
     pub error: Option<String>,
+    /// The answer to it; only for a task that is delivered over HTTP, and where there was one.
+    pub answered: Option<Answered>,
 }
 
 /// The attempts before the last one, oldest first.
@@ -98,6 +115,20 @@ pub struct History {
     pub attempts: Vec<Attempt>,
     /// Older ones that were dropped.
     pub dropped: u32,
+    /// The answer to the last attempt, which is not among these.
+    pub answered: Option<Answered>,
+}
+
+impl Answered {
+    /// An answer with this beginning of its body: bytes that are no text are replaced, control characters left out.
+    #[must_use]
+    pub fn new(status: u16, body: &[u8]) -> Self {
+        let body = body.get(..RESPONSE_BYTES_MAX).unwrap_or(body);
+        let text = String::from_utf8_lossy(body);
+        let is_shown = |c: &char| !c.is_control() || matches!(c, '\n' | '\t');
+        let response = cut(text.chars().filter(is_shown).collect(), RESPONSE_BYTES_MAX);
+        Self { status, response }
+    }
 }
 
 impl Attempt {
@@ -108,7 +139,11 @@ impl Attempt {
             Some(error) => error.len(),
             None => 0,
         };
-        ATTEMPT_BYTES + self.worker.len() + error
+        let answered = match &self.answered {
+            Some(answered) => answered.response.len(),
+            None => 0,
+        };
+        ATTEMPT_BYTES + self.worker.len() + error + answered
     }
 }
 
@@ -116,8 +151,13 @@ impl History {
     /// Adds an attempt, and drops the oldest ones that find no room.
     #[must_use]
     pub fn with(mut self, mut attempt: Attempt) -> Self {
-        attempt.error = attempt.error.map(cut);
+        let bytes_max = match &attempt.answered {
+            Some(_) => ERROR_BESIDE_ANSWER_BYTES_MAX,
+            None => HISTORY_ERROR_BYTES_MAX,
+        };
+        attempt.error = attempt.error.map(|error| cut(error, bytes_max));
         self.attempts.push(attempt);
+        self.answered = None;
         let mut bytes: usize = self.attempts.iter().map(Attempt::bytes).sum();
         let mut excess = 0;
         for (index, oldest) in self.attempts.iter().enumerate() {
@@ -135,11 +175,11 @@ impl History {
     }
 }
 
-fn cut(mut error: String) -> String {
-    let mut end = error.len().min(HISTORY_ERROR_BYTES_MAX);
-    while !error.is_char_boundary(end) {
+fn cut(mut text: String, bytes_max: usize) -> String {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
         end -= 1;
     }
-    error.truncate(end);
-    error
+    text.truncate(end);
+    text
 }

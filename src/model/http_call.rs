@@ -61,6 +61,8 @@ pub struct HttpCall {
     pub headers: Vec<(String, String)>,
     /// How long it may take in all, from the resolution of the name to the end of the answer; none is the default.
     pub timeout: Option<Duration>,
+    /// The id under which its receiver knows the message; none is the id of the task. A copy of a task has that of the first one.
+    pub message_id: Option<String>,
 }
 
 /// The rules of a callback for the calls of its tasks.

@@ -75,6 +75,7 @@ fn a_running_task_is_told_to_stop_and_keeps_what_comes_instead_to_its_end() {
         let event = Event::Settle {
             attempt: told.attempt,
             outcome,
+            answered: None,
             chance: 0,
         };
         let ended = apply(Some(&told), event).unwrap().row;

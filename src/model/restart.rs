@@ -136,6 +136,7 @@ mod tests {
         let late = Event::Settle {
             attempt: 5,
             outcome: state::Outcome::Succeeded { result: None },
+            answered: None,
             chance: 0,
         };
         assert_eq!(applied(&row, late.clone(), NOW), Err(Refusal::Stale));

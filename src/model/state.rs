@@ -102,12 +102,12 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             Event::Settle {
                 attempt,
                 outcome,
+                answered,
                 chance,
             },
         ) if attempt == base.attempt || flaw::is(Flaw::SettleWithoutAttempt) => {
-            settle(base, outcome, chance, now)
+            settle(attempts::answered(base, answered), outcome, chance, now)
         }
-        (_, Event::Settle { .. }) => return Err(Refusal::Stale),
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
         (_, Event::Replace { next }) => replaced(base, next, now)?,
         (State::New | State::Retrying, Event::Dropped { reason }) => dropped(base, reason, now),
@@ -121,17 +121,17 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             restart::rescheduled(base, start)
         }
         (State::Dead, Event::Redrive { start }) => restart::redriven(base, start),
+        (State::New | State::Retrying, Event::Kept) => ended(base, State::Succeeded, now),
         (
             State::New | State::Retrying | State::Claimed,
-            Event::Redrive { .. } | Event::Erase | Event::TreeEnded { .. },
+            Event::Redrive { .. } | Event::Erase | Event::TreeEnded { .. } | Event::Kept,
         ) => return Err(Refusal::Stale),
         (state, Event::Erase) if state.is_terminal() => erasure::erased(&base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?
         }
-        (State::New | State::Retrying, Event::Kept) => ended(base, State::Succeeded, now),
-        (_, Event::Abandoned { .. }) | (State::Claimed, Event::Kept) => return Err(Refusal::Stale),
+        (_, Event::Settle { .. } | Event::Abandoned { .. }) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,

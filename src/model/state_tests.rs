@@ -27,6 +27,7 @@ fn settle_of(attempt: u32, outcome: Outcome) -> Event {
     Event::Settle {
         attempt,
         outcome,
+        answered: None,
         chance: 0,
     }
 }

@@ -106,6 +106,7 @@ impl Target {
                     method: http_call::Method::Post,
                     headers: Vec::new(),
                     timeout: None,
+                    message_id: None,
                 }),
             };
         }
@@ -156,6 +157,7 @@ mod tests {
                 method: http_call::Method::Post,
                 headers: Vec::new(),
                 timeout: None,
+                message_id: None,
             }),
         }
     }

@@ -172,6 +172,7 @@ mod tests {
             method: Method::Put,
             headers: vec![("x".to_owned(), "y".to_owned())],
             timeout: Some(Duration::from_secs(1)),
+            message_id: None,
         }));
         let dead = EndStates::of([State::Dead]).unwrap();
         let action = |when, deed: &Deed| Action {

@@ -16,6 +16,7 @@ pub(super) fn to_message(callback: &str, call: &HttpCall) -> v1::HttpTarget {
         method,
         headers,
         timeout,
+        message_id,
     } = call;
     v1::HttpTarget {
         callback: callback.to_owned(),
@@ -23,6 +24,7 @@ pub(super) fn to_message(callback: &str, call: &HttpCall) -> v1::HttpTarget {
         method: method.name().to_owned(),
         headers: headers_to(headers),
         timeout_ms: timeout.map(millis),
+        message_id: message_id.clone(),
     }
 }
 
@@ -48,6 +50,7 @@ pub(super) fn call_from_message(message: v1::HttpTarget) -> Result<HttpCall, Mal
         method: method.ok_or(Malformed::OutOfRange("http.method"))?,
         headers: headers_from(message.headers),
         timeout: message.timeout_ms.map(duration),
+        message_id: message.message_id,
     })
 }
 
@@ -119,6 +122,7 @@ mod tests {
                     method,
                     headers: headers(),
                     timeout,
+                    message_id: timeout.map(|_| "m".to_owned()),
                 };
                 let target = from_message(to_message("c", &call)).unwrap();
                 let expected = Target::Http {

@@ -82,6 +82,7 @@ mod tests {
                 method: crate::model::http_call::Method::Put,
                 headers: vec![("a".to_owned(), "b".to_owned())],
                 timeout: None,
+                message_id: None,
             })),
             states: EndStates::ALL,
         };

@@ -1,15 +1,19 @@
-//! The telemetry carries logs and metrics out of the process for operators.
+//! The telemetry carries logs, metrics and traces out of the process for operators.
 //!
 //! Logs go to standard error, filtered by `RUST_LOG`'s syntax. Drivers that repeat themselves are limited
 //! (`quiet.rs`). Metrics are recorded anywhere with the `metrics` macros and rendered by [`crate::http`] at
 //! `/metrics`; [`table`] lists all of them. Figures of the process are read when somebody asks (`process.rs`).
+//! Traces go to a collector where one is configured ([`traces`]).
 
 mod catalogue;
 mod metric;
+#[cfg(feature = "cli")]
+pub mod otlp;
 pub mod process;
 mod quiet;
 mod short;
 pub mod table;
+pub mod traces;
 
 use std::{
     io::{IsTerminal as _, Write as _},

@@ -32,7 +32,7 @@ const ALLOWED: &[(&str, &str)] = &[
         "vpoa",
     ),
     ("createTask batchCreateTasks batchCancelTasks", "poa"),
-    ("cancelTask rescheduleTask runTask", "poa"),
+    ("cancelTask rescheduleTask runTask redeliverTask", "poa"),
     ("cancelTaskByKey rescheduleTaskByKey runTaskByKey", "poa"),
     ("setCallback deleteCallback setGate", "oa"),
     ("listDeadLetters groupDeadLetters listJobs getJob", "voa"),

@@ -9,9 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 use tickwheel::{
+    api::TaskId,
     client::{
-        CallbackRequest, Client, GateState, HttpDefaults, HttpTarget, RetryPolicy, Task,
-        TaskRequest, TaskResponse, TaskState,
+        CallbackRequest, Client, GateState, HttpDefaults, HttpTarget, RescheduleOutcome,
+        RetryPolicy, Task, TaskRequest, TaskResponse, TaskState,
     },
     time_source::{Moment, TimeSource},
 };
@@ -86,6 +87,10 @@ impl Drop for Receiver {
 async fn ended(client: &Client, task: Task) -> TaskResponse {
     let id = client.register(task).await.unwrap().id;
     client.wait(id, LIMIT).await.unwrap()
+}
+
+fn id_of(task: &TaskResponse) -> TaskId {
+    task.id.parse().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,6 +176,15 @@ async fn an_answer_decides_what_becomes_of_the_task() {
         "{errors:?}"
     );
 
+    let answers: Vec<_> = flaky
+        .attempts
+        .iter()
+        .map(|attempt| (attempt.status, attempt.response.as_deref()))
+        .collect();
+    let out_of_order = (Some(500), Some("out of order"));
+    let fine = (Some(200), Some(r#"{"ok": true}"#));
+    assert_eq!(answers, [out_of_order, out_of_order, fine]);
+
     let (time, began) = clock();
     let later = ended(client, receiver.task("/later")).await;
     assert_eq!((later.state, later.attempt), (TaskState::Succeeded, 2));
@@ -185,6 +199,13 @@ async fn an_answer_decides_what_becomes_of_the_task() {
     assert!(moved.error.unwrap().contains("answered 302"));
     let bad = ended(client, receiver.task("/bad").max_attempts(2)).await;
     assert_eq!((bad.state, bad.attempt), (TaskState::Dead, 2));
+    for attempt in &bad.attempts {
+        let response = attempt.response.as_deref().unwrap();
+        assert!(response.starts_with("no such user") && response.len() <= 1024);
+        assert_eq!(attempt.status, Some(400));
+    }
+    let earlier = bad.attempts[0].error.as_deref().unwrap();
+    assert!(earlier.len() <= 256, "{earlier}");
     let error = bad.error.unwrap();
     assert!(
         error.contains("answered 400: no such user") && error.len() < 1200,
@@ -222,6 +243,42 @@ async fn an_answer_decides_what_becomes_of_the_task() {
             .contains("410 Gone"),
         "{callback:?}"
     );
+    local.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_task_is_delivered_again_under_its_first_id() {
+    let (local, receiver) = (Local::executing(LOOPBACK).await, Receiver::start());
+    let client = &local.client;
+    let task = receiver.task("/ok").label("tenant", "acme");
+    let first = ended(client, task.json(&json!({"user": 7})).unwrap()).await;
+    let mut last = id_of(&first);
+    for times in 2..=3 {
+        let again = client.redeliver(last).await.unwrap();
+        assert_eq!(again.outcome, RescheduleOutcome::Rescheduled, "{again:?}");
+        assert_ne!(id_of(&again.task), last, "what has succeeded stays");
+        let copy = client.wait(id_of(&again.task), LIMIT).await.unwrap();
+        assert_eq!(copy.state, TaskState::Succeeded, "{copy:?}");
+        assert_eq!(copy.labels, first.labels);
+        let seen = receiver.seen();
+        let request = seen.last().unwrap();
+        assert_eq!((seen.len(), &request["times"]), (times, &json!(times)));
+        assert_eq!(request["headers"]["webhook-id"], first.id);
+        assert_eq!(request["body"], json!({"user": 7}).to_string());
+        last = id_of(&copy);
+    }
+    // A dead one is run again itself.
+    let dead = ended(client, receiver.task("/bad").max_attempts(1)).await;
+    assert_eq!(dead.state, TaskState::Dead);
+    let again = client.redeliver(id_of(&dead)).await.unwrap();
+    assert_eq!(again.task.id, dead.id);
+    let dead = client.wait(id_of(&dead), LIMIT).await.unwrap();
+    assert_eq!((dead.state, dead.attempt), (TaskState::Dead, 2), "{dead:?}");
+    // A task of a worker is not delivered, and an unknown one is not there.
+    let other = Task::callback("send_email").delay(Duration::from_secs(3600));
+    let other = client.register(other).await.unwrap();
+    let refused = client.redeliver(other.id).await.unwrap_err().to_string();
+    assert!(refused.contains("not delivered over HTTP"), "{refused}");
     local.stop().await;
 }
 

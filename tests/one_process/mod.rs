@@ -13,3 +13,4 @@ mod redrive;
 mod refused;
 mod sizes;
 mod small_disk;
+mod traces;

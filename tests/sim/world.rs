@@ -402,6 +402,7 @@ impl Run {
                 id,
                 attempt,
                 outcome: outcome.clone(),
+                answered: None,
             };
             match self.service.settle("worker", vec![request]).await.pop() {
                 Some(SettleAnswer::Fault(_)) => self.time.sleep(Duration::from_millis(500)).await,

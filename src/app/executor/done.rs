@@ -21,8 +21,8 @@ impl From<Sent> for Done {
         match sent {
             Sent::Succeeded(_) => Self::Succeeded,
             Sent::Busy(again) => Self::Busy(again),
-            Sent::Again(after, error) => Self::Again(after, error),
-            Sent::Failed(error) | Sent::Gone(error) => Self::Refused(error),
+            Sent::Again(after, error, _) => Self::Again(after, error),
+            Sent::Failed(error, _) | Sent::Gone(error, _) => Self::Refused(error),
         }
     }
 }

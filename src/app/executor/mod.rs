@@ -92,8 +92,15 @@ impl Executor {
         let specs = Arc::clone(&own);
         let told = delivery.clone();
         let http = move |job: Job<Raw>, _: Context| {
-            let (delivery, spec) = (delivery.clone(), specs.take(job.id, job.attempt));
-            async move { delivery.deliver(&job, spec.as_deref()).await }
+            let (delivery, own) = (delivery.clone(), Arc::clone(&specs));
+            async move {
+                let spec = own.take(job.id, job.attempt);
+                let delivered = delivery.deliver(&job, spec.as_deref()).await?;
+                if let Some(answered) = delivered.answered {
+                    own.note(job.id, job.attempt, answered);
+                }
+                Ok(delivered.outcome)
+            }
         };
         let (service, time) = (Arc::clone(&self.service), self.time.clone());
         let notify = move |job: Job<Raw>, _: Context| {

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -18,16 +18,17 @@ use crate::{
         },
     },
     client::Error,
-    flow::{poll, service::Service},
+    flow::{api::SettleAnswer, poll, service::Service},
     http::convert::worker_calls::{heartbeat_request, settle_request},
-    model::{ids::TaskId, task::Spec},
+    model::{history::Answered, ids::TaskId, task::Spec},
     worker::Server,
 };
 
 /// The name under which errors tell of it.
 const NAME: &str = "this node";
 
-/// Tasks that are handed out and not begun. A task that lost its lease before it began stays among them.
+/// Tasks that are handed out and not begun, and answers that are not reported. Those of a task that lost its lease before
+/// stay among them.
 const SPECS_MAX: usize = 4096;
 
 /// The service of a node. See the module.
@@ -36,6 +37,8 @@ pub(super) struct OwnService {
     service: Arc<Service>,
     /// The tasks that were claimed and are not begun. A worker is told no targets.
     specs: Mutex<HashMap<(TaskId, u32), Arc<Spec>>>,
+    /// The answers over HTTP to attempts that are not settled.
+    answers: Mutex<HashMap<(TaskId, u32), Answered>>,
 }
 
 impl OwnService {
@@ -43,6 +46,7 @@ impl OwnService {
         Self {
             service,
             specs: Mutex::default(),
+            answers: Mutex::default(),
         }
     }
 
@@ -50,6 +54,19 @@ impl OwnService {
     pub(super) fn take(&self, id: TaskId, attempt: u32) -> Option<Arc<Spec>> {
         let mut specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
         specs.remove(&(id, attempt))
+    }
+
+    /// Keeps the answer to an attempt for its report. One of an attempt that is lost before stays among the answers.
+    pub(super) fn note(&self, id: TaskId, attempt: u32, answered: Answered) {
+        let mut answers = self.answers();
+        if answers.len() >= SPECS_MAX {
+            answers.clear();
+        }
+        answers.insert((id, attempt), answered);
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<(TaskId, u32), Answered>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,12 +141,20 @@ impl Server for OwnService {
 
     async fn settle(&self, request: &SettleRequest) -> Result<SettleResponse, Error> {
         let items: Result<Vec<_>, _> = request.tasks.iter().map(settle_request).collect();
-        let items = items.map_err(|error| unavailable(&error.detail))?;
-        for item in &items {
+        let mut items = items.map_err(|error| unavailable(&error.detail))?;
+        for item in &mut items {
             // It was given back before it began.
             self.take(item.id, item.attempt);
+            item.answered = self.answers().get(&(item.id, item.attempt)).cloned();
         }
+        let attempts: Vec<_> = items.iter().map(|item| (item.id, item.attempt)).collect();
         let answers = self.service.settle(&request.worker, items).await;
+        for (attempt, answer) in attempts.iter().zip(&answers) {
+            // A report without an answer is repeated.
+            if !matches!(answer, SettleAnswer::Fault(_)) {
+                self.answers().remove(attempt);
+            }
+        }
         Ok(SettleResponse {
             results: answers.into_iter().map(SettleResult::from).collect(),
         })

@@ -331,6 +331,7 @@ mod tests {
                 method: Method::Post,
                 headers: Vec::new(),
                 timeout: None,
+                message_id: None,
             })),
         };
         vec![

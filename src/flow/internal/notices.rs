@@ -83,6 +83,7 @@ impl To {
                 method: Method::named(&method).ok_or("its method is not known")?,
                 headers,
                 timeout: timeout_ms.map(Duration::from_millis),
+                message_id: None,
             })),
         })
     }
@@ -181,6 +182,7 @@ mod tests {
             method: Method::Post,
             headers: vec![("a".to_owned(), "b".to_owned())],
             timeout: Some(Duration::from_secs(3)),
+            message_id: None,
         };
         let over_http = Notice {
             to: Destination::Http(Box::new(call)),

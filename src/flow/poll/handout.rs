@@ -77,6 +77,7 @@ impl Drop for Handout {
             outcome: Outcome::Snoozed {
                 after: Duration::ZERO,
             },
+            answered: None,
         });
         let attempts = attempts.collect();
         self.poller

@@ -345,6 +345,7 @@ impl Claimer {
                 outcome: Outcome::Snoozed {
                     after: Duration::ZERO,
                 },
+                answered: None,
                 chance: 0,
             };
             state::next(row.id, there, &row.detail.spec, event, now, nonce)

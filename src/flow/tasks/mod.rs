@@ -5,6 +5,7 @@
 //! and `limiter` lets no more of a callback be claimed than its limits allow.
 
 pub mod asked;
+mod attempt_span;
 pub mod cancel;
 pub mod claim;
 pub(in crate::flow) mod claim_room;
@@ -20,6 +21,7 @@ mod limit_pool;
 pub(in crate::flow) mod limiter;
 pub mod plant;
 pub(in crate::flow) mod put;
+pub(in crate::flow) mod redeliver;
 pub mod register;
 mod replace;
 pub mod reschedule;

@@ -129,7 +129,7 @@ impl Settler {
         row: Result<Option<TaskRow>, store::Error>,
         fresh: bool,
     ) -> SettleAnswer {
-        let outcome = outcome_name(&request.outcome);
+        let outcome = request.outcome.name();
         let (id, attempt) = (request.id, request.attempt);
         let mut died = false;
         let settled = match row {
@@ -160,6 +160,7 @@ impl Settler {
             id,
             attempt,
             outcome,
+            answered,
         } = request;
         // Only a task that was claimed can be settled: it has a row, or had one.
         let Some(there) = &row else {
@@ -177,6 +178,7 @@ impl Settler {
             let event = Event::Settle {
                 attempt,
                 outcome: outcome.clone(),
+                answered: answered.clone(),
                 chance,
             };
             state::next(id, row, &spec, event, now, nonce)
@@ -195,19 +197,22 @@ impl Settler {
                 }
                 Ok(SettleAnswer::Ok)
             }
-            Moved::To(row) => {
-                let callback = row.detail.spec.callback().unwrap_or_default();
-                self.retrying
-                    .note(row.id, callback, row.next, self.ctx.now());
-                self.put_retry(&row).await?;
-                if row.detail.spec.ordering_key.is_some() {
-                    // Apart, so that the report of other tasks is as small as it can be.
-                    Box::pin(leave::lets_go(&self.ctx, &row)).await;
-                }
-                Ok(SettleAnswer::Ok)
-            }
+            Moved::To(row) => self.goes_on(&row).await,
             Moved::Refused(_, row) => self.refused(row.as_deref(), attempt, &outcome).await,
         }
+    }
+
+    /// Sees to the next attempt of a task that goes on.
+    async fn goes_on(&self, row: &TaskRow) -> Result<SettleAnswer, Fault> {
+        let callback = row.detail.spec.callback().unwrap_or_default();
+        self.retrying
+            .note(row.id, callback, row.next, self.ctx.now());
+        self.put_retry(row).await?;
+        if row.detail.spec.ordering_key.is_some() {
+            // Apart, so that the report of other tasks is as small as it can be.
+            Box::pin(leave::lets_go(&self.ctx, row)).await;
+        }
+        Ok(SettleAnswer::Ok)
     }
 
     /// Answers a report that had no effect: it is repeated, or its attempt does not live.
@@ -483,14 +488,5 @@ fn is_result_of(row: &TaskRow, outcome: &Outcome) -> bool {
             | Outcome::Snoozed { .. },
             _,
         ) => false,
-    }
-}
-
-const fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Succeeded { .. } => "succeeded",
-        Outcome::Retry { .. } => "retry",
-        Outcome::Failed { .. } => "failed",
-        Outcome::Snoozed { .. } => "snoozed",
     }
 }

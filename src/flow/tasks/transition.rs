@@ -15,6 +15,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
+use super::attempt_span;
 use crate::{
     failpoint,
     flaw::{self, Flaw},
@@ -103,7 +104,10 @@ impl Mover {
                 }
             };
             match self.swap(transition.clone()).await? {
-                Swapped::Applied => return Ok(Moved::To(Box::new(transition.row))),
+                Swapped::Applied => {
+                    attempt_span::note(row.as_ref(), &transition.row);
+                    return Ok(Moved::To(Box::new(transition.row)));
+                }
                 // The write that won may be decided and not yet learned by a quorum: a lesser read could show
                 // the same old row for ever.
                 Swapped::Conflict(_) => row = self.read(id, Freshness::Serial).await?,
@@ -111,11 +115,12 @@ impl Mover {
                     return Ok(Moved::To(Box::new(transition.row)));
                 }
                 Swapped::Unknown => {
-                    row = self.settle_unknown(id).await?;
+                    let before = std::mem::replace(&mut row, self.settle_unknown(id).await?);
                     if row
                         .as_ref()
                         .is_some_and(|row| row.nonce == transition.row.nonce)
                     {
+                        attempt_span::note(before.as_ref(), &transition.row);
                         return Ok(Moved::To(Box::new(transition.row)));
                     }
                 }

@@ -60,6 +60,7 @@ pub(super) fn read(at: &str, target: &HttpTarget, wrong: &mut Violations) -> Opt
         method: method?,
         headers,
         timeout,
+        message_id: None,
     })
 }
 
@@ -211,6 +212,8 @@ pub(super) fn shown_call(call: &HttpCall) -> HttpTarget {
         method,
         headers,
         timeout,
+        // A part of a task that was delivered again, not of a request.
+        message_id: _,
     } = call;
     HttpTarget {
         url: url.clone(),
@@ -227,6 +230,7 @@ pub(super) fn response(callback: &str, call: &HttpCall) -> TargetResponse {
         method,
         headers,
         timeout,
+        message_id,
     } = call;
     TargetResponse::Http {
         callback: callback.to_owned(),
@@ -234,6 +238,7 @@ pub(super) fn response(callback: &str, call: &HttpCall) -> TargetResponse {
         method: method.name().to_owned(),
         headers: headers.iter().cloned().collect(),
         timeout: timeout.map(DurationText::readable),
+        message_id: message_id.clone(),
     }
 }
 

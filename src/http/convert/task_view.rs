@@ -141,6 +141,11 @@ fn attempt_response(attempt: &Attempt) -> AttemptResponse {
         end_time: attempt.ended.map(Into::into),
         outcome: attempt.ending.map(|ending| ending.name().to_owned()),
         error: error.map(str::to_owned),
+        status: attempt.answered.as_ref().map(|answered| answered.status),
+        response: attempt
+            .answered
+            .as_ref()
+            .map(|answered| answered.response.clone()),
     }
 }
 

@@ -126,6 +126,7 @@ pub fn settle_request(item: &SettleItem) -> Result<api::SettleRequest, Error> {
         id,
         attempt: item.attempt,
         outcome,
+        answered: None,
     })
 }
 

@@ -50,6 +50,7 @@ use crate::http::{
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,
+        tasks::redeliver,
         dead_letters::list,
         dead_letters::groups,
         dead_letters::redrive,

@@ -65,6 +65,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         .route("/v1/tasks/{id}/tree", get(trees::read))
         .route("/v1/tasks/{id}/reschedule", post(reschedule))
         .route("/v1/tasks/{id}/run", post(run))
+        .route("/v1/tasks/{id}/redeliver", post(redeliver))
 }
 
 /// Registers a task. Once the call is answered, the task is durable and will start.
@@ -346,6 +347,33 @@ pub(in crate::http) async fn run(
     let condition = headers::if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     restarted(api.service.run(id, condition).await?)
+}
+
+/// Delivers a task over HTTP again, at once. One that waits, or is dead, is run. One that has ended otherwise stays as it is, and
+/// the task of the answer is a copy of it, whose message has the `webhook-id` of the first.
+#[utoipa::path(post, path = "/v1/tasks/{id}/redeliver", tag = "tasks", operation_id = "redeliverTask",
+    params(
+        ("id" = String, Path, description = "The task's id"),
+        ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
+    responses(
+        (status = 200, description = "Who won, and the task that is delivered", body = RescheduleResponse),
+        (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not delivered", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn redeliver(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = own::refuse_task(path_id(id)?)?;
+    let condition = headers::if_match(request.headers())?;
+    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let again = api.service.redeliver(id, condition).await?;
+    if again.is_none() && api.service.get(id, api::View::Basic).await?.is_some() {
+        let detail =
+            "the task is not delivered over HTTP: `run` starts a task that waits or is dead";
+        return Err(Error::new(Code::InvalidRequest, detail));
+    }
+    restarted(again)
 }
 
 /// Answers a move or a run.

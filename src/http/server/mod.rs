@@ -1,13 +1,15 @@
 //! The server accepts connections for the API and bounds them in number, time and bytes.
 //!
 //! [`serve`](serve::serve) runs the listener. `stall` and `traffic` watch single connections, `leftover` takes in what a
-//! client still sends behind an early answer, and `wrap` counts and times requests. [`starting`] answers for a node that
+//! client still sends behind an early answer, and `wrap` counts and times requests, and `span` traces
+//! them. [`starting`] answers for a node that
 //! is not connected yet. `tls` encrypts connections, and `seldom` bounds lines of the log that callers cause.
 
 pub(in crate::http) mod files;
 pub(in crate::http) mod leftover;
 pub(in crate::http) mod seldom;
 pub(in crate::http) mod serve;
+mod span;
 pub(in crate::http) mod stall;
 pub mod starting;
 pub mod tls;

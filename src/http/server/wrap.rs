@@ -13,7 +13,9 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use metrics::{counter, histogram};
+use opentelemetry::global::BoxedSpan;
 
+use super::span;
 use crate::{
     http::{
         Api, access,
@@ -29,10 +31,10 @@ const UNMATCHED: &str = "unmatched";
 /// Answers a request and sees to all that every request needs.
 pub(in crate::http) async fn wrap(
     State(api): State<Api>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
-    let seen = Seen::of(&api, &request);
+    let seen = Seen::of(&api, &mut request);
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let answer = match hosts::check(&api, &request) {
         Ok(()) => {
@@ -53,14 +55,20 @@ struct Seen {
     method: &'static str,
     route: Option<MatchedPath>,
     trace_id: Option<String>,
+    span: Option<BoxedSpan>,
 }
 
 impl Seen {
-    fn of(api: &Api, request: &Request) -> Self {
+    fn of(api: &Api, request: &mut Request) -> Self {
+        let method = method_name(request.method());
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let named = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+        let span = span::begin(method, named, request);
         Self {
             begun: api.options.time.moment(),
-            method: method_name(request.method()),
-            route: request.extensions().get::<MatchedPath>().cloned(),
+            method,
+            span,
+            route,
             trace_id: headers::trace_parent(request.headers())
                 .and_then(headers::trace_id)
                 .map(str::to_owned),
@@ -76,6 +84,7 @@ impl Seen {
         if let Some(error) = answer.extensions_mut().remove::<Error>() {
             self.explain(api, error, &mut answer);
         }
+        span::end(self.span.take(), answer.status());
         let status = answer.status().as_str().to_owned();
         let took = api.options.time.moment().since(self.begun);
         let route = self.route().to_owned();

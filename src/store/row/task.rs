@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{Undecodable, malformed, there, to_i32, to_u32};
 use crate::{
     model::{
-        history::{Attempt, Ending, History},
+        history::{Answered, Attempt, Ending, History},
         ids::TaskId,
         result::{Place, TaskResult},
         state::{Detail, Expect, State, TaskRow},
@@ -177,7 +177,11 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         history,
         next,
     } = detail;
-    let History { attempts, dropped } = history;
+    let History {
+        attempts,
+        dropped,
+        answered,
+    } = history;
     let message = v1::TaskDetail {
         spec: Some(to_message(spec)),
         start_time_ms: start.0,
@@ -200,6 +204,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         tree: tree.as_ref().map(tree_end_to_message),
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
+        answered: answered.as_ref().map(answered_message),
         next: next.as_deref().map(holder_to_message),
     };
     message.encode_to_vec().into()
@@ -228,6 +233,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),
                 dropped: message.attempts_dropped,
+                answered: message.answered.map(to_answered),
             },
             next: message
                 .next
@@ -264,6 +270,7 @@ fn attempt_message(attempt: &Attempt) -> v1::Attempt {
         ended,
         ending,
         error,
+        answered,
     } = attempt;
     v1::Attempt {
         attempt: *attempt,
@@ -272,6 +279,21 @@ fn attempt_message(attempt: &Attempt) -> v1::Attempt {
         end_time_ms: ended.map(|at| at.0),
         outcome: ending.map_or(0, |ending| i32::from(ending.number())),
         error: error.clone(),
+        answered: answered.as_ref().map(answered_message),
+    }
+}
+
+fn answered_message(answered: &Answered) -> v1::Answered {
+    v1::Answered {
+        status: answered.status.into(),
+        response: answered.response.clone(),
+    }
+}
+
+fn to_answered(message: v1::Answered) -> Answered {
+    Answered {
+        status: u16::try_from(message.status).unwrap_or_default(),
+        response: message.response,
     }
 }
 
@@ -284,5 +306,6 @@ fn attempt(message: v1::Attempt) -> Attempt {
         ended: message.end_time_ms.map(Millis),
         ending: Ending::from_number(message.outcome),
         error: message.error,
+        answered: message.answered.map(to_answered),
     }
 }

@@ -9,7 +9,7 @@ use crate::model::{
     backoff::Backoff,
     clock::{ClockRow, Position},
     entry::{DoneReason, Entry, Key, KeyCode},
-    history::{Attempt, Ending},
+    history::{Answered, Attempt, Ending},
     ids::{NodeId, TaskId},
     kin::TreeEnd,
     state::{Detail, Expect, History, State, TaskRow},
@@ -81,6 +81,7 @@ fn history() -> History {
         ended: Some(Millis(2)),
         ending: Some(ending),
         error: Some("e".to_owned()),
+        answered: Some(answered()),
     };
     let least = Attempt {
         attempt: 2,
@@ -89,12 +90,18 @@ fn history() -> History {
         ended: None,
         ending: None,
         error: None,
+        answered: None,
     };
     let attempts = Ending::ALL.map(attempt).into_iter().chain([least]);
     History {
         attempts: attempts.collect(),
         dropped: 3,
+        answered: Some(answered()),
     }
+}
+
+fn answered() -> Answered {
+    Answered::new(503, b"busy")
 }
 
 fn row(state: State) -> TaskRow {

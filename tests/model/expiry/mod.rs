@@ -310,6 +310,7 @@ impl Expiry {
             attempt: row.attempt,
             outcome: Outcome::Succeeded { result: None },
             chance: 0,
+            answered: None,
         };
         if let Ok(to) = self.moved(steps.from, event) {
             steps.add("succeed", i64::from(row.attempt), |s| {

@@ -306,6 +306,7 @@ impl Task {
                 attempt: reported,
                 outcome,
                 chance: 0,
+                answered: None,
             };
             let Ok(write) = asked(row, event, due(row)) else {
                 steps.add("report is refused", who, |s| s.workers[at] = Worker::Idle);

@@ -231,6 +231,7 @@ async fn heartbeats_keep_an_attempt_alive_and_a_lost_one_is_told() {
             id: task.id,
             attempt,
             outcome: Outcome::Succeeded { result: None },
+            answered: None,
         }]
     };
     assert!(matches!(

@@ -161,6 +161,7 @@ impl Worker {
             id,
             attempt,
             outcome: Outcome::Succeeded { result: None },
+            answered: None,
         };
         self.settles.settle("worker", vec![report]).await;
     }

@@ -232,6 +232,7 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
         id: begun,
         attempt: 1,
         outcome: Outcome::Succeeded { result: None },
+        answered: None,
     };
     let asked = world.time.now();
     let answer = service.settle("a", vec![settle]).await.remove(0);

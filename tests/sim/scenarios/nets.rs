@@ -139,6 +139,7 @@ async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
             error: "not yet".to_owned(),
             after: Some(SECOND),
         },
+        answered: None,
     };
     let first = dies.service();
     let answer = world
@@ -185,6 +186,7 @@ async fn a_report_is_handled_to_its_end_though_its_caller_goes_away() {
             error: "not yet".to_owned(),
             after: Some(SECOND),
         },
+        answered: None,
     };
     let service = node.service();
     let answer = world

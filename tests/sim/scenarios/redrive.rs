@@ -111,6 +111,7 @@ async fn a_dead_task_that_is_run_runs_again_in(world: World) {
                 id,
                 attempt,
                 outcome,
+                answered: None,
             };
             async move { service.settle("late", vec![request]).await.remove(0) }
         };

@@ -110,6 +110,7 @@ async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
         id: *id,
         attempt: 1,
         outcome: Outcome::Succeeded { result: None },
+        answered: None,
     });
     let answers = service.settle("a", settles.collect()).await;
     for (id, answer) in ids.iter().zip(answers) {
@@ -124,6 +125,7 @@ async fn a_row_that_cannot_be_read_fails_its_own_item_of_a_request() {
         id: away,
         attempt: 1,
         outcome: Outcome::Succeeded { result: None },
+        answered: None,
     };
     let answer = service.settle("a", vec![late]).await.remove(0);
     assert!(matches!(answer, SettleAnswer::Ok), "{answer:?}");

@@ -361,6 +361,7 @@ impl Running {
                 id: self.task.id,
                 attempt: self.task.attempt,
                 outcome: outcome.clone(),
+                answered: None,
             };
             let act = |service: Arc<tickwheel::flow::service::Service>| async move {
                 service.settle("worker", vec![request]).await.pop()

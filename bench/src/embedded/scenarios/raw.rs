@@ -189,6 +189,7 @@ fn settle() -> Event {
     Event::Settle {
         attempt: 1,
         outcome: Outcome::Succeeded { result: None },
+        answered: None,
         chance: 0,
     }
 }

@@ -25,6 +25,7 @@ use crate::{
     model::{
         address::Allowed,
         gate::GateState,
+        history::Answered,
         http_call::{HttpCall, HttpPolicy},
         target::Target,
         task::Spec,
@@ -32,9 +33,6 @@ use crate::{
     time_source::TimeSource,
     worker::{Failure, Job, Outcome, Raw},
 };
-
-/// How much of an answer an error shows.
-const SHOWN_BYTES_MAX: usize = 1024;
 
 /// When a task comes again that was forgotten.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -50,6 +48,24 @@ pub(super) struct Message {
     pub(super) body: Bytes,
 }
 
+/// How the delivery of a task went.
+#[derive(Debug)]
+pub(super) struct Delivered {
+    /// The report.
+    pub(super) outcome: Outcome,
+    /// The answer that it comes from, if there was one.
+    pub(super) answered: Option<Answered>,
+}
+
+impl From<Outcome> for Delivered {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            answered: None,
+        }
+    }
+}
+
 /// How the sending of a message went.
 #[derive(Debug)]
 pub(super) enum Sent {
@@ -57,12 +73,12 @@ pub(super) enum Sent {
     Busy(Duration),
     /// The receiver took it.
     Succeeded(Answer),
-    /// It is to be sent again: after this, or after a wait of its own.
-    Again(Option<Duration>, String),
+    /// It is to be sent again: after this, or after a wait of its own. There may have been no answer.
+    Again(Option<Duration>, String, Option<Answered>),
     /// It is not to be sent again.
-    Failed(String),
+    Failed(String, Answered),
     /// The receiver wants no more messages.
-    Gone(String),
+    Gone(String, Answered),
 }
 
 /// The delivery of a node. Clones share its connections and its bounds.
@@ -94,33 +110,44 @@ impl Delivery {
         &self,
         job: &Job<Raw>,
         spec: Option<&Spec>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Delivered, Failure> {
         let Some(spec) = spec else {
             // It was forgotten among too many: it is handed out again.
-            return Ok(Outcome::Snooze(AGAIN));
+            return Ok(Outcome::Snooze(AGAIN).into());
         };
         let Target::Http { callback, call } = &spec.target else {
-            return Ok(Outcome::Fail("the task has no URL".to_owned()));
+            return Ok(Outcome::Fail("the task has no URL".to_owned()).into());
         };
         let message = Message {
-            id: job.id.to_string(),
+            id: call
+                .message_id
+                .clone()
+                .unwrap_or_else(|| job.id.to_string()),
             attempt: job.attempt,
             content_type: job.content_type.clone(),
             trace_parent: job.trace_parent.clone(),
             body: job.payload.0.clone(),
         };
         let sent = self.send(&message, callback, call).await?;
-        if let Sent::Gone(_) = &sent {
+        if let Sent::Gone(..) = &sent {
             // Before the task ends: a crash in between pauses the callback at the next attempt.
             self.pause(callback, &host_of(&call.url)).await?;
         }
-        Ok(match sent {
-            Sent::Busy(again) => Outcome::Snooze(again),
-            Sent::Succeeded(answer) => succeeded(answer),
-            Sent::Again(None, error) => Outcome::Retry(error),
-            Sent::Again(Some(after), error) => Outcome::RetryAfter(after, error),
-            Sent::Failed(error) | Sent::Gone(error) => Outcome::Fail(error),
-        })
+        let (outcome, answered) = match sent {
+            Sent::Busy(again) => (Outcome::Snooze(again), None),
+            Sent::Succeeded(answer) => {
+                let answered = answer.shown();
+                (succeeded(answer), Some(answered))
+            }
+            Sent::Again(None, error, answered) => (Outcome::Retry(error), answered),
+            Sent::Again(Some(after), error, answered) => {
+                (Outcome::RetryAfter(after, error), answered)
+            }
+            Sent::Failed(error, answered) | Sent::Gone(error, answered) => {
+                (Outcome::Fail(error), Some(answered))
+            }
+        };
+        Ok(Delivered { outcome, answered })
     }
 
     /// Sends a message by the rules of a callback.
@@ -143,11 +170,11 @@ impl Delivery {
         metrics::histogram!("tickwheel_http_call_seconds").record(took);
         let sent = match answered {
             Ok(answer) => self.judged(answer, &host, &policy),
-            Err(reason) => Sent::Again(None, format!("{host}: {reason}")),
+            Err(reason) => Sent::Again(None, format!("{host}: {reason}"), None),
         };
         let label = match &sent {
             Sent::Again(..) | Sent::Busy(_) => "retried",
-            Sent::Failed(_) | Sent::Gone(_) => "failed",
+            Sent::Failed(..) | Sent::Gone(..) => "failed",
             Sent::Succeeded(_) => "succeeded",
         };
         metrics::counter!("tickwheel_http_calls_total", "outcome" => label).increment(1);
@@ -194,9 +221,9 @@ impl Delivery {
         let retry_after = answer.retry_after.as_deref();
         match judge(answer.status, retry_after, retries_4xx, self.time.now()) {
             Verdict::Succeeded => Sent::Succeeded(answer),
-            Verdict::Retry(after) => Sent::Again(after, told(host, &answer)),
-            Verdict::Failed => Sent::Failed(told(host, &answer)),
-            Verdict::Gone => Sent::Gone(told(host, &answer)),
+            Verdict::Retry(after) => Sent::Again(after, told(host, &answer), Some(answer.shown())),
+            Verdict::Failed => Sent::Failed(told(host, &answer), answer.shown()),
+            Verdict::Gone => Sent::Gone(told(host, &answer), answer.shown()),
         }
     }
 
@@ -242,16 +269,17 @@ fn succeeded(answer: Answer) -> Outcome {
     }
 }
 
+impl Answer {
+    /// Returns what an attempt shows of it.
+    fn shown(&self) -> Answered {
+        Answered::new(self.status, &self.body)
+    }
+}
+
 /// The error of an answer: its status, and the beginning of its body.
 fn told(host: &str, answer: &Answer) -> String {
-    let status = answer.status;
-    let shown = answer.body.get(..SHOWN_BYTES_MAX).unwrap_or(&answer.body);
-    let body = String::from_utf8_lossy(shown);
-    let body: String = body
-        .chars()
-        .filter(|c| !c.is_control() || *c == '\n')
-        .collect();
-    match body.trim() {
+    let Answered { status, response } = answer.shown();
+    match response.trim() {
         "" => format!("{host} answered {status}"),
         body => format!("{host} answered {status}: {body}"),
     }
