@@ -58,7 +58,7 @@
 //! | `client` | [`client`] and [`api`] |
 //! | `worker` | `client`, and workers that poll the service |
 //! | `kafka` | with `worker`: workers that consume the topics of the service; compiles C |
-//! | `tls` | HTTPS for the client and workers; compiles C |
+//! | `tls` | HTTPS for the client and workers, with `kafka` also TLS and SCRAM; compiles C |
 //! | `cli` (the default) | the program `tickwheel` and everything that it can run on |
 //!
 //! # Stability

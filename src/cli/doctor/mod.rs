@@ -14,7 +14,7 @@ use self::finding::{Finding, bad, good};
 use super::{Exit, Failure, Format, PrintArgs, node};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
-    queue::{Publisher as _, kafka::KafkaPublisher},
+    queue::{Error, Publisher as _, kafka::KafkaPublisher},
     time_source::TimeSource,
 };
 
@@ -120,7 +120,8 @@ async fn queue(settings: &Settings, time: &TimeSource) -> Result<Finding, Failur
     let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
     Ok(match queue.ping().await {
         Ok(()) => good(ABOUT, format!("{} answers", settings.kafka.join(","))),
-        Err(error) => bad(
+        Err(error @ Error::Unsuitable { .. }) => bad(ABOUT, error.to_string()),
+        Err(error @ Error::Unavailable { .. }) => bad(
             ABOUT,
             format!("{error}: is --kafka right, does the broker run?"),
         ),

@@ -1,15 +1,21 @@
 //! The link logs the connections of a client for operators, one line for each change.
 //!
 //! librdkafka reports every failed attempt to connect; during an outage that is several a second. A reader of
-//! the log needs two lines: when the connection went away and when it came back.
+//! the log needs two lines: when the connection went away and when it came back. A refusal, of a password or of a
+//! certificate, is told with what to do about it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use rdkafka::{
     client::ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
 };
+
+use super::access::advice;
 
 /// The state of one client's connections.
 #[derive(Debug)]
@@ -18,6 +24,16 @@ pub(super) struct Link {
     name: String,
     down: AtomicBool,
     spent: AtomicBool,
+    refused: Mutex<Option<Refusal>>,
+}
+
+/// A connection that did not come about for a reason that people can mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The reason, and what to do.
+    pub(super) reason: String,
+    /// It stays until a person changes something.
+    pub(super) is_final: bool,
 }
 
 impl Link {
@@ -26,12 +42,31 @@ impl Link {
             name: name.to_owned(),
             down: AtomicBool::new(false),
             spent: AtomicBool::new(false),
+            refused: Mutex::default(),
         }
+    }
+
+    /// Returns why no connection comes about, if people can mend it, since a broker answered last.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        let refused = self.refused.lock();
+        refused.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn refuse(&self, found: Option<Refusal>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Refusal { reason, is_final }) = &found
+            && *is_final
+            && refused.as_ref().is_none_or(|before| !before.is_final)
+        {
+            tracing::warn!(client = self.name, reason, "kafka refuses this client");
+        }
+        *refused = found;
     }
 
     /// Notes that a broker answered.
     pub(super) fn answered(&self) {
         if self.down.load(Ordering::Relaxed) && self.down.swap(false, Ordering::Relaxed) {
+            self.refuse(None);
             tracing::info!(client = self.name, "kafka answers again");
         }
     }
@@ -64,10 +99,27 @@ impl Link {
 
     pub(super) fn note(&self, error: &KafkaError, reason: &str) {
         match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::AllBrokersDown) => self.failed(reason),
+            Some(RDKafkaErrorCode::AllBrokersDown) => {
+                let refusal = self.refusal();
+                let known = refusal.as_ref().map(|refusal| &*refusal.reason);
+                self.failed(known.unwrap_or(reason));
+            }
             Some(RDKafkaErrorCode::Fatal) => self.spend(reason),
-            _ => {
-                tracing::debug!(client = self.name, %error, reason, "kafka client reports an error")
+            code => {
+                tracing::debug!(client = self.name, %error, reason, "kafka client reports an error");
+                let is_final = matches!(
+                    code,
+                    Some(
+                        RDKafkaErrorCode::Authentication
+                            | RDKafkaErrorCode::SaslAuthenticationFailed
+                            | RDKafkaErrorCode::SSL
+                    )
+                );
+                let advice = advice(reason);
+                if is_final || !advice.is_empty() {
+                    let reason = format!("{reason}{advice}");
+                    self.refuse(Some(Refusal { reason, is_final }));
+                }
             }
         }
     }
