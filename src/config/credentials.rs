@@ -6,7 +6,7 @@ use std::{fmt, fs, path::PathBuf};
 use super::{Problem, text::secret};
 use crate::{
     limits::PASSWORD_BYTES_MAX,
-    model::server_access::{Access, Identity, Login, Mechanism, Pem, Protocol, Tls},
+    model::server_access::{Identity, Login, Mechanism, Pem, Protocol, ServerAccess, Tls},
 };
 
 /// The credentials for the servers of one kind.
@@ -99,7 +99,7 @@ impl Credentials {
     }
 
     /// Returns the access, encrypted or not.
-    pub(super) fn access(&self, encrypted: bool) -> Access {
+    pub(super) fn access(&self, encrypted: bool) -> ServerAccess {
         let login = self.user.clone().zip(self.password.clone());
         let identity = self.cert.clone().zip(self.key.clone());
         let tls = || Tls {
@@ -109,7 +109,7 @@ impl Credentials {
                 key: Pem::File(key),
             }),
         };
-        Access {
+        ServerAccess {
             login: login.map(|(user, password)| Login { user, password }),
             tls: encrypted.then(tls),
         }

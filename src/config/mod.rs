@@ -29,7 +29,7 @@ pub use variables::unknown_variables;
 
 use crate::model::{
     address::Range,
-    server_access::{Access, Mechanism, Protocol, are_here},
+    server_access::{Mechanism, Protocol, ServerAccess, are_here},
     smtp::SmtpServer,
     time::TickLength,
     wheel::Shape,
@@ -348,14 +348,14 @@ impl Settings {
 
     /// Returns how to reach Cassandra.
     #[must_use]
-    pub fn cassandra_access(&self) -> Access {
+    pub fn cassandra_access(&self) -> ServerAccess {
         let credentials = &self.cassandra_credentials;
         credentials.access(credentials.ca.is_some())
     }
 
     /// Returns how to reach Kafka.
     #[must_use]
-    pub fn kafka_access(&self) -> Access {
+    pub fn kafka_access(&self) -> ServerAccess {
         let credentials = &self.kafka_credentials;
         let protocol = credentials::protocol(credentials, self.kafka_security_protocol);
         credentials.access(protocol.has_tls())
@@ -364,7 +364,7 @@ impl Settings {
     /// Returns a warning for each password that others can read on its way.
     #[must_use]
     pub fn bare_passwords(&self) -> Vec<&'static str> {
-        let is_bare = |access: &Access, hosts: &[String]| {
+        let is_bare = |access: &ServerAccess, hosts: &[String]| {
             access.login.is_some() && access.tls.is_none() && !are_here(hosts)
         };
         let mut warnings = Vec::new();

@@ -58,7 +58,7 @@ pub struct Tls {
 
 /// How a program reaches servers that do not talk to everybody.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Access {
+pub struct ServerAccess {
     /// The user and the password, for servers that ask for them.
     pub login: Option<Login>,
     /// The terms of encryption; none means that connections are not encrypted.
@@ -116,7 +116,7 @@ impl Protocol {
 
     /// Returns the protocol of an access.
     #[must_use]
-    pub const fn of(access: &Access) -> Self {
+    pub const fn of(access: &ServerAccess) -> Self {
         match (&access.login, &access.tls) {
             (None, None) => Self::Plaintext,
             (None, Some(_)) => Self::Ssl,
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn nothing_secret_is_shown() {
         let secret = || "s3cr3t".to_owned();
-        let access = Access {
+        let access = ServerAccess {
             login: Some(Login {
                 user: "ada".to_owned(),
                 password: secret(),
@@ -192,7 +192,7 @@ mod tests {
                 user: String::new(),
                 password: String::new(),
             };
-            let access = Access {
+            let access = ServerAccess {
                 login: protocol.has_login().then(login),
                 tls: protocol.has_tls().then(Tls::default),
             };

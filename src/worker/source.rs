@@ -6,7 +6,7 @@ use std::fmt;
 use crate::model::server_access::{Identity, Pem, Tls};
 #[cfg(feature = "kafka")]
 use crate::{
-    model::server_access::{Access, Login, Mechanism, Protocol},
+    model::server_access::{Login, Mechanism, Protocol, ServerAccess},
     queue::kafka::Settings,
 };
 #[cfg(feature = "queue")]
@@ -61,7 +61,7 @@ pub enum SaslMechanism {
 pub struct KafkaSettings {
     brokers: String,
     client_id: Option<String>,
-    access: Access,
+    access: ServerAccess,
     mechanism: Mechanism,
     properties: Vec<(String, String)>,
 }
@@ -73,7 +73,7 @@ impl KafkaSettings {
         Self {
             brokers: brokers.into(),
             client_id: None,
-            access: Access::default(),
+            access: ServerAccess::default(),
             mechanism: Mechanism::default(),
             properties: Vec::new(),
         }

@@ -5,12 +5,12 @@ use std::fs::File;
 use rdkafka::config::ClientConfig;
 
 use crate::{
-    model::server_access::{Access, Mechanism, Pem, Protocol},
+    model::server_access::{Mechanism, Pem, Protocol, ServerAccess},
     queue::Error,
 };
 
 /// Sets the properties.
-pub(super) fn set(config: &mut ClientConfig, access: &Access, mechanism: Mechanism) {
+pub(super) fn set(config: &mut ClientConfig, access: &ServerAccess, mechanism: Mechanism) {
     let protocol = Protocol::of(access);
     if protocol == Protocol::Plaintext {
         return;
@@ -43,8 +43,8 @@ fn set_pem(config: &mut ClientConfig, [location, text]: [&str; 2], pem: &Pem) {
     };
 }
 
-/// Refuses files that cannot be opened, by the names of their settings. What is wrong inside them, librdkafka says.
-pub(super) fn check(access: &Access) -> Result<(), Error> {
+/// Refuses files that cannot be opened, by the names of their settings. Mistakes inside them are told by librdkafka.
+pub(super) fn check(access: &ServerAccess) -> Result<(), Error> {
     let Some(tls) = &access.tls else {
         return Ok(());
     };
@@ -65,12 +65,17 @@ pub(super) fn check(access: &Access) -> Result<(), Error> {
     Ok(())
 }
 
+/// Tells whether a broker refuses the certificate of this client, or that it has none.
+pub(super) fn is_about_certificate(said: &str) -> bool {
+    said.contains(" alert ") && said.contains("certificate")
+}
+
 /// Returns what may help when librdkafka says this about a connection.
 pub(super) fn advice(said: &str) -> &'static str {
     let has = |words: &str| said.contains(words);
     if has("certificate could not be verified") || has("certificate verify failed") {
         "; the authority of the brokers is not known here: name its file in kafka_ca"
-    } else if has("incorrect security.protocol") || has("might require SASL") {
+    } else if has("Disconnected") && (has("APIVERSION_QUERY") || has("might require SASL")) {
         "; if the brokers want TLS or a login, set kafka_ca, kafka_user or kafka_security_protocol"
     } else if has("mechanism") && (has("nsupported") || has("not enabled")) {
         "; set kafka_sasl_mechanism to one that the brokers have"
@@ -78,7 +83,7 @@ pub(super) fn advice(said: &str) -> &'static str {
         "; check kafka_user and kafka_password_file"
     } else if has("wrong version number") || has("packet length too long") {
         "; the brokers do not speak TLS at this port: leave out kafka_ca, or set kafka_security_protocol"
-    } else if has("alert") {
+    } else if is_about_certificate(said) {
         "; if the brokers want a certificate of their clients, set kafka_cert and kafka_key"
     } else {
         ""
@@ -104,16 +109,18 @@ mod tests {
                 "kafka_ca",
             ),
             (
-                "Disconnected: requesting ApiVersion: might be caused by incorrect security.protocol configuration \
-                 (connecting to a SSL listener?) or broker version is < 0.10",
+                "127.0.0.1:1/bootstrap: Disconnected: connection closed by peer: receive 0 after POLLIN (after 39ms in state \
+                 APIVERSION_QUERY)",
                 "kafka_security_protocol",
             ),
             (
-                "SASL handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: SCRAM-SHA-512",
+                "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism: broker's supported mechanisms: \
+                 SCRAM-SHA-512,SCRAM-SHA-256 (after 306ms in state AUTH_HANDSHAKE)",
                 "kafka_sasl_mechanism",
             ),
             (
-                "SSL routines::tlsv13 alert certificate required: SSL alert number 116",
+                "Receive failed: error:0A000412:SSL routines::sslv3 alert bad certificate: SSL alert number 42 (after 5ms in \
+                 state APIVERSION_QUERY)",
                 "kafka_cert",
             ),
         ] {

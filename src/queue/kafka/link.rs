@@ -15,7 +15,7 @@ use rdkafka::{
     error::{KafkaError, RDKafkaErrorCode},
 };
 
-use super::access::advice;
+use super::access::{advice, is_about_certificate};
 
 /// The state of one client's connections.
 #[derive(Debug)]
@@ -52,21 +52,31 @@ impl Link {
         refused.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn refuse(&self, found: Option<Refusal>) {
+    /// Notes a refusal. One that may pass does not hide one that stays.
+    fn refuse(&self, found: Refusal) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Refusal { reason, is_final }) = &found
-            && *is_final
-            && refused.as_ref().is_none_or(|before| !before.is_final)
-        {
-            tracing::warn!(client = self.name, reason, "kafka refuses this client");
+        if refused.as_ref().is_some_and(|before| before.is_final) {
+            return;
         }
-        *refused = found;
+        if found.is_final {
+            tracing::warn!(
+                client = self.name,
+                reason = found.reason,
+                "kafka refuses this client"
+            );
+        }
+        *refused = Some(found);
+    }
+
+    /// Forgets a refusal: a broker has answered.
+    pub(super) fn forgive(&self) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Notes that a broker answered.
     pub(super) fn answered(&self) {
         if self.down.load(Ordering::Relaxed) && self.down.swap(false, Ordering::Relaxed) {
-            self.refuse(None);
+            self.forgive();
             tracing::info!(client = self.name, "kafka answers again");
         }
     }
@@ -114,11 +124,11 @@ impl Link {
                             | RDKafkaErrorCode::SaslAuthenticationFailed
                             | RDKafkaErrorCode::SSL
                     )
-                );
+                ) || is_about_certificate(reason);
                 let advice = advice(reason);
                 if is_final || !advice.is_empty() {
                     let reason = format!("{reason}{advice}");
-                    self.refuse(Some(Refusal { reason, is_final }));
+                    self.refuse(Refusal { reason, is_final });
                 }
             }
         }
@@ -127,6 +137,14 @@ impl Link {
     pub(super) fn write_log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // Connections going and coming are told by `failed` and `answered`.
         tracing::debug!(client = self.name, ?level, facility, message, "librdkafka");
+        // A broker that hangs up on a client of another protocol is told here alone.
+        let advice = advice(message);
+        if facility == "FAIL" && !advice.is_empty() {
+            self.refuse(Refusal {
+                reason: format!("{message}{advice}"),
+                is_final: false,
+            });
+        }
     }
 }
 

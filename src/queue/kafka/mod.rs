@@ -43,7 +43,7 @@ pub use self::{
 use super::Error;
 use crate::{
     limits,
-    model::server_access::{Access, Mechanism},
+    model::server_access::{Mechanism, ServerAccess},
     time_source::{Moment, TimeSource},
 };
 
@@ -84,7 +84,7 @@ pub struct Settings {
     /// The protocol of consumer groups.
     pub group_protocol: GroupProtocol,
     /// The login, and the terms of encryption.
-    pub access: Access,
+    pub access: ServerAccess,
     /// How the brokers learn the password.
     pub mechanism: Mechanism,
     /// Further properties of librdkafka; they override ours.
@@ -104,7 +104,7 @@ impl Settings {
             publish_timeout: limits::PUBLISH_TIMEOUT,
             patience: limits::TOPIC_PATIENCE,
             group_protocol: GroupProtocol::default(),
-            access: Access::default(),
+            access: ServerAccess::default(),
             mechanism: Mechanism::default(),
             properties: BTreeMap::new(),
         }
@@ -346,7 +346,7 @@ mod tests {
                 (None, Some(Tls::default())),
                 (Some(&login), Some(Tls::default())),
             ] {
-                let access = Access {
+                let access = ServerAccess {
                     login: login.cloned(),
                     tls,
                 };

@@ -475,6 +475,7 @@ impl Publisher for KafkaPublisher {
                 }
             }
             _ => {
+                client.context().link.forgive();
                 client.context().link.answered();
                 Ok(())
             }

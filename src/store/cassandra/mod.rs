@@ -62,7 +62,7 @@ use self::{
 };
 use super::Error;
 use crate::{
-    model::{ids::TaskId, server_access::Access, wheel::Shape},
+    model::{ids::TaskId, server_access::ServerAccess, wheel::Shape},
     time_source::{Moment, TimeSource},
 };
 
@@ -81,7 +81,7 @@ pub struct Settings {
     /// The rack there whose servers are asked first.
     pub local_rack: Option<String>,
     /// The user, and the terms of encryption.
-    pub access: Access,
+    pub access: ServerAccess,
     /// When a request is given up.
     pub request_timeout: Duration,
 }
@@ -101,7 +101,7 @@ impl Settings {
             replication_factor: Self::REPLICATION_FACTOR,
             local_datacenter: None,
             local_rack: None,
-            access: Access::default(),
+            access: ServerAccess::default(),
             request_timeout: Self::REQUEST_TIMEOUT,
         }
     }

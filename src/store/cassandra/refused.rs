@@ -1,9 +1,10 @@
 //! The reading of a failed connection tells an operator what to do: to mend the settings, or to wait for the servers.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use scylla::errors::{
-    ConnectionError, ConnectionPoolError, ConnectionSetupRequestErrorKind, DbError, MetadataError,
+    BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
+    ConnectionSetupRequestErrorKind, DbError, FrameHeaderParseError, MetadataError,
     NewSessionError,
 };
 use tokio_rustls::rustls;
@@ -64,6 +65,9 @@ enum Refusal {
 }
 
 fn refusal(error: &ConnectionError) -> Option<Refusal> {
+    if let Some(cause) = tls_error(error) {
+        return of_tls(cause);
+    }
     match error {
         ConnectionError::ConnectionSetupRequestError(setup) => match setup.get_error() {
             ConnectionSetupRequestErrorKind::MissingAuthentication => Some(Refusal::Settings(
@@ -74,10 +78,31 @@ fn refusal(error: &ConnectionError) -> Option<Refusal> {
             }
             _ => None,
         },
-        ConnectionError::IoError(error) => {
-            let cause = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-            of_tls(cause)
-        }
+        _ => None,
+    }
+}
+
+/// Returns the error of TLS that ended a connection: at once, or at the first answer, when the server has looked at a
+/// certificate.
+fn tls_error(error: &ConnectionError) -> Option<&rustls::Error> {
+    let io: &io::Error = match error {
+        ConnectionError::IoError(error) => error,
+        ConnectionError::BrokenConnection(broken) => of_broken(broken)?,
+        ConnectionError::ConnectionSetupRequestError(setup) => match setup.get_error() {
+            ConnectionSetupRequestErrorKind::BrokenConnection(broken) => of_broken(broken)?,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    io.get_ref()?.downcast_ref()
+}
+
+fn of_broken(broken: &BrokenConnectionError) -> Option<&io::Error> {
+    match broken.downcast_ref()? {
+        BrokenConnectionErrorKind::FrameHeaderParseError(FrameHeaderParseError::HeaderIoError(
+            error,
+        ))
+        | BrokenConnectionErrorKind::WriteError(error) => Some(error),
         _ => None,
     }
 }
@@ -119,7 +144,7 @@ fn of_tls(cause: &rustls::Error) -> Option<Refusal> {
 fn advice(settings: &Settings, error: &NewSessionError) -> &'static str {
     match connection(error) {
         Some(ConnectionError::IoError(error))
-            if error.kind() == std::io::ErrorKind::ConnectionRefused =>
+            if error.kind() == io::ErrorKind::ConnectionRefused =>
         {
             ""
         }
