@@ -28,9 +28,16 @@ pub(super) fn unconnected(settings: &Settings, error: &NewSessionError) -> Error
         },
         None => Error::Unavailable {
             operation: "connect",
-            reason: format!("{at}: {error}{}", advice(settings, error)),
+            reason: format!("{at}: {}{}", in_one_line(error), advice(settings, error)),
         },
     }
+}
+
+/// Texts of the driver may have several lines, and a full stop.
+fn in_one_line(error: &NewSessionError) -> String {
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").trim_end_matches('.').to_owned()
 }
 
 /// Returns the error of servers that did not answer in this time.
