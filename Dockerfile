@@ -10,8 +10,8 @@ COPY . .
 RUN cargo build --release --locked --bin tickwheel
 
 FROM debian:bookworm-slim
-# Authorities, for tasks over https.
-RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
+# Authorities, for tasks over https, and OpenSSL, for Kafka.
+RUN apt-get update && apt-get install --yes --no-install-recommends ca-certificates libssl3 && rm -rf /var/lib/apt/lists/*
 # A new volume takes over owner and mode of the directory that it is mounted on, so it belongs to the user before it is one.
 RUN useradd --system --user-group --uid 10001 tickwheel \
     && install --directory --owner=tickwheel --group=tickwheel --mode=0700 /var/lib/tickwheel

@@ -59,7 +59,7 @@
 //! | `worker` | `client`, and workers that poll the service |
 //! | `kafka` | with `worker`: workers that consume the topics of the service; compiles C |
 //! | `testing` | [`testing`]: a service inside of a test, with a clock that can be moved |
-//! | `tls` | HTTPS for the client and workers; compiles C |
+//! | `tls` | HTTPS for the client and workers, with `kafka` also TLS and SCRAM; compiles C |
 //! | `cli` (the default) | the program `tickwheel` and everything that it can run on |
 //!
 //! # Stability

@@ -22,6 +22,7 @@ mod queue_contract;
 mod queue_on_kafka;
 mod readme_block;
 mod rolling;
+mod secured;
 mod server;
 #[allow(dead_code, reason = "the stores without a server use the rest")]
 mod store_contract;

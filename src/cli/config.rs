@@ -77,7 +77,7 @@ fn explain(
         Format::Table if !one => {
             for setting in settings {
                 let (name, value) = (setting.name, &setting.value);
-                writeln!(out, "{name:<22}{value:<28}  {}", setting.origin)?;
+                writeln!(out, "{name:<25}{value:<28}  {}", setting.origin)?;
             }
         }
         Format::Table => {

@@ -33,6 +33,8 @@ pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Fail
     store
         .local_datacenter
         .clone_from(&settings.cassandra_datacenter);
+    store.local_rack.clone_from(&settings.cassandra_rack);
+    store.access = settings.cassandra_access();
     if let Some(copies) = settings.replication_factor {
         store.replication_factor = u8::try_from(copies).map_err(|_| {
             Failure::usage(format!(
@@ -51,6 +53,8 @@ pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
         ));
     }
     let mut queue = kafka::Settings::new(&settings.kafka.join(","));
+    queue.access = settings.kafka_access();
+    queue.mechanism = settings.kafka_sasl_mechanism;
     queue.partitions = i32::from(settings.partitions);
     queue.replication_factor = settings.replication_factor.map(i32::from);
     Ok(queue)

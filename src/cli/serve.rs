@@ -33,6 +33,9 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     telemetry::start_logging(format, &settings.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
     warn_of_unknown_variables();
+    for warning in settings.bare_passwords() {
+        tracing::warn!("{warning}");
+    }
     let ended = serve(options, &settings, command.drill).await;
     let Err(failure) = ended else {
         return Ok(Exit::Ok);

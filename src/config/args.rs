@@ -26,15 +26,14 @@ impl FromArgMatches for SettingsArgs {
             let value = matches.get_one::<String>(key.name)?;
             Some((key, value.clone()))
         };
-        self.values = KEYS.iter().filter_map(given).collect();
+        self.values = with_flag().filter_map(given).collect();
         Ok(())
     }
 }
 
 impl Args for SettingsArgs {
     fn augment_args(command: Command) -> Command {
-        KEYS.iter()
-            .fold(command.arg(file()), |command, key| command.arg(flag(key)))
+        with_flag().fold(command.arg(file()), |command, key| command.arg(flag(key)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -43,13 +42,24 @@ impl Args for SettingsArgs {
 }
 
 /// The names of the settings that a store needs.
-const OF_STORE: [&str; 5] = [
+const OF_STORE: [&str; 11] = [
     "store",
     "data_dir",
     "cassandra",
-    "cassandra_datacenter",
     "keyspace",
+    "cassandra_user",
+    "cassandra_password_file",
+    "cassandra_ca",
+    "cassandra_cert",
+    "cassandra_key",
+    "cassandra_datacenter",
+    "cassandra_rack",
 ];
+
+/// The settings that have a flag: all but passwords, which other users of the machine would see.
+fn with_flag() -> impl Iterator<Item = &'static Key> {
+    KEYS.iter().filter(|key| key.form != Form::Password)
+}
 
 /// The settings of a store on the command line.
 #[derive(Debug, Clone, Default)]
@@ -72,7 +82,7 @@ impl FromArgMatches for StoreArgs {
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
         self.0.file = matches.get_one::<PathBuf>("config").cloned();
-        let of_store = KEYS.iter().filter(|key| OF_STORE.contains(&key.name));
+        let of_store = with_flag().filter(|key| OF_STORE.contains(&key.name));
         let given = |key: &'static Key| {
             let value = matches.get_one::<String>(key.name)?;
             Some((key, value.clone()))
@@ -84,7 +94,7 @@ impl FromArgMatches for StoreArgs {
 
 impl Args for StoreArgs {
     fn augment_args(command: Command) -> Command {
-        let of_store = KEYS.iter().filter(|key| OF_STORE.contains(&key.name));
+        let of_store = with_flag().filter(|key| OF_STORE.contains(&key.name));
         of_store.fold(command.arg(file()), |command, key| command.arg(flag(key)))
     }
 
@@ -120,6 +130,6 @@ fn flag(key: &'static Key) -> Arg {
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true"),
-        Form::Text | Form::Secret | Form::List | Form::Number => arg,
+        Form::Text | Form::Secret | Form::Password | Form::List | Form::Number => arg,
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::{
     FILE_VARIABLE, Invalid, Problem, Settings,
     environment::value_of,
-    file::{as_text, unknown},
+    file::{as_text, not_toml, unknown},
     keys::{Form, KEYS, Key},
 };
 
@@ -97,7 +97,7 @@ fn table(path: &Path) -> Result<toml::Table, Invalid> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| invalid(&name, format!("cannot be read: {error}")))?;
     text.parse()
-        .map_err(|error: toml::de::Error| invalid(&name, format!("not valid TOML: {error}")))
+        .map_err(|error: toml::de::Error| invalid(&name, not_toml(&text, &error)))
 }
 
 fn invalid(origin: &str, reason: String) -> Invalid {
@@ -112,8 +112,8 @@ impl Key {
     fn as_toml(&self, text: &str) -> String {
         match self.form {
             Form::Text => format!("{text:?}"),
-            Form::Secret if text.is_empty() => "\"\"".to_owned(),
-            Form::Secret => "\"(set, not shown)\"".to_owned(),
+            Form::Secret | Form::Password if text.is_empty() => "\"\"".to_owned(),
+            Form::Secret | Form::Password => "\"(set, not shown)\"".to_owned(),
             Form::Number | Form::Switch => text.to_owned(),
             Form::List => format!("{:?}", super::text::list(text)),
         }

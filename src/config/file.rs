@@ -16,8 +16,8 @@ const LIKENESS_MIN: f64 = 0.6;
 /// Width of the comments in the printed file.
 const COMMENT_CHARS: usize = 100;
 
-/// Says in one line where a file stops being TOML, and why.
-fn not_toml(text: &str, error: &toml::de::Error) -> String {
+/// Says in one line where a file stops being TOML, and why. The line itself may hold a password, and is not shown.
+pub(super) fn not_toml(text: &str, error: &toml::de::Error) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.unwrap_or_default().matches('\n').count() + 1;
     let why = error.message().replace('\n', "; ");

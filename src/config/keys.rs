@@ -3,11 +3,13 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+pub(super) use super::key::{Form, Key};
 use super::{
-    Settings,
+    key::put,
+    server_keys as servers,
     text::{
-        duration, endpoint, hosts, list, log_filter, log_format, names, number, optional, queue,
-        ratio, required, roles, store, switch,
+        duration, endpoint, hosts, log_filter, log_format, names, number, optional, queue, ratio,
+        required, roles, store, switch,
     },
 };
 use crate::{
@@ -17,66 +19,6 @@ use crate::{
         smtp::{Security, SmtpServer},
     },
 };
-
-/// The form of a value in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    Text,
-    List,
-    Number,
-    /// A text that is not shown, and may lie in a file.
-    Secret,
-    /// A flag that needs no value.
-    Switch,
-}
-
-/// A setting.
-#[derive(Debug)]
-pub(super) struct Key {
-    pub(super) name: &'static str,
-    /// The name with dashes.
-    pub(super) flag: &'static str,
-    pub(super) form: Form,
-    /// As text; a list is separated by commas.
-    pub(super) default: &'static str,
-    /// The form of a value, for the help.
-    pub(super) value: &'static str,
-    pub(super) about: &'static str,
-    /// The reason for the default.
-    pub(super) why: &'static str,
-    pub(super) set: fn(&mut Settings, &str) -> Result<(), String>,
-}
-
-impl Key {
-    pub(super) fn flag(&self) -> String {
-        format!("--{}", self.flag)
-    }
-
-    pub(super) fn variable(&self) -> String {
-        format!("TICKWHEEL_{}", self.name.to_uppercase())
-    }
-
-    /// Returns the variable that names a file with the value, for a secret.
-    pub(super) fn file_variable(&self) -> Option<String> {
-        let is_secret = self.form == Form::Secret;
-        is_secret.then(|| format!("{}_FILE", self.variable()))
-    }
-
-    /// Returns the default as it is written in a file.
-    pub(super) fn default_as_toml(&self) -> String {
-        match self.form {
-            Form::Text | Form::Secret => format!("{:?}", self.default),
-            Form::Number | Form::Switch => self.default.to_owned(),
-            Form::List => format!("{:?}", list(self.default)),
-        }
-    }
-}
-
-/// Assigns a value if it could be read.
-fn put<T>(field: &mut T, read: Result<T, String>) -> Result<(), String> {
-    *field = read?;
-    Ok(())
-}
 
 /// Every setting, in the order of the printed file.
 pub(super) const KEYS: &[Key] = &[
@@ -256,46 +198,25 @@ pub(super) const KEYS: &[Key] = &[
         why: "Beside where the service is started, so that it is found.",
         set: |s, text| put(&mut s.data_dir, required(text).map(Into::into)),
     },
-    Key {
-        name: "cassandra",
-        flag: "cassandra",
-        form: Form::List,
-        default: "",
-        value: "HOST:PORT,..",
-        about: "Contact points of Cassandra or Scylla.",
-        why: "None: there is no address to guess.",
-        set: |s, text| put(&mut s.cassandra, hosts(text)),
-    },
-    Key {
-        name: "keyspace",
-        flag: "keyspace",
-        form: Form::Text,
-        default: "tickwheel",
-        value: "NAME",
-        about: "Keyspace of the tables.",
-        why: "One keyspace is one service; name another to run two on one cluster.",
-        set: |s, text| put(&mut s.keyspace, keyspace(text)),
-    },
-    Key {
-        name: "cassandra_datacenter",
-        flag: "cassandra-datacenter",
-        form: Form::Text,
-        default: "",
-        value: "NAME",
-        about: "Datacenter of the store that this node is near to.",
-        why: "Empty is no preference; it never changes who must agree: a quorum of all copies.",
-        set: |s, text| put(&mut s.cassandra_datacenter, Ok(optional(text))),
-    },
-    Key {
-        name: "kafka",
-        flag: "kafka",
-        form: Form::List,
-        default: "",
-        value: "HOST:PORT,..",
-        about: "Bootstrap servers of Kafka.",
-        why: "None: there is no address to guess.",
-        set: |s, text| put(&mut s.kafka, hosts(text)),
-    },
+    servers::CASSANDRA,
+    servers::KEYSPACE,
+    servers::CASSANDRA_USER,
+    servers::CASSANDRA_PASSWORD_FILE,
+    servers::CASSANDRA_PASSWORD,
+    servers::CASSANDRA_CA,
+    servers::CASSANDRA_CERT,
+    servers::CASSANDRA_KEY,
+    servers::CASSANDRA_DATACENTER,
+    servers::CASSANDRA_RACK,
+    servers::KAFKA,
+    servers::KAFKA_SECURITY_PROTOCOL,
+    servers::KAFKA_SASL_MECHANISM,
+    servers::KAFKA_USER,
+    servers::KAFKA_PASSWORD_FILE,
+    servers::KAFKA_PASSWORD,
+    servers::KAFKA_CA,
+    servers::KAFKA_CERT,
+    servers::KAFKA_KEY,
     Key {
         name: "replication_factor",
         flag: "replication-factor",
@@ -477,22 +398,4 @@ fn sender(text: &str) -> Result<Option<String>, String> {
     let address = optional(text);
     address.as_deref().map_or(Ok(()), check_address)?;
     Ok(address)
-}
-
-/// Reads the name of a keyspace. It is put into statements, so it may have only characters that need no
-/// quotes.
-fn keyspace(text: &str) -> Result<String, String> {
-    let name = required(text)?;
-    let fits = name.len() <= 48
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name
-            .chars()
-            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if fits {
-        Ok(name)
-    } else {
-        Err(format!(
-            "{name:?} is not a keyspace: up to 48 of a-z, 0-9 and _, a letter first"
-        ))
-    }
 }

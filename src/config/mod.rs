@@ -6,23 +6,34 @@
 //! TOML file is `data_dir`.
 
 mod args;
+mod contradictions;
+mod credentials;
 mod environment;
 mod explain;
 mod file;
+mod key;
 mod keys;
+mod server_keys;
 mod text;
 mod variables;
 
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use args::{SettingsArgs, StoreArgs};
+pub use credentials::Credentials;
 use environment::value_of;
 pub use explain::{Explained, explain};
 pub use file::print_default;
 use keys::{KEYS, Key};
 pub use variables::unknown_variables;
 
-use crate::model::{address::Range, smtp::SmtpServer, time::TickLength, wheel::Shape};
+use crate::model::{
+    address::Range,
+    server_access::{Mechanism, Protocol, ServerAccess, are_here},
+    smtp::SmtpServer,
+    time::TickLength,
+    wheel::Shape,
+};
 
 /// Environment variable that names the file.
 const FILE_VARIABLE: &str = "TICKWHEEL_CONFIG";
@@ -137,12 +148,22 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// Contact points of Cassandra.
     pub cassandra: Vec<String>,
+    /// The credentials for Cassandra.
+    pub cassandra_credentials: Credentials,
     /// Datacenter of Cassandra to prefer.
     pub cassandra_datacenter: Option<String>,
+    /// Rack of that datacenter to prefer.
+    pub cassandra_rack: Option<String>,
     /// Keyspace of Cassandra.
     pub keyspace: String,
     /// Bootstrap servers of Kafka.
     pub kafka: Vec<String>,
+    /// How connections to Kafka begin; none means that it follows from the credentials.
+    pub kafka_security_protocol: Option<Protocol>,
+    /// How Kafka learns the password.
+    pub kafka_sasl_mechanism: Mechanism,
+    /// The credentials for Kafka.
+    pub kafka_credentials: Credentials,
     /// Copies that `init` asks for; none means as many as there are nodes, up to three.
     pub replication_factor: Option<u16>,
     /// Wheels of a new store; none means a number by its kind.
@@ -246,6 +267,8 @@ impl Settings {
             problems.extend(settings.set(key, value, key.flag()));
         }
         problems.extend(settings.contradictions());
+        problems.extend(settings.cassandra_credentials.read_password("cassandra"));
+        problems.extend(settings.kafka_credentials.read_password("kafka"));
         if problems.is_empty() {
             Ok(settings)
         } else {
@@ -317,66 +340,6 @@ impl Settings {
         let set = (key.set)(self, value);
         set.err().map(|reason| Problem { origin, reason })
     }
-
-    /// Returns the settings that contradict each other.
-    fn contradictions(&self) -> Vec<Problem> {
-        let mut problems = Vec::new();
-        let mut needs = |origin: &str, reason: &str| {
-            problems.push(Problem {
-                origin: origin.to_owned(),
-                reason: reason.to_owned(),
-            });
-        };
-        if self.store == StoreKind::Cassandra && self.cassandra.is_empty() {
-            needs(
-                "cassandra",
-                "store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
-            );
-        }
-        if self.queue_kind() == QueueKind::Kafka && self.kafka.is_empty() {
-            needs(
-                "kafka",
-                "queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
-            );
-        }
-        if self.smtp_url.is_some() != self.smtp_from.is_some() {
-            needs(
-                "smtp_from",
-                "smtp_url and smtp_from need each other: give the server and the address that e-mails come from",
-            );
-        }
-        if self.store == StoreKind::Cassandra && self.queue == QueueKind::Embedded {
-            needs(
-                "queue",
-                "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",
-            );
-        }
-        if self.store == StoreKind::Embedded && !self.roles.contains(&Role::Scanner) {
-            needs(
-                "roles",
-                "store = \"embedded\" has no other node: without the role scanner nobody fires its tasks; add scanner, or use all",
-            );
-        }
-        if self.tls_cert.is_some() != self.tls_key.is_some() {
-            needs(
-                "tls_cert, tls_key",
-                "TLS needs both: the certificate, and its private key",
-            );
-        }
-        if self.tls_client_ca.is_some() && self.tls_cert.is_none() {
-            needs(
-                "tls_client_ca",
-                "clients show certificates over TLS alone: set tls_cert and tls_key as well",
-            );
-        }
-        if !self.partitions.is_power_of_two() {
-            needs("partitions", "must be a power of two");
-        }
-        if let Err(Invalid(more)) = self.shape() {
-            problems.extend(more);
-        }
-        problems
-    }
 }
 
 impl Settings {
@@ -385,6 +348,38 @@ impl Settings {
     pub fn url(&self) -> String {
         let scheme = self.tls_cert.as_ref().map_or("http", |_| "https");
         format!("{scheme}://{}", self.listen)
+    }
+
+    /// Returns how to reach Cassandra.
+    #[must_use]
+    pub fn cassandra_access(&self) -> ServerAccess {
+        let credentials = &self.cassandra_credentials;
+        credentials.access(credentials.ca.is_some())
+    }
+
+    /// Returns how to reach Kafka.
+    #[must_use]
+    pub fn kafka_access(&self) -> ServerAccess {
+        let credentials = &self.kafka_credentials;
+        let protocol = credentials::protocol(credentials, self.kafka_security_protocol);
+        credentials.access(protocol.has_tls())
+    }
+
+    /// Returns a warning for each password that others can read on its way.
+    #[must_use]
+    pub fn bare_passwords(&self) -> Vec<&'static str> {
+        let is_bare = |access: &ServerAccess, hosts: &[String]| {
+            access.login.is_some() && access.tls.is_none() && !are_here(hosts)
+        };
+        let mut warnings = Vec::new();
+        if is_bare(&self.cassandra_access(), &self.cassandra) {
+            warnings.push("the password of cassandra_user is not encrypted on its way: set cassandra_ca, if the servers have TLS");
+        }
+        let is_sent = self.kafka_sasl_mechanism == Mechanism::Plain;
+        if is_sent && is_bare(&self.kafka_access(), &self.kafka) {
+            warnings.push("the password of kafka_user is not encrypted on its way: use sasl_ssl, or a mechanism of SCRAM");
+        }
+        warnings
     }
 
     /// Returns the queue that carries due tasks, with [`QueueKind::Auto`] resolved.
@@ -421,9 +416,14 @@ fn blank() -> Settings {
         queue: QueueKind::Auto,
         data_dir: PathBuf::new(),
         cassandra: Vec::new(),
+        cassandra_credentials: Credentials::default(),
         cassandra_datacenter: None,
+        cassandra_rack: None,
         keyspace: String::new(),
         kafka: Vec::new(),
+        kafka_security_protocol: None,
+        kafka_sasl_mechanism: Mechanism::default(),
+        kafka_credentials: Credentials::default(),
         replication_factor: None,
         wheels: None,
         tick: Duration::ZERO,

@@ -210,3 +210,155 @@ fn mistakes_about_e_mails_are_told_without_the_password() {
         );
     }
 }
+
+fn load(flags: &[&str], variables: &[(&str, &str)]) -> Result<Settings, String> {
+    let environment = |name: &str| {
+        let found = variables.iter().find(|(known, _)| *known == name);
+        found.map(|(_, value)| (*value).to_owned())
+    };
+    let loaded = Settings::load(&args(flags), environment);
+    loaded.map_err(|refused| refused.to_string())
+}
+
+#[test]
+fn passwords_of_servers_come_from_files_or_variables_and_are_never_shown() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), " s3cr3t \n").unwrap();
+    let path = file.path().to_str().unwrap();
+    let user = ["--cassandra-user", "ada"];
+    let by_flag = load(&[user, ["--cassandra-password-file", path]].concat(), &[]);
+    let by_variable = load(&user, &[("TICKWHEEL_CASSANDRA_PASSWORD_FILE", path)]);
+    let by_text = load(&user, &[("TICKWHEEL_CASSANDRA_PASSWORD", " s3cr3t ")]);
+    for loaded in [by_flag, by_variable, by_text] {
+        let settings = loaded.unwrap();
+        let login = settings.cassandra_access().login.unwrap();
+        assert_eq!((&*login.user, &*login.password), ("ada", " s3cr3t "));
+        assert!(!format!("{settings:?}").contains("s3cr3t"));
+    }
+    let environment =
+        |name: &str| (name == "TICKWHEEL_KAFKA_PASSWORD").then(|| "s3cr3t".to_owned());
+    let explained = explain(Some("kafka_password"), None, environment).unwrap();
+    assert_eq!(explained[0].value, "\"(set, not shown)\"");
+    assert_eq!(explained[0].flag, "--kafka-password-file");
+    let command = SettingsArgs::augment_args(clap::Command::new("serve"));
+    let flags: Vec<&str> = command
+        .get_arguments()
+        .filter_map(clap::Arg::get_long)
+        .collect();
+    assert!(flags.contains(&"kafka-password-file") && !flags.contains(&"kafka-password"));
+    // A broken file of settings may break in the line of the password.
+    std::fs::write(file.path(), "kafka_password = \"s3cr3t\n").unwrap();
+    let refused = explain(None, Some(file.path()), |_| None).unwrap_err();
+    let refused = refused.to_string();
+    assert!(
+        refused.contains("line 1") && !refused.contains("s3cr3t"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn credentials_that_contradict_themselves_say_what_to_do() {
+    let password = ("TICKWHEEL_KAFKA_PASSWORD", "s3cr3t");
+    let user = ["--kafka-user", "ada"];
+    for (flags, variables, says) in [
+        (&user[..], &[][..], "set kafka_password_file"),
+        (&[], &[password], "set kafka_user"),
+        (
+            &user,
+            &[password, ("TICKWHEEL_KAFKA_PASSWORD_FILE", "/x")],
+            "set one of them",
+        ),
+        (
+            &["--kafka-user", "ada", "--kafka-password-file", "/no/such"],
+            &[],
+            "/no/such cannot be read",
+        ),
+        (
+            &["--kafka-cert", "c"],
+            &[],
+            "kafka_cert and kafka_key need each other",
+        ),
+        (
+            &["--kafka-ca", "c", "--kafka-security-protocol", "plaintext"],
+            &[],
+            "plaintext does not encrypt",
+        ),
+        (
+            &["--kafka-user", "ada", "--kafka-security-protocol", "ssl"],
+            &[password],
+            "ssl has no login",
+        ),
+        (
+            &["--kafka-security-protocol", "sasl_ssl"],
+            &[],
+            "set kafka_user and kafka_password_file",
+        ),
+        (
+            &["--kafka-security-protocol", "tls"],
+            &[],
+            "auto, plaintext, ssl, sasl_plaintext, sasl_ssl",
+        ),
+        (
+            &["--kafka-sasl-mechanism", "MD5"],
+            &[],
+            "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
+        (
+            &["--cassandra-cert", "c", "--cassandra-key", "k"],
+            &[],
+            "set cassandra_ca",
+        ),
+        (&["--cassandra-rack", "r"], &[], "set cassandra_datacenter"),
+    ] {
+        let refused = load(flags, variables).unwrap_err();
+        assert!(
+            refused.contains(says) && !refused.contains("s3cr3t"),
+            "{says}: {refused}"
+        );
+    }
+}
+
+#[test]
+#[cfg(feature = "tls")]
+fn the_protocol_of_kafka_follows_from_what_is_set() {
+    let password = ("TICKWHEEL_KAFKA_PASSWORD", "s3cr3t");
+    for (flags, variables, protocol) in [
+        (&[][..], &[][..], Protocol::Plaintext),
+        (&["--kafka-ca", "c"], &[], Protocol::Ssl),
+        (&["--kafka-security-protocol", "SSL"], &[], Protocol::Ssl),
+        (
+            &["--kafka-user", "ada"],
+            &[password],
+            Protocol::SaslPlaintext,
+        ),
+        (
+            &["--kafka-user", "ada", "--kafka-ca", "c"],
+            &[password],
+            Protocol::SaslSsl,
+        ),
+    ] {
+        let settings = load(flags, variables).unwrap();
+        assert_eq!(Protocol::of(&settings.kafka_access()), protocol);
+    }
+}
+
+#[test]
+fn a_password_in_the_clear_to_another_machine_is_told() {
+    let passwords = [
+        ("TICKWHEEL_KAFKA_PASSWORD", "s"),
+        ("TICKWHEEL_CASSANDRA_PASSWORD", "s"),
+    ];
+    let bare = |host: &str| {
+        let (cassandra, kafka) = (format!("{host}:9042"), format!("{host}:9092"));
+        let flags = [
+            ["--cassandra", &cassandra],
+            ["--cassandra-user", "ada"],
+            ["--kafka", &kafka],
+            ["--kafka-user", "ada"],
+            ["--kafka-sasl-mechanism", "PLAIN"],
+        ];
+        load(&flags.concat(), &passwords).unwrap().bare_passwords()
+    };
+    assert_eq!(bare("127.0.0.1").len(), 0);
+    assert_eq!(bare("10.0.0.1").len(), 2);
+}

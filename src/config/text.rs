@@ -3,6 +3,7 @@
 use std::{str::FromStr, time::Duration};
 
 use super::{LogFormat, QueueKind, Role, StoreKind};
+use crate::model::server_access::{Mechanism, Protocol};
 
 pub(super) fn list(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim);
@@ -162,4 +163,51 @@ pub(super) fn log_filter(text: &str) -> Result<String, String> {
             "{filter:?} is not a log filter such as \"info,tickwheel=debug\": {error}"
         )),
     }
+}
+
+/// Reads the name of a keyspace. It is put into statements, so it may have only characters that need no
+/// quotes.
+pub(super) fn keyspace(text: &str) -> Result<String, String> {
+    let name = required(text)?;
+    let fits = name.len() <= 48
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if fits {
+        Ok(name)
+    } else {
+        Err(format!(
+            "{name:?} is not a keyspace: up to 48 of a-z, 0-9 and _, a letter first"
+        ))
+    }
+}
+
+/// Reads a password: every character counts, but for a line break at its end.
+pub(super) fn secret(text: &str) -> Option<String> {
+    let text = text.trim_end_matches(['\r', '\n']);
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Reads a protocol of Kafka; none means that it follows from the rest.
+pub(super) fn protocol(text: &str) -> Result<Option<Protocol>, String> {
+    let name = text.trim().to_lowercase();
+    if name == "auto" {
+        return Ok(None);
+    }
+    let known = |protocol: &Protocol| protocol.name() == name;
+    let found = Protocol::ALL.into_iter().find(known);
+    let names = || Protocol::ALL.map(Protocol::name).join(", ");
+    found
+        .map(Some)
+        .ok_or_else(|| format!("{text:?} is not a protocol: auto, {}", names()))
+}
+
+/// Reads a mechanism of SASL.
+pub(super) fn mechanism(text: &str) -> Result<Mechanism, String> {
+    let name = text.trim().to_uppercase();
+    let known = |mechanism: &Mechanism| mechanism.name() == name;
+    let found = Mechanism::ALL.into_iter().find(known);
+    let names = || Mechanism::ALL.map(Mechanism::name).join(", ");
+    found.ok_or_else(|| format!("{text:?} is not a mechanism: {}", names()))
 }

@@ -25,3 +25,6 @@ pub const KEY_RATES_MAX: usize = API_KEYS_MAX;
 
 /// Reads of tasks in flight when a key that is limited to callbacks names tasks by their ids.
 pub const ACCESS_READS_IN_FLIGHT_MAX: usize = 64;
+
+/// Longest password of Cassandra or Kafka: tokens that are used as passwords have up to some kilobytes.
+pub const PASSWORD_BYTES_MAX: usize = 16 * 1024;

@@ -47,6 +47,7 @@
 //! | [`schedule`] | when the runs of a schedule start, and what becomes of those that cannot |
 //! | [`job`] | what bulk work over a filter is |
 //! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
+//! | [`server_access`] | how a connection to Cassandra or Kafka begins |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod access;
@@ -101,6 +102,7 @@ pub mod result;
 pub mod retry_look;
 pub mod row;
 pub mod schedule;
+pub mod server_access;
 pub mod smtp;
 pub mod stalls;
 pub mod state;

@@ -1,6 +1,6 @@
 //! The SMTP server tells the executor where e-mails go out, as the settings name it.
 
-use std::fmt;
+use super::server_access::Login;
 
 /// Port of a server that begins with TLS (RFC 8314).
 const PORT_TLS: u16 = 465;
@@ -31,21 +31,6 @@ pub enum Security {
     StartTls,
     /// It begins with TLS.
     Tls,
-}
-
-/// A user and the password. It does not show itself.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Login {
-    /// The user.
-    pub user: String,
-    /// The password.
-    pub password: String,
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login")
-    }
 }
 
 impl SmtpServer {

@@ -69,7 +69,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 #[doc(hidden)]
 pub use self::server::Server;
 #[cfg(feature = "kafka")]
-pub use self::source::KafkaSettings;
+pub use self::source::{KafkaSettings, SaslMechanism};
 pub use self::{
     builder::Builder,
     context::Context,

@@ -2,8 +2,13 @@
 
 use std::fmt;
 
+#[cfg(all(feature = "kafka", feature = "tls"))]
+use crate::model::server_access::{Identity, Pem, Tls};
 #[cfg(feature = "kafka")]
-use crate::queue::kafka::Settings;
+use crate::{
+    model::server_access::{Login, Mechanism, Protocol, ServerAccess},
+    queue::kafka::Settings,
+};
 #[cfg(feature = "queue")]
 use crate::{
     queue::{self, Consumer},
@@ -36,6 +41,19 @@ impl fmt::Debug for Source {
     }
 }
 
+/// How the brokers of a Kafka cluster learn the password of a worker.
+#[cfg(feature = "kafka")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SaslMechanism {
+    /// `PLAIN`: the password is sent as it is, so use it over TLS alone.
+    Plain,
+    /// `SCRAM-SHA-256`: its knowledge is proved. Needs the feature `tls`.
+    ScramSha256,
+    /// `SCRAM-SHA-512`, in the same way.
+    ScramSha512,
+}
+
 /// The way to reach a Kafka cluster.
 #[cfg(feature = "kafka")]
 #[derive(Clone)]
@@ -43,6 +61,8 @@ impl fmt::Debug for Source {
 pub struct KafkaSettings {
     brokers: String,
     client_id: Option<String>,
+    access: ServerAccess,
+    mechanism: Mechanism,
     properties: Vec<(String, String)>,
 }
 
@@ -53,6 +73,8 @@ impl KafkaSettings {
         Self {
             brokers: brokers.into(),
             client_id: None,
+            access: ServerAccess::default(),
+            mechanism: Mechanism::default(),
             properties: Vec::new(),
         }
     }
@@ -60,6 +82,53 @@ impl KafkaSettings {
     /// Sets the name under which the cluster's logs and quotas know the worker; `tickwheel` by default.
     pub fn client_id(mut self, name: impl Into<String>) -> Self {
         self.client_id = Some(name.into());
+        self
+    }
+
+    /// Logs the worker in, for brokers with SASL.
+    pub fn login(
+        mut self,
+        mechanism: SaslMechanism,
+        user: impl Into<String>,
+        password: impl Into<String>,
+    ) -> Self {
+        self.mechanism = match mechanism {
+            SaslMechanism::Plain => Mechanism::Plain,
+            SaslMechanism::ScramSha256 => Mechanism::ScramSha256,
+            SaslMechanism::ScramSha512 => Mechanism::ScramSha512,
+        };
+        self.access.login = Some(Login {
+            user: user.into(),
+            password: password.into(),
+        });
+        self
+    }
+
+    /// Encrypts the connections. Brokers are believed that the authorities of this machine have signed, unless
+    /// [`KafkaSettings::ca`] names others.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self) -> Self {
+        self.access.tls.get_or_insert_default();
+        self
+    }
+
+    /// Encrypts the connections, and believes the brokers that these authorities, in PEM form, have signed.
+    #[cfg(feature = "tls")]
+    pub fn ca(mut self, pem: impl Into<String>) -> Self {
+        let tls: &mut Tls = self.access.tls.get_or_insert_default();
+        tls.authorities = Some(Pem::Text(pem.into()));
+        self
+    }
+
+    /// Encrypts the connections, and shows brokers that ask for it this certificate with its private key, both in PEM
+    /// form, the key not encrypted.
+    #[cfg(feature = "tls")]
+    pub fn identity(mut self, certificate: impl Into<String>, key: impl Into<String>) -> Self {
+        let tls: &mut Tls = self.access.tls.get_or_insert_default();
+        tls.identity = Some(Identity {
+            certificate: Pem::Text(certificate.into()),
+            key: Pem::Text(key.into()),
+        });
         self
     }
 
@@ -74,6 +143,8 @@ impl KafkaSettings {
         if let Some(name) = self.client_id {
             settings.client_id = name;
         }
+        settings.access = self.access;
+        settings.mechanism = self.mechanism;
         settings.properties.extend(self.properties);
         settings
     }
@@ -98,6 +169,7 @@ impl fmt::Debug for KafkaSettings {
         f.debug_struct("KafkaSettings")
             .field("brokers", &self.brokers)
             .field("client_id", &self.client_id)
+            .field("protocol", &Protocol::of(&self.access).name())
             .field("properties", &names)
             .finish()
     }
@@ -177,18 +249,42 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(feature = "tls")]
+    fn certificates_encrypt_and_are_not_shown() {
+        let settings = KafkaSettings::new("a:9092")
+            .ca("secret")
+            .identity("secret", "secret");
+        let shown = format!("{settings:?}");
+        assert!(
+            shown.contains("\"ssl\"") && !shown.contains("secret"),
+            "{shown}"
+        );
+        let tls = settings.settings().access.tls.unwrap();
+        assert_eq!(tls.authorities, Some(Pem::Text("secret".to_owned())));
+        assert!(tls.identity.is_some());
+        let without = KafkaSettings::new("a:9092").tls().settings();
+        assert_eq!(without.access.tls, Some(Tls::default()));
+    }
+
+    #[test]
     fn properties_of_kafka_reach_the_client_and_no_log() {
         let settings = KafkaSettings::new("a:9092,b:9092")
             .client_id("mailer")
+            .login(SaslMechanism::ScramSha256, "ada", "secret")
             .property("sasl.password", "secret");
         let shown = format!("{settings:?} {:?}", Source::kafka(settings.clone()));
         assert!(
-            shown.contains("sasl.password") && !shown.contains("secret"),
+            shown.contains("sasl.password")
+                && shown.contains("sasl_plaintext")
+                && !shown.contains("secret"),
             "{shown}"
         );
         let settings = settings.settings();
         assert_eq!(settings.brokers, "a:9092,b:9092");
         assert_eq!(settings.client_id, "mailer");
+        assert_eq!(settings.mechanism, Mechanism::ScramSha256);
+        let login = settings.access.login.as_ref();
+        assert_eq!(login.map(|login| &*login.user), Some("ada"));
         let password = settings.properties.get("sasl.password");
         assert_eq!(password.map(String::as_str), Some("secret"));
         assert_eq!(

@@ -24,7 +24,7 @@ pub(crate) struct Stack {
     dir: PathBuf,
 }
 
-fn variable(name: &str) -> String {
+pub(crate) fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| {
         panic!("{name} is not set: run `make test`, which starts real servers, or `tests/stack/stack run -- cargo test`")
     })

@@ -17,7 +17,7 @@ use super::{Exit, Failure, Format, PrintArgs, node};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
     queue::{
-        Publisher as _,
+        Error, Publisher as _,
         kafka::{self, KafkaPublisher},
     },
     time_source::TimeSource,
@@ -129,9 +129,13 @@ fn open_files() -> Finding {
 async fn queue(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "queue";
     let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
-    if let Err(error) = queue.ping().await {
-        let text = format!("{error}: is --kafka right, does the broker run?");
-        return Ok(vec![bad(ABOUT, text)]);
+    match queue.ping().await {
+        Ok(()) => {}
+        Err(error @ Error::Unsuitable { .. }) => return Ok(vec![bad(ABOUT, error.to_string())]),
+        Err(error @ Error::Unavailable { .. }) => {
+            let text = format!("{error}: is --kafka right, does the broker run?");
+            return Ok(vec![bad(ABOUT, text)]);
+        }
     }
     let mut findings = vec![good(ABOUT, format!("{} answers", settings.kafka.join(",")))];
     match kafka::conditions::ask(&node::kafka(settings)?).await {

@@ -1,15 +1,21 @@
 //! The link logs the connections of a client for operators, one line for each change.
 //!
 //! librdkafka reports every failed attempt to connect; during an outage that is several a second. A reader of
-//! the log needs two lines: when the connection went away and when it came back.
+//! the log needs two lines: when the connection went away and when it came back. A refusal, of a password or of a
+//! certificate, is told with what to do about it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use rdkafka::{
     client::ClientContext,
     config::RDKafkaLogLevel,
     error::{KafkaError, RDKafkaErrorCode},
 };
+
+use super::access::{advice, is_about_certificate};
 
 /// The state of one client's connections.
 #[derive(Debug)]
@@ -18,6 +24,16 @@ pub(super) struct Link {
     name: String,
     down: AtomicBool,
     spent: AtomicBool,
+    refused: Mutex<Option<Refusal>>,
+}
+
+/// A connection that did not come about for a reason that people can mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The reason, and what to do.
+    pub(super) reason: String,
+    /// It stays until a person changes something.
+    pub(super) is_final: bool,
 }
 
 impl Link {
@@ -26,12 +42,41 @@ impl Link {
             name: name.to_owned(),
             down: AtomicBool::new(false),
             spent: AtomicBool::new(false),
+            refused: Mutex::default(),
         }
+    }
+
+    /// Returns why no connection comes about, if people can mend it, since a broker answered last.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        let refused = self.refused.lock();
+        refused.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes a refusal. One that may pass does not hide one that stays.
+    fn refuse(&self, found: Refusal) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.as_ref().is_some_and(|before| before.is_final) {
+            return;
+        }
+        if found.is_final {
+            tracing::warn!(
+                client = self.name,
+                reason = found.reason,
+                "kafka refuses this client"
+            );
+        }
+        *refused = Some(found);
+    }
+
+    /// Forgets a refusal: a broker has answered.
+    pub(super) fn forgive(&self) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Notes that a broker answered.
     pub(super) fn answered(&self) {
         if self.down.load(Ordering::Relaxed) && self.down.swap(false, Ordering::Relaxed) {
+            self.forgive();
             tracing::info!(client = self.name, "kafka answers again");
         }
     }
@@ -64,10 +109,27 @@ impl Link {
 
     pub(super) fn note(&self, error: &KafkaError, reason: &str) {
         match error.rdkafka_error_code() {
-            Some(RDKafkaErrorCode::AllBrokersDown) => self.failed(reason),
+            Some(RDKafkaErrorCode::AllBrokersDown) => {
+                let refusal = self.refusal();
+                let known = refusal.as_ref().map(|refusal| &*refusal.reason);
+                self.failed(known.unwrap_or(reason));
+            }
             Some(RDKafkaErrorCode::Fatal) => self.spend(reason),
-            _ => {
-                tracing::debug!(client = self.name, %error, reason, "kafka client reports an error")
+            code => {
+                tracing::debug!(client = self.name, %error, reason, "kafka client reports an error");
+                let is_final = matches!(
+                    code,
+                    Some(
+                        RDKafkaErrorCode::Authentication
+                            | RDKafkaErrorCode::SaslAuthenticationFailed
+                            | RDKafkaErrorCode::SSL
+                    )
+                ) || is_about_certificate(reason);
+                let advice = advice(reason);
+                if is_final || !advice.is_empty() {
+                    let reason = format!("{reason}{advice}");
+                    self.refuse(Refusal { reason, is_final });
+                }
             }
         }
     }
@@ -75,6 +137,14 @@ impl Link {
     pub(super) fn write_log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
         // Connections going and coming are told by `failed` and `answered`.
         tracing::debug!(client = self.name, ?level, facility, message, "librdkafka");
+        // A broker that hangs up on a client of another protocol is told here alone.
+        let advice = advice(message);
+        if facility == "FAIL" && !advice.is_empty() {
+            self.refuse(Refusal {
+                reason: format!("{message}{advice}"),
+                is_final: false,
+            });
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 //! with a time limit.
 
 mod abandoned;
+mod access;
 mod call;
 pub mod conditions;
 mod consumer;
@@ -43,6 +44,7 @@ pub use self::{
 use super::Error;
 use crate::{
     limits,
+    model::server_access::{Mechanism, ServerAccess},
     time_source::{Moment, TimeSource},
 };
 
@@ -82,7 +84,11 @@ pub struct Settings {
     pub patience: Duration,
     /// The protocol of consumer groups.
     pub group_protocol: GroupProtocol,
-    /// Further properties of librdkafka, for example for authentication; they override ours.
+    /// The login, and the terms of encryption.
+    pub access: ServerAccess,
+    /// How the brokers learn the password.
+    pub mechanism: Mechanism,
+    /// Further properties of librdkafka; they override ours.
     pub properties: BTreeMap<String, String>,
 }
 
@@ -99,6 +105,8 @@ impl Settings {
             publish_timeout: limits::PUBLISH_TIMEOUT,
             patience: limits::TOPIC_PATIENCE,
             group_protocol: GroupProtocol::default(),
+            access: ServerAccess::default(),
+            mechanism: Mechanism::default(),
             properties: BTreeMap::new(),
         }
     }
@@ -118,6 +126,7 @@ impl Settings {
             .set("socket.timeout.ms", "10000")
             // A connection made into a full backlog is never answered, and the default waits 30 s for it.
             .set("socket.connection.setup.timeout.ms", "5000");
+        access::set(&mut config, &self.access, self.mechanism);
         config
     }
 
@@ -224,6 +233,8 @@ impl fmt::Debug for Settings {
             .field("publish_timeout", &self.publish_timeout)
             .field("patience", &self.patience)
             .field("group_protocol", &self.group_protocol)
+            .field("access", &self.access)
+            .field("mechanism", &self.mechanism)
             .field("properties", &self.properties.keys())
             .finish()
     }
@@ -299,6 +310,11 @@ fn discard<T: Send + 'static>(client: T) -> oneshot::Receiver<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::server_access::Login;
+    #[cfg(feature = "tls")]
+    use crate::model::server_access::{Protocol, Tls};
+    #[cfg(feature = "tls")]
+    use rdkafka::consumer::BaseConsumer;
 
     #[test]
     fn every_configuration_is_accepted_by_librdkafka() {
@@ -319,8 +335,44 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "tls")]
+    fn every_access_is_accepted_by_librdkafka() {
+        let login = Login {
+            user: "ada".to_owned(),
+            password: "s3cr3t".to_owned(),
+        };
+        for mechanism in Mechanism::ALL {
+            for (login, tls) in [
+                (Some(&login), None),
+                (None, Some(Tls::default())),
+                (Some(&login), Some(Tls::default())),
+            ] {
+                let access = ServerAccess {
+                    login: login.cloned(),
+                    tls,
+                };
+                let settings = Settings {
+                    access: access.clone(),
+                    mechanism,
+                    ..Settings::new("127.0.0.1:1")
+                };
+                let config = settings.admin();
+                let protocol = Protocol::of(&access).name();
+                assert_eq!(config.get("security.protocol"), Some(protocol));
+                config.create_native_config().unwrap();
+                let client: BaseConsumer = settings.observer("group").create().unwrap();
+                drop(client);
+            }
+        }
+    }
+
+    #[test]
     fn secrets_are_not_shown() {
         let mut settings = Settings::new("127.0.0.1:1");
+        settings.access.login = Some(Login {
+            user: "ada".to_owned(),
+            password: "hunter2".to_owned(),
+        });
         let secret = ("sasl.password".to_owned(), "hunter2".to_owned());
         settings.properties.extend([secret]);
         let shown = format!("{settings:?}");

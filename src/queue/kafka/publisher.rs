@@ -26,10 +26,11 @@ use tokio::sync::{Semaphore, oneshot};
 use super::{
     Limit, QUESTION_TOPIC, Settings,
     abandoned::Abandoned,
-    blocking,
+    access, blocking,
     call::{Call, Sent},
     delivery::{Answer, Batch, Failure, Place, Ticket, outcome, unconfirmed},
     lanes::{By, Entry, Lanes},
+    link::Refusal,
     metadata::{self, look_up},
     outgoing::{Choice, choose, measure, not_accepted, to_kafka},
     producers::{Client, Producers},
@@ -78,8 +79,9 @@ impl KafkaPublisher {
     /// answers.
     ///
     /// # Errors
-    /// [`Error::Unsuitable`] when librdkafka does not accept the settings.
+    /// [`Error::Unsuitable`] when librdkafka does not accept the settings, or a file of them cannot be read.
     pub fn connect(settings: Settings, time: TimeSource) -> Result<Self, Error> {
+        access::check(&settings.access)?;
         Ok(Self {
             topics: Topics::new(settings.clone(), time.clone()),
             progress: Progress::new(settings.clone(), time.clone()),
@@ -462,10 +464,18 @@ impl Publisher for KafkaPublisher {
         let answers = answers.map_err(|reason| unavailable("ask for its state", reason))?;
         match answers.into_values().next() {
             Some(metadata::Answer::Silent(reason)) => {
-                client.context().link.failed(&reason);
-                Err(unavailable("ask for its state", reason))
+                let link = &client.context().link;
+                link.failed(&reason);
+                match link.refusal() {
+                    Some(Refusal { reason, is_final }) if is_final => {
+                        Err(Error::Unsuitable { reason })
+                    }
+                    Some(Refusal { reason, .. }) => Err(unavailable("ask for its state", reason)),
+                    None => Err(unavailable("ask for its state", reason)),
+                }
             }
             _ => {
+                client.context().link.forgive();
                 client.context().link.answered();
                 Ok(())
             }

@@ -13,10 +13,7 @@ use scylla::{
     },
     deserialize::row::DeserializeRow,
     errors::{DbError, ExecutionError, PrepareError, RequestAttemptError},
-    policies::{
-        load_balancing::DefaultPolicy,
-        retry::{FallthroughRetryPolicy, RetryPolicy},
-    },
+    policies::retry::{FallthroughRetryPolicy, RetryPolicy},
     response::{PagingState, query_result::QueryResult},
     serialize::{batch::BatchValues, row::SerializeRow},
     statement::{Consistency, SerialConsistency, batch::Batch, prepared::PreparedStatement},
@@ -25,7 +22,7 @@ use scylla::{
 use tokio::sync::{Semaphore, SemaphorePermit};
 use uuid::Uuid;
 
-use super::Settings;
+use super::{Settings, place, refused, tls};
 use crate::{
     limits::{
         GROUPS_IN_FLIGHT_MAX, PAGE_ROWS_MAX, STORE_LIST_READS_IN_FLIGHT_MAX,
@@ -122,20 +119,14 @@ pub(super) struct Link {
 
 impl Link {
     pub(super) async fn open(settings: &Settings, time: &TimeSource) -> Result<Self, Error> {
-        let mut nearest = DefaultPolicy::builder().token_aware(true);
-        if let Some(datacenter) = &settings.local_datacenter {
-            nearest = nearest
-                .prefer_datacenter(datacenter.clone())
-                .permit_dc_failover(true);
-        }
         let profile = ExecutionProfile::builder()
             .consistency(Consistency::Quorum)
             .serial_consistency(Some(SerialConsistency::Serial))
             .request_timeout(Some(settings.request_timeout))
             .retry_policy(retry_policy())
-            .load_balancing_policy(nearest.build())
+            .load_balancing_policy(place::nearest(settings))
             .build();
-        let building = SessionBuilder::new()
+        let mut building = SessionBuilder::new()
             .known_nodes(&settings.contact_points)
             .default_execution_profile_handle(profile.into_handle())
             .keyspaces_to_fetch([settings.keyspace.clone()])
@@ -143,16 +134,20 @@ impl Link {
             .keepalive_interval(KEEPALIVE_INTERVAL)
             .keepalive_timeout(KEEPALIVE_TIMEOUT)
             .schema_agreement_timeout(SCHEMA_TIMEOUT);
-        let unreachable = |reason: String| Error::Unavailable {
-            operation: "connect",
-            reason: format!("{}: {reason}", settings.contact_points.join(", ")),
-        };
+        if let Some(login) = &settings.access.login {
+            building = building.user(login.user.clone(), login.password.clone());
+        }
+        if let Some(of_tls) = &settings.access.tls {
+            let config = tls::configured(of_tls, &settings.contact_points)?;
+            building = building.tls_context(Some(config));
+        }
         let built = time
             .within(CONNECT_TIMEOUT, Box::pin(building.build()))
             .await;
         let session = built
-            .ok_or_else(|| unreachable(format!("no answer within {CONNECT_TIMEOUT:?}")))?
-            .map_err(|error| unreachable(error.to_string()))?;
+            .ok_or_else(|| refused::silent(settings, CONNECT_TIMEOUT))?
+            .map_err(|error| refused::unconnected(settings, &error))?;
+        place::check(&session, settings)?;
         Ok(Self {
             session,
             time: time.clone(),
@@ -161,6 +156,11 @@ impl Link {
             writes: Semaphore::new(STORE_WRITES_IN_FLIGHT_MAX),
             conditional: Semaphore::new(GROUPS_IN_FLIGHT_MAX),
         })
+    }
+
+    /// Counts the servers of the datacenter that has the fewest.
+    pub(super) fn servers(&self) -> usize {
+        place::fewest(&self.session)
     }
 
     /// Returns when an operation of several requests that starts now has to stop sending more of them.

@@ -28,6 +28,8 @@
 //! | `columns` | the partition of a task's rows |
 //! | `ttl` | how long rows live |
 //! | `setup` | creating the keyspace, and reading what it was made with |
+//! | `place` | which servers are asked first |
+//! | `tls`, `refused` | encrypted connections, and what it means that there is none |
 //! | `smoke` | proving that the server does what is needed |
 
 mod body;
@@ -40,11 +42,14 @@ mod index;
 mod link;
 mod node;
 mod pack;
+mod place;
 mod record;
+mod refused;
 mod setup;
 mod smoke;
 mod statements;
 mod task;
+mod tls;
 mod ttl;
 mod wheel;
 
@@ -58,7 +63,7 @@ use self::{
 };
 use super::Error;
 use crate::{
-    model::{ids::TaskId, wheel::Shape},
+    model::{ids::TaskId, server_access::ServerAccess, wheel::Shape},
     time_source::{Moment, TimeSource},
 };
 
@@ -74,6 +79,10 @@ pub struct Settings {
     /// The place where the node runs, to prefer servers nearby. It does not change who must agree: a quorum
     /// of all copies.
     pub local_datacenter: Option<String>,
+    /// The rack there whose servers are asked first.
+    pub local_rack: Option<String>,
+    /// The user, and the terms of encryption.
+    pub access: ServerAccess,
     /// When a request is given up.
     pub request_timeout: Duration,
 }
@@ -92,6 +101,8 @@ impl Settings {
             keyspace: keyspace.into(),
             replication_factor: Self::REPLICATION_FACTOR,
             local_datacenter: None,
+            local_rack: None,
+            access: ServerAccess::default(),
             request_timeout: Self::REQUEST_TIMEOUT,
         }
     }

@@ -86,24 +86,13 @@ async fn init_checked(
     Ok(raised.unwrap_or(Initialized::Created))
 }
 
-/// Counts the cluster's servers, as the one that answers knows them.
+/// Counts the servers of the datacenter that has the fewest: a keyspace has its copies in each of them.
 ///
 /// # Errors
 /// [`Error::Unavailable`] when none answers.
 pub async fn servers(settings: &Settings, time: &TimeSource) -> Result<usize, Error> {
-    const SERVERS_MAX: usize = 1000;
     settings.check()?;
-    let link = Link::open(settings, time).await?;
-    let peers = link.prepare("SELECT peer FROM system.peers".into()).await?;
-    let peers: Vec<(std::net::IpAddr,)> = link
-        .rows(
-            (Purpose::Rows, "count the servers"),
-            &peers,
-            (),
-            SERVERS_MAX,
-        )
-        .await?;
-    Ok(peers.len() + 1)
+    Ok(Link::open(settings, time).await?.servers())
 }
 
 /// Divides a file of the schema into statements.

@@ -46,6 +46,7 @@ write_request_timeout: 2000ms
 cas_contention_timeout: 1000ms
 internode_compression: none
 dynamic_snitch: false
+$(cassandra_secured)
 END
 }
 

@@ -103,7 +103,8 @@ choose_ports() {
         local busy key port
         busy=$(listening_ports)
         for key in TICKWHEEL_CASSANDRA="$1" TICKWHEEL_KAFKA="$2" \
-            CASSANDRA_STORAGE_PORT= CASSANDRA_JMX_PORT= KAFKA_CONTROLLER_PORT=; do
+            CASSANDRA_STORAGE_PORT= CASSANDRA_JMX_PORT= KAFKA_CONTROLLER_PORT= \
+            ${SECURED:+KAFKA_PLAIN_PORT= KAFKA_INSIDE_PORT=}; do
             port=${key#*=} key=${key%%=*}
             if [[ -n $port ]]; then
                 claim_port "$port" "$busy" ||
@@ -133,7 +134,7 @@ draw_port() {
 release_ports() {
     local key port
     for key in TICKWHEEL_CASSANDRA TICKWHEEL_KAFKA CASSANDRA_STORAGE_PORT CASSANDRA_JMX_PORT \
-        KAFKA_CONTROLLER_PORT; do
+        KAFKA_CONTROLLER_PORT KAFKA_PLAIN_PORT KAFKA_INSIDE_PORT; do
         port=$(env_get "$key")
         [[ -z $port ]] || rm -f "$WORK/ports/${port##*:}"
     done

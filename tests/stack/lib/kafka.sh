@@ -6,9 +6,12 @@ KAFKA_CLUSTER_ID=dGlja3doZWVsLXRlc3QtMQ # any 16 bytes in base64url
 
 # Everything that does not depend on where it runs; the containers of docker.sh use it as well.
 kafka_settings() {
-    local host port controller node copies
+    local host controller node copies listener name protocol port inside listeners="" advertised="" map=""
     host=$(host_of kafka)
-    port=$(port_of kafka)
+    for listener in $(kafka_listeners); do
+        IFS=: read -r name protocol port <<<"$listener"
+        listeners+=$name://$1:$port, advertised+=,$name://$host:$port map+=$name:$protocol, inside=$name
+    done
     controller=$(env_get KAFKA_CONTROLLER_PORT)
     node=$(env_or KAFKA_NODE 1)
     copies=$(env_or KAFKA_COPIES 1)
@@ -16,11 +19,12 @@ kafka_settings() {
 process.roles=broker,controller
 node.id=$node
 controller.quorum.voters=$(env_or KAFKA_VOTERS "1@$host:$controller")
-listeners=PLAINTEXT://$1:$port,CONTROLLER://$host:$controller
-advertised.listeners=PLAINTEXT://$host:$port
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=${listeners}CONTROLLER://$host:$controller
+advertised.listeners=${advertised:1}
+listener.security.protocol.map=${map}CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
-inter.broker.listener.name=PLAINTEXT
+inter.broker.listener.name=$inside
+$(kafka_secured)
 default.replication.factor=$copies
 offsets.topic.replication.factor=$copies
 transaction.state.log.replication.factor=$copies
@@ -61,17 +65,18 @@ END
 }
 
 start_kafka() {
-    local dir=$DIR/kafka jars memory flags=(-XX:TieredStopAtLevel=1)
+    local dir=$DIR/kafka jars memory users flags=(-XX:TieredStopAtLevel=1)
     memory=$(env_or KAFKA_HEAP 128m)
     mkdir -p "$dir"
     jars="$CACHE/lib-kafka/*"
     { kafka_settings "$(host_of kafka)"; echo "log.dirs=$dir/data"; } >"$dir/server.properties"
     kafka_log4j >"$dir/log4j2.xml"
     if [[ ! -f $dir/data/meta.properties ]]; then
+        mapfile -t users < <(kafka_users)
         "$(java_bin)" -Xmx128m -XX:TieredStopAtLevel=1 -XX:-UsePerfData \
             -Dlog4j2.configurationFile="$dir/log4j2.xml" -cp "$jars" \
             kafka.tools.StorageTool format -t "$KAFKA_CLUSTER_ID" \
-            -c "$dir/server.properties" --ignore-formatted </dev/null >>"$(log_of kafka)" 2>&1
+            -c "$dir/server.properties" --ignore-formatted ${users[@]+"${users[@]}"} </dev/null >>"$(log_of kafka)" 2>&1
     fi
     if [[ $(env_get STACK_MEASURE) == 1 ]]; then
         memory=256m flags=()

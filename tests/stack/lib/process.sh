@@ -57,11 +57,12 @@ exchange() {
 
 # The port being open is not enough: both servers listen some time before they serve.
 answers() {
-    local reply
+    local reply ask=exchange
     case $1 in
     cassandra)
         # CQL v4 OPTIONS -> opcode 06 (SUPPORTED).
-        reply=$(exchange "$2" '\x04\x00\x00\x00\x05\x00\x00\x00\x00' 9)
+        if secured; then ask=exchange_secured; fi
+        reply=$($ask "$2" '\x04\x00\x00\x00\x05\x00\x00\x00\x00' 9)
         [[ ${reply:8:2} == 06 ]]
         ;;
     kafka)
@@ -76,6 +77,8 @@ answers() {
 wait_ready() {
     local server=$1 port deadline=$((SECONDS + READY_LIMIT_S))
     port=$(port_of "$server")
+    # The listeners for clients ask for a login; this one is for brokers.
+    if secured && [[ $server == kafka ]]; then port=$(env_get KAFKA_INSIDE_PORT); fi
     until answers "$server" "$port"; do
         if ! "${2:-running}" "$server"; then
             echo "stack: $server ended while starting." >&2

@@ -28,15 +28,18 @@ prepare() {
     [[ -z $(find "$DIR" -mindepth 1 ! -name owner -print -quit) ]] ||
         die "$DIR is not empty and not a stack."
     if ! have "$(java_bin)" && docker_answers; then driver=docker; fi
+    [[ -z $SECURED || $driver == process ]] || lacking "needs Java 17 for --secured, install it."
     env_set STACK_DIR "$DIR"
     env_set STACK_DRIVER "$driver"
     env_set STACK_MEASURE "${MEASURE:-0}"
     env_set STACK_DURABLE "${DURABLE:-0}"
+    env_set STACK_SECURED "${SECURED:-0}"
     if [[ -n $FREE_PORTS ]]; then
         choose_ports "" ""
     else
         choose_ports "$CASSANDRA_PORT" "$KAFKA_PORT"
     fi
+    [[ -z $SECURED ]] || make_certificates
 }
 
 # Starts whatever of $DIR is not running, both servers at the same time, and waits for both. A
@@ -44,6 +47,7 @@ prepare() {
 bring_up() {
     local server
     require_util_linux
+    [[ -z $SECURED ]] || require_openssl
     if [[ -f $DIR/stack.env ]]; then KEEP=1; else prepare; fi
     if ! in_docker; then
         require_java

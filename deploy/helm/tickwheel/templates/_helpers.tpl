@@ -38,6 +38,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- with .Values.cassandra.datacenter }}
 - {name: TICKWHEEL_CASSANDRA_DATACENTER, value: {{ . | quote }}}
 {{- end }}
+{{- with .Values.cassandra.rack }}
+- {name: TICKWHEEL_CASSANDRA_RACK, value: {{ . | quote }}}
+{{- end }}
 - {name: TICKWHEEL_KAFKA, value: {{ join "," .Values.kafka.bootstrap | quote }}}
 {{- end }}
 {{- range $name, $value := .Values.settings }}
