@@ -80,6 +80,10 @@ pub enum Flaw {
     LatePlaceUntold,
     /// The end of a task counts as told before the task that tells it is durable.
     EndToldTooSoon,
+    /// The id of a follow-up is drawn, and not computed.
+    FollowUpDrawn,
+    /// The end of a task is told to its tree, and its follow-ups there are not added before.
+    FollowUpNotJoined,
     /// A task is registered though the task that checks it is not durable.
     CheckNotAwaited,
     /// The tree of a task ends by one reading of its rows, without closing it first.

@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    action::{ActionResponse, CheckResponse},
+    action::{ActionResponse, CheckResponse, EndState},
     notify::Notify,
+    previous::PreviousResponse,
     problem::Problem,
     target::TargetResponse,
-    task_request::{Priority, RetryPolicy},
+    task_request::{FollowUp, Priority, RetryPolicy, TaskRequest},
     text::{DurationText, InstantText},
 };
 
@@ -166,6 +167,66 @@ pub struct TaskResponse {
     /// Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResponse>,
+    /// Tasks that are registered when the task ends: a read by id shows them, and view=FULL with their payloads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<FollowUpResponse>,
+    /// The task that it follows, if it is a follow-up; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousResponse>,
+}
+
+/// A follow-up as it reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct FollowUpResponse {
+    /// The ends that it follows.
+    pub states: Vec<EndState>,
+    /// The task, with what its callback had set when the other task was registered.
+    pub task: Box<TaskRequest>,
+    /// Whether the result of the other task goes with it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub with_result: bool,
+    /// Whether it is a child in the tree of the other task.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_tree: bool,
+    /// Its id, once the other task has ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: Option<String>,
+}
+
+impl FollowUpResponse {
+    /// Makes one; it has an id once it is registered.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(follow: FollowUp, id: Option<String>) -> Self {
+        let FollowUp {
+            states,
+            task,
+            with_result,
+            in_tree,
+        } = follow;
+        Self {
+            states: states.unwrap_or_default(),
+            task,
+            with_result,
+            in_tree,
+            id,
+        }
+    }
+}
+
+/// The follow-up that would be registered again as it is.
+impl From<FollowUpResponse> for FollowUp {
+    fn from(follow: FollowUpResponse) -> Self {
+        Self {
+            states: Some(follow.states),
+            task: follow.task,
+            with_result: follow.with_result,
+            in_tree: follow.in_tree,
+        }
+    }
 }
 
 /// The outcome of a registration that may be repeated.

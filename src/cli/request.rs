@@ -17,9 +17,9 @@ use crate::{
         action::{Action, Check},
         notify::{Notify, NotifyKafka},
         target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-        task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
+        task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
         task_response::TaskState,
-        text::DurationText,
+        text::{DurationText, InstantText},
     },
     client::{NewStart, StartTime, Task},
 };
@@ -122,6 +122,9 @@ pub(super) struct RegisterArgs {
     /// Question that is asked at a time, and what is done by its answer, as JSON (docs/actions.md); may be repeated.
     #[arg(long = "check", value_name = "JSON", value_parser = json::<Check>, conflicts_with = "topic")]
     checks: Vec<Check>,
+    /// Task that is registered when it ends, as JSON (docs/chains.md): {"task": {...}, "with_result": true}; may be repeated.
+    #[arg(long = "then", value_name = "JSON", value_parser = json::<FollowUp>, conflicts_with = "topic")]
+    then: Vec<FollowUp>,
     /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
     #[arg(long, value_name = "UUID", requires = "at")]
     id: Option<String>,
@@ -173,7 +176,8 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
 
 /// Reads a value as the service would read it.
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("{error}; docs/actions.md has examples"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("{error}; docs/actions.md and docs/chains.md have examples"))
 }
 
 pub(super) fn priority(text: &str) -> Result<Priority, String> {
@@ -253,11 +257,7 @@ impl RegisterArgs {
             headers: (!headers.is_empty()).then_some(KafkaHeaders::List(headers)),
             partition: self.partition,
         });
-        let (start_time, delay) = match self.at {
-            Some(NewStart::At(StartTime(at))) => (Some(at), None),
-            Some(NewStart::In(after)) => (None, Some(after)),
-            None => (None, self.delay),
-        };
+        let (start_time, delay) = start(self.at, self.delay);
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
             http,
@@ -286,6 +286,7 @@ impl RegisterArgs {
             notify,
             actions: (!self.actions.is_empty()).then_some(self.actions),
             checks: (!self.checks.is_empty()).then_some(self.checks),
+            then: (!self.then.is_empty()).then_some(self.then),
             retention: self.retention,
             labels: (!labels.is_empty()).then_some(labels),
         }))
@@ -334,6 +335,17 @@ impl RegisterArgs {
         let raw = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
         let base64 = raw.is_none().then(|| STANDARD.encode(&bytes));
         Ok((raw, base64))
+    }
+}
+
+fn start(
+    at: Option<NewStart>,
+    delay: Option<DurationText>,
+) -> (Option<InstantText>, Option<DurationText>) {
+    match at {
+        Some(NewStart::At(StartTime(at))) => (Some(at), None),
+        Some(NewStart::In(after)) => (None, Some(after)),
+        None => (None, delay),
     }
 }
 

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::model::{
+    chain,
     draft::TaskDraft,
     family::{self, TreeEnd},
     history::History,
@@ -48,6 +49,9 @@ pub enum Fault {
     /// A child may not be added to its parent. The request had no effect.
     #[error("{0}")]
     Family(family::Refusal),
+    /// The tasks that follow a task are too large. The request had no effect.
+    #[error("{0}")]
+    Chain(chain::Refusal),
     /// It is not known whether the request had an effect.
     #[error("it is not known whether the request took effect: {reason}")]
     Unknown {

@@ -150,10 +150,11 @@ impl Node {
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
-    /// Starts the registry of internal tasks. It runs as long as stages may ask for some.
+    /// Starts the registry of internal tasks and follow-ups. It runs as long as stages may ask for some.
     fn keep_registering(&self, mover: &Mover) {
         let registrar = self.service.registrar.clone();
-        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone());
+        let standing = self.service.asker.standing().clone();
+        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone(), standing);
         self.keep("registry", &self.stop_members, move |stop| {
             registry.clone().run(stop)
         });

@@ -19,6 +19,7 @@ use crate::{
     flow::{
         api::Fault,
         context::Context,
+        internal::follow_ups,
         query::find::Finder,
         tasks::{
             finish,
@@ -154,6 +155,8 @@ impl Tender {
             self.memory().remove(&parent);
             return Ok(());
         };
+        // A poke by a child may come before the end steps of the own run.
+        follow_ups::join(&self.ctx, &row).await?;
         let mut there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
         for _ in 0..FAMILY_RACES_MAX {
             let written = match family::check(there.tree, true) {

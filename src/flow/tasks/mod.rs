@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod claim;
 pub(in crate::flow) mod claim_room;
 pub mod claimed;
+mod complete;
 pub mod deadlines;
 pub(in crate::flow) mod ended;
 mod enter;

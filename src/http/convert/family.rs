@@ -2,7 +2,8 @@
 
 use super::{
     action,
-    new_task::{Context, new_task},
+    chain::{self, chained},
+    new_task::Context,
 };
 use crate::{
     api::{problem::FieldError, task_request::TaskRequest, text::shorten, time},
@@ -57,13 +58,14 @@ impl Asked {
         })
     }
 
-    /// Sets the place of a task in a tree.
+    /// Sets the place of a task in a tree; `below` says that its parent is registered with it.
     ///
     /// # Errors
-    /// It has actions at the end of a tree that it does not have.
-    pub(super) fn place(&self, draft: &mut TaskDraft) -> Result<(), Error> {
+    /// It has actions or follow-ups at the end of a tree that it does not have.
+    pub(super) fn place(&self, draft: &mut TaskDraft, below: bool) -> Result<(), Error> {
         draft.kin = self.kin.map(Box::new);
-        action::check_kin(draft)
+        action::check_kin(draft)?;
+        chain::check_kin(draft, below)
     }
 
     /// Converts the tree below a task.
@@ -134,9 +136,9 @@ fn one(
     }
     let asked = Asked::take_as(&mut child, "").map_err(|error| below(error, at))?;
     let start = start(&child);
-    let mut task = new_task(child, context).map_err(|error| below(error, at))?;
+    let mut task = chained(child, context).map_err(|error| below(error, at))?;
     asked
-        .place(&mut task.draft)
+        .place(&mut task.draft, true)
         .map_err(|error| below(error, at))?;
     Ok(NewChild {
         start,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
-    action,
+    action, chain,
     content::{self, Parts},
     notify, target,
 };
@@ -40,16 +40,29 @@ fn parts(content: &Content) -> Parts {
     content::write(&content.payload, &content.content_type)
 }
 
+/// The parts that an answer about a task is made of: its content, the content for a full view, the task for a full view, and the
+/// task for a full view of one that is tracked. A client that reads all of a task can register it again as it is.
+type Sources<'a> = (
+    Option<&'a Content>,
+    Option<&'a Content>,
+    Option<&'a Arc<Spec>>,
+    Option<&'a Arc<Spec>>,
+);
+
+fn sources(task: &TaskView, view: View) -> Sources<'_> {
+    let content = task.content.as_ref().or_else(|| task.spec.content());
+    let full = content.filter(|_| view == View::Full);
+    let spec = (view == View::Full).then_some(&task.spec);
+    let tracked = spec.filter(|spec| spec.target.is_tracked());
+    (content, full, spec, tracked)
+}
+
 /// Converts a task.
 #[must_use]
 pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
-    let content = task.content.as_ref().or_else(|| task.spec.content());
-    let full = content.filter(|_| view == View::Full);
+    let (content, full, spec, tracked) = sources(task, view);
     let parts = full.map_or_else(Parts::default, parts);
-    // A client that reads all of a task can register it again as it is.
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
-    let spec = (view == View::Full).then_some(&task.spec);
-    let tracked = spec.filter(|spec| spec.target.is_tracked());
     let (schedule, scheduled_time) = scheduled(task);
     let (actions, checks) = tracked.map(|_| action::shown(task)).unwrap_or_default();
     TaskResponse {
@@ -100,6 +113,8 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         notify: tracked.and_then(|spec| spec.notify.as_ref().map(notify::response)),
         actions,
         checks,
+        then: tracked.map_or_else(Vec::new, |_| chain::shown(task, view)),
+        previous: full.and_then(chain::previous_of),
     }
 }
 
@@ -122,6 +137,7 @@ fn readable(
 pub fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
     let attempts = task.history.attempts.iter();
     TaskResponse {
+        then: chain::shown(task, view),
         attempts: attempts.map(attempt_response).collect(),
         attempts_dropped: task.history.dropped,
         ..task_response(task, view)

@@ -3,6 +3,7 @@
 
 mod actions;
 mod catch_up;
+mod chains;
 mod clock_steps;
 mod configuration;
 mod crash;
