@@ -80,6 +80,8 @@ pub enum Flaw {
     LatePlaceUntold,
     /// The end of a task counts as told before the task that tells it is durable.
     EndToldTooSoon,
+    /// Children that wait for the own run of their parent are not looked for when it has ended.
+    WaitingLeft,
     /// The id of a follow-up is drawn, and not computed.
     FollowUpDrawn,
     /// The end of a task is told to its tree, and its follow-ups there are not added before.

@@ -151,6 +151,10 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub parent: Option<String>,
+    /// Whether the child starts when the own run of its parent has succeeded, and not before; its own start counts if it is
+    /// later. If that run ends otherwise, the child is cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_parent: bool,
     /// Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
     /// the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
     #[serde(default, skip_serializing_if = "Option::is_none")]

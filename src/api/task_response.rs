@@ -42,6 +42,9 @@ pub struct TaskResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub parent: Option<String>,
+    /// Whether it starts when the own run of its parent has succeeded.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub after_parent: bool,
     /// Where it stands with all tasks below it; only of a task that may have children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_state: Option<TreeState>,
@@ -105,8 +108,8 @@ pub struct TaskResponse {
     /// How many bytes a result has that is too large to be shown here: a read of the task by its id shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
-    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, or `replaced` by another task
-    /// of its key.
+    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, `replaced` by another task
+    /// of its key, or `parent_failed`, since the own run of its parent did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last failure.

@@ -160,6 +160,7 @@ fn request(task: TaskResponse) -> TaskRequest {
         // Its tree is not exported: the task stands for itself.
         parent: None,
         children: None,
+        after_parent: false,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,

@@ -140,6 +140,9 @@ pub(super) struct RegisterArgs {
     /// Id of the task that it is a child of: one that may have children, and whose tree has not ended.
     #[arg(long, value_name = "ID", conflicts_with_all = ["topic", "key"])]
     parent: Option<String>,
+    /// Starts it when the own run of its parent has succeeded; it is cancelled if that run ends otherwise.
+    #[arg(long, requires = "parent")]
+    after_parent: bool,
     /// Makes a task to which children can be added.
     #[arg(long, conflicts_with_all = ["topic", "key"])]
     may_have_children: bool,
@@ -268,6 +271,7 @@ impl RegisterArgs {
             on_conflict: self.on_conflict,
             ordering_key: self.ordering_key,
             parent: self.parent,
+            after_parent: self.after_parent,
             children: self.may_have_children.then(Vec::new),
             collection: self.collection,
             start_time,

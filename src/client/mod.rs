@@ -116,6 +116,7 @@ pub const fn has_ended(state: TaskState) -> bool {
         | TaskState::Claimed
         | TaskState::Processing
         | TaskState::WaitingForChildren
+        | TaskState::Waiting
         | TaskState::Retrying => false,
         TaskState::Succeeded
         | TaskState::Failed

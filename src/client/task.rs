@@ -266,6 +266,13 @@ impl Task {
         self
     }
 
+    /// Starts the task, which is a child, when the own run of its parent has succeeded, and not before. It is cancelled if that
+    /// run ends otherwise.
+    pub const fn after_parent(mut self) -> Self {
+        self.request.after_parent = true;
+        self
+    }
+
     /// Lets children be added to the task later, by [`Task::parent`]. Its tree ends when all of them have ended.
     pub fn may_have_children(mut self) -> Self {
         self.request.children.get_or_insert_default();

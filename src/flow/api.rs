@@ -96,11 +96,13 @@ pub enum VisibleState {
     Published,
     /// Its own run has ended, and a task below it has not.
     WaitingForChildren,
+    /// It waits for the own run of its parent.
+    Waiting,
 }
 
 impl VisibleState {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Scheduled,
         Self::Enqueued,
         Self::Claimed,
@@ -113,7 +115,18 @@ impl VisibleState {
         Self::Dead,
         Self::Published,
         Self::WaitingForChildren,
+        Self::Waiting,
     ];
+
+    /// Returns the state of a task that was registered and nothing more.
+    #[must_use]
+    pub(super) fn of_registered(spec: &Spec) -> Self {
+        if spec.is_after_parent() {
+            Self::Waiting
+        } else {
+            Self::Scheduled
+        }
+    }
 
     /// Returns the name used in the API.
     #[must_use]
@@ -131,6 +144,7 @@ impl VisibleState {
             Self::Dead => "dead",
             Self::Published => "published",
             Self::WaitingForChildren => "waiting_for_children",
+            Self::Waiting => "waiting",
         }
     }
 
@@ -143,6 +157,7 @@ impl VisibleState {
             | Self::Claimed
             | Self::Processing
             | Self::WaitingForChildren
+            | Self::Waiting
             | Self::Retrying => false,
             Self::Succeeded
             | Self::Failed

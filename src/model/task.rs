@@ -173,6 +173,12 @@ impl Spec {
         self.kin.as_ref().is_some_and(|kin| kin.is_parent)
     }
 
+    /// Tells whether the task is to start when the own run of its parent has succeeded.
+    #[must_use]
+    pub fn is_after_parent(&self) -> bool {
+        self.kin.as_ref().is_some_and(|kin| kin.after_parent)
+    }
+
     /// Returns the content when it travels with the spec.
     #[must_use]
     pub const fn content(&self) -> Option<&Content> {

@@ -341,6 +341,7 @@ mod tests {
             kin: Some(Box::new(Kin {
                 parent: Some(crate::model::fixtures::id()),
                 is_parent: true,
+                after_parent: true,
             })),
             then: Vec::new(),
             body: Body::Inline(Content {

@@ -103,6 +103,7 @@ pub(crate) fn specs() -> Vec<Spec> {
         kin: Some(Box::new(Kin {
             parent: Some(id()),
             is_parent: true,
+            after_parent: true,
         })),
         then: Vec::new(),
         body: Body::Inline(content()),

@@ -22,6 +22,7 @@ pub(in crate::flow) mod limiter;
 pub mod plant;
 pub(in crate::flow) mod put;
 pub mod register;
+mod release;
 mod replace;
 pub mod reschedule;
 pub(in crate::flow) mod results;

@@ -187,8 +187,13 @@ impl Registrar {
 
         let mut near: Vec<(usize, Tick)> = Vec::new();
         let mut far: Vec<(usize, Entry)> = Vec::new();
+        let mut waiting: Vec<usize> = Vec::new();
         for (index, task) in incoming.iter().enumerate() {
             if results.get(index).is_some_and(Option::is_some) {
+                continue;
+            }
+            if task.spec.is_after_parent() {
+                waiting.push(index);
                 continue;
             }
             let opened = self.hands.closing(task.id.wheel());
@@ -209,6 +214,7 @@ impl Registrar {
             }
         }
         self.register_near(&incoming, near, &mut results).await;
+        self.wait(&incoming, &waiting, &mut results).await;
         self.confirm(places, &mut results).await;
         incoming
             .into_iter()
@@ -225,7 +231,9 @@ impl Registrar {
     ) -> Vec<(usize, Announced)> {
         let newcomers = incoming.iter().zip(results.iter()).enumerate();
         let newcomers = newcomers.filter_map(|(index, (task, fault))| {
-            let sequence = Sequence::of(&task.spec).filter(|_| fault.is_none())?;
+            // One that waits for its parent gets its place when it is released.
+            let has_place = fault.is_none() && !task.spec.is_after_parent();
+            let sequence = Sequence::of(&task.spec).filter(|_| has_place)?;
             let newcomer = Newcomer {
                 sequence,
                 id: task.id,

@@ -150,6 +150,7 @@ fn check_fields(task: &TaskRequest, at: &str, with_result: bool) -> Result<(), E
         ("on_conflict", task.on_conflict.is_some()),
         ("parent", task.parent.is_some()),
         ("children", task.children.is_some()),
+        ("after_parent", task.after_parent),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task that follows another one: leave it out";

@@ -26,6 +26,10 @@ impl Asked {
     /// # Errors
     /// They do not go with its other fields.
     pub(super) fn take(request: &mut TaskRequest) -> Result<Self, Error> {
+        if request.after_parent && request.parent.is_none() {
+            let detail = "needs a `parent`: give one, or register the task in `children`";
+            return Err(Error::field(Code::UnusableParent, "/after_parent", detail));
+        }
         if request.parent.is_none() && request.children.is_none() {
             return Ok(Self::default());
         }
@@ -39,6 +43,7 @@ impl Asked {
     /// Takes the fields out of a request that is in a tree, as `pointer` says.
     fn take_as(request: &mut TaskRequest, pointer: &str) -> Result<Self, Error> {
         let (parent, children) = (request.parent.take(), request.children.take());
+        let after_parent = std::mem::take(&mut request.after_parent);
         if request.callback.is_none() && request.http.is_none() && request.kafka.is_some() {
             let detail = "a `kafka` task is in no tree: nothing tells when it has ended; give the task a callback";
             return Err(Error::field(Code::UnusableParent, pointer, detail));
@@ -51,6 +56,7 @@ impl Asked {
         let kin = Kin {
             parent: parent.map(|text| parent_id(&text)).transpose()?,
             is_parent: children.is_some(),
+            after_parent,
         };
         Ok(Self {
             kin: Some(kin),

@@ -266,6 +266,7 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         ("on_conflict", request.on_conflict.is_some()),
         ("parent", request.parent.is_some()),
         ("children", request.children.is_some()),
+        ("after_parent", request.after_parent),
     ];
     let mut violations = Violations::default();
     for (field, _) in own.into_iter().filter(|(_, given)| *given) {

@@ -26,7 +26,7 @@ use crate::{
         history::{Attempt, Ending},
         result::TaskResult,
         row::{TIMED_OUT, WORKER_LOST},
-        state::DROPPED,
+        state::{DROPPED, PARENT_FAILED},
         task::{Content, Spec},
         time::Millis,
     },
@@ -72,6 +72,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         key: task.spec.key.clone(),
         ordering_key: task.spec.ordering_key.clone(),
         parent: task.spec.parent().map(|parent| parent.to_string()),
+        after_parent: task.spec.is_after_parent(),
         tree_state: tree_state(task),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
@@ -180,6 +181,8 @@ fn reason(task: &TaskView) -> Option<&'static str> {
     let error = task.error.as_deref().unwrap_or_default();
     if error.starts_with(DROPPED) {
         Some("dropped")
+    } else if error == PARENT_FAILED {
+        Some("parent_failed")
     } else {
         task.replaced.then_some("replaced")
     }
@@ -243,6 +246,7 @@ impl From<VisibleState> for TaskState {
             VisibleState::Dead => Self::Dead,
             VisibleState::Published => Self::Published,
             VisibleState::WaitingForChildren => Self::WaitingForChildren,
+            VisibleState::Waiting => Self::Waiting,
         }
     }
 }
@@ -298,6 +302,9 @@ pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
     match task.state {
         VisibleState::WaitingForChildren => {
             "its own run has ended; cancel it with `tree` to end the tasks below it".to_owned()
+        }
+        VisibleState::Waiting => {
+            "it waits for the own run of its parent, which decides on its start".to_owned()
         }
         VisibleState::Dead if task.spec.kin.is_some() => {
             "it is dead, and its end counts in its tree: tasks of trees do not run again".to_owned()

@@ -2,6 +2,7 @@
 //! in virtual time.
 
 mod actions;
+mod after_parent;
 mod catch_up;
 mod chains;
 mod clock_steps;
