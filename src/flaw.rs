@@ -80,6 +80,12 @@ pub enum Flaw {
     LatePlaceUntold,
     /// The end of a task counts as told before the task that tells it is durable.
     EndToldTooSoon,
+    /// Children that wait for the own run of their parent are not looked for when it has ended.
+    WaitingLeft,
+    /// The id of a follow-up is drawn, and not computed.
+    FollowUpDrawn,
+    /// The end of a task is told to its tree, and its follow-ups there are not added before.
+    FollowUpNotJoined,
     /// A task is registered though the task that checks it is not durable.
     CheckNotAwaited,
     /// The tree of a task ends by one reading of its rows, without closing it first.

@@ -1,6 +1,7 @@
 //! The limits bound the resources of the service for all its parts, each with its reason. A refusal names its limit.
 
 mod access;
+mod chains;
 mod embedded;
 mod families;
 mod figures;
@@ -15,8 +16,8 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, embedded::*, families::*, figures::*, http::*, internal::*, lists::*, records::*,
-    results::*, schedules::*, topics::*,
+    access::*, chains::*, embedded::*, families::*, figures::*, http::*, internal::*, lists::*,
+    records::*, results::*, schedules::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1

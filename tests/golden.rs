@@ -40,6 +40,7 @@ pub(crate) fn full() -> (Spec, Content) {
         ],
         labels: vec![("team".to_owned(), "billing".to_owned())],
         trace_parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        previous: None,
     };
     let spec = Spec {
         indexed: Vec::new(),
@@ -69,6 +70,7 @@ pub(crate) fn full() -> (Spec, Content) {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(content.clone()),
     };
     (spec, content)
@@ -99,6 +101,7 @@ fn least() -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(Content::default()),
     }
 }

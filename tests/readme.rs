@@ -8,7 +8,7 @@ use std::{
 };
 
 use tickwheel::{
-    api::poll::PollRequest,
+    api::{poll::PollRequest, worker::SettleRequest},
     client::{Client, Task, TaskState, TreeState},
     model::ids::TaskId,
     time_source::TimeSource,
@@ -280,6 +280,40 @@ async fn the_tree_of_the_page_of_trees_is_drawn_and_cancelled() {
     assert_eq!(ended.tree_state, Some(TreeState::Completed));
     let tree = client.tree(id, Some(0)).await.unwrap();
     assert_eq!(tree.nodes[0].children["cancelled"], 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_chain_of_the_page_of_chains_goes_on_with_the_result() {
+    let served = Served::start();
+    let begin = served.here(block_of(include_str!("../docs/chains.md"), "chain"));
+    let answered = shell(&begin).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let client = served.client();
+    let mut poll = PollRequest {
+        worker: "w1".to_owned(),
+        ..PollRequest::default()
+    };
+    for (callback, result) in [
+        ("fetch", serde_json::json!({"rows": 7})),
+        ("load", 1.into()),
+    ] {
+        poll.callbacks = vec![callback.to_owned()];
+        let polled = client.poll(&poll, LIMIT).await.unwrap();
+        let task = &polled.tasks[0];
+        let previous = task.previous.as_ref();
+        assert_eq!(previous.is_some(), callback == "load", "{previous:?}");
+        let text = previous.and_then(|previous| Some(previous.result.as_ref()?.get()));
+        assert_eq!(text.is_some(), callback == "load", "{text:?}");
+        let item = serde_json::json!({
+            "id": task.id, "attempt": task.attempt, "outcome": "succeeded", "result": result,
+        });
+        let item = serde_json::from_str(&item.to_string()).unwrap();
+        let report = SettleRequest {
+            worker: "w1".to_owned(),
+            tasks: vec![item],
+        };
+        client.settle(&report).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -17,6 +17,7 @@ pub mod notification;
 pub mod notify;
 pub(crate) mod object;
 pub mod poll;
+pub mod previous;
 pub mod problem;
 pub mod schedule;
 pub mod stats;

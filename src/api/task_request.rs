@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    action::{Action, Check},
+    action::{Action, Check, EndState},
     notify::Notify,
     target::{CallbackTarget, HttpTarget, KafkaTarget},
     text::{DurationText, InstantText},
@@ -151,11 +151,23 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub parent: Option<String>,
+    /// Whether the child starts when the own run of its parent has succeeded, and not before; its own start counts if it is
+    /// later. If that run ends otherwise, the child is cancelled.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub after_parent: bool,
     /// Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
     /// the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(no_recursion, max_items = 999))]
     pub children: Option<Vec<TaskRequest>>,
+    /// Tasks that are registered when this one ends; at most 8, and each may have some itself. Only for tasks of a callback.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_list",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(no_recursion, max_items = 8))]
+    pub then: Option<Vec<FollowUp>>,
     /// Labels, for people; at most 32.
     #[serde(
         default,
@@ -163,6 +175,59 @@ pub struct TaskRequest {
         skip_serializing_if = "Option::is_none"
     )]
     pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// A task that is registered when another one ends.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FollowUp {
+    /// The ends that it follows: ends of the own run of the other task, or ends of its tree. Absent is `succeeded`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(min_items = 1))]
+    pub states: Option<Vec<EndState>>,
+    /// The task: of a callback, or a request. Its `delay` counts from the end of the other task, and a `start_time` before that
+    /// end means that end. Without both it starts at once.
+    #[cfg_attr(feature = "server", schema(no_recursion))]
+    pub task: Box<TaskRequest>,
+    /// Whether the result of the other task goes with it as `previous`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub with_result: bool,
+    /// Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_tree: bool,
+}
+
+impl FollowUp {
+    /// Follows with a task when the other one has succeeded.
+    #[must_use]
+    pub fn task(task: TaskRequest) -> Self {
+        Self {
+            task: Box::new(task),
+            ..Self::default()
+        }
+    }
+
+    /// Sets the ends that it follows.
+    #[must_use]
+    pub fn at(mut self, states: impl IntoIterator<Item = EndState>) -> Self {
+        self.states = Some(states.into_iter().collect());
+        self
+    }
+
+    /// Takes the result of the other task along.
+    #[must_use]
+    pub const fn with_result(mut self) -> Self {
+        self.with_result = true;
+        self
+    }
+
+    /// Makes it a child in the tree of the other task.
+    #[must_use]
+    pub const fn in_tree(mut self) -> Self {
+        self.in_tree = true;
+        self
+    }
 }
 
 /// The outcome of a registration whose key names a live task.

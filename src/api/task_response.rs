@@ -8,11 +8,12 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
-    action::{ActionResponse, CheckResponse},
+    action::{ActionResponse, CheckResponse, EndState},
     notify::Notify,
+    previous::PreviousResponse,
     problem::Problem,
     target::TargetResponse,
-    task_request::{Priority, RetryPolicy},
+    task_request::{FollowUp, Priority, RetryPolicy, TaskRequest},
     text::{DurationText, InstantText},
 };
 
@@ -41,6 +42,9 @@ pub struct TaskResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub parent: Option<String>,
+    /// Whether it starts when the own run of its parent has succeeded.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub after_parent: bool,
     /// Where it stands with all tasks below it; only of a task that may have children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_state: Option<TreeState>,
@@ -104,8 +108,8 @@ pub struct TaskResponse {
     /// How many bytes a result has that is too large to be shown here: a read of the task by its id shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
-    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, or `replaced` by another task
-    /// of its key.
+    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, `replaced` by another task
+    /// of its key, or `parent_failed`, since the own run of its parent did not succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last failure.
@@ -166,6 +170,66 @@ pub struct TaskResponse {
     /// Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResponse>,
+    /// Tasks that are registered when the task ends: a read by id shows them, and view=FULL with their payloads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<FollowUpResponse>,
+    /// The task that it follows, if it is a follow-up; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousResponse>,
+}
+
+/// A follow-up as it reads.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct FollowUpResponse {
+    /// The ends that it follows.
+    pub states: Vec<EndState>,
+    /// The task, with what its callback had set when the other task was registered.
+    pub task: Box<TaskRequest>,
+    /// Whether the result of the other task goes with it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub with_result: bool,
+    /// Whether it is a child in the tree of the other task.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_tree: bool,
+    /// Its id, once the other task has ended so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: Option<String>,
+}
+
+impl FollowUpResponse {
+    /// Makes one; it has an id once it is registered.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(follow: FollowUp, id: Option<String>) -> Self {
+        let FollowUp {
+            states,
+            task,
+            with_result,
+            in_tree,
+        } = follow;
+        Self {
+            states: states.unwrap_or_default(),
+            task,
+            with_result,
+            in_tree,
+            id,
+        }
+    }
+}
+
+/// The follow-up that would be registered again as it is.
+impl From<FollowUpResponse> for FollowUp {
+    fn from(follow: FollowUpResponse) -> Self {
+        Self {
+            states: Some(follow.states),
+            task: follow.task,
+            with_result: follow.with_result,
+            in_tree: follow.in_tree,
+        }
+    }
 }
 
 /// The outcome of a registration that may be repeated.

@@ -37,6 +37,8 @@ pub enum TaskState {
     /// Its own run has ended, and a task below it has not.
     #[serde(rename = "waiting_for_children")]
     WaitingForChildren,
+    /// It waits for the own run of its parent.
+    Waiting,
 }
 
 impl TaskState {
@@ -56,6 +58,7 @@ impl TaskState {
             Self::Dead => "dead",
             Self::Published => "published",
             Self::WaitingForChildren => "waiting_for_children",
+            Self::Waiting => "waiting",
         }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
+    previous::PreviousResponse,
     problem::Problem,
     task_request::Priority,
     text::{DurationText, InstantText},
@@ -165,6 +166,9 @@ pub struct ClaimedTask {
     /// Labels; view=FULL.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// The task that it follows, if it is a follow-up; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<PreviousResponse>,
     /// W3C trace context of the registration; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

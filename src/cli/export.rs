@@ -19,7 +19,10 @@ use super::{
 };
 use crate::{
     api::{task_request::TaskRequest, text::InstantText},
-    client::{ActionResponse, EndState, Error, StartTime, TaskFilter, TaskResponse, has_ended},
+    client::{
+        ActionResponse, EndState, Error, FollowUpResponse, StartTime, TaskFilter, TaskResponse,
+        has_ended,
+    },
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
     time_source::TimeSource,
@@ -157,6 +160,7 @@ fn request(task: TaskResponse) -> TaskRequest {
         // Its tree is not exported: the task stands for itself.
         parent: None,
         children: None,
+        after_parent: false,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,
@@ -175,14 +179,24 @@ fn request(task: TaskResponse) -> TaskRequest {
         notify: task.notify,
         actions: some_of(own_actions(task.actions)),
         checks: some_of(task.checks),
+        then: some_of(own_follow_ups(task.then)),
         labels: (!task.labels.is_empty()).then_some(task.labels),
     }
 }
 
+/// Returns the follow-ups of the own run outside of trees: the others belong to the tree.
+fn own_follow_ups(mut then: Vec<FollowUpResponse>) -> Vec<FollowUpResponse> {
+    then.retain(|follow| !follow.in_tree && !follow.states.iter().any(is_of_tree));
+    then
+}
+
+const fn is_of_tree(state: &EndState) -> bool {
+    matches!(state, EndState::Completed | EndState::Faulted)
+}
+
 /// Returns the actions at ends of the own run: the others belong to the tree.
 fn own_actions(mut actions: Vec<ActionResponse>) -> Vec<ActionResponse> {
-    let of_tree = |state: &EndState| matches!(state, EndState::Completed | EndState::Faulted);
-    actions.retain(|action| !action.states.iter().flatten().any(of_tree));
+    actions.retain(|action| !action.states.iter().flatten().any(is_of_tree));
     actions
 }
 

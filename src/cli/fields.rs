@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 59] = [
+const FLAGS: [(&str, &str); 61] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/http/url", "--http"),
@@ -17,6 +17,7 @@ const FLAGS: [(&str, &str); 59] = [
     ("/notify", "--notify-topic"),
     ("/actions", "--action"),
     ("/checks", "--check"),
+    ("/then", "--then"),
     ("/kafka/key", "--key"),
     ("/kafka/headers", "--header"),
     ("/kafka/partition", "--partition"),
@@ -30,6 +31,7 @@ const FLAGS: [(&str, &str); 59] = [
     ("/ordering_key", "--ordering-key"),
     ("/parent", "--parent"),
     ("/children", "--may-have-children"),
+    ("/after_parent", "--after-parent"),
     ("/labels", "--label"),
     ("/max_attempts", "--max-attempts"),
     ("/retry/initial", "--retry-initial"),

@@ -17,9 +17,9 @@ use crate::{
         action::{Action, Check},
         notify::{Notify, NotifyKafka},
         target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-        task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
+        task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
         task_response::TaskState,
-        text::DurationText,
+        text::{DurationText, InstantText},
     },
     client::{NewStart, StartTime, Task},
 };
@@ -122,6 +122,9 @@ pub(super) struct RegisterArgs {
     /// Question that is asked at a time, and what is done by its answer, as JSON (docs/actions.md); may be repeated.
     #[arg(long = "check", value_name = "JSON", value_parser = json::<Check>, conflicts_with = "topic")]
     checks: Vec<Check>,
+    /// Task that is registered when it ends, as JSON (docs/chains.md): {"task": {...}, "with_result": true}; may be repeated.
+    #[arg(long = "then", value_name = "JSON", value_parser = json::<FollowUp>, conflicts_with = "topic")]
+    then: Vec<FollowUp>,
     /// Id that you made for it, with --at the start that it carries; the same id is one task (docs/keys.md).
     #[arg(long, value_name = "UUID", requires = "at")]
     id: Option<String>,
@@ -137,6 +140,9 @@ pub(super) struct RegisterArgs {
     /// Id of the task that it is a child of: one that may have children, and whose tree has not ended.
     #[arg(long, value_name = "ID", conflicts_with_all = ["topic", "key"])]
     parent: Option<String>,
+    /// Starts it when the own run of its parent has succeeded; it is cancelled if that run ends otherwise.
+    #[arg(long, requires = "parent")]
+    after_parent: bool,
     /// Makes a task to which children can be added.
     #[arg(long, conflicts_with_all = ["topic", "key"])]
     may_have_children: bool,
@@ -173,7 +179,8 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
 
 /// Reads a value as the service would read it.
 fn json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("{error}; docs/actions.md has examples"))
+    serde_json::from_str(text)
+        .map_err(|error| format!("{error}; docs/actions.md and docs/chains.md have examples"))
 }
 
 pub(super) fn priority(text: &str) -> Result<Priority, String> {
@@ -253,11 +260,7 @@ impl RegisterArgs {
             headers: (!headers.is_empty()).then_some(KafkaHeaders::List(headers)),
             partition: self.partition,
         });
-        let (start_time, delay) = match self.at {
-            Some(NewStart::At(StartTime(at))) => (Some(at), None),
-            Some(NewStart::In(after)) => (None, Some(after)),
-            None => (None, self.delay),
-        };
+        let (start_time, delay) = start(self.at, self.delay);
         Ok(Task::from(TaskRequest {
             callback: self.callback.map(CallbackTarget::Name),
             http,
@@ -268,6 +271,7 @@ impl RegisterArgs {
             on_conflict: self.on_conflict,
             ordering_key: self.ordering_key,
             parent: self.parent,
+            after_parent: self.after_parent,
             children: self.may_have_children.then(Vec::new),
             collection: self.collection,
             start_time,
@@ -286,6 +290,7 @@ impl RegisterArgs {
             notify,
             actions: (!self.actions.is_empty()).then_some(self.actions),
             checks: (!self.checks.is_empty()).then_some(self.checks),
+            then: (!self.then.is_empty()).then_some(self.then),
             retention: self.retention,
             labels: (!labels.is_empty()).then_some(labels),
         }))
@@ -334,6 +339,17 @@ impl RegisterArgs {
         let raw = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
         let base64 = raw.is_none().then(|| STANDARD.encode(&bytes));
         Ok((raw, base64))
+    }
+}
+
+fn start(
+    at: Option<NewStart>,
+    delay: Option<DurationText>,
+) -> (Option<InstantText>, Option<DurationText>) {
+    match at {
+        Some(NewStart::At(StartTime(at))) => (Some(at), None),
+        Some(NewStart::In(after)) => (None, Some(after)),
+        None => (None, delay),
     }
 }
 

@@ -71,6 +71,7 @@ pub use crate::api::{
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
     notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
     notify::{Notify, NotifyKafka},
+    previous::PreviousResponse,
     problem::{FieldError, Problem},
     schedule::{
         BackfillRequest, CronText, ImportOutcome, ImportScheduleResult, Missed, NamedSchedule,
@@ -82,10 +83,10 @@ pub use crate::api::{
         UnclaimedCallback, UnclaimedResponse, WheelResponse,
     },
     target::{HttpTarget, TargetResponse},
-    task_request::{Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
+    task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
     task_response::{
-        AttemptResponse, CancelOutcome, CancelResponse, RegistrationOutcome, RescheduleOutcome,
-        RescheduleResponse, TaskResponse, TaskState,
+        AttemptResponse, CancelOutcome, CancelResponse, FollowUpResponse, RegistrationOutcome,
+        RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState,
     },
     tree::{CancelTreeResponse, TreeNodeResponse, TreeResponse, TreeState},
 };
@@ -115,6 +116,7 @@ pub const fn has_ended(state: TaskState) -> bool {
         | TaskState::Claimed
         | TaskState::Processing
         | TaskState::WaitingForChildren
+        | TaskState::Waiting
         | TaskState::Retrying => false,
         TaskState::Succeeded
         | TaskState::Failed

@@ -15,7 +15,7 @@ use crate::api::{
     action::{Action, Check},
     notify::{Notify, NotifyKafka},
     target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
-    task_request::{OnConflict, Priority, RetryPolicy, TaskRequest},
+    task_request::{FollowUp, OnConflict, Priority, RetryPolicy, TaskRequest},
     text::InstantText,
 };
 
@@ -247,6 +247,13 @@ impl Task {
         self
     }
 
+    /// Registers another task when this one ends: a [`Task`] when it has succeeded, or a [`FollowUp`] that says more. Only for
+    /// tasks of a callback. See docs/chains.md.
+    pub fn then(mut self, next: impl Into<FollowUp>) -> Self {
+        self.request.then.get_or_insert_default().push(next.into());
+        self
+    }
+
     /// Names the task: of one key and callback at most one task is live. Only for tasks of a callback.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.request.key = Some(key.into());
@@ -256,6 +263,13 @@ impl Task {
     /// Makes it a child of a task that was registered with children, or with [`Task::may_have_children`]. See docs/trees.md.
     pub fn parent(mut self, parent: TaskId) -> Self {
         self.request.parent = Some(parent.to_string());
+        self
+    }
+
+    /// Starts the task, which is a child, when the own run of its parent has succeeded, and not before. It is cancelled if that
+    /// run ends otherwise.
+    pub const fn after_parent(mut self) -> Self {
+        self.request.after_parent = true;
         self
     }
 
@@ -331,6 +345,13 @@ impl Task {
     }
 }
 
+/// The task follows when the other one has succeeded.
+impl From<Task> for FollowUp {
+    fn from(task: Task) -> Self {
+        Self::task(task.request)
+    }
+}
+
 impl From<TaskRequest> for Task {
     fn from(request: TaskRequest) -> Self {
         Self { request }
@@ -344,6 +365,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::action::EndState;
 
     #[derive(Serialize)]
     struct Reset {
@@ -375,6 +397,25 @@ mod tests {
                 "priority": "high", "labels": {"tenant": "acme"}, "max_attempts": 3,
                 "retry": {"initial": "1s", "factor": 2.0, "max": "600s", "jitter": "full"},
             })
+        );
+    }
+
+    #[test]
+    fn a_chain_is_written_task_by_task() {
+        let last = Task::callback("report").delay(Duration::from_secs(60));
+        let undo = FollowUp::from(Task::callback("undo")).at([EndState::Dead, EndState::Failed]);
+        let next = FollowUp::from(Task::callback("load").then(last)).with_result();
+        let task = Task::callback("fetch").then(next).then(undo.in_tree());
+        let load = json!({
+            "callback": "load",
+            "then": [{"task": {"callback": "report", "delay": "60s"}}],
+        });
+        assert_eq!(
+            written(&task),
+            json!({"callback": "fetch", "then": [
+                {"task": load, "with_result": true},
+                {"states": ["dead", "failed"], "task": {"callback": "undo"}, "in_tree": true},
+            ]})
         );
     }
 

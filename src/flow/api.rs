@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::model::{
+    chain,
     draft::TaskDraft,
     family::{self, TreeEnd},
     history::{Answered, History},
@@ -48,6 +49,9 @@ pub enum Fault {
     /// A child may not be added to its parent. The request had no effect.
     #[error("{0}")]
     Family(family::Refusal),
+    /// The tasks that follow a task are too large. The request had no effect.
+    #[error("{0}")]
+    Chain(chain::Refusal),
     /// It is not known whether the request had an effect.
     #[error("it is not known whether the request took effect: {reason}")]
     Unknown {
@@ -92,11 +96,13 @@ pub enum VisibleState {
     Published,
     /// Its own run has ended, and a task below it has not.
     WaitingForChildren,
+    /// It waits for the own run of its parent.
+    Waiting,
 }
 
 impl VisibleState {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Scheduled,
         Self::Enqueued,
         Self::Claimed,
@@ -109,7 +115,18 @@ impl VisibleState {
         Self::Dead,
         Self::Published,
         Self::WaitingForChildren,
+        Self::Waiting,
     ];
+
+    /// Returns the state of a task that was registered and nothing more.
+    #[must_use]
+    pub(super) fn of_registered(spec: &Spec) -> Self {
+        if spec.is_after_parent() {
+            Self::Waiting
+        } else {
+            Self::Scheduled
+        }
+    }
 
     /// Returns the name used in the API.
     #[must_use]
@@ -127,6 +144,7 @@ impl VisibleState {
             Self::Dead => "dead",
             Self::Published => "published",
             Self::WaitingForChildren => "waiting_for_children",
+            Self::Waiting => "waiting",
         }
     }
 
@@ -139,6 +157,7 @@ impl VisibleState {
             | Self::Claimed
             | Self::Processing
             | Self::WaitingForChildren
+            | Self::Waiting
             | Self::Retrying => false,
             Self::Succeeded
             | Self::Failed

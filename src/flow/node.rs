@@ -10,7 +10,7 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{add::Admission, tend::Tender, tree::Forester},
+    family::{add::Admission, release::Releaser, tend::Tender, tree::Forester},
     internal::{
         dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
     },
@@ -146,14 +146,18 @@ impl Node {
     fn tend(&self, mover: Mover) {
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx(), mover.clone());
-        let tender = Tender::new(ctx(), mover, finder, self.service.registrar.clone());
+        let service = &self.service;
+        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
+        let releaser = Releaser::new(ctx(), changer, canceller);
+        let tender = Tender::new(ctx(), mover, finder, service.registrar.clone(), releaser);
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
-    /// Starts the registry of internal tasks. It runs as long as stages may ask for some.
+    /// Starts the registry of internal tasks and follow-ups. It runs as long as stages may ask for some.
     fn keep_registering(&self, mover: &Mover) {
         let registrar = self.service.registrar.clone();
-        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone());
+        let standing = self.service.asker.standing().clone();
+        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone(), standing);
         self.keep("registry", &self.stop_members, move |stop| {
             registry.clone().run(stop)
         });

@@ -19,6 +19,8 @@ pub enum Code {
     UnusableKey,
     /// An action or a check cannot be done.
     UnusableAction,
+    /// A task cannot follow this one.
+    UnusableThen,
     /// The parent cannot have this child.
     UnusableParent,
     /// The parent is not known.
@@ -99,7 +101,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -107,6 +109,7 @@ impl Code {
         Self::UnusableId,
         Self::UnusableKey,
         Self::UnusableAction,
+        Self::UnusableThen,
         Self::UnusableParent,
         Self::ParentNotFound,
         Self::TreeEnded,
@@ -158,6 +161,7 @@ impl Code {
             Self::UnusableId => "unusable_id",
             Self::UnusableKey => "unusable_key",
             Self::UnusableAction => "unusable_action",
+            Self::UnusableThen => "unusable_then",
             Self::UnusableParent => "unusable_parent",
             Self::ParentNotFound => "parent_not_found",
             Self::TreeEnded => "tree_ended",
@@ -209,7 +213,7 @@ impl Code {
             Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::UnusableAction => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::UnusableAction | Self::UnusableThen => StatusCode::UNPROCESSABLE_ENTITY,
             Self::ParentNotFound => StatusCode::NOT_FOUND,
             Self::KeyTaken | Self::TooManyCallbacks | Self::TreeEnded => StatusCode::CONFLICT,
             Self::KeyNotFound | Self::TaskNotFound | Self::JobNotFound => StatusCode::NOT_FOUND,
@@ -247,6 +251,7 @@ impl Code {
             Self::UnusableId => "The id cannot name this task",
             Self::UnusableKey => "The key cannot name this task",
             Self::UnusableAction => "The action cannot be done",
+            Self::UnusableThen => "The task cannot follow",
             Self::UnusableParent => "The parent cannot have this child",
             Self::ParentNotFound => "No such parent",
             Self::TreeEnded => "The tree of the parent has ended",
@@ -334,7 +339,9 @@ impl Code {
             Self::Reserved => "Use names without `tickwheel.` at the beginning: docs/notify.md.",
             Self::NotFound => "See /openapi.json for the paths.",
             Self::TaskNotFound => "It never existed, or it ended and its retention has passed.",
-            Self::UnusableAction | Self::UnusableParent => self.advice_on_resources(),
+            Self::UnusableAction | Self::UnusableThen | Self::UnusableParent => {
+                self.advice_on_resources()
+            }
             Self::KeyNotFound
             | Self::CallbackNotFound
             | Self::GateNotOpen
@@ -413,6 +420,7 @@ impl Code {
                 "Read it: its counts say what it has done. Register another job for the rest."
             }
             Self::UnusableAction => "Correct the field that `errors` lists: docs/actions.md.",
+            Self::UnusableThen => "Do what the detail says; see docs/chains.md.",
             Self::UnusableParent => "Do what the detail says; see docs/trees.md.",
             Self::ParentNotFound => "Register the parent first, with `children`.",
             Self::TreeEnded => "Register the task by itself, or under a parent that goes on.",

@@ -23,6 +23,7 @@ impl From<Fault> for Error {
                 };
                 Self::field(code, "/parent", detail)
             }
+            Fault::Chain(_) => Self::field(Code::UnusableThen, "/then", detail),
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
         }
     }

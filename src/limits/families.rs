@@ -32,6 +32,9 @@ pub const FAMILY_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long the record of a parent outlives its tree, at least: no add is under way that long, and its row stays as long.
 pub const FAMILY_KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
 
+/// Children that one check releases at once when the own run of their parent has ended: they share syncs.
+pub const RELEASES_IN_FLIGHT_MAX: usize = 32;
+
 /// Tasks of a tree that is registered in one request.
 pub const TREE_TASKS_MAX: usize = 1000;
 

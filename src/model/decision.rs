@@ -117,7 +117,7 @@ fn look(
 ) -> Decision {
     let Some(row) = known.row else {
         // Generation 0 still has its own entry or look; a later one that left no row never came to be.
-        if entry.key.generation > 0 {
+        if entry.key.generation > 0 || entry.spec.is_after_parent() {
             return Decision::Drop;
         }
         return unclaimed(
@@ -151,6 +151,8 @@ fn look(
         State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
             Decision::EndSteps
         }
+        // Its release, of which this may be a part, has not come.
+        State::New if row.waits_for_parent() => Decision::Drop,
         State::New | State::Retrying => unclaimed(
             &Unclaimed {
                 start: row.detail.start,

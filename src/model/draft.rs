@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{
     action::Actions,
     backoff::{Backoff, Jitter},
+    chain::FollowUp,
     kin::Kin,
     notify::Notify,
     target::Target,
@@ -131,12 +132,14 @@ pub struct TaskDraft {
     pub actions: Option<Box<Actions>>,
     /// Its place in a tree.
     pub kin: Option<Box<Kin>>,
+    /// Tasks that are registered when it ends.
+    pub then: Vec<FollowUp<Self>>,
     /// The content, or where it is.
     pub body: Body,
 }
 
 impl TaskDraft {
-    /// Completes the draft.
+    /// Completes the draft. Its follow-ups get the same defaults: one of another callback is to be complete before.
     #[must_use]
     pub fn complete(self, defaults: &Defaults) -> Spec {
         Spec {
@@ -161,9 +164,15 @@ impl TaskDraft {
             notify: self.notify,
             actions: self.actions,
             kin: self.kin,
+            then: follow_ups(self.then, |task| task.complete(defaults)),
             body: self.body,
         }
     }
+}
+
+/// Gives follow-ups another form.
+fn follow_ups<T, U>(then: Vec<FollowUp<T>>, form: impl Fn(T) -> U) -> Vec<FollowUp<U>> {
+    then.into_iter().map(|follow| follow.map(&form)).collect()
 }
 
 /// A draft in which everything is given.
@@ -200,6 +209,7 @@ impl From<Spec> for TaskDraft {
             notify: spec.notify,
             actions: spec.actions,
             kin: spec.kin,
+            then: follow_ups(spec.then, Self::from),
             body: spec.body,
         }
     }

@@ -20,6 +20,7 @@ pub(super) fn erased(base: &TaskRow) -> TaskRow {
     let died = death.max(base.detail.died);
     let spec = Spec {
         body: Body::Inline(Content::default()),
+        then: Vec::new(),
         ..Spec::clone(&base.detail.spec)
     };
     let apart = base.detail.result.clone();

@@ -97,6 +97,15 @@ pub enum Event {
     },
     /// Someone deletes a task that has ended.
     Erase,
+    /// It is registered, and waits for the own run of its parent.
+    Await,
+    /// The own run of its parent has succeeded: it starts now or later.
+    Release {
+        /// The start.
+        start: Millis,
+    },
+    /// The own run of its parent has ended otherwise.
+    ParentFailed,
     /// All tasks below it have ended, as well as its own run.
     TreeEnded {
         /// One of them failed.

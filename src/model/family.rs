@@ -8,6 +8,11 @@
 //! meanwhile finds it closing and opens it again, which is another version: the end that was about to be written is refused by
 //! the store. `tests/model/family` searches all of this.
 //!
+//! A child may wait for the own run of its parent. It has one more row, in a bucket of its own, and a row of its own instead of
+//! an entry. The check of the parent releases it: into the wheel if that run has succeeded, else to its end. The row in the
+//! bucket is written before the own run of the parent is looked at, and read after that run has ended. So one of the two sees
+//! the other.
+//!
 //! A row has two sides. An add writes it at a fixed early time, the end of its child at the present one. So the end stays,
 //! whichever arrives last.
 
@@ -27,6 +32,9 @@ pub const ADDED_WRITTEN: i64 = 1;
 
 /// In how many buckets the rows of the children of one parent lie.
 pub const BUCKETS: u8 = 16;
+
+/// The bucket behind those, in which the children lie that wait for the own run of their parent.
+pub const WAITING: u8 = BUCKETS;
 
 /// How long after it was written the row of a child may be without an entry: then the check of its parent completes the add.
 pub const ADD_OPEN: Duration = Duration::from_secs(60);
@@ -210,13 +218,19 @@ pub enum Refusal {
 mod tests {
     use std::sync::Arc;
 
+    use uuid::Uuid;
+
     use super::*;
-    use crate::model::{fixtures, state::Detail, task::Spec};
+    use crate::model::{
+        fixtures,
+        state::{self, Detail, Event, Refusal},
+        task::Spec,
+    };
 
     fn row(state: State, is_parent: bool, tree: Option<TreeEnd>) -> TaskRow {
         let kin = Kin {
-            parent: None,
             is_parent,
+            ..Kin::default()
         };
         let spec = Spec {
             kin: Some(Box::new(kin)),
@@ -281,6 +295,61 @@ mod tests {
         assert_eq!(Outcome::of(&row(State::Succeeded, true, None)), None);
         let whole = Outcome::of(&row(State::Succeeded, true, Some(at(9))));
         assert_eq!(whole, outcome(State::Succeeded, true, 9));
+    }
+
+    #[test]
+    fn a_child_that_waits_is_let_go_or_ends_and_nothing_else() {
+        let kin = Kin {
+            parent: Some(fixtures::id()),
+            after_parent: true,
+            ..Kin::default()
+        };
+        let spec = Arc::new(Spec {
+            kin: Some(Box::new(kin)),
+            ..fixtures::spec()
+        });
+        let (id, now) = (fixtures::id(), Millis(fixtures::START.0 + 9));
+        let next = |row: Option<&TaskRow>, event| {
+            state::next(id, row, &spec, event, now, Uuid::from_u128(1))
+        };
+        let waits = next(None, Event::Await).unwrap().row;
+        assert!(waits.waits_for_parent() && !waits.state.is_terminal());
+        assert_eq!(next(Some(&waits), Event::Await), Err(Refusal::Stale));
+        // The row may not be there yet.
+        for before in [None, Some(&waits)] {
+            let start = Millis(now.0 + 70);
+            let gone = next(before, Event::Release { start }).unwrap().row;
+            assert_eq!((gone.state, gone.generation), (State::New, 1));
+            assert_eq!((gone.next, gone.detail.start), (start, start));
+            assert!(!gone.waits_for_parent());
+            for late in [Event::Release { start }, Event::ParentFailed, Event::Await] {
+                assert_eq!(next(Some(&gone), late), Err(Refusal::Stale));
+            }
+            let left = next(before, Event::ParentFailed).unwrap().row;
+            assert_eq!(left.state, State::Cancelled);
+            assert_eq!(left.detail.error.as_deref(), Some(state::PARENT_FAILED));
+            let ended = Err(Refusal::Ended {
+                state: State::Cancelled,
+            });
+            assert_eq!(next(Some(&left), Event::Release { start }), ended);
+        }
+        assert_eq!(
+            next(Some(&waits), Event::Cancel).unwrap().row.state,
+            State::Cancelled
+        );
+        let claim = Event::Claim {
+            generation: 0,
+            expected_attempt: 0,
+            worker: "w".to_owned(),
+            heartbeat: None,
+            published: None,
+        };
+        for event in [claim, Event::Expire, Event::Kept] {
+            assert_eq!(next(Some(&waits), event), Err(Refusal::Stale));
+        }
+        let start = now;
+        let moved = next(Some(&waits), Event::Reschedule { start });
+        assert_eq!(moved, Err(Refusal::Running));
     }
 
     #[test]

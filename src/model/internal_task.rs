@@ -59,6 +59,7 @@ pub fn internal_task(id: TaskId, callback: &str, retention: Duration, payload: B
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(Content {
             payload,
             content_type: "application/json".to_owned(),

@@ -9,6 +9,8 @@ pub struct Kin {
     pub parent: Option<TaskId>,
     /// It may have children.
     pub is_parent: bool,
+    /// It starts when the own run of its parent has succeeded, and not before.
+    pub after_parent: bool,
 }
 
 /// The end of a tree, as the row of its parent has it.

@@ -14,6 +14,7 @@
 //! | [`key`] | which task a key names, and when the key is free |
 //! | [`ordering`] | which task of a sequence may run |
 //! | [`family`] | when the tree of a task has ended |
+//! | [`chain`] | which tasks follow the ends of a task |
 //! | [`kin`] | where a task stands in its tree |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
@@ -60,6 +61,8 @@ pub mod backoff;
 pub mod backup;
 pub mod callback;
 pub mod certificate;
+pub mod chain;
+pub mod chain_task;
 pub mod client_id;
 pub mod clock;
 pub mod configuration;

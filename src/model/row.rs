@@ -126,6 +126,13 @@ impl TaskRow {
         tree.or(self.detail.end_time).filter(|_| self.has_ended())
     }
 
+    /// Tells whether it waits for the own run of its parent. Its release makes it a task of the next generation, so nothing of
+    /// this one is ever published.
+    #[must_use]
+    pub fn waits_for_parent(&self) -> bool {
+        self.state == State::New && self.generation == 0 && self.detail.spec.is_after_parent()
+    }
+
     /// Tells whether its own run has ended and its tree has not, as far as the row knows.
     #[must_use]
     pub fn waits_for_children(&self) -> bool {

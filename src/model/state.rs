@@ -31,6 +31,9 @@ pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
 const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
 
+/// The error of a task that waited for the own run of its parent, which did not succeed.
+pub const PARENT_FAILED: &str = "the own run of its parent did not succeed";
+
 /// The error of a task that the gate of its callback has dropped begins so.
 pub const DROPPED: &str = "dropped by the gate of its callback";
 
@@ -67,8 +70,26 @@ pub fn next(
     if state.is_terminal() && !applies_to_ended(&base, &event) {
         return Err(after_the_end(state, &event));
     }
+    if row.is_some() && event == Event::Await {
+        return Err(Refusal::Stale);
+    }
     let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match event {
+        event if base.waits_for_parent() => waiting(base, event, now)?,
+        Event::Await | Event::Release { .. } | Event::ParentFailed => return Err(Refusal::Stale),
+        Event::Claim {
+            generation,
+            expected_attempt,
+            worker,
+            heartbeat,
+            published,
+        } => claim(
+            base,
+            (generation, expected_attempt),
+            (worker, published),
+            heartbeat,
+            now,
+        )?,
         Event::TreeEnded { faulted } if state.is_terminal() => tree_ended(base, faulted, now),
         event => moved(base, event, now)?,
     };
@@ -81,22 +102,6 @@ pub fn next(
 /// The row after the event, but for what every transition writes.
 fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
     Ok(match (base.state, event) {
-        (
-            _,
-            Event::Claim {
-                generation,
-                expected_attempt,
-                worker,
-                heartbeat,
-                published,
-            },
-        ) => claim(
-            base,
-            (generation, expected_attempt),
-            (worker, published),
-            heartbeat,
-            now,
-        )?,
         (
             State::Claimed,
             Event::Settle {
@@ -131,12 +136,49 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         (State::Claimed, Event::Abandoned { attempt, heartbeat }) if attempt == base.attempt => {
             abandoned(base, heartbeat, now)?
         }
-        (_, Event::Settle { .. } | Event::Abandoned { .. }) => return Err(Refusal::Stale),
+        (
+            _,
+            Event::Settle { .. }
+            | Event::Abandoned { .. }
+            | Event::Claim { .. }
+            | Event::Await
+            | Event::Release { .. }
+            | Event::ParentFailed,
+        ) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
         (
             State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead,
             event,
         ) => return Err(after_the_end(base.state, &event)),
+    })
+}
+
+/// The row after the event of a task that waits for the own run of its parent.
+fn waiting(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
+    Ok(match event {
+        Event::Await => base,
+        Event::Release { start } => restart::rescheduled(base, start),
+        Event::Cancel => ended(base, State::Cancelled, now),
+        Event::ParentFailed => {
+            let error = Some(PARENT_FAILED.to_owned());
+            let detail = Detail {
+                error,
+                ..base.detail
+            };
+            ended(TaskRow { detail, ..base }, State::Cancelled, now)
+        }
+        // Its parent decides on its start.
+        Event::Reschedule { .. } => return Err(Refusal::Running),
+        Event::Claim { .. }
+        | Event::Settle { .. }
+        | Event::Replace { .. }
+        | Event::Dropped { .. }
+        | Event::Kept
+        | Event::Redrive { .. }
+        | Event::Erase
+        | Event::TreeEnded { .. }
+        | Event::Expire
+        | Event::Abandoned { .. } => return Err(Refusal::Stale),
     })
 }
 
@@ -167,6 +209,9 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Redrive { .. }
         | Event::Erase
         | Event::TreeEnded { .. }
+        | Event::Await
+        | Event::Release { .. }
+        | Event::ParentFailed
         | Event::Expire
         | Event::Abandoned { .. } => Refusal::Ended { state },
     }

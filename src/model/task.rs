@@ -7,7 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{
-    action::Actions, backoff::Backoff, ids::TaskId, kin::Kin, notify::Notify, target::Target,
+    action::Actions,
+    backoff::Backoff,
+    chain::{FollowUp, Previous},
+    ids::TaskId,
+    kin::Kin,
+    notify::Notify,
+    target::Target,
     time::Millis,
 };
 
@@ -63,6 +69,8 @@ pub struct Content {
     pub labels: Vec<(String, String)>,
     /// W3C trace context of the registration, if the client sent one.
     pub trace_parent: Option<String>,
+    /// The task that it follows, if it is a follow-up.
+    pub previous: Option<Box<Previous>>,
 }
 
 /// The write time, in microseconds, of a content that is kept apart. Its key, the id of its task, is new, so
@@ -134,6 +142,8 @@ pub struct Spec {
     pub actions: Option<Box<Actions>>,
     /// Its place in a tree; none for a task that has no parent and may have no children.
     pub kin: Option<Box<Kin>>,
+    /// Tasks that are registered when it ends. Only a tracked task has some.
+    pub then: Vec<FollowUp<Self>>,
     /// The content, or where it is.
     pub body: Body,
 }
@@ -163,6 +173,12 @@ impl Spec {
         self.kin.as_ref().is_some_and(|kin| kin.is_parent)
     }
 
+    /// Tells whether the task is to start when the own run of its parent has succeeded.
+    #[must_use]
+    pub fn is_after_parent(&self) -> bool {
+        self.kin.as_ref().is_some_and(|kin| kin.after_parent)
+    }
+
     /// Returns the content when it travels with the spec.
     #[must_use]
     pub const fn content(&self) -> Option<&Content> {
@@ -181,11 +197,11 @@ impl Spec {
         }
     }
 
-    /// Tells whether somebody waits for its end: to be told, or for an action.
+    /// Tells whether something follows its end: somebody is told, an action is done, or a task is registered.
     #[must_use]
     pub fn end_is_awaited(&self) -> bool {
         let acts = |actions: &Actions| !actions.at_ends.is_empty();
-        self.notify.is_some() || self.actions.as_deref().is_some_and(acts)
+        self.notify.is_some() || self.actions.as_deref().is_some_and(acts) || !self.then.is_empty()
     }
 
     /// Tells whether a task that should have started at `start` is too late to be useful at `now`.

@@ -141,12 +141,12 @@ fn deed_from(message: v1::Deed) -> Result<Deed, Malformed> {
     })
 }
 
-fn states_to(states: EndStates) -> Vec<i32> {
+pub(super) fn states_to(states: EndStates) -> Vec<i32> {
     let numbers = states.iter().map(State::number);
     numbers.map(i32::from).collect()
 }
 
-fn states_from(numbers: &[i32], field: &'static str) -> Result<EndStates, Malformed> {
+pub(super) fn states_from(numbers: &[i32], field: &'static str) -> Result<EndStates, Malformed> {
     let state = |number: &i32| {
         let number = i8::try_from(*number).ok();
         number.and_then(State::from_number)

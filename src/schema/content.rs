@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, v1};
+use super::{Malformed, chain, v1};
 use crate::model::task::Content;
 
 /// Encodes a content.
@@ -23,7 +23,7 @@ pub fn content_bytes(content: &Content) -> usize {
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
 pub fn decode_content(bytes: Bytes) -> Result<Content, Malformed> {
-    Ok(from_message(v1::Content::decode(bytes)?))
+    from_message(v1::Content::decode(bytes)?)
 }
 
 pub(super) fn to_message(content: &Content) -> v1::Content {
@@ -34,6 +34,7 @@ pub(super) fn to_message(content: &Content) -> v1::Content {
         record_headers,
         labels,
         trace_parent,
+        previous,
     } = content;
     v1::Content {
         payload: payload.clone(),
@@ -54,11 +55,17 @@ pub(super) fn to_message(content: &Content) -> v1::Content {
             })
             .collect(),
         trace_parent: trace_parent.clone(),
+        previous: previous.as_deref().map(chain::previous_to),
     }
 }
 
-pub(super) fn from_message(message: v1::Content) -> Content {
-    Content {
+/// Reads a content from its message.
+///
+/// # Errors
+/// [`Malformed`] when the task that it follows is not one.
+pub(super) fn from_message(message: v1::Content) -> Result<Content, Malformed> {
+    let previous = message.previous.map(chain::previous_from).transpose()?;
+    Ok(Content {
         payload: message.payload,
         content_type: message.content_type,
         record_key: message.record_key,
@@ -73,5 +80,6 @@ pub(super) fn from_message(message: v1::Content) -> Content {
             .map(|l| (l.name, l.value))
             .collect(),
         trace_parent: message.trace_parent,
-    }
+        previous: previous.map(Box::new),
+    })
 }

@@ -14,6 +14,7 @@ pub(super) fn to_message(kin: &Kin) -> v1::Kin {
     v1::Kin {
         parent: parent.unwrap_or_default().into(),
         is_parent: kin.is_parent,
+        after_parent: kin.after_parent,
     }
 }
 
@@ -31,6 +32,7 @@ pub(super) fn from_message(message: Option<&v1::Kin>) -> Result<Option<Box<Kin>>
     Ok(Some(Box::new(Kin {
         parent,
         is_parent: message.is_parent,
+        after_parent: message.after_parent,
     })))
 }
 

@@ -6,6 +6,7 @@
 mod action;
 mod api_key;
 mod callback;
+mod chain;
 mod content;
 mod dead_letter;
 mod epoch;
@@ -61,8 +62,8 @@ pub use schedule::{
     decode_run, decode_schedule, encode_run, encode_schedule, schedule_bytes, template_bytes,
 };
 pub use spec::{
-    decode_spec, encode_short, encode_spec, spec_from_message, spec_to_message,
-    spec_to_message_with, spec_to_short_message,
+    decode_spec, encode_short, encode_spec, follow_ups_bytes, in_tree_bytes, spec_from_message,
+    spec_to_message, spec_to_message_with, spec_to_short_message,
 };
 
 /// Why bytes are not what they should be.

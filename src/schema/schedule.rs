@@ -220,7 +220,9 @@ pub(super) fn spec_message(spec: &ScheduleSpec) -> v1::ScheduleSpec {
 }
 
 pub(super) fn spec_of(message: v1::ScheduleSpec) -> Result<ScheduleSpec, Malformed> {
-    let task = spec_from_message(message.task.ok_or(Malformed::Missing("task"))?)?;
+    let task = message.task.ok_or(Malformed::Missing("task"))?;
+    let open = Open::of(message.task_left_open, &task);
+    let task = spec_from_message(task)?;
     let labels = message.labels.into_iter();
     Ok(ScheduleSpec {
         crons: message.crons,
@@ -236,15 +238,33 @@ pub(super) fn spec_of(message: v1::ScheduleSpec) -> Result<ScheduleSpec, Malform
         pause_on_failure: message.pause_on_failure,
         note: message.note,
         labels: labels.map(|label| (label.name, label.value)).collect(),
-        task: opened(task.into(), message.task_left_open),
+        task: opened(task.into(), open),
     })
 }
 
 /// Returns the task with something in each of its fields, and the bits of those that were not given.
 fn template(task: &TaskDraft) -> (v1::TaskSpec, u32) {
+    let full = task.clone().complete(&Defaults::SERVICE);
+    let mut message = spec_to_message(&full);
+    note_open(&mut message, task);
+    (message, left_open(task))
+}
+
+/// Notes in the message of a task which fields of its follow-ups were not given.
+fn note_open(message: &mut v1::TaskSpec, task: &TaskDraft) {
+    for (message, follow) in message.then.iter_mut().zip(&task.then) {
+        message.task_left_open = left_open(&follow.task);
+        if let Some(message) = &mut message.task {
+            note_open(message, &follow.task);
+        }
+    }
+}
+
+/// Returns the bits of the fields of a task that were not given.
+fn left_open(task: &TaskDraft) -> u32 {
     let bit = |is_open: bool, bit: u32| if is_open { bit } else { 0 };
     let backoff = &task.backoff;
-    let left_open = bit(task.collection.is_none(), open::COLLECTION)
+    bit(task.collection.is_none(), open::COLLECTION)
         | bit(task.priority.is_none(), open::PRIORITY)
         | bit(task.max_attempts.is_none(), open::MAX_ATTEMPTS)
         | bit(backoff.initial.is_none(), open::RETRY_INITIAL)
@@ -253,14 +273,33 @@ fn template(task: &TaskDraft) -> (v1::TaskSpec, u32) {
         | bit(backoff.jitter.is_none(), open::RETRY_JITTER)
         | bit(task.claim_timeout.is_none(), open::CLAIM_TIMEOUT)
         | bit(task.heartbeat_timeout.is_none(), open::HEARTBEAT_TIMEOUT)
-        | bit(task.retention.is_none(), open::RETENTION);
-    let full = task.clone().complete(&Defaults::SERVICE);
-    (spec_to_message(&full), left_open)
+        | bit(task.retention.is_none(), open::RETENTION)
+}
+
+/// The fields of a task, and of those that follow it, that were not given.
+struct Open {
+    bits: u32,
+    then: Vec<Self>,
+}
+
+impl Open {
+    fn of(bits: u32, message: &v1::TaskSpec) -> Self {
+        let follow = |follow: &v1::FollowUp| {
+            let task = follow.task.as_ref();
+            task.map(|task| Self::of(follow.task_left_open, task))
+        };
+        Self {
+            bits,
+            then: message.then.iter().filter_map(follow).collect(),
+        }
+    }
 }
 
 /// Opens the fields again that were not given.
-fn opened(task: TaskDraft, left_open: u32) -> TaskDraft {
-    let is_open = |bit: u32| left_open & bit != 0;
+fn opened(task: TaskDraft, open: Open) -> TaskDraft {
+    let is_open = |bit: u32| open.bits & bit != 0;
+    let then = task.then.into_iter().zip(open.then);
+    let then = then.map(|(follow, open)| follow.map(|task| opened(task, open)));
     let backoff = task.backoff;
     TaskDraft {
         collection: task.collection.filter(|_| !is_open(open::COLLECTION)),
@@ -279,6 +318,7 @@ fn opened(task: TaskDraft, left_open: u32) -> TaskDraft {
             .heartbeat_timeout
             .filter(|_| !is_open(open::HEARTBEAT_TIMEOUT)),
         retention: task.retention.filter(|_| !is_open(open::RETENTION)),
+        then: then.collect(),
         ..task
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, action, content, http_call, kin as kin_codec, notify, short, v1};
+use super::{Malformed, action, chain, content, http_call, kin as kin_codec, notify, short, v1};
 use crate::model::{
     backoff::{Backoff, Jitter},
+    chain::FollowUp,
     target::Target,
     task::{Body, Content, Priority, Scheduled, Spec},
     time::{Millis, whole_millis},
@@ -117,6 +118,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         notify,
         actions,
         kin,
+        then,
         body: _,
     } = spec;
     let (actions, checks) = action::to_messages(actions.as_deref());
@@ -142,6 +144,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         actions,
         checks,
         kin: kin.as_deref().map(kin_codec::to_message),
+        then: follows_to(then),
         body: Some(body),
         left_out: 0,
     }
@@ -218,11 +221,44 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
         notify: message.notify.map(notify::from_message).transpose()?,
         actions: action::from_messages(message.actions, message.checks)?,
         kin: kin_codec::from_message(message.kin.as_ref())?,
+        then: follows_from(message.then)?,
         body: match message.body.ok_or(Malformed::Missing("body"))? {
-            v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)),
+            v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)?),
             v1::task_spec::Body::ContentBytesApart(bytes) => Body::Apart { bytes },
         },
     })
+}
+
+fn follows_to(then: &[FollowUp<Spec>]) -> Vec<v1::FollowUp> {
+    let follow = |follow: &FollowUp<Spec>| chain::follow_to(follow, spec_to_message(&follow.task));
+    then.iter().map(follow).collect()
+}
+
+fn follows_from(messages: Vec<v1::FollowUp>) -> Result<Vec<FollowUp<Spec>>, Malformed> {
+    let follow = |mut message: v1::FollowUp| {
+        let task = message.task.take();
+        let task = spec_from_message(task.ok_or(Malformed::Missing("then.task"))?)?;
+        chain::follow_from(&message, task)
+    };
+    messages.into_iter().map(follow).collect()
+}
+
+/// Returns how many bytes follow-ups have as encoded.
+#[must_use]
+pub fn follow_ups_bytes(then: &[FollowUp<Spec>]) -> usize {
+    let message = v1::TaskSpec {
+        then: follows_to(then),
+        ..v1::TaskSpec::default()
+    };
+    message.encoded_len()
+}
+
+/// Returns how many bytes a task has as encoded without its content.
+#[must_use]
+pub fn in_tree_bytes(spec: &Spec) -> usize {
+    let mut message = spec_to_message(spec);
+    message.body = None;
+    message.encoded_len()
 }
 
 fn scheduled_from(run: v1::ScheduledRun) -> Box<Scheduled> {
@@ -305,7 +341,9 @@ mod tests {
             kin: Some(Box::new(Kin {
                 parent: Some(crate::model::fixtures::id()),
                 is_parent: true,
+                after_parent: true,
             })),
+            then: Vec::new(),
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"\x00\xff"),
                 content_type: "application/octet-stream".to_owned(),
@@ -313,6 +351,7 @@ mod tests {
                 record_headers: vec![("a".to_owned(), Bytes::from_static(b"\xfe"))],
                 labels: vec![("tenant".to_owned(), "acme".to_owned())],
                 trace_parent: Some("00-1-2-01".to_owned()),
+                previous: None,
             }),
         };
         assert_eq!(decode_spec(encode_spec(&spec)), Ok(spec.clone()));
@@ -330,6 +369,7 @@ mod tests {
             notify: None,
             actions: None,
             kin: None,
+            then: Vec::new(),
             ..spec
         };
         assert_eq!(decode_spec(encode_spec(&callback)), Ok(callback.clone()));

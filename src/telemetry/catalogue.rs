@@ -80,6 +80,11 @@ pub const METRICS: &[Metric] = &[
         "Tasks that the service registered for itself.",
     ),
     counter(
+        "tickwheel_follow_ups_registered_total",
+        &[],
+        "Tasks that were registered since another one ended. A repeated end step counts again, unless it finds its task.",
+    ),
+    counter(
         "tickwheel_notices_total",
         &["to", "outcome"],
         "Attempts to tell the end of a task, by where (kafka, http) and by outcome: delivered, retried, given_up.",

@@ -155,6 +155,7 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         scheduled_time: scheduled_time(&task),
         labels: Vec::new(),
         content_type: String::new(),
+        previous: None,
         trace_parent: None,
         payload: Raw::default(),
     };

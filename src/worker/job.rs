@@ -5,6 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
+use super::previous::Previous;
 use crate::{
     api::{TaskId, task_request::Priority},
     model::task::Content,
@@ -40,6 +41,8 @@ pub struct Job<T> {
     pub labels: Vec<(String, String)>,
     /// Media type of the payload.
     pub content_type: String,
+    /// The task that it follows, if it is a follow-up.
+    pub previous: Option<Previous>,
     /// W3C trace context of the registration.
     pub trace_parent: Option<String>,
     /// The payload.
@@ -85,6 +88,7 @@ impl Job<Raw> {
         self.labels = content.labels;
         self.content_type = content.content_type;
         self.trace_parent = content.trace_parent;
+        self.previous = content.previous.map(|previous| Previous::of(*previous));
         self.payload = Raw(content.payload);
         self
     }
@@ -109,6 +113,7 @@ impl Job<Raw> {
             scheduled_time: self.scheduled_time,
             labels: self.labels,
             content_type: self.content_type,
+            previous: self.previous,
             trace_parent: self.trace_parent,
             payload,
         })

@@ -47,6 +47,7 @@ mod intake;
 mod job;
 mod outcome;
 mod poller;
+mod previous;
 #[cfg(feature = "queue")]
 mod queued;
 mod retry;
@@ -75,6 +76,7 @@ pub use self::{
     context::Context,
     job::{Job, Payload, Raw},
     outcome::{Failure, Outcome},
+    previous::Previous,
     source::Source,
 };
 use self::{

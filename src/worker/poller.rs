@@ -21,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     attempt::{Attempt, Key},
     job::{Job, Raw},
+    previous,
     retry::{Retry, is_worth_repeating},
     run::Tools,
     server::Server,
@@ -188,6 +189,7 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         scheduled_time: scheduled_time(&task),
         labels: Vec::new(),
         content_type: String::new(),
+        previous: None,
         trace_parent: None,
         payload: Raw::default(),
     };
@@ -215,5 +217,6 @@ pub(super) fn content(task: ClaimedTask) -> Content {
         record_headers: Vec::new(),
         labels: task.labels.into_iter().collect(),
         trace_parent: task.traceparent,
+        previous: task.previous.and_then(previous::read).map(Box::new),
     }
 }

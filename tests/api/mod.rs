@@ -8,6 +8,7 @@ mod browsers;
 mod callback_figures;
 mod callbacks;
 mod cancel;
+mod chains;
 mod dead_letter_topic;
 mod dead_letters;
 mod ended;

@@ -336,3 +336,86 @@ async fn a_list_of_roots_leaves_children_out() {
     let roots = roots["tasks"].as_array().unwrap();
     assert_eq!((roots.len(), &roots[0]["id"]), (1, &root["id"]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_child_starts_when_the_run_of_its_parent_has_succeeded() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    let child =
+        |payload: &str| json!({"callback": "work", "payload": payload, "after_parent": true});
+    let body = json!({"callback": "work", "payload": "top", "children": [child("a"), child("b")]});
+    let root = register(&site, body).await;
+    let mut added = child("c");
+    added["parent"] = root["id"].clone();
+    let added = register(&site, added).await;
+    assert_eq!(
+        (&added["state"], &added["after_parent"]),
+        (&json!("waiting"), &json!(true)),
+        "{added}"
+    );
+    site.world.pass(SECOND).await;
+    let shown = tree(&site, &root, "").await;
+    let states: Vec<&Value> = shown["nodes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|node| &node["state"])
+        .collect();
+    assert_eq!(states.len(), 4, "{shown}");
+    assert_eq!(
+        states.iter().filter(|state| ***state == "waiting").count(),
+        3
+    );
+    // Only the root runs.
+    assert_eq!(work(&site).await, 1);
+    site.world.pass(SECOND).await;
+    assert_eq!(work(&site).await, 3);
+    work_all(&site).await;
+    let ended = read(&site, &root).await;
+    assert_eq!(ended["tree_state"], "completed", "{ended}");
+    let child = read(&site, &added).await;
+    assert_eq!(child["state"], "succeeded");
+    assert!(
+        child["start_time"].as_str() >= ended["end_time"].as_str(),
+        "{child}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_waits_ends_with_a_run_that_fails() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    let leaf = json!({"callback": "work"});
+    let child = json!({"callback": "work", "after_parent": true, "children": [
+        {"callback": "work", "after_parent": true}, leaf,
+    ]});
+    let body = json!({"callback": "work", "payload": "bad", "children": [child]});
+    let root = register(&site, body).await;
+    work_all(&site).await;
+    let ended = read(&site, &root).await;
+    assert_eq!(
+        (&ended["state"], &ended["tree_state"]),
+        (&json!("failed"), &json!("faulted")),
+        "{ended}"
+    );
+    let shown = tree(&site, &root, "").await;
+    let mut states: Vec<&str> = Vec::new();
+    for node in shown["nodes"].as_array().unwrap() {
+        let view = read(&site, node).await;
+        states.push(match view["reason"].as_str() {
+            Some(reason) => {
+                assert_eq!(
+                    (reason, &view["state"]),
+                    ("parent_failed", &json!("cancelled"))
+                );
+                "left"
+            }
+            None => "ran",
+        });
+    }
+    states.sort_unstable();
+    assert_eq!(states, ["left", "left", "ran", "ran"], "{shown}");
+    let alone = json!({"callback": "work", "after_parent": true});
+    let refused = site.post("/v1/tasks", alone.to_string()).await;
+    assert_eq!(refused.problem().errors[0].pointer, "/after_parent");
+}

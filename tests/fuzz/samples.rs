@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tickwheel::model::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
     backoff::{Backoff, Jitter},
+    chain::{FollowStart, FollowUp, Previous},
     clock::{ClockRow, Position},
     email::Email,
     entry::{DoneReason, Entry},
@@ -39,6 +40,13 @@ pub(crate) fn content() -> Content {
         ],
         labels: vec![("team".to_owned(), "billing".to_owned())],
         trace_parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
+        previous: Some(Box::new(Previous {
+            task: id(),
+            state: State::Succeeded,
+            tree_faulted: Some(false),
+            result: Some(Bytes::from_static(b"7").into()),
+            error: Some("no".to_owned()),
+        })),
     }
 }
 
@@ -95,7 +103,9 @@ pub(crate) fn specs() -> Vec<Spec> {
         kin: Some(Box::new(Kin {
             parent: Some(id()),
             is_parent: true,
+            after_parent: true,
         })),
+        then: Vec::new(),
         body: Body::Inline(content()),
     };
     let kafka = Spec {
@@ -110,9 +120,18 @@ pub(crate) fn specs() -> Vec<Spec> {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         ..full.clone()
     };
+    let follow = FollowUp {
+        when: When::Run(EndStates::ALL),
+        start: FollowStart::After(Duration::from_secs(60)),
+        with_result: true,
+        in_tree: true,
+        task: full.clone(),
+    };
     let apart = Spec {
+        then: vec![follow],
         body: Body::Apart { bytes: 70_000 },
         ..full.clone()
     };

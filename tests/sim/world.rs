@@ -463,6 +463,7 @@ fn spec(target: Target) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(Content {
             payload: Bytes::from_static(b"{}"),
             content_type: "application/json".to_owned(),

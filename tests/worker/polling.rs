@@ -46,6 +46,7 @@ fn task(number: u64) -> ClaimedTask {
         attempt_timeout: None,
         max_attempts: 5,
         labels: Default::default(),
+        previous: None,
         traceparent: None,
     }
 }

@@ -149,6 +149,7 @@ impl Script {
                     attempt_timeout: None,
                     max_attempts: 5,
                     labels: Default::default(),
+                    previous: None,
                     traceparent: None,
                 }),
                 not_before: matches!(status, ClaimStatus::Early | ClaimStatus::Limited)

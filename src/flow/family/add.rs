@@ -14,10 +14,17 @@ use bytes::Bytes;
 
 use super::rows;
 use crate::{
-    flow::{api::Fault, context::Context, query::find::Finder, tasks::transition::Mover},
+    flow::{
+        api::Fault,
+        context::Context,
+        query::find::Finder,
+        tasks::transition::{Moved, Mover},
+    },
     model::{
         family::{self, ADDED_WRITTEN, Add, Refusal},
         ids::TaskId,
+        row::TaskRow,
+        state::{self, Event},
         task::Spec,
     },
     schema::{ChildRow, encode_added},
@@ -79,12 +86,15 @@ impl Admission {
         &self,
         tasks: impl Iterator<Item = (TaskId, &'a Spec)>,
     ) -> Result<(), Fault> {
-        let mut rows = Vec::new();
+        let (mut rows, mut waiting) = (Vec::new(), Vec::new());
         for (id, spec) in tasks {
             if let Some(parent) = spec.parent() {
-                rows.push((parent, id, self.row(spec)?));
+                let row = (parent, id, self.row(spec)?);
+                waiting.extend(spec.is_after_parent().then(|| row.clone()));
+                rows.push(row);
             }
         }
+        rows::put_waiting(&self.ctx, waiting).await?;
         let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
         put.into_iter().collect()
     }
@@ -109,6 +119,13 @@ impl Admission {
             }
         }
         let ids: Vec<TaskId> = rows.iter().map(|(_, id, _)| *id).collect();
+        let waits: Vec<TaskId> = children
+            .iter()
+            .filter(|(_, spec)| spec.is_after_parent())
+            .map(|(id, _)| *id)
+            .collect();
+        let waiting = rows.iter().filter(|(_, id, _)| waits.contains(id));
+        rows::put_waiting(&self.ctx, waiting.cloned().collect()).await?;
         let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
         put.into_iter().collect::<Result<(), Fault>>()?;
         let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
@@ -124,16 +141,41 @@ impl Admission {
             if matches!(row, Some(ChildRow::Ended(_))) {
                 outside.insert(id, Outside::Was);
             } else if is_over {
-                self.take_back(parent, id).await;
+                self.take_back(parent, id, waits.contains(&id)).await;
                 let refused = Fault::Family(Refusal::Ended(parent));
                 outside.insert(id, Outside::Refused(refused));
+            }
+        }
+        if !waits.is_empty() && !is_over {
+            // Behind their rows: the own run may have ended before these were there.
+            let row = self.mover.row(parent).await?;
+            if row.is_some_and(|row| row.state.is_terminal()) {
+                self.ctx.pokes.add(parent, self.ctx.time.moment());
             }
         }
         Ok(())
     }
 
+    /// Writes the row of a task that waits for the own run of its parent. One that was released before stays so.
+    ///
+    /// # Errors
+    /// When it may not be durable.
+    pub(in crate::flow) async fn wait(&self, id: TaskId, spec: &Arc<Spec>) -> Result<(), Fault> {
+        let decide = |row: Option<&TaskRow>, now, nonce| {
+            state::next(id, row, spec, Event::Await, now, nonce)
+        };
+        let moved = self.mover.apply(id, None, false, decide).await?;
+        match moved {
+            Moved::To(_) | Moved::Refused(_, Some(_)) => Ok(()),
+            Moved::Refused(_, None) => Err(rows::raced(id)),
+        }
+    }
+
     /// Removes the row of a child that was refused, which nobody reads. The end of one that was added after all is later.
-    async fn take_back(&self, parent: TaskId, child: TaskId) {
+    async fn take_back(&self, parent: TaskId, child: TaskId, waits: bool) {
+        if waits && let Err(fault) = rows::remove_waiting(&self.ctx, parent, &[child]).await {
+            tracing::debug!(%fault, "the row of a child that was refused was left");
+        }
         let place = rows::place(parent, child);
         let Ok(place) = place else { return };
         let written = ADDED_WRITTEN + 1;

@@ -11,6 +11,7 @@
 //! - `ended` is the part of the end steps that concerns trees.
 //! - [`pokes`] is the list of parents that a node is to check soon.
 //! - `tend` is the stage that checks them.
+//! - `release` lets children go that wait for the own run of their parent.
 //! - [`tree`] shows a tree to people, and walks it for a cancel.
 //!
 //! A crash leaves a row without an entry, a record that is closing, or a tree that has ended and whose row does not say so. The
@@ -19,6 +20,7 @@
 pub(in crate::flow) mod add;
 pub(in crate::flow) mod ended;
 pub mod pokes;
+pub(in crate::flow) mod release;
 pub(in crate::flow) mod rows;
 pub(in crate::flow) mod tend;
 pub mod tree;

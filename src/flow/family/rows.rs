@@ -6,7 +6,7 @@ use crate::{
     flow::{api::Fault, context::Context},
     limits::FAMILY_RACES_MAX,
     model::{
-        family::{self, Outcome, Tree},
+        family::{self, ADDED_WRITTEN, Outcome, Tree},
         ids::TaskId,
         record::{Change, Kind, Mark, Name, Record},
         time::Millis,
@@ -16,7 +16,7 @@ use crate::{
     },
     store::{
         self, Freshness, Swapped,
-        index::{IndexKind, IndexPut, IndexRange, Partition, Place},
+        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
     },
 };
 
@@ -121,6 +121,50 @@ pub(super) async fn put(
         }
         Err(fault) => vec![Err(fault)],
     }
+}
+
+/// Writes the rows of children that wait for the own run of their parent. A row that was removed stays so.
+pub(super) async fn put_waiting(
+    ctx: &Context,
+    rows: Vec<(TaskId, TaskId, Bytes)>,
+) -> Result<(), Fault> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut puts = Vec::with_capacity(rows.len());
+    for (parent, child, value) in rows {
+        puts.push(IndexPut::new(
+            waiting_place(parent, child)?,
+            value,
+            ADDED_WRITTEN,
+        )?);
+    }
+    let put = ctx.store.put_index(&puts).await;
+    put.into_iter().try_for_each(|result| Ok(result?))
+}
+
+/// Removes the rows of children that wait no more.
+pub(super) async fn remove_waiting(
+    ctx: &Context,
+    parent: TaskId,
+    children: &[TaskId],
+) -> Result<(), Fault> {
+    let written = ctx.time.stamp();
+    let mut removals = Vec::with_capacity(children.len());
+    for child in children {
+        let place = waiting_place(parent, *child)?;
+        removals.push(IndexRemoval { place, written });
+    }
+    if removals.is_empty() {
+        return Ok(());
+    }
+    let removed = ctx.store.remove_index(&removals).await;
+    removed.into_iter().try_for_each(|result| Ok(result?))
+}
+
+fn waiting_place(parent: TaskId, child: TaskId) -> Result<Place, Fault> {
+    let partition = partition(parent, family::WAITING)?;
+    Place::new(partition, sort(child)).map_err(Fault::from)
 }
 
 /// Writes how a child has ended, with all of its own tree. Repeating it is safe.

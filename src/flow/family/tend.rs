@@ -13,12 +13,16 @@ use std::{
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::rows::{self, Cursor, Written};
+use super::{
+    release::Releaser,
+    rows::{self, Cursor, Written},
+};
 use crate::{
     flaw::{self, Flaw},
     flow::{
         api::Fault,
         context::Context,
+        internal::follow_ups,
         query::find::Finder,
         tasks::{
             finish,
@@ -80,6 +84,7 @@ pub(in crate::flow) struct Tender {
     mover: Mover,
     finder: Finder,
     registrar: Registrar,
+    releaser: Releaser,
     tended: Arc<Mutex<HashMap<TaskId, Tended>>>,
 }
 
@@ -91,12 +96,14 @@ impl Tender {
         mover: Mover,
         finder: Finder,
         registrar: Registrar,
+        releaser: Releaser,
     ) -> Self {
         Self {
             ctx,
             mover,
             finder,
             registrar,
+            releaser,
             tended: Arc::default(),
         }
     }
@@ -154,13 +161,16 @@ impl Tender {
             self.memory().remove(&parent);
             return Ok(());
         };
+        // A poke by a child may come before the end steps of the own run.
+        follow_ups::join(&self.ctx, &row).await?;
+        self.releaser.all(&row).await?;
         let mut there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
         for _ in 0..FAMILY_RACES_MAX {
             let written = match family::check(there.tree, true) {
                 Check::Stop => return Ok(()),
                 Check::EndSteps => return self.end(row, there.tree).await,
                 Check::Sweep => match self.sweep(parent).await? {
-                    Rows::Open(open) => return self.stop_at(parent, *open).await,
+                    Rows::Open(open) => return self.stop_at(&row, *open).await,
                     Rows::Ended { faulted } if flaw::is(Flaw::TreeNotClosed) => {
                         let end = family::end(row.state, faulted);
                         rows::write(&self.ctx, parent, &there, end, None).await?
@@ -175,7 +185,7 @@ impl Tender {
                             rows::write(&self.ctx, parent, &there, Tree::Open, None).await?;
                         if matches!(written, Written::Done(_)) {
                             self.remember(parent, open.before.clone());
-                            return self.stop_at(parent, *open).await;
+                            return self.stop_at(&row, *open).await;
                         }
                         written
                     }
@@ -238,7 +248,8 @@ impl Tender {
     }
 
     /// Stops a check at a child that goes on. One that nothing stands for, as its add died, is entered.
-    async fn stop_at(&self, parent: TaskId, open: Open) -> Result<(), Fault> {
+    async fn stop_at(&self, above: &TaskRow, open: Open) -> Result<(), Fault> {
+        let parent = above.id;
         let age = self.ctx.now().since(open.added);
         if age < ADD_OPEN {
             let at = self.ctx.time.moment().after(ADD_OPEN.saturating_sub(age));
@@ -248,6 +259,9 @@ impl Tender {
         match self.mover.row(open.id).await? {
             // Its end steps failed, and were left to a look that may be far.
             Some(row) if row.has_ended() => return finish::steps(&self.ctx, &row).await,
+            Some(row) if row.waits_for_parent() => {
+                return self.releaser.one(above, open.id, &row.detail.spec).await;
+            }
             Some(_) => return Ok(()),
             None if self.finder.registered(open.id).await?.is_some() => return Ok(()),
             None => {}
@@ -257,6 +271,10 @@ impl Tender {
         if there.tree != Tree::Open {
             self.ctx.pokes.add(parent, self.ctx.time.moment());
             return Ok(());
+        }
+        if open.spec.is_after_parent() {
+            let spec = Arc::new(*open.spec);
+            return self.releaser.one(above, open.id, &spec).await;
         }
         tracing::debug!(task = %open.id, %parent, "a child whose add was not finished is entered");
         let child = Holder {

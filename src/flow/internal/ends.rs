@@ -1,17 +1,16 @@
-//! The ends have for the end steps everything registered that follows the end of a task: its notice and its actions.
+//! The ends have for the end steps everything registered that follows the end of a task: its notice, its actions, and the tasks
+//! that a client wants to follow it.
+//!
+//! Follow-ups in the tree of the task are added apart ([`super::follow_ups::join`]).
 
-use futures_util::future::try_join_all;
-
-use super::{actions, notices, outbox};
+use super::{actions, follow_ups, notices, orders::register};
 use crate::{
-    flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
-    limits,
-    model::{action_task, holder::Holder, notice::Notice, row::TaskRow},
+    model::{action::End, action_task, holder::Holder, notice::Notice, row::TaskRow},
 };
 
-/// Has the end of a task told, and its actions done, if somebody asked for it: the internal tasks are durable then. Others cost
-/// nothing.
+/// Has the end of a task told, its actions done and its follow-ups registered, if somebody asked for it: these tasks are durable
+/// then. Others cost nothing.
 ///
 /// # Errors
 /// When one of these tasks may not be durable; repeating it is safe.
@@ -24,10 +23,21 @@ pub(in crate::flow) async fn tell(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     if let Some(end) = action_task::end_of_run(row) {
         tasks.extend(Box::pin(actions::tasks(ctx, row, end)).await?);
     }
-    register(ctx, tasks).await
+    register(ctx, tasks).await?;
+    follow(ctx, row, action_task::end_of_run(row)).await
 }
 
-/// Has the actions done that the end of the tree of a task asks for: the internal tasks are durable then.
+/// Registers the follow-ups of an end, if there are any.
+async fn follow(ctx: &Context, row: &TaskRow, end: Option<End>) -> Result<(), Fault> {
+    match end {
+        Some(end) if !row.detail.spec.then.is_empty() => {
+            Box::pin(follow_ups::follow(ctx, row, end)).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Has the actions done and the follow-ups registered that the end of the tree of a task asks for: these tasks are durable then.
 ///
 /// # Errors
 /// As of [`tell`].
@@ -37,15 +47,6 @@ pub(in crate::flow) async fn tell_tree(ctx: &Context, row: &TaskRow) -> Result<(
         return Ok(());
     };
     let tasks = Box::pin(actions::tasks(ctx, row, end)).await?;
-    register(ctx, tasks).await
-}
-
-async fn register(ctx: &Context, tasks: Vec<Holder>) -> Result<(), Fault> {
-    let registered = try_join_all(tasks.into_iter().map(|task| ctx.outbox.register(task)));
-    let registered = async { registered.await.map(drop) };
-    let registered = ctx.time.within(limits::OUTBOX_WAIT_MAX, registered).await;
-    if flaw::is(Flaw::EndToldTooSoon) {
-        return Ok(());
-    }
-    registered.unwrap_or_else(|| Err(outbox::unanswered()))
+    register(ctx, tasks).await?;
+    follow(ctx, row, Some(end)).await
 }

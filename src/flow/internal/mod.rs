@@ -5,9 +5,10 @@
 //! ```
 //!
 //! - [`outbox`] brings internal tasks from the stages that ask for them to the stage that registers them.
-//! - `registry` is that stage.
+//! - `orders` waits for it, and `registry` is that stage.
 //! - `ends` asks for all that follows the end of a task.
 //! - [`actions`] makes the tasks that do the actions and the checks of another one, and [`outcomes`] tells how they went.
+//! - `follow_ups` has the tasks registered that a client wants to follow another one.
 //! - [`notices`] makes the task that tells the end of another one.
 //! - [`dead_letter_topic`] makes the task that publishes the record of a dead one.
 //!
@@ -17,7 +18,9 @@
 pub mod actions;
 pub mod dead_letter_topic;
 pub(in crate::flow) mod ends;
+pub(in crate::flow) mod follow_ups;
 pub mod notices;
+pub(in crate::flow) mod orders;
 pub mod outbox;
 pub mod outcomes;
 pub(in crate::flow) mod registry;

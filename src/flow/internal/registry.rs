@@ -2,8 +2,11 @@
 //!
 //! An internal task whose time came long ago may have been registered, and may have run, before. Its row tells that. A task
 //! without row is written once more over itself: a claim of a second publication is refused.
+//!
+//! It registers the follow-ups of tasks, too, which are tasks of clients ([`crate::model::chain`]). One whose order may be a
+//! repetition is looked for in the wheel: it may wait for its start there, or may have been moved.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -14,11 +17,12 @@ use crate::{
         context::Context,
         tasks::{
             register::{Incoming, Registrar},
+            standing::Standing,
             transition::Mover,
         },
     },
     limits,
-    model::ids::TaskId,
+    model::{holder::Holder, ids::TaskId},
 };
 
 /// How long the start of an internal task must have passed before its row is looked for: a first order is younger.
@@ -30,6 +34,7 @@ pub(in crate::flow) struct Registry {
     ctx: Arc<Context>,
     registrar: Registrar,
     mover: Mover,
+    standing: Standing,
 }
 
 impl Registry {
@@ -39,11 +44,13 @@ impl Registry {
         ctx: Arc<Context>,
         registrar: Registrar,
         mover: Mover,
+        standing: Standing,
     ) -> Self {
         Self {
             ctx,
             registrar,
             mover,
+            standing,
         }
     }
 
@@ -62,25 +69,13 @@ impl Registry {
 
     /// Registers a batch, and answers it.
     async fn step(&self, orders: Vec<Order>) {
-        let repeated_before = self.ctx.now().before(REPEATED_AFTER);
-        let is_old = |order: &&Order| order.task.id.first_start() < repeated_before;
-        let old: Vec<TaskId> = orders
-            .iter()
-            .filter(is_old)
-            .map(|order| order.task.id)
-            .collect();
-        let mut rows = self.mover.rows_each(&old).await.into_iter();
+        let known = self.known(&orders).await;
         let (mut answers, mut incoming) = (Vec::new(), Vec::<Incoming>::new());
         for order in orders {
-            let row = if is_old(&&order) {
-                rows.next().unwrap_or(Ok(None))
-            } else {
-                Ok(None)
-            };
-            match row {
-                Ok(Some(_)) => answer(order.answer, Ok(())),
-                Err(error) => answer(order.answer, Err(error.into())),
-                Ok(None) => {
+            match known.get(&order.task.id) {
+                Some(Ok(true)) => answer(order.answer, Ok(())),
+                Some(Err(fault)) => answer(order.answer, Err(fault.clone())),
+                Some(Ok(false)) | None => {
                     let same = incoming.iter().position(|task| task.id == order.task.id);
                     let place = same.unwrap_or(incoming.len());
                     if same.is_none() {
@@ -93,9 +88,15 @@ impl Registry {
         if incoming.is_empty() {
             return;
         }
+        let own: Vec<bool> = incoming.iter().map(|task| task.id.is_internal()).collect();
         let entered = self.registrar.enter(incoming).await;
-        let written = entered.iter().filter(|result| result.is_ok()).count();
-        metrics::counter!("tickwheel_internal_tasks_registered_total").increment(written as u64);
+        let written = |of_service: bool| {
+            let results = entered.iter().zip(&own);
+            let written = results.filter(|(result, own)| **own == of_service && result.is_ok());
+            written.count() as u64
+        };
+        metrics::counter!("tickwheel_internal_tasks_registered_total").increment(written(true));
+        metrics::counter!("tickwheel_follow_ups_registered_total").increment(written(false));
         for (to, place) in answers {
             let entered = entered
                 .get(place)
@@ -103,6 +104,34 @@ impl Registry {
                 .unwrap_or_else(|| Err(unanswered()));
             answer(to, entered.map(drop));
         }
+    }
+
+    /// Tells of the tasks whose orders may be repetitions whether they need no registration any more.
+    async fn known(&self, orders: &[Order]) -> HashMap<TaskId, Result<bool, Fault>> {
+        let repeated_before = self.ctx.now().before(REPEATED_AFTER);
+        let is_old = |task: &Holder| {
+            if task.id.is_internal() {
+                task.id.first_start() < repeated_before
+            } else {
+                // The end that it follows, whenever it starts itself.
+                task.spec.create_time < repeated_before
+            }
+        };
+        let old = orders.iter().map(|order| &order.task);
+        let old = old.filter(|task| is_old(task)).map(|task| task.id);
+        let (own, of_clients): (Vec<TaskId>, Vec<TaskId>) = old.partition(|id| id.is_internal());
+        let mut known = HashMap::new();
+        if !own.is_empty() {
+            let rows = self.mover.rows_each(&own).await.into_iter();
+            let there = rows.map(|row| Ok::<bool, Fault>(row?.is_some()));
+            known.extend(own.into_iter().zip(there));
+        }
+        if !of_clients.is_empty() {
+            let found = self.standing.find(&of_clients).await.into_iter();
+            let there = found.map(|found| Ok::<bool, Fault>(found?.is_some()));
+            known.extend(of_clients.into_iter().zip(there));
+        }
+        known
     }
 }
 

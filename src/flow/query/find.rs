@@ -409,7 +409,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         id,
         spec: Arc::clone(spec),
         content: None,
-        state: VisibleState::Scheduled,
+        state: VisibleState::of_registered(spec),
         start,
         effective_start: start,
         fire_time: None,
@@ -458,6 +458,7 @@ pub(in crate::flow) fn view_of_row(
 ) -> TaskView {
     let state = match row.state {
         _ if row.waits_for_children() => VisibleState::WaitingForChildren,
+        _ if row.waits_for_parent() => VisibleState::Waiting,
         State::New if now >= row.next => VisibleState::Enqueued,
         State::New => VisibleState::Scheduled,
         State::Claimed if heartbeat.is_some() => VisibleState::Processing,
@@ -469,13 +470,13 @@ pub(in crate::flow) fn view_of_row(
         State::Expired => VisibleState::Expired,
         State::Dead => VisibleState::Dead,
     };
-    let history = attempts::shown(&row);
     let effective_start = if row.state == State::Retrying {
         row.next
     } else {
         row.detail.start
     };
     TaskView {
+        history: attempts::shown(&row),
         id: row.id,
         spec: row.detail.spec,
         content: None,
@@ -492,7 +493,6 @@ pub(in crate::flow) fn view_of_row(
         result: row.detail.result,
         error: row.detail.error,
         cancel_requested: row.cancel_requested,
-        history,
         run_state: Some(row.state).filter(|state| state.is_terminal()),
         tree: row.detail.tree,
         replaced: row.detail.next.is_some(),

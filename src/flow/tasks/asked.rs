@@ -158,6 +158,11 @@ impl Asker {
         }
     }
 
+    /// Returns what tells whether a task needs no registration any more.
+    pub(in crate::flow) const fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
     /// Registers tasks; one result per task, in order. Each task that is returned is durable.
     pub(in crate::flow) async fn register(
         &self,

@@ -44,6 +44,7 @@ use crate::{
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
         state::{self, Event, Refusal, State, TaskRow},
+        task::Spec,
         time::Millis,
     },
 };
@@ -215,6 +216,30 @@ impl Canceller {
         }
         let placed = self.placer.place(vec![look_at_tree(&self.ctx, row)]).await;
         placed.into_iter().try_for_each(|placed| placed.map(drop))
+    }
+
+    /// Ends a task that waits for the own run of its parent, which did not succeed. One that waits no more stays as it is.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(in crate::flow) async fn parent_failed(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+    ) -> Result<(), Fault> {
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, spec, Event::ParentFailed, now, nonce)
+        };
+        let row = match self.mover.apply(id, None, false, decide).await? {
+            Moved::To(row) => {
+                ended::note(&row);
+                row
+            }
+            Moved::Refused(_, Some(row)) if row.state.is_terminal() => row,
+            Moved::Refused(..) => return Ok(()),
+        };
+        finish::steps(&self.ctx, &row).await?;
+        self.keep_looking(&row).await
     }
 
     /// Does what follows for a task that was replaced, when the other one is durable, or that was withdrawn. `first` says that it

@@ -4,6 +4,8 @@
 //! Tasks outside of trees pass, and cost nothing. The order is content, row of the child, record of the parent, entry
 //! ([`crate::flow::family`]).
 
+use futures_util::future::join_all;
+
 use super::register::{Incoming, Registrar, set, unanswered};
 use crate::{
     flaw::{self, Flaw},
@@ -13,6 +15,7 @@ use crate::{
         internal::actions,
         query::find,
     },
+    limits,
 };
 
 impl Registrar {
@@ -63,6 +66,30 @@ impl Registrar {
         }
         let tasks = incoming.iter().map(|task| (task.id, &*task.spec));
         self.admission.announce(tasks).await
+    }
+
+    /// Writes the rows of tasks that wait for the own runs of their parents.
+    pub(super) async fn wait(
+        &self,
+        incoming: &[Incoming],
+        waiting: &[usize],
+        results: &mut [Option<Fault>],
+    ) {
+        let tasks: Vec<(usize, &Incoming)> = waiting
+            .iter()
+            .filter_map(|index| Some((*index, incoming.get(*index)?)))
+            .collect();
+        for some in tasks.chunks(limits::ASKED_IN_FLIGHT_MAX) {
+            let writes = some
+                .iter()
+                .map(|(_, task)| self.admission.wait(task.id, &task.spec));
+            let written = join_all(writes).await;
+            for ((index, _), written) in some.iter().zip(written) {
+                if let Err(fault) = written {
+                    set(results, *index, fault);
+                }
+            }
+        }
     }
 
     /// Writes the tasks that check others, before anything names these. A check whose task was not written finds none.

@@ -18,7 +18,7 @@ use crate::{
         dead_letters::filing,
         entries::{ended_rows, label_rows},
         family::ended as family_ended,
-        internal::{dead_letter_topic, ends},
+        internal::{dead_letter_topic, ends, follow_ups},
         ordering::leave,
     },
     model::{
@@ -31,8 +31,8 @@ use crate::{
 };
 
 /// Does the end steps of a terminal task: its sequence goes on, a content that is kept apart gets an end of life, a dead
-/// task a letter, and an end that somebody wants to know a task that tells it. The letter of a life before goes first, since a
-/// crash in between is repeated by the look, and no reader counts a task twice.
+/// task a letter, and an end that somebody wants to know a task that tells it. The tasks that follow it are registered. The
+/// letter of a life before goes first, since a crash in between is repeated by the look, and no reader counts a task twice.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
@@ -78,6 +78,7 @@ async fn run_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
         dead_letter_topic::file(ctx, row).await?;
         ends::tell(ctx, row).await?;
     }
+    follow_ups::join(ctx, row).await?;
     family_ended::step(ctx, row).await
 }
 
@@ -92,6 +93,7 @@ async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
     if tree.is_some_and(|end| ctx.now().since(end) < TERMINAL_TTL_MIN / 2) {
         ends::tell_tree(ctx, row).await?;
     }
+    follow_ups::join(ctx, row).await?;
     family_ended::step(ctx, row).await
 }
 

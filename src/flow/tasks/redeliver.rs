@@ -2,7 +2,7 @@
 //!
 //! A task that has not ended, or is dead, needs no copy: it is run. The end of another one was told, counted and acted upon, and
 //! stays. So its copy is a task of its own, which is no part of a tree, a schedule or a sequence, has no key, and tells its end
-//! to nobody. Its receiver knows the message under the id of the first task, as Standard Webhooks wants it
+//! to nobody, and no task follows it. Its receiver knows the message under the id of the first task, as Standard Webhooks wants it
 //! (<https://www.standardwebhooks.com>): one that has taken the message before drops it.
 
 use crate::{
@@ -51,6 +51,7 @@ pub(in crate::flow) fn of(task: &TaskView, now: Millis) -> Redelivery {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(content.clone()),
         ..Spec::clone(&task.spec)
     };

@@ -12,6 +12,7 @@ use std::{
     sync::Arc,
 };
 
+use super::complete;
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -36,9 +37,7 @@ use crate::{
     },
     limits,
     model::{
-        callback::Callback,
         dispatch::Dispatch,
-        draft::Defaults,
         entry::{Entry, Kind},
         holder::Holder,
         ids::TaskId,
@@ -131,8 +130,8 @@ impl Registrar {
         if let Err(full) = self.ctx.store.let_in(tasks.len()).await {
             return vec![Err(full.into()); tasks.len()];
         }
-        let names = tasks.iter().filter_map(|task| task.draft.target.callback());
-        let known = self.callbacks.known(names).await;
+        let drafts = tasks.iter().map(|task| &task.draft);
+        let known = self.callbacks.known(complete::callbacks(drafts)).await;
         let mut admitted = Vec::with_capacity(tasks.len());
         let mut incoming = Vec::with_capacity(tasks.len());
         let mut last = HashMap::new();
@@ -188,8 +187,13 @@ impl Registrar {
 
         let mut near: Vec<(usize, Tick)> = Vec::new();
         let mut far: Vec<(usize, Entry)> = Vec::new();
+        let mut waiting: Vec<usize> = Vec::new();
         for (index, task) in incoming.iter().enumerate() {
             if results.get(index).is_some_and(Option::is_some) {
+                continue;
+            }
+            if task.spec.is_after_parent() {
+                waiting.push(index);
                 continue;
             }
             let opened = self.hands.closing(task.id.wheel());
@@ -210,6 +214,7 @@ impl Registrar {
             }
         }
         self.register_near(&incoming, near, &mut results).await;
+        self.wait(&incoming, &waiting, &mut results).await;
         self.confirm(places, &mut results).await;
         incoming
             .into_iter()
@@ -226,7 +231,9 @@ impl Registrar {
     ) -> Vec<(usize, Announced)> {
         let newcomers = incoming.iter().zip(results.iter()).enumerate();
         let newcomers = newcomers.filter_map(|(index, (task, fault))| {
-            let sequence = Sequence::of(&task.spec).filter(|_| fault.is_none())?;
+            // One that waits for its parent gets its place when it is released.
+            let has_place = fault.is_none() && !task.spec.is_after_parent();
+            let sequence = Sequence::of(&task.spec).filter(|_| has_place)?;
             let newcomer = Newcomer {
                 sequence,
                 id: task.id,
@@ -300,29 +307,15 @@ impl Registrar {
     /// # Errors
     /// The rules of its callback cannot be told now.
     pub(in crate::flow) async fn admit(&self, task: NewTask) -> Result<Incoming, Fault> {
-        let name = task.draft.target.callback();
-        let known = self.callbacks.known(name.into_iter()).await;
+        let names = complete::callbacks(std::iter::once(&task.draft));
+        let known = self.callbacks.known(names).await;
         self.complete(task, &known)
     }
 
     /// Completes a task from the rules of its callback, and draws its id. Where these cannot be told the task is refused: it
     /// must not be registered with other rules than its callback has.
     fn complete(&self, task: NewTask, known: &Known) -> Result<Incoming, Fault> {
-        let callback = task.draft.target.callback().map(|name| known.get(name));
-        let callback = callback.transpose()?.flatten();
-        let defaults = callback.map_or(Defaults::SERVICE, Callback::defaults);
-        let mut spec = task.draft.complete(&defaults);
-        let policy = callback.and_then(|callback| callback.policy.as_ref());
-        if let Some(http) = policy.and_then(|policy| policy.http.as_ref()) {
-            spec.target.deliver_by(http);
-        }
-        if spec.notify.is_none() {
-            spec.notify = policy.and_then(|policy| policy.notify.clone());
-        }
-        if let (Some(policy), Body::Inline(content)) = (policy, &mut spec.body) {
-            policy.label(&mut content.labels, limits::LABELS_MAX);
-            spec.indexed = policy.index(&content.labels);
-        }
+        let spec = complete::complete(task.draft, known)?;
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
         let wheel = self.ctx.shape().wheel_of_hash(mix(random));

@@ -67,7 +67,7 @@ pub struct Changer {
     hands: Hands,
     placer: Placer,
     near: Near,
-    mover: Mover,
+    pub(super) mover: Mover,
     keys: Keys,
     finder: Finder,
     leftovers: Leftovers,
@@ -184,7 +184,7 @@ impl Changer {
     }
 
     /// Moves a tracked task; none when it was changed by somebody else meanwhile: look again.
-    async fn move_tracked(
+    pub(super) async fn move_tracked(
         &self,
         id: TaskId,
         row: Option<TaskRow>,
@@ -277,6 +277,10 @@ impl Changer {
         dispatch: Dispatch,
     ) -> Result<bool, Fault> {
         let (id, start) = (dispatch.id, dispatch.start);
+        if way == Way::Release {
+            // Tasks of trees have no keys.
+            return Ok(true);
+        }
         if way == Way::Move {
             return self.keys.keep(id, spec, start).await.map(|()| true);
         }
@@ -310,6 +314,8 @@ impl Changer {
             }
             // No entry of a dead task waits.
             Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
+            // It had no entry.
+            Way::Release => {}
         }
         let near = matches!(put, Put::Near(_));
         let wheel = dispatch.id.wheel();

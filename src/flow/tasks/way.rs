@@ -17,13 +17,18 @@ pub(super) enum Wanted {
     Run(Millis),
     /// To start at this time (now), only if it is dead.
     Redriven(Millis),
+    /// To start at this time, since the own run of its parent has succeeded.
+    Released(Millis),
 }
 
 impl Wanted {
     /// Returns the new start.
     pub(super) const fn start(self) -> Millis {
         match self {
-            Self::Moved(start) | Self::Run(start) | Self::Redriven(start) => start,
+            Self::Moved(start)
+            | Self::Run(start)
+            | Self::Redriven(start)
+            | Self::Released(start) => start,
         }
     }
 }
@@ -35,14 +40,21 @@ pub(super) enum Way {
     Move,
     /// From its death.
     Redrive,
+    /// From its wait for its parent.
+    Release,
 }
 
 impl Way {
     /// Returns the way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
     pub(super) fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
+        let released = matches!(wanted, Wanted::Released(_));
         let Some(row) = row else {
-            return Some(Self::Move);
+            return Some(if released { Self::Release } else { Self::Move });
         };
+        if released || row.waits_for_parent() {
+            let goes = released && row.waits_for_parent();
+            return goes.then_some(Self::Release);
+        }
         match (row.state, wanted) {
             (State::New | State::Retrying, Wanted::Moved(_) | Wanted::Run(_)) => Some(Self::Move),
             (State::Dead, Wanted::Run(_) | Wanted::Redriven(_)) if !is_hidden(row, now) => {
@@ -57,6 +69,7 @@ impl Way {
         match self {
             Self::Move => Event::Reschedule { start },
             Self::Redrive => Event::Redrive { start },
+            Self::Release => Event::Release { start },
         }
     }
 }

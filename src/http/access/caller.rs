@@ -120,6 +120,9 @@ impl Caller {
         for child in task.children.iter().flatten() {
             self.allows_request(child)?;
         }
+        for follow in task.then.iter().flatten() {
+            self.allows_request(&follow.task)?;
+        }
         match &task.callback {
             Some(
                 CallbackTarget::Name(name) | CallbackTarget::Object(CallbackObject { name, .. }),

@@ -92,8 +92,11 @@ fn read_action(at: &str, action: &api::action::Action, wrong: &mut Violations) -
     })
 }
 
-/// Reads at which ends an action is done.
-fn when(states: &[EndState]) -> Result<When, String> {
+/// Reads at which ends an action is done, or a task follows.
+///
+/// # Errors
+/// A text about the mistake.
+pub(super) fn when(states: &[EndState]) -> Result<When, String> {
     let (completed, faulted) = (
         states.contains(&EndState::Completed),
         states.contains(&EndState::Faulted),
@@ -126,6 +129,14 @@ const fn of_run(state: EndState) -> Option<State> {
 
 /// Writes the ends at which an action is done; none for all of the own run.
 fn states_of(when: When) -> Option<Vec<EndState>> {
+    match when {
+        When::Run(EndStates::ALL) => None,
+        when => Some(all_states_of(when)),
+    }
+}
+
+/// Writes ends, all of them by their names.
+pub(super) fn all_states_of(when: When) -> Vec<EndState> {
     let run = [
         EndState::Succeeded,
         EndState::Failed,
@@ -134,15 +145,14 @@ fn states_of(when: When) -> Option<Vec<EndState>> {
         EndState::Dead,
     ];
     match when {
-        When::Run(EndStates::ALL) => None,
         When::Run(states) => {
             let is_one = |state: &EndState| of_run(*state).is_some_and(|state| states.has(state));
-            Some(run.into_iter().filter(is_one).collect())
+            run.into_iter().filter(is_one).collect()
         }
         When::Tree { completed, faulted } => {
             let completed = completed.then_some(EndState::Completed);
             let faulted = faulted.then_some(EndState::Faulted);
-            Some(completed.into_iter().chain(faulted).collect())
+            completed.into_iter().chain(faulted).collect()
         }
     }
 }

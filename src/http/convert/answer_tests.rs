@@ -69,6 +69,7 @@ fn spec(target: Target, content: Content) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        then: Vec::new(),
         body: Body::Inline(content),
     }
 }

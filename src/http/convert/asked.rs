@@ -5,8 +5,9 @@
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
+    chain::chained,
     family,
-    new_task::{Context, new_task},
+    new_task::Context,
     violations::{Violations, checked_name},
 };
 use crate::{
@@ -79,8 +80,8 @@ pub fn read(
     let family = family::Asked::take(&mut request)?;
     let (name, on_conflict) = key_of(&mut request)?;
     let start_time = request.start_time.clone();
-    let mut task = new_task(request, context)?;
-    family.place(&mut task.draft)?;
+    let mut task = chained(request, context)?;
+    family.place(&mut task.draft, false)?;
     let children = family.below(context)?;
     if id.is_none() && key.is_none() && name.is_none() && children.is_empty() {
         return Ok(Read::Plain(task));

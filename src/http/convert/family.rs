@@ -2,7 +2,8 @@
 
 use super::{
     action,
-    new_task::{Context, new_task},
+    chain::{self, chained},
+    new_task::Context,
 };
 use crate::{
     api::{problem::FieldError, task_request::TaskRequest, text::shorten, time},
@@ -25,6 +26,10 @@ impl Asked {
     /// # Errors
     /// They do not go with its other fields.
     pub(super) fn take(request: &mut TaskRequest) -> Result<Self, Error> {
+        if request.after_parent && request.parent.is_none() {
+            let detail = "needs a `parent`: give one, or register the task in `children`";
+            return Err(Error::field(Code::UnusableParent, "/after_parent", detail));
+        }
         if request.parent.is_none() && request.children.is_none() {
             return Ok(Self::default());
         }
@@ -38,6 +43,7 @@ impl Asked {
     /// Takes the fields out of a request that is in a tree, as `pointer` says.
     fn take_as(request: &mut TaskRequest, pointer: &str) -> Result<Self, Error> {
         let (parent, children) = (request.parent.take(), request.children.take());
+        let after_parent = std::mem::take(&mut request.after_parent);
         if request.callback.is_none() && request.http.is_none() && request.kafka.is_some() {
             let detail = "a `kafka` task is in no tree: nothing tells when it has ended; give the task a callback";
             return Err(Error::field(Code::UnusableParent, pointer, detail));
@@ -50,6 +56,7 @@ impl Asked {
         let kin = Kin {
             parent: parent.map(|text| parent_id(&text)).transpose()?,
             is_parent: children.is_some(),
+            after_parent,
         };
         Ok(Self {
             kin: Some(kin),
@@ -57,13 +64,14 @@ impl Asked {
         })
     }
 
-    /// Sets the place of a task in a tree.
+    /// Sets the place of a task in a tree; `below` says that its parent is registered with it.
     ///
     /// # Errors
-    /// It has actions at the end of a tree that it does not have.
-    pub(super) fn place(&self, draft: &mut TaskDraft) -> Result<(), Error> {
+    /// It has actions or follow-ups at the end of a tree that it does not have.
+    pub(super) fn place(&self, draft: &mut TaskDraft, below: bool) -> Result<(), Error> {
         draft.kin = self.kin.map(Box::new);
-        action::check_kin(draft)
+        action::check_kin(draft)?;
+        chain::check_kin(draft, below)
     }
 
     /// Converts the tree below a task.
@@ -134,9 +142,9 @@ fn one(
     }
     let asked = Asked::take_as(&mut child, "").map_err(|error| below(error, at))?;
     let start = start(&child);
-    let mut task = new_task(child, context).map_err(|error| below(error, at))?;
+    let mut task = chained(child, context).map_err(|error| below(error, at))?;
     asked
-        .place(&mut task.draft)
+        .place(&mut task.draft, true)
         .map_err(|error| below(error, at))?;
     Ok(NewChild {
         start,

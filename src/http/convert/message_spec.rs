@@ -14,12 +14,17 @@ use super::{
 use crate::{
     limits::{
         ATTEMPT_TIMEOUT_MIN, ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, CONTENT_TYPE_CHARS_MAX, DURATION_MAX,
-        HEARTBEAT_TIMEOUT_MIN, INDEXED_LABELS_MAX, LABEL_CHARS_MAX, LABELS_MAX,
+        HEARTBEAT_TIMEOUT_MIN, INDEXED_LABELS_MAX, LABEL_CHARS_MAX, LABELS_MAX, THEN_BYTES_MAX,
+        THEN_LEVELS_MAX, THEN_MAX,
     },
     model::{
+        callback::is_reserved,
+        chain::{FollowStart, FollowUp},
         notify::Destination,
+        target::Target,
         task::{Content, Spec},
     },
+    schema::follow_ups_bytes,
 };
 
 /// Longest trace context that is kept: the standard's only version has 55 characters.
@@ -35,6 +40,52 @@ pub(super) fn check(spec: &Spec) -> Result<(), String> {
         return Err("is of a task that the service delivers itself".to_owned());
     }
     named("callback", callback)?;
+    check_rules(spec)?;
+    check_follow_ups(spec)
+}
+
+/// Checks the follow-ups of a task, and those of these.
+fn check_follow_ups(spec: &Spec) -> Result<(), String> {
+    if follow_ups_bytes(&spec.then) > THEN_BYTES_MAX {
+        return Err(format!(
+            "has follow-ups of more than {THEN_BYTES_MAX} bytes"
+        ));
+    }
+    check_level(&spec.then, 1)
+}
+
+fn check_level(then: &[FollowUp<Spec>], level: usize) -> Result<(), String> {
+    if !then.is_empty() && (then.len() > THEN_MAX || level > THEN_LEVELS_MAX) {
+        return Err(format!(
+            "has follow-ups out of bounds ({THEN_MAX} of a task, {THEN_LEVELS_MAX} levels)"
+        ));
+    }
+    for FollowUp { start, task, .. } in then {
+        if let FollowStart::After(wait) = start {
+            within("start of a follow-up", *wait, Duration::ZERO)?;
+        }
+        if task.content().is_none() {
+            return Err("has a follow-up without its content".to_owned());
+        }
+        let callback = task
+            .callback()
+            .ok_or("has a follow-up that nobody claims")?;
+        if is_reserved(callback) {
+            return Err("has a follow-up of the service's own".to_owned());
+        }
+        match &task.target {
+            Target::Http { call, .. } => http_call::check(call)
+                .map_err(|reason| format!("has a URL of a follow-up that {reason}"))?,
+            Target::Callback { .. } | Target::Kafka { .. } => named("callback", callback)?,
+        }
+        check_rules(task)?;
+        check_level(&task.then, level + 1)?;
+    }
+    Ok(())
+}
+
+/// Checks all but the target and the follow-ups.
+fn check_rules(spec: &Spec) -> Result<(), String> {
     if !spec.collection.is_empty() {
         named("collection", &spec.collection)?;
     }
@@ -162,7 +213,7 @@ mod tests {
         type Spoil = fn(&mut Spec, Duration);
         let spoils: [(&str, Spoil); 14] = [
             ("callback", |spec, _| {
-                spec.target = crate::model::target::Target::Callback {
+                spec.target = Target::Callback {
                     name: "a b".to_owned(),
                 };
             }),

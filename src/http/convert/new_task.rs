@@ -67,7 +67,7 @@ fn check_whole(
     action::check(actions, target.is_tracked(), content, has_mail, now)
 }
 
-/// Converts a request.
+/// Converts a request without the tasks that follow it, which [`super::chain::chained`] adds.
 ///
 /// # Errors
 /// All mistakes of the request.
@@ -103,31 +103,18 @@ pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Erro
         record_headers: parts.record_headers,
         labels,
         trace_parent: context.trace_parent.clone(),
+        previous: None,
     };
     check_whole(actions.as_deref(), &parts.target, &content, context)?;
+    let body = Body::Inline(content);
     Ok(NewTask {
         start: start.unwrap_or(context.now),
         draft: TaskDraft {
-            target: parts.target,
-            body: Body::Inline(content),
             asked_start: passed(request.start_time.as_ref(), context.now),
-            scheduled: None,
-            key: None,
-            ordering_key: rules.ordering_key,
             notify: told,
             actions,
-            kin: None,
-            collection: rules.collection,
             priority: request.priority.map(Into::into),
-            max_attempts: rules.max_attempts,
-            backoff: rules.backoff,
-            claim_timeout: rules.claim_timeout,
-            heartbeat_timeout: rules.heartbeat_timeout,
-            attempt_timeout: rules.attempt_timeout,
-            expire_after: rules.expire_after,
-            retention: rules.retention,
-            dead_retention: rules.dead_retention,
-            create_time: context.now,
+            ..rules.draft(parts.target, body, context.now)
         },
     })
 }
@@ -175,6 +162,35 @@ struct Rules {
     expire_after: Option<Duration>,
     retention: Option<Duration>,
     dead_retention: Option<Duration>,
+}
+
+impl Rules {
+    /// Returns a draft with these fields, received at `now`.
+    fn draft(self, target: Target, body: Body, now: Millis) -> TaskDraft {
+        TaskDraft {
+            target,
+            body,
+            asked_start: None,
+            scheduled: None,
+            key: None,
+            ordering_key: self.ordering_key,
+            notify: None,
+            actions: None,
+            kin: None,
+            then: Vec::new(),
+            collection: self.collection,
+            priority: None,
+            max_attempts: self.max_attempts,
+            backoff: self.backoff,
+            claim_timeout: self.claim_timeout,
+            heartbeat_timeout: self.heartbeat_timeout,
+            attempt_timeout: self.attempt_timeout,
+            expire_after: self.expire_after,
+            retention: self.retention,
+            dead_retention: self.dead_retention,
+            create_time: now,
+        }
+    }
 }
 
 fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {

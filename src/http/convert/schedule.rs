@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::{
-    action,
+    action, chain,
     new_task::{self, read_duration},
     violations::Violations,
 };
@@ -28,6 +28,7 @@ use crate::{
     },
     model::{
         action::{Check, CheckTime},
+        chain::FollowStart,
         draft::TaskDraft,
         job::{Backfill, Job, JobFilter, JobKind},
         schedule::{
@@ -265,6 +266,7 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         ("on_conflict", request.on_conflict.is_some()),
         ("parent", request.parent.is_some()),
         ("children", request.children.is_some()),
+        ("after_parent", request.after_parent),
     ];
     let mut violations = Violations::default();
     for (field, _) in own.into_iter().filter(|(_, given)| *given) {
@@ -272,8 +274,9 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         violations.add(format!("/task/{field}"), detail);
     }
     violations.finish()?;
-    let task = new_task::new_task(request.clone(), context).map_err(of_task)?;
+    let task = chain::chained(request.clone(), context).map_err(of_task)?;
     action::check_kin(&task.draft).map_err(of_task)?;
+    chain::check_kin(&task.draft, false).map_err(of_task)?;
     check_relative(&task.draft)?;
     let bytes = template_bytes(&task.draft);
     if bytes > SCHEDULE_TASK_BYTES_MAX {
@@ -289,15 +292,22 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
     })
 }
 
-/// Refuses a check at one time: each run has times of its own.
+/// Refuses a check, and a follow-up, at one time: each run has times of its own.
 fn check_relative(task: &TaskDraft) -> Result<(), Error> {
     let checks = task.actions.iter().flat_map(|actions| &actions.checks);
     let at_one_time = |check: &Check| matches!(check.at, CheckTime::At(_));
-    match checks.enumerate().find(|(_, check)| at_one_time(check)) {
+    if let Some((place, _)) = checks.enumerate().find(|(_, check)| at_one_time(check)) {
+        let pointer = format!("/task/checks/{place}/at");
+        let detail = "must be a duration, such as 30m: it counts from the start of each run";
+        return Err(Error::field(Code::InvalidRequest, &pointer, detail));
+    }
+    let starts = task.then.iter().map(|follow| follow.start);
+    let mut starts = starts.enumerate();
+    match starts.find(|(_, start)| matches!(start, FollowStart::At(_))) {
         None => Ok(()),
         Some((place, _)) => {
-            let pointer = format!("/task/checks/{place}/at");
-            let detail = "must be a duration, such as 30m: it counts from the start of each run";
+            let pointer = format!("/task/then/{place}/task/start_time");
+            let detail = "cannot be set for the runs of a schedule: give a `delay`, which counts from the end of each run";
             Err(Error::field(Code::InvalidRequest, &pointer, detail))
         }
     }

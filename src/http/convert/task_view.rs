@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
-    action,
+    action, chain,
     content::{self, Parts},
     notify, target,
 };
@@ -26,7 +26,7 @@ use crate::{
         history::{Attempt, Ending},
         result::TaskResult,
         row::{TIMED_OUT, WORKER_LOST},
-        state::DROPPED,
+        state::{DROPPED, PARENT_FAILED},
         task::{Content, Spec},
         time::Millis,
     },
@@ -40,16 +40,29 @@ fn parts(content: &Content) -> Parts {
     content::write(&content.payload, &content.content_type)
 }
 
+/// The parts that an answer about a task is made of: its content, the content for a full view, the task for a full view, and the
+/// task for a full view of one that is tracked. A client that reads all of a task can register it again as it is.
+type Sources<'a> = (
+    Option<&'a Content>,
+    Option<&'a Content>,
+    Option<&'a Arc<Spec>>,
+    Option<&'a Arc<Spec>>,
+);
+
+fn sources(task: &TaskView, view: View) -> Sources<'_> {
+    let content = task.content.as_ref().or_else(|| task.spec.content());
+    let full = content.filter(|_| view == View::Full);
+    let spec = (view == View::Full).then_some(&task.spec);
+    let tracked = spec.filter(|spec| spec.target.is_tracked());
+    (content, full, spec, tracked)
+}
+
 /// Converts a task.
 #[must_use]
 pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
-    let content = task.content.as_ref().or_else(|| task.spec.content());
-    let full = content.filter(|_| view == View::Full);
+    let (content, full, spec, tracked) = sources(task, view);
     let parts = full.map_or_else(Parts::default, parts);
-    // A client that reads all of a task can register it again as it is.
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
-    let spec = (view == View::Full).then_some(&task.spec);
-    let tracked = spec.filter(|spec| spec.target.is_tracked());
     let (schedule, scheduled_time) = scheduled(task);
     let (actions, checks) = tracked.map(|_| action::shown(task)).unwrap_or_default();
     TaskResponse {
@@ -59,6 +72,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         key: task.spec.key.clone(),
         ordering_key: task.spec.ordering_key.clone(),
         parent: task.spec.parent().map(|parent| parent.to_string()),
+        after_parent: task.spec.is_after_parent(),
         tree_state: tree_state(task),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
@@ -100,6 +114,8 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         notify: tracked.and_then(|spec| spec.notify.as_ref().map(notify::response)),
         actions,
         checks,
+        then: tracked.map_or_else(Vec::new, |_| chain::shown(task, view)),
+        previous: full.and_then(chain::previous_of),
     }
 }
 
@@ -122,6 +138,7 @@ fn readable(
 pub fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
     let attempts = task.history.attempts.iter();
     TaskResponse {
+        then: chain::shown(task, view),
         attempts: attempts.map(attempt_response).collect(),
         attempts_dropped: task.history.dropped,
         ..task_response(task, view)
@@ -169,6 +186,8 @@ fn reason(task: &TaskView) -> Option<&'static str> {
     let error = task.error.as_deref().unwrap_or_default();
     if error.starts_with(DROPPED) {
         Some("dropped")
+    } else if error == PARENT_FAILED {
+        Some("parent_failed")
     } else {
         task.replaced.then_some("replaced")
     }
@@ -232,6 +251,7 @@ impl From<VisibleState> for TaskState {
             VisibleState::Dead => Self::Dead,
             VisibleState::Published => Self::Published,
             VisibleState::WaitingForChildren => Self::WaitingForChildren,
+            VisibleState::Waiting => Self::Waiting,
         }
     }
 }
@@ -287,6 +307,9 @@ pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
     match task.state {
         VisibleState::WaitingForChildren => {
             "its own run has ended; cancel it with `tree` to end the tasks below it".to_owned()
+        }
+        VisibleState::Waiting => {
+            "it waits for the own run of its parent, which decides on its start".to_owned()
         }
         VisibleState::Dead if task.spec.kin.is_some() => {
             "it is dead, and its end counts in its tree: tasks of trees do not run again".to_owned()

@@ -95,9 +95,10 @@ const fn colour(state: VisibleState) -> &'static str {
         VisibleState::Failed | VisibleState::Dead | VisibleState::Expired => "#f6c9c9",
         VisibleState::Cancelled => "#dddddd",
         VisibleState::Claimed | VisibleState::Processing | VisibleState::Retrying => "#cfe2f7",
-        VisibleState::Scheduled | VisibleState::Enqueued | VisibleState::WaitingForChildren => {
-            "#fdf3c7"
-        }
+        VisibleState::Scheduled
+        | VisibleState::Enqueued
+        | VisibleState::Waiting
+        | VisibleState::WaitingForChildren => "#fdf3c7",
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
+    chain,
     content::{self, Parts, base64},
     json, message_spec,
     new_task::read_duration,
@@ -327,6 +328,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             labels: content
                 .map(|content| content.labels.iter().cloned().collect())
                 .unwrap_or_default(),
+            previous: content.and_then(chain::previous_of),
             traceparent: content.and_then(|content| content.trace_parent.clone()),
         }
     }

@@ -79,7 +79,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
             ("etag" = String, description = "For If-Match"))),
         (status = 200, description = "Registered before, by the same request or with the same key and `on_conflict` ignore: the task as it is now", body = TaskResponse),
         (status = 409, description = "`key_taken`: the key names the live task in `existing`", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `unusable_action`: it cannot be done. `idempotency_key_reused`: the key belongs to another request",
+        (status = 422, description = "`unusable_id`, `unusable_key`: they cannot name this task. `unusable_action`: it cannot be done. `unusable_then`: the task cannot follow. `idempotency_key_reused`: the key belongs to another request",
             body = Problem, content_type = "application/problem+json"),
         (status = 504, description = "`registration_unknown`: it may have been registered", body = Problem, content_type = "application/problem+json"),
         (status = 507, description = "`store_full`: the store has no room for new tasks", body = Problem, content_type = "application/problem+json"),

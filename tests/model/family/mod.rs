@@ -8,6 +8,7 @@
 //! only differ in whether a write that names it can be applied. Not in the model: leases and repeated runs, the life of rows,
 //! slots and clocks, the cursor of a sweep, and trees of more levels: each level is such a tree.
 
+mod after;
 mod steps;
 
 use tickwheel::model::family::Tree;

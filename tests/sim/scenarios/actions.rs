@@ -210,7 +210,11 @@ async fn crash_at_a_tree(nth: usize, fate: Fate) -> Result<usize, String> {
     execute(&other, &letters);
     world.pass(SECOND * 3).await;
     let kin = |mut task: NewTask, parent, is_parent| {
-        task.draft.kin = Some(Box::new(Kin { parent, is_parent }));
+        task.draft.kin = Some(Box::new(Kin {
+            parent,
+            is_parent,
+            ..Kin::default()
+        }));
         task
     };
     let mut root = kin(callback(world.time.now().after(SECOND)), None, true);

@@ -2,7 +2,9 @@
 //! in virtual time.
 
 mod actions;
+mod after_parent;
 mod catch_up;
+mod chains;
 mod clock_steps;
 mod configuration;
 mod crash;

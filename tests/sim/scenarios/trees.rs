@@ -27,7 +27,11 @@ use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
 const SECOND: Duration = Duration::from_secs(1);
 
 fn kin(mut task: NewTask, parent: Option<TaskId>, is_parent: bool) -> NewTask {
-    task.draft.kin = Some(Box::new(Kin { parent, is_parent }));
+    task.draft.kin = Some(Box::new(Kin {
+        parent,
+        is_parent,
+        ..Kin::default()
+    }));
     task
 }
 

@@ -1,0 +1,98 @@
+//! The releaser lets children go that wait for the own run of their parent, for the tender: they start, or end with it.
+//!
+//! It reads the rows of those that wait ([`crate::model::family::WAITING`]) after the run has ended. An add that comes meanwhile
+//! pokes the parent behind its rows. After a crash the next check does the rest: the look of the parent asks for it.
+
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+
+use super::rows::{self, Cursor};
+use crate::{
+    flaw::{self, Flaw},
+    flow::{
+        api::Fault,
+        context::Context,
+        tasks::{cancel::Canceller, reschedule::Changer},
+    },
+    limits::{CHILDREN_PAGE, RELEASES_IN_FLIGHT_MAX},
+    model::{
+        family::WAITING,
+        ids::TaskId,
+        row::{State, TaskRow},
+        task::Spec,
+    },
+    schema::ChildRow,
+};
+
+/// The releaser. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Releaser {
+    ctx: Arc<Context>,
+    changer: Changer,
+    canceller: Canceller,
+}
+
+impl Releaser {
+    /// Releases through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        changer: Changer,
+        canceller: Canceller,
+    ) -> Self {
+        Self {
+            ctx,
+            changer,
+            canceller,
+        }
+    }
+
+    /// Releases all children that wait for the own run of this parent, which has ended.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(super) async fn all(&self, parent: &TaskRow) -> Result<(), Fault> {
+        if flaw::is(Flaw::WaitingLeft) {
+            return Ok(());
+        }
+        let mut from = Some(Cursor {
+            bucket: WAITING,
+            after: None,
+        });
+        while let Some(at) = from {
+            let page = rows::page(&self.ctx, parent.id, &at, CHILDREN_PAGE).await?;
+            let ids: Vec<TaskId> = page.rows.iter().map(|(id, _)| *id).collect();
+            let waiting = page.rows.into_iter().filter_map(|(id, row)| match row {
+                ChildRow::Added { spec, .. } => Some((id, Arc::new(*spec))),
+                ChildRow::Ended(_) => None,
+            });
+            let waiting: Vec<(TaskId, Arc<Spec>)> = waiting.collect();
+            for some in waiting.chunks(RELEASES_IN_FLIGHT_MAX) {
+                let releases = some.iter().map(|(id, spec)| self.one(parent, *id, spec));
+                try_join_all(releases).await?;
+            }
+            rows::remove_waiting(&self.ctx, parent.id, &ids).await?;
+            from = page.next;
+        }
+        Ok(())
+    }
+
+    /// Releases one child of this parent, whose own run has ended.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(super) async fn one(
+        &self,
+        parent: &TaskRow,
+        id: TaskId,
+        spec: &Arc<Spec>,
+    ) -> Result<(), Fault> {
+        if parent.state != State::Succeeded {
+            return self.canceller.parent_failed(id, spec).await;
+        }
+        let end = parent.detail.end_time.unwrap_or_else(|| self.ctx.now());
+        let start = id.first_start().max(end);
+        self.changer.release(id, spec, start).await
+    }
+}
