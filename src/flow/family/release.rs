@@ -89,10 +89,10 @@ impl Releaser {
         spec: &Arc<Spec>,
     ) -> Result<(), Fault> {
         if parent.state != State::Succeeded {
-            return self.canceller.parent_failed(id, spec).await;
+            return Box::pin(self.canceller.parent_failed(id, spec)).await;
         }
         let end = parent.detail.end_time.unwrap_or_else(|| self.ctx.now());
         let start = id.first_start().max(end);
-        self.changer.release(id, spec, start).await
+        Box::pin(self.changer.release(id, spec, start)).await
     }
 }

@@ -296,6 +296,10 @@ fn instant(text: String) -> Result<Millis, String> {
 }
 
 fn state(text: &str) -> Result<VisibleState, String> {
+    if text == VisibleState::Waiting.name() {
+        // They have no entry in a wheel.
+        return Err("cannot be `waiting`: list the children of a task with `parent`".to_owned());
+    }
     let names = VisibleState::ALL.map(VisibleState::name);
     let known = VisibleState::ALL
         .into_iter()
