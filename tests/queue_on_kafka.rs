@@ -218,7 +218,7 @@ fn with_topics(topics: &[&str]) -> (MockCluster<'static, DefaultProducerContext>
     let env = Env {
         publisher: Arc::new(publisher),
         subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
-        queue: Queue::Kafka(settings),
+        queue: Queue::Kafka(Box::new(settings)),
         prefix: "test".to_owned(),
         time,
     };

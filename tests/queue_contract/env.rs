@@ -13,7 +13,7 @@ pub(crate) const PARTITIONS: i32 = 4;
 
 pub(crate) enum Queue {
     Memory(MemoryQueue),
-    Kafka(Settings),
+    Kafka(Box<Settings>),
     /// The embedded queue, with the directory that it overflows into.
     Embedded(tempfile::TempDir),
 }
@@ -88,7 +88,7 @@ impl Env {
         Self {
             publisher: Arc::new(publisher),
             subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
-            queue: Queue::Kafka(settings),
+            queue: Queue::Kafka(Box::new(settings)),
             prefix: format!("test-{}", time.random_uuid().simple()),
             time,
         }
