@@ -75,7 +75,7 @@ pub fn next(
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match event {
-        event if base.waits_for_parent() => waiting(base, event, now)?,
+        event if base.waits_for_parent() => waiting(base, &event, now)?,
         Event::Await | Event::Release { .. } | Event::ParentFailed => return Err(Refusal::Stale),
         Event::Claim {
             generation,
@@ -154,10 +154,10 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
 }
 
 /// The row after the event of a task that waits for the own run of its parent.
-fn waiting(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
+fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal> {
     Ok(match event {
         Event::Await => base,
-        Event::Release { start } => restart::rescheduled(base, start),
+        Event::Release { start } => restart::rescheduled(base, *start),
         Event::Cancel => ended(base, State::Cancelled, now),
         Event::ParentFailed => {
             let error = Some(PARENT_FAILED.to_owned());

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::model::fixtures;
 
-    fn read_json(value: serde_json::Value) -> Option<Previous> {
+    fn read_json(value: &serde_json::Value) -> Option<Previous> {
         // A raw value is read from text alone.
         let response = serde_json::from_str(&value.to_string()).unwrap();
         read(response).map(Previous::of)
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_job_reads_the_result_of_the_task_before_it() {
         let id = fixtures::id();
-        let previous = read_json(json!({
+        let previous = read_json(&json!({
             "id": id.to_string(), "state": "succeeded", "result": {"rows": 7},
         }));
         let previous = previous.unwrap();
@@ -133,19 +133,19 @@ mod tests {
         let rows: Option<serde_json::Value> = previous.read_result().unwrap();
         assert_eq!(rows, Some(json!({"rows": 7})));
         assert!(previous.read_result::<u32>().is_err());
-        let dead = read_json(json!({
+        let dead = read_json(&json!({
             "id": id.to_string(), "state": "dead", "tree_state": "faulted", "error": "no",
         }));
         let dead = dead.unwrap();
         assert_eq!(dead.tree_state, Some(TreeState::Faulted));
         assert_eq!(dead.read_result::<u32>(), Ok(None));
         assert_eq!(dead.error.as_deref(), Some("no"));
-        let bytes = read_json(json!({
+        let bytes = read_json(&json!({
             "id": id.to_string(), "state": "succeeded", "result_base64": "/w==",
             "result_content_type": "application/octet-stream",
         }));
         assert_eq!(bytes.unwrap().result, Some(Bytes::from_static(b"\xff")));
-        let odd = read_json(json!({"id": "x", "state": "succeeded"}));
+        let odd = read_json(&json!({"id": "x", "state": "succeeded"}));
         assert_eq!(odd, None);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A task that has not ended, or is dead, needs no copy: it is run. The end of another one was told, counted and acted upon, and
 //! stays. So its copy is a task of its own, which is no part of a tree, a schedule or a sequence, has no key, and tells its end
-//! to nobody, and no task follows it. Its receiver knows the message under the id of the first task, as Standard Webhooks wants it
-//! (<https://www.standardwebhooks.com>): one that has taken the message before drops it.
+//! to nobody. No task follows it. Its receiver knows the message under the id of the first task, as Standard Webhooks
+//! (<https://www.standardwebhooks.com>) wants it: one that has taken the message before drops it.
 
 use crate::{
     flow::api::{NewTask, TaskView, VisibleState},

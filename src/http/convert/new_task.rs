@@ -67,7 +67,7 @@ fn check_whole(
     action::check(actions, target.is_tracked(), content, has_mail, now)
 }
 
-/// Converts a request without the tasks that follow it, which [`super::chain::chained`] adds.
+/// Converts a request without the tasks that follow it, which `chained` of `chain.rs` adds.
 ///
 /// # Errors
 /// All mistakes of the request.

@@ -167,9 +167,10 @@ async fn crash(nth: usize, fate: Fate, fails: bool) -> Result<usize, String> {
     }
     let executions = world.executions.lock().unwrap().clone();
     let behind = executions.iter().find(|one| one.began > tree.at);
-    behind.map_or(Ok(seen.load(SeqCst)), |one| {
-        Err(format!("{what}: {one:?} behind the tree at {}", tree.at))
-    })
+    match behind {
+        Some(one) => Err(format!("{what}: {one:?} behind the tree at {}", tree.at)),
+        None => Ok(seen.load(SeqCst)),
+    }
 }
 
 /// Runs a world in a runtime of its own, so that its nodes end with it.
