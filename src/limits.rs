@@ -65,6 +65,9 @@ pub const JSON_DEPTH_MAX: usize = 100;
 /// Longest name of a worker.
 pub const WORKER_CHARS_MAX: usize = 256;
 
+/// Longest version of a worker's program: a hash, or a name and a number.
+pub const WORKER_VERSION_CHARS_MAX: usize = 64;
+
 /// Longest media type of a payload.
 pub const CONTENT_TYPE_CHARS_MAX: usize = 256;
 

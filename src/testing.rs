@@ -2,7 +2,7 @@
 //!
 //! A [`TestService`] is a node with its real HTTP API on a port of its own, and with a store in memory. Its clock can be moved
 //! forward, so a test of a reminder in three days ends within seconds. Retries, heartbeats, cancels, limits, keys, schedules and
-//! trees work as in a service with a disk. Nothing of it is left when it is dropped.
+//! trees work as in a service with a disk. It ends when it is dropped; [`TestService::stop`] waits for that.
 //!
 //! ```
 //! use std::time::Duration;
@@ -50,7 +50,7 @@ use std::{
 };
 
 use tokio::{net::TcpListener, task::JoinHandle};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     client::{self, Client},
@@ -107,8 +107,10 @@ pub struct TestService {
     time: TimeSource,
     ahead_ms: AtomicI64,
     node: Node,
-    hang_up: CancellationToken,
     serving: JoinHandle<()>,
+    /// Dropped, they end the listener and the stages of the node.
+    hang_up: DropGuard,
+    _stages: [DropGuard; 3],
     _directory: tempfile::TempDir,
 }
 
@@ -154,11 +156,12 @@ impl TestService {
         Ok(Self {
             client: Client::connect(&url)?,
             serving: tokio::spawn(http::serve(listener, router, hang_up.clone())),
+            _stages: node.guards(),
             url,
             time,
             ahead_ms: AtomicI64::new(0),
             node,
-            hang_up,
+            hang_up: hang_up.drop_guard(),
             _directory: directory,
         })
     }
@@ -203,10 +206,10 @@ impl TestService {
         self.node.service()
     }
 
-    /// Stops the service, once calls under way are answered: five seconds later at most.
+    /// Stops the service, once calls under way are answered: fifteen seconds later at most.
     pub async fn stop(self) {
         self.node.leave();
-        self.hang_up.cancel();
+        drop(self.hang_up);
         drop(self.serving.await);
         self.node.stop(DRAIN).await;
     }

@@ -378,6 +378,9 @@ pub struct CallbackLateness {
 pub struct CallbackWorker {
     /// Its name.
     pub name: String,
+    /// The version of its program, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// How long ago it last polled this node, in milliseconds.
     pub last_poll_ms: u64,
 }

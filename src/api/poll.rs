@@ -24,6 +24,10 @@ pub struct PollRequest {
     /// are ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<DurationText>,
+    /// The version of the worker's program, for people: up to 64 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(max_length = 64))]
+    pub version: Option<String>,
 }
 
 /// Tasks to run. The worker has claimed them.

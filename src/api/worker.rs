@@ -132,6 +132,10 @@ pub struct ClaimedTask {
     /// The key of its sequence: no other task of the callback with this key runs now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ordering_key: Option<String>,
+    /// The id of its parent; only for a task of a tree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub parent: Option<String>,
     /// The schedule that the task is a run of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,

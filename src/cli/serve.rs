@@ -87,7 +87,8 @@ fn traces(settings: &Settings, node: &str) -> Result<Option<Traces>, Failure> {
     let ratio = f64::from(settings.trace_ppm) / 1e6;
     let traces = Traces::start(endpoint, ratio, node);
     let traces = traces.map_err(|error| Failure::failed(error.to_string()))?;
-    tracing::info!(endpoint, ratio, "requests and attempts are traced");
+    // Its path may hold a token.
+    tracing::info!(ratio, "requests and attempts are traced");
     Ok(Some(traces))
 }
 

@@ -85,20 +85,20 @@ pub(super) fn ratio(text: &str) -> Result<u32, String> {
     millionths.ok_or_else(|| format!("{text:?} is not a number from 0 to 1, such as 0.05"))
 }
 
-/// Reads the address of another service over HTTP; empty is none.
+/// Reads the address of another service over HTTP; empty is none. A text that is none is not shown: it may hold a password.
 pub(super) fn endpoint(text: &str) -> Result<Option<String>, String> {
     let Some(text) = optional(text) else {
         return Ok(None);
     };
-    let rest = text.strip_prefix("http://").or_else(|| {
+    let over_tls = || {
         text.strip_prefix("https://")
             .filter(|_| cfg!(feature = "tls"))
-    });
-    match rest.is_some_and(|host| !host.is_empty() && !host.contains([' ', '@'])) {
-        true => Ok(Some(text)),
-        false => Err(format!(
-            "{text:?} is not an address such as http://127.0.0.1:4318"
-        )),
+    };
+    let rest = text.strip_prefix("http://").or_else(over_tls);
+    if rest.is_some_and(|host| !host.is_empty() && !host.contains([' ', '@'])) {
+        Ok(Some(text))
+    } else {
+        Err("is not an address such as http://127.0.0.1:4318, without a user".to_owned())
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
 
 use super::{
     cluster::members::Members,
@@ -248,6 +251,12 @@ impl Node {
         if let Some(poller) = &self.service.poller {
             poller.leave();
         }
+    }
+
+    /// Returns guards that end the stages of the node, without any order, when they are dropped.
+    #[must_use]
+    pub fn guards(&self) -> [DropGuard; 3] {
+        [&self.stop, &self.stop_near, &self.stop_members].map(|stop| stop.clone().drop_guard())
     }
 
     /// Stops in order: ends the polls, leaves the wheels (others take them at once), sends what is near, leaves the list,

@@ -329,8 +329,8 @@ impl Service {
             Some(poller) if self.ctx.settings.answers_polls => {
                 let callbacks = request.callbacks.clone();
                 let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
-                let worker = request.worker.clone();
-                let seen = || self.pollers.polled(&worker, &callbacks);
+                let (worker, version) = (request.worker.clone(), request.version.clone());
+                let seen = || self.pollers.polled(&worker, version.as_deref(), &callbacks);
                 asked();
                 seen();
                 let answer = poller.poll(request).await;

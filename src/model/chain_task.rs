@@ -87,6 +87,8 @@ pub fn follow_up(
         if matches!(spec.target, Target::Http { .. }) && content.payload.is_empty() {
             sends(content, &mut previous);
         }
+        let first = row.detail.spec.content();
+        content.trace_parent = first.and_then(|first| first.trace_parent.clone());
         content.previous = Some(Box::new(previous));
     }
     Holder {

@@ -46,6 +46,7 @@ pub struct Builder {
     access: Access,
     server: Option<Arc<dyn Server>>,
     name: Option<String>,
+    version: Option<String>,
     concurrency: Option<usize>,
     drain_limit: Option<Duration>,
     attempt_timeout: Option<Option<Duration>>,
@@ -147,6 +148,13 @@ impl Builder {
         self
     }
 
+    /// Sets the version of the program, which the service shows beside the name of a worker that polls; up to 64 characters, such
+    /// as `env!("CARGO_PKG_VERSION")`.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = Some(version.into());
+        self
+    }
+
     /// Sets how many tasks **of each callback** run at once, 64 by default. Callbacks do not share their slots: a slow
     /// one delays only itself.
     pub const fn concurrency(mut self, tasks: usize) -> Self {
@@ -224,7 +232,10 @@ impl Builder {
                 Place::OwnThread,
             ),
         };
+        let attempt_timeout = self.attempt_timeout;
+        let attempt_timeout = attempt_timeout.unwrap_or(Some(ATTEMPT_TIMEOUT_DEFAULT));
         Ok(Worker {
+            version: self.version,
             name: self.name.unwrap_or_else(|| name_of_process(&time)),
             callbacks: self.callbacks,
             source,
@@ -234,9 +245,7 @@ impl Builder {
             place,
             concurrency,
             drain_limit: self.drain_limit.unwrap_or(DRAIN_LIMIT_DEFAULT),
-            attempt_timeout: self
-                .attempt_timeout
-                .unwrap_or(Some(ATTEMPT_TIMEOUT_DEFAULT)),
+            attempt_timeout,
             time,
         })
     }

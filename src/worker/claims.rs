@@ -151,6 +151,7 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         priority: spec.priority.into(),
         start_time: system_time(message.dispatch.start),
         ordering_key: spec.ordering_key.clone(),
+        parent: spec.parent(),
         schedule: task.schedule.clone(),
         scheduled_time: scheduled_time(&task),
         labels: Vec::new(),

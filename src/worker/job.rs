@@ -33,6 +33,8 @@ pub struct Job<T> {
     pub start_time: SystemTime,
     /// The key of its sequence: no other task of the callback with this key runs now.
     pub ordering_key: Option<String>,
+    /// Its parent, if it is a child of a tree.
+    pub parent: Option<TaskId>,
     /// The schedule that the task is a run of.
     pub schedule: Option<String>,
     /// The time of the schedule that the run stands for, before any jitter.
@@ -109,6 +111,7 @@ impl Job<Raw> {
             priority: self.priority,
             start_time: self.start_time,
             ordering_key: self.ordering_key,
+            parent: self.parent,
             schedule: self.schedule,
             scheduled_time: self.scheduled_time,
             labels: self.labels,

@@ -122,6 +122,7 @@ pub enum Error {
 /// A worker, ready to run.
 pub struct Worker {
     name: String,
+    version: Option<String>,
     callbacks: BTreeMap<String, Handler>,
     source: Source,
     server: Arc<dyn Server>,
@@ -266,6 +267,7 @@ impl Worker {
         PollRunner {
             callback,
             worker: self.name.clone(),
+            version: self.version.clone(),
             server,
             tools: Arc::new(tools),
             slots: Arc::new(Semaphore::new(self.concurrency)),

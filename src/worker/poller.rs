@@ -50,6 +50,7 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct PollRunner {
     pub(super) callback: String,
     pub(super) worker: String,
+    pub(super) version: Option<String>,
     pub(super) server: Arc<dyn Server>,
     pub(super) tools: Arc<Tools>,
     pub(super) slots: Arc<Semaphore>,
@@ -69,6 +70,7 @@ impl PollRunner {
                 callbacks: vec![self.callback.clone()],
                 max_tasks: u32::try_from(slots.num_permits()).ok(),
                 wait: Some(POLL_WAIT.into()),
+                version: self.version.clone(),
             };
             let sent = self.time.moment();
             match self.poll(&request).await {
@@ -185,6 +187,7 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         priority: task.priority.unwrap_or(Priority::Normal),
         start_time: system_time(instant(&task.start_time)?),
         ordering_key: task.ordering_key.clone(),
+        parent: task.parent.as_deref().and_then(|id| id.parse().ok()),
         schedule: task.schedule.clone(),
         scheduled_time: scheduled_time(&task),
         labels: Vec::new(),

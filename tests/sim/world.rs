@@ -312,6 +312,7 @@ impl World {
                     callbacks: vec!["work".to_owned()],
                     max: 16,
                     wait: Duration::from_secs(20),
+                    version: None,
                 });
                 let limit = gives_up(number).unwrap_or(Duration::from_secs(600));
                 let Some(Ok(handout)) = time.within(limit, polling).await else {

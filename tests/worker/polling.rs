@@ -35,6 +35,7 @@ fn task(number: u64) -> ClaimedTask {
         collection: Some("blue".to_owned()),
         priority: None,
         ordering_key: None,
+        parent: None,
         schedule: None,
         scheduled_time: None,
         payload: serde_json::value::to_raw_value(&number).ok(),

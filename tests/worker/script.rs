@@ -138,6 +138,7 @@ impl Script {
                     collection: None,
                     priority: None,
                     ordering_key: None,
+                    parent: None,
                     schedule: None,
                     scheduled_time: None,
                     payload: None,

@@ -93,6 +93,7 @@ impl Server for OwnService {
             callbacks: request.callbacks.clone(),
             max: usize::try_from(max).unwrap_or(usize::MAX),
             wait,
+            version: None,
         });
         let handout = polled.await.map_err(|refusal| unavailable(&refusal))?;
         let answer = PollResponse::from(&handout);

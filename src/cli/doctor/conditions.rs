@@ -54,7 +54,7 @@ fn repairs(found: &cassandra::Conditions, keyspace: &str, now: Millis) -> Findin
     const ABOUT: &str = "repairs";
     let days = REPAIR_EVERY.as_secs() / 86_400;
     let wanted = format!("run `nodetool repair {keyspace}` on each server every {days} days");
-    match found.repaired {
+    match &found.repaired {
         _ if found.servers == 1 => good(ABOUT, "one server needs none"),
         Repaired::Unknown => good(
             ABOUT,
@@ -62,16 +62,20 @@ fn repairs(found: &cassandra::Conditions, keyspace: &str, now: Millis) -> Findin
                 "these servers do not tell: make sure that all tables are repaired every {days} days"
             ),
         ),
+        Repaired::Unreadable(reason) => bad(
+            ABOUT,
+            format!("they cannot be read: {reason}: GRANT SELECT ON KEYSPACE system_distributed"),
+        ),
         Repaired::Never => bad(ABOUT, format!("none is known: {wanted}")),
-        Repaired::At(at) if now.since(at) > REPAIR_EVERY => {
-            let ago = now.since(at).as_secs() / 86_400;
+        Repaired::At(at) if now.since(*at) > REPAIR_EVERY => {
+            let ago = now.since(*at).as_secs() / 86_400;
             bad(
                 ABOUT,
                 format!("the last one was finished {ago} days ago: {wanted}"),
             )
         }
         Repaired::At(at) => {
-            let ago = now.since(at).as_secs() / 3600;
+            let ago = now.since(*at).as_secs() / 3600;
             good(ABOUT, format!("the last one was finished {ago} h ago"))
         }
     }
@@ -86,10 +90,12 @@ enum Fault {
     Unclean,
     /// Messages outlive the rows of their tasks.
     KeepsLong,
+    /// Its settings cannot be read.
+    Unknown,
 }
 
 impl Fault {
-    const ALL: [Self; 3] = [Self::Thin, Self::Unclean, Self::KeepsLong];
+    const ALL: [Self; 4] = [Self::Thin, Self::Unclean, Self::KeepsLong, Self::Unknown];
 
     fn is_of(self, topic: &TopicState, brokers: usize) -> bool {
         match self {
@@ -98,6 +104,7 @@ impl Fault {
                 brokers >= COPIES && (topic.copies < COPIES || few_in_sync)
             }
             Self::Unclean => topic.unclean == Some(true),
+            Self::Unknown => topic.retention_ms.is_none(),
             Self::KeepsLong => {
                 let retention_max = whole_millis(TOPIC_RETENTION);
                 let kept = topic.retention_ms;
@@ -116,6 +123,7 @@ impl Fault {
             Self::Unclean => {
                 "allow unclean elections: set unclean.leader.election.enable=false".to_owned()
             }
+            Self::Unknown => "do not show their settings: grant DescribeConfigs".to_owned(),
             Self::KeepsLong => {
                 let retention_max = whole_millis(TOPIC_RETENTION);
                 format!("keep messages for longer than five days: set retention.ms={retention_max}")
@@ -185,11 +193,13 @@ mod tests {
     #[test]
     fn copies_and_repairs_are_judged_by_the_number_of_servers() {
         let lately = Repaired::At(NOW.before(DAY));
-        assert_eq!(servers(3, 3, lately), [true, true]);
+        assert_eq!(servers(3, 3, lately.clone()), [true, true]);
         assert_eq!(servers(3, 1, lately), [false, true]);
         assert_eq!(servers(2, 1, Repaired::Never), [true, false]);
         assert_eq!(servers(1, 1, Repaired::Never), [true, true]);
         assert_eq!(servers(3, 3, Repaired::Unknown), [true, true]);
+        let refused = Repaired::Unreadable("no rights".to_owned());
+        assert_eq!(servers(3, 3, refused), [true, false]);
         // Both ends of seven days.
         assert_eq!(
             servers(3, 3, Repaired::At(NOW.before(7 * DAY))),
@@ -214,18 +224,20 @@ mod tests {
             healthy(&findings)
         };
         assert_eq!(judge(3, good.clone()), [true]);
-        let changes: [fn(&mut TopicState); 6] = [
+        let changes: [fn(&mut TopicState); 7] = [
             |topic| topic.copies = 2,
             |topic| topic.in_sync_min = Some(1),
             |topic| topic.unclean = Some(true),
             |topic| topic.retention_ms = Some(5 * 86_400_000 + 1),
             |topic| topic.retention_ms = Some(-1),
+            |topic| topic.retention_ms = None,
             |topic| {
                 topic.copies = 1;
                 topic.unclean = Some(true);
             },
         ];
-        let expected: [&[bool]; 6] = [
+        let expected: [&[bool]; 7] = [
+            &[false],
             &[false],
             &[false],
             &[false],

@@ -21,6 +21,8 @@ const KEPT: Duration = Duration::from_secs(600);
 pub struct Polled {
     /// Its name.
     pub worker: String,
+    /// The version of its program, if it says so.
+    pub version: Option<String>,
     /// How long ago.
     pub ago: Duration,
 }
@@ -29,10 +31,17 @@ pub struct Polled {
 /// over all of them.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
 
-/// The workers of each callback, and when each polled last.
+/// The last poll of a worker.
+#[derive(Debug, Clone)]
+struct Poll {
+    at: Moment,
+    version: Option<String>,
+}
+
+/// The workers of each callback, and the last poll of each.
 #[derive(Debug, Default)]
 struct Seen {
-    by_name: HashMap<String, BTreeMap<String, Moment>>,
+    by_name: HashMap<String, BTreeMap<String, Poll>>,
     tidied: Option<Moment>,
 }
 
@@ -54,14 +63,14 @@ impl Pollers {
     }
 
     /// Notes that a worker polls for callbacks.
-    pub fn polled(&self, worker: &str, callbacks: &[String]) {
+    pub fn polled(&self, worker: &str, version: Option<&str>, callbacks: &[String]) {
         let now = self.time.moment();
         let mut seen = self.lock();
         for callback in callbacks {
             if let Some(workers) = seen.by_name.get_mut(callback) {
-                note(workers, worker, now);
+                note(workers, worker, version, now);
             } else if seen.has_room(now) {
-                let first = [(worker.to_owned(), now)].into();
+                let first = [(worker.to_owned(), Poll::new(version, now))].into();
                 seen.by_name.insert(callback.clone(), first);
             }
         }
@@ -73,9 +82,10 @@ impl Pollers {
         let now = self.time.moment();
         let seen = self.lock();
         let workers = seen.by_name.get(callback).into_iter().flatten();
-        let polled = workers.map(|(worker, at)| Polled {
+        let polled = workers.map(|(worker, poll)| Polled {
             worker: worker.clone(),
-            ago: now.since(*at),
+            version: poll.version.clone(),
+            ago: now.since(poll.at),
         });
         polled.filter(|polled| polled.ago <= KEPT).collect()
     }
@@ -93,7 +103,7 @@ impl Seen {
             .is_some_and(|tidied| now.since(tidied) < TIDY_EVERY);
         if self.by_name.len() >= POLLED_NAMES_MAX && !tidied {
             self.tidied = Some(now);
-            let is_kept = |at: &Moment| now.since(*at) <= KEPT;
+            let is_kept = |poll: &Poll| now.since(poll.at) <= KEPT;
             self.by_name
                 .retain(|_, workers| workers.values().any(is_kept));
         }
@@ -101,16 +111,26 @@ impl Seen {
     }
 }
 
-fn note(workers: &mut BTreeMap<String, Moment>, worker: &str, now: Moment) {
-    if let Some(at) = workers.get_mut(worker) {
-        *at = now;
+impl Poll {
+    fn new(version: Option<&str>, at: Moment) -> Self {
+        let version = version.map(str::to_owned);
+        Self { at, version }
+    }
+}
+
+fn note(workers: &mut BTreeMap<String, Poll>, worker: &str, version: Option<&str>, now: Moment) {
+    if let Some(poll) = workers.get_mut(worker) {
+        poll.at = now;
+        if poll.version.as_deref() != version {
+            poll.version = version.map(str::to_owned);
+        }
         return;
     }
     if workers.len() >= CALLBACK_WORKERS_MAX {
-        workers.retain(|_, at| now.since(*at) <= KEPT);
+        workers.retain(|_, poll| now.since(poll.at) <= KEPT);
     }
     if workers.len() < CALLBACK_WORKERS_MAX {
-        workers.insert(worker.to_owned(), now);
+        workers.insert(worker.to_owned(), Poll::new(version, now));
     }
 }
 
@@ -123,9 +143,11 @@ mod tests {
     async fn workers_are_remembered_for_ten_minutes_and_are_bounded() {
         let pollers = Pollers::new(TimeSource::simulated(Millis(0), 1));
         let mail = ["mail".to_owned()];
-        pollers.polled("one", &mail);
+        pollers.polled("one", Some("1.0"), &mail);
         tokio::time::advance(KEPT / 2).await;
-        pollers.polled("two", &mail);
+        pollers.polled("two", None, &mail);
+        let versions = pollers.of("mail").into_iter().map(|polled| polled.version);
+        assert_eq!(versions.collect::<Vec<_>>(), [Some("1.0".to_owned()), None]);
         let ago = |polled: Vec<Polled>| -> Vec<(String, Duration)> {
             polled.into_iter().map(|p| (p.worker, p.ago)).collect()
         };
@@ -136,7 +158,7 @@ mod tests {
         tokio::time::advance(KEPT / 2 + Duration::from_secs(1)).await;
         assert_eq!(pollers.of("mail").len(), 1);
         for number in 0..=CALLBACK_WORKERS_MAX {
-            pollers.polled(&format!("w{number}"), &mail);
+            pollers.polled(&format!("w{number}"), None, &mail);
         }
         assert_eq!(pollers.of("mail").len(), CALLBACK_WORKERS_MAX);
     }

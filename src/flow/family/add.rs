@@ -94,9 +94,9 @@ impl Admission {
                 rows.push(row);
             }
         }
-        rows::put_waiting(&self.ctx, waiting).await?;
         let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
-        put.into_iter().collect()
+        put.into_iter().collect::<Result<(), Fault>>()?;
+        rows::put_waiting(&self.ctx, waiting).await
     }
 
     fn row(&self, spec: &Spec) -> Result<Bytes, Fault> {
@@ -125,9 +125,11 @@ impl Admission {
             .map(|(id, _)| *id)
             .collect();
         let waiting = rows.iter().filter(|(_, id, _)| waits.contains(id));
-        rows::put_waiting(&self.ctx, waiting.cloned().collect()).await?;
+        let waiting: Vec<_> = waiting.cloned().collect();
         let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
         put.into_iter().collect::<Result<(), Fault>>()?;
+        // Behind the rows of children: a releaser that sees one of these, and then an open tree, knows that it cannot end.
+        rows::put_waiting(&self.ctx, waiting).await?;
         let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
         let there = rows::reopened(&self.ctx, parent, there).await?;
         // Its record may be gone before its row.

@@ -17,12 +17,13 @@ use crate::{
     },
     limits::{CHILDREN_PAGE, RELEASES_IN_FLIGHT_MAX},
     model::{
-        family::WAITING,
+        family::{self, WAITING},
         ids::TaskId,
         row::{State, TaskRow},
         task::Spec,
     },
     schema::ChildRow,
+    store::Freshness,
 };
 
 /// The releaser. Cheap to clone.
@@ -63,6 +64,10 @@ impl Releaser {
         while let Some(at) = from {
             let page = rows::page(&self.ctx, parent.id, &at, CHILDREN_PAGE).await?;
             let ids: Vec<TaskId> = page.rows.iter().map(|(id, _)| *id).collect();
+            if !ids.is_empty() && self.is_over(parent.id).await? {
+                // Their adds are refused, or were released by the check that has ended the tree.
+                return Ok(());
+            }
             let waiting = page.rows.into_iter().filter_map(|(id, row)| match row {
                 ChildRow::Added { spec, .. } => Some((id, Arc::new(*spec))),
                 ChildRow::Ended(_) => None,
@@ -76,6 +81,14 @@ impl Releaser {
             from = page.next;
         }
         Ok(())
+    }
+
+    /// Tells whether the tree of a parent has ended. Read behind the rows of children that wait, it says whether their adds can
+    /// still be refused: one that is being closed is opened again, as their adds do.
+    async fn is_over(&self, parent: TaskId) -> Result<bool, Fault> {
+        let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+        let there = rows::reopened(&self.ctx, parent, there).await?;
+        Ok(family::add(there.tree) == family::Add::Over)
     }
 
     /// Releases one child of this parent, whose own run has ended.

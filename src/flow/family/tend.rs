@@ -40,7 +40,7 @@ use crate::{
         holder::Holder,
         ids::TaskId,
         row::TaskRow,
-        state::{self, Event},
+        state::{self, Event, State},
         task::Spec,
         time::Millis,
     },
@@ -261,6 +261,11 @@ impl Tender {
             Some(row) if row.has_ended() => return finish::steps(&self.ctx, &row).await,
             Some(row) if row.waits_for_parent() => {
                 return self.releaser.one(above, open.id, &row.detail.spec).await;
+            }
+            // It was cancelled while it waited, and had no look then.
+            Some(row) if row.state == State::Cancelled && row.detail.spec.is_after_parent() => {
+                self.ctx.pokes.add(row.id, self.ctx.time.moment());
+                return Ok(());
             }
             Some(_) => return Ok(()),
             None if self.finder.registered(open.id).await?.is_some() => return Ok(()),

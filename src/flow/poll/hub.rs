@@ -308,6 +308,7 @@ mod tests {
             callbacks: callbacks.into_iter().collect(),
             max: 1,
             wait: Duration::ZERO,
+            version: None,
         }
     }
 

@@ -45,6 +45,8 @@ pub struct PollRequest {
     pub max: usize,
     /// How long to wait for the first.
     pub wait: Duration,
+    /// The version of its program, for people.
+    pub version: Option<String>,
 }
 
 /// Why a poll was refused: it is answered neither with tasks nor with an empty list.

@@ -10,6 +10,7 @@ use crate::{
         callback::Callback,
         chain::{FollowUp, Refusal},
         draft::{Defaults, TaskDraft},
+        target::Target,
         task::{Body, Spec},
     },
     schema::{follow_ups_bytes, in_tree_bytes},
@@ -39,30 +40,62 @@ fn note<'a>(draft: &'a TaskDraft, names: &mut Vec<&'a str>) {
 /// # Errors
 /// The rules of a callback cannot be told now, or the follow-ups are too large.
 pub(super) fn complete(draft: TaskDraft, known: &Known) -> Result<Spec, Fault> {
-    let spec = one(draft, known)?;
-    if spec.then.is_empty() {
-        return Ok(spec);
+    if draft.then.is_empty() {
+        return one(draft, known, Adds::All);
     }
-    let (bytes, most) = (follow_ups_bytes(&spec.then), THEN_BYTES_MAX);
-    if bytes > most {
-        return Err(Fault::Chain(Refusal::TooLarge { bytes, most }));
+    let is_run = draft.scheduled.is_some();
+    let bare = is_run.then(|| draft.clone());
+    let spec = one(draft, known, Adds::All)?;
+    match (check(&spec.then), bare) {
+        (Ok(()), _) => Ok(spec),
+        // Nobody is there to correct a run of a schedule, which was checked when it was set: it must not fail for ever.
+        (Err(refusal), Some(bare)) => {
+            tracing::debug!(%refusal, "the follow-ups of a run go without the labels and notices of their callbacks");
+            one(bare, known, Adds::Nothing)
+        }
+        (Err(refusal), None) => Err(Fault::Chain(refusal)),
     }
-    check_in_tree(&spec.then)?;
-    Ok(spec)
 }
 
-fn check_in_tree(then: &[FollowUp<Spec>]) -> Result<(), Fault> {
+/// How much the callbacks of follow-ups add to these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Adds {
+    /// All that they say.
+    All,
+    /// Nothing that takes room.
+    Nothing,
+}
+
+fn check(then: &[FollowUp<Spec>]) -> Result<(), Refusal> {
+    let (bytes, most) = (follow_ups_bytes(then), THEN_BYTES_MAX);
+    if bytes > most {
+        return Err(Refusal::TooLarge { bytes, most });
+    }
+    check_in_tree(then)
+}
+
+fn check_in_tree(then: &[FollowUp<Spec>]) -> Result<(), Refusal> {
     for FollowUp { in_tree, task, .. } in then {
         let (bytes, most) = (in_tree_bytes(task), THEN_IN_TREE_BYTES_MAX);
         if *in_tree && bytes > most {
-            return Err(Fault::Chain(Refusal::TooLargeForTree { bytes, most }));
+            return Err(Refusal::TooLargeForTree { bytes, most });
         }
         check_in_tree(&task.then)?;
     }
     Ok(())
 }
 
-fn one(mut draft: TaskDraft, known: &Known) -> Result<Spec, Fault> {
+fn one(draft: TaskDraft, known: &Known, adds: Adds) -> Result<Spec, Fault> {
+    // The task itself has all of it: its follow-ups alone are bounded together.
+    level(draft, known, Adds::All, adds)
+}
+
+fn level(
+    mut draft: TaskDraft,
+    known: &Known,
+    own: Adds,
+    of_follow_ups: Adds,
+) -> Result<Spec, Fault> {
     let then = std::mem::take(&mut draft.then);
     let callback = draft.target.callback().map(|name| known.get(name));
     let callback = callback.transpose()?.flatten();
@@ -72,11 +105,15 @@ fn one(mut draft: TaskDraft, known: &Known) -> Result<Spec, Fault> {
     if let Some(http) = policy.and_then(|policy| policy.http.as_ref()) {
         spec.target.deliver_by(http);
     }
-    if spec.notify.is_none() {
+    // The end of the task that it copies was told.
+    let is_copy = matches!(&spec.target, Target::Http { call, .. } if call.message_id.is_some());
+    if spec.notify.is_none() && own == Adds::All && !is_copy {
         spec.notify = policy.and_then(|policy| policy.notify.clone());
     }
     if let (Some(policy), Body::Inline(content)) = (policy, &mut spec.body) {
-        policy.label(&mut content.labels, LABELS_MAX);
+        if own == Adds::All {
+            policy.label(&mut content.labels, LABELS_MAX);
+        }
         spec.indexed = policy.index(&content.labels);
     }
     for follow in then {
@@ -92,7 +129,7 @@ fn one(mut draft: TaskDraft, known: &Known) -> Result<Spec, Fault> {
             start,
             with_result,
             in_tree,
-            task: one(task, known)?,
+            task: level(task, known, of_follow_ups, of_follow_ups)?,
         });
     }
     Ok(spec)

@@ -33,7 +33,9 @@ pub(in crate::flow) fn of(task: &TaskView, now: Millis) -> Redelivery {
     };
     let is_over = task.state.is_terminal() || task.state == VisibleState::WaitingForChildren;
     let content = task.content.as_ref().filter(|_| is_over);
-    let Some(content) = content.filter(|_| task.state != VisibleState::Dead) else {
+    // A dead one of a tree was counted there, and stays.
+    let runs_again = task.state == VisibleState::Dead && task.spec.kin.is_none();
+    let Some(content) = content.filter(|_| !runs_again) else {
         return Redelivery::Run;
     };
     let mut call = call.clone();

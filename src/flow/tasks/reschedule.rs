@@ -63,9 +63,9 @@ pub type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
 /// The changer of tasks.
 #[derive(Debug, Clone)]
 pub struct Changer {
-    ctx: Arc<Context>,
-    hands: Hands,
-    placer: Placer,
+    pub(super) ctx: Arc<Context>,
+    pub(super) hands: Hands,
+    pub(super) placer: Placer,
     near: Near,
     pub(super) mover: Mover,
     keys: Keys,

@@ -127,6 +127,11 @@ fn one(
     let then = request.then.take().unwrap_or_default();
     let start = start(&request);
     let within = |error: Error| below(error, &format!("{at}/task"));
+    // They are in the trace of the task before them: it costs nothing of what they may take.
+    let context = &Context {
+        trace_parent: None,
+        ..context.clone()
+    };
     let mut task = new_task(request, context).map_err(within)?.draft;
     task.then = level(then, task.target.is_tracked(), context, depth + 1).map_err(within)?;
     action::check_kin(&task).map_err(within)?;
@@ -159,6 +164,11 @@ fn check_fields(task: &TaskRequest, at: &str, with_result: bool) -> Result<(), E
     if task.kafka.is_some() {
         let detail = "a `kafka` task follows no other: it has no row that tells whether it went out, so it might go out twice; use `notify` with a topic, or a callback";
         return Err(unusable(&format!("{at}/task/kafka"), detail));
+    }
+    let gets = task.http.as_ref().and_then(|http| http.method.as_deref()) == Some("GET");
+    if with_result && gets {
+        let detail = "a GET sends no body, and so no result: use another method";
+        return Err(unusable(&format!("{at}/with_result"), detail));
     }
     let has_body = task.payload.is_some() || task.payload_base64.is_some();
     if with_result && has_body && task.http.is_some() {

@@ -64,6 +64,9 @@ fn check_level(then: &[FollowUp<Spec>], level: usize) -> Result<(), String> {
         if let FollowStart::After(wait) = start {
             within("start of a follow-up", *wait, Duration::ZERO)?;
         }
+        if task.key.is_some() || task.scheduled.is_some() || task.kin.is_some() {
+            return Err("has a follow-up with a key, a schedule or a tree of its own".to_owned());
+        }
         if task.content().is_none() {
             return Err("has a follow-up without its content".to_owned());
         }

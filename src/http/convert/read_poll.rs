@@ -14,7 +14,7 @@ use crate::{
     },
     flow::poll,
     http::error::Error,
-    limits::{POLL_CALLBACKS_MAX, POLL_TASKS_MAX, WAIT_MAX},
+    limits::{POLL_CALLBACKS_MAX, POLL_TASKS_MAX, WAIT_MAX, WORKER_VERSION_CHARS_MAX},
 };
 
 /// How long a poll waits when it does not say how long: below the idle limits of usual proxies.
@@ -53,12 +53,24 @@ pub fn poll_request(request: PollRequest) -> Result<poll::PollRequest, Error> {
         });
         violations.take("/wait", wait)
     });
+    if let Some(version) = &request.version {
+        let length = version.chars().count();
+        if !(1..=WORKER_VERSION_CHARS_MAX).contains(&length)
+            || version.chars().any(char::is_control)
+        {
+            let detail = format!(
+                "must have 1 to {WORKER_VERSION_CHARS_MAX} characters, none of them control"
+            );
+            violations.add("/version", detail);
+        }
+    }
     violations.finish()?;
     Ok(poll::PollRequest {
         worker: request.worker,
         callbacks,
         max,
         wait: wait.unwrap_or(WAIT_DEFAULT),
+        version: request.version,
     })
 }
 
@@ -84,6 +96,26 @@ mod tests {
             callbacks: (0..callbacks).map(|n| format!("c{n}")).collect(),
             max_tasks: Some(max_tasks),
             wait: Some(DurationText(wait.to_owned())),
+            version: None,
+        }
+    }
+
+    #[test]
+    fn a_version_has_a_bound_at_both_ends() {
+        let version = |text: String| {
+            poll_request(PollRequest {
+                version: Some(text),
+                ..request(1, 1, "1s")
+            })
+        };
+        for (text, fits) in [
+            ("1".to_owned(), true),
+            ("v".repeat(64), true),
+            ("v".repeat(65), false),
+            (String::new(), false),
+            ("1\n".to_owned(), false),
+        ] {
+            assert_eq!(version(text.clone()).is_ok(), fits, "{text:?}");
         }
     }
 

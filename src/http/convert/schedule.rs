@@ -277,7 +277,7 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
     let task = chain::chained(request.clone(), context).map_err(of_task)?;
     action::check_kin(&task.draft).map_err(of_task)?;
     chain::check_kin(&task.draft, false).map_err(of_task)?;
-    check_relative(&task.draft)?;
+    check_relative(&task.draft, "/task")?;
     let bytes = template_bytes(&task.draft);
     if bytes > SCHEDULE_TASK_BYTES_MAX {
         let detail = format!(
@@ -293,24 +293,25 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
 }
 
 /// Refuses a check, and a follow-up, at one time: each run has times of its own.
-fn check_relative(task: &TaskDraft) -> Result<(), Error> {
+fn check_relative(task: &TaskDraft, at: &str) -> Result<(), Error> {
     let checks = task.actions.iter().flat_map(|actions| &actions.checks);
     let at_one_time = |check: &Check| matches!(check.at, CheckTime::At(_));
     if let Some((place, _)) = checks.enumerate().find(|(_, check)| at_one_time(check)) {
-        let pointer = format!("/task/checks/{place}/at");
+        let pointer = format!("{at}/checks/{place}/at");
         let detail = "must be a duration, such as 30m: it counts from the start of each run";
         return Err(Error::field(Code::InvalidRequest, &pointer, detail));
     }
-    let starts = task.then.iter().map(|follow| follow.start);
-    let mut starts = starts.enumerate();
-    match starts.find(|(_, start)| matches!(start, FollowStart::At(_))) {
-        None => Ok(()),
-        Some((place, _)) => {
-            let pointer = format!("/task/then/{place}/task/start_time");
+    for (place, follow) in task.then.iter().enumerate() {
+        let at = format!("{at}/then/{place}/task");
+        if matches!(follow.start, FollowStart::At(_)) {
+            let pointer = format!("{at}/start_time");
             let detail = "cannot be set for the runs of a schedule: give a `delay`, which counts from the end of each run";
-            Err(Error::field(Code::InvalidRequest, &pointer, detail))
+            return Err(Error::field(Code::InvalidRequest, &pointer, detail));
         }
+        // Each level is one call deep, and there are a few.
+        check_relative(&follow.task, &at)?;
     }
+    Ok(())
 }
 
 /// The pointers of a task's mistakes begin in the schedule.

@@ -315,6 +315,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
             collection: some_text(&task.spec.collection),
             priority: Some(task.spec.priority.into()),
             ordering_key: task.spec.ordering_key.clone(),
+            parent: task.spec.parent().map(|parent| parent.to_string()),
             schedule: run.map(|run| run.schedule.clone()),
             scheduled_time: run.map(|run| run.time.into()),
             payload,

@@ -274,6 +274,7 @@ fn activity(seen: Activity) -> CallbackActivity {
         workers: workers
             .map(|polled| CallbackWorker {
                 name: polled.worker,
+                version: polled.version,
                 last_poll_ms: u64::try_from(polled.ago.as_millis()).unwrap_or(u64::MAX),
             })
             .collect(),

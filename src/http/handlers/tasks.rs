@@ -367,6 +367,9 @@ pub(in crate::http) async fn redeliver(
     let id = own::refuse_task(path_id(id)?)?;
     let condition = headers::if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    // It may register a task.
+    api.admission.is_open(false)?;
+    let _admitted = api.admission.registration(1)?;
     let again = api.service.redeliver(id, condition).await?;
     if again.is_none() && api.service.get(id, api::View::Basic).await?.is_some() {
         let detail =

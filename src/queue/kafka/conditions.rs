@@ -15,7 +15,7 @@ use crate::{
 /// Topics that are looked at in all. A doctor needs examples, not each of a hundred thousand.
 const TOPICS_MAX: usize = 2000;
 
-/// How a topic is kept. None is not known.
+/// How a topic is kept. None is not known: the broker does not say, or not to this user.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TopicState {
     /// Its name.

@@ -14,10 +14,12 @@ use crate::{model::time::Millis, store::Error};
 const ROWS_MAX: usize = 100_000;
 
 /// The time of the last repair that was finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repaired {
-    /// The servers do not tell.
+    /// The servers keep no list of repairs.
     Unknown,
+    /// The list cannot be read, for this reason.
+    Unreadable(String),
     /// There was none that they remember.
     Never,
     /// Then.
@@ -31,7 +33,7 @@ pub struct Conditions {
     pub servers: usize,
     /// How many copies each data centre has of a row. The name is empty where the keyspace does not know data centres.
     pub copies: BTreeMap<String, usize>,
-    /// When the keyspace was repaired last.
+    /// When a repair of the keyspace was finished last, perhaps of a part of it.
     pub repaired: Repaired,
 }
 
@@ -50,7 +52,7 @@ impl Store {
         // One server has nobody to be repaired from, and no quorum of what it keeps about repairs.
         let repaired = match servers {
             1 => Repaired::Unknown,
-            _ => self.repaired(keyspace).await.unwrap_or(Repaired::Unknown),
+            _ => self.repaired(keyspace).await,
         };
         Ok(Conditions {
             servers,
@@ -78,20 +80,28 @@ impl Store {
         counted.collect()
     }
 
-    async fn repaired(&self, keyspace: &str) -> Result<Repaired, Error> {
+    async fn repaired(&self, keyspace: &str) -> Repaired {
         let history = "SELECT keyspace_name, finished_at, exception_message FROM \
                        system_distributed.parent_repair_history"
             .to_owned();
-        // Scylla keeps no such table.
-        let history = self.link.prepare(history).await?;
+        let history = match self.link.prepare(history).await {
+            Ok(history) => history,
+            // Scylla keeps no such table.
+            Err(Error::Unsuitable { .. }) => return Repaired::Unknown,
+            Err(error) => return Repaired::Unreadable(error.to_string()),
+        };
         let read = (Purpose::Rows, "read the repairs");
-        let repairs: Vec<(String, Option<CqlTimestamp>, Option<String>)> =
-            self.link.rows(read, &history, (), ROWS_MAX).await?;
+        let repairs: Result<Vec<(String, Option<CqlTimestamp>, Option<String>)>, Error> =
+            self.link.rows(read, &history, (), ROWS_MAX).await;
+        let repairs = match repairs {
+            Ok(repairs) => repairs,
+            Err(error) => return Repaired::Unreadable(error.to_string()),
+        };
         let finished = repairs
             .into_iter()
             .filter(|(of, _, error)| of == keyspace && error.is_none())
             .filter_map(|(_, finished, _)| finished);
         let last = finished.map(|CqlTimestamp(at)| at).max();
-        Ok(last.map_or(Repaired::Never, |at| Repaired::At(Millis(at))))
+        last.map_or(Repaired::Never, |at| Repaired::At(Millis(at)))
     }
 }

@@ -402,20 +402,31 @@ fn was_certainly_not_applied(error: &ExecutionError) -> bool {
     }
 }
 
+/// Tells whether a server cannot ask its own tables for users and rights now (Cassandra 4 and 5).
+fn is_passing(error: &ExecutionError) -> bool {
+    const WORDS: &str = "Unable to perform";
+    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, said)) = error else {
+        return false;
+    };
+    let asks = matches!(kind, DbError::Unauthorized | DbError::AuthenticationError);
+    asks && said.contains(WORDS)
+}
+
 /// Returns the meaning of an error of the driver for the caller: most pass, some need a person.
 fn fault(operation: &'static str, error: &ExecutionError) -> Error {
-    let refused = matches!(
-        error,
-        ExecutionError::BadQuery(_)
-            | ExecutionError::LastAttemptError(RequestAttemptError::DbError(
-                DbError::SyntaxError
-                    | DbError::Invalid
-                    | DbError::Unauthorized
-                    | DbError::AuthenticationError
-                    | DbError::ConfigError,
-                _,
-            ))
-    );
+    let refused = !is_passing(error)
+        && matches!(
+            error,
+            ExecutionError::BadQuery(_)
+                | ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+                    DbError::SyntaxError
+                        | DbError::Invalid
+                        | DbError::Unauthorized
+                        | DbError::AuthenticationError
+                        | DbError::ConfigError,
+                    _,
+                ))
+        );
     if refused {
         Error::Unsuitable {
             reason: format!("the server refuses to {operation}: {error}"),

@@ -53,9 +53,16 @@ fn least(places: &[Place]) -> usize {
     counts.into_values().min().unwrap_or(1)
 }
 
-/// Refuses a datacenter that no server is in: a mistyped name would prefer nothing, and nobody would notice.
+/// Waits with servers that have not told yet which they are, and refuses a datacenter that no server is in: a mistyped name would prefer nothing, and nobody would notice.
 pub(super) fn check(session: &Session, settings: &Settings) -> Result<(), Error> {
-    match unknown(settings, &places(session)) {
+    let places = places(session);
+    if is_placeholder(&places) {
+        return Err(Error::Unavailable {
+            operation: "connect",
+            reason: "the servers answer, and have not told yet which they are".to_owned(),
+        });
+    }
+    match unknown(settings, &places) {
         Some(Unknown::Datacenter(reason)) => Err(Error::Unsuitable { reason }),
         Some(Unknown::Rack(reason)) => {
             // Racks come and go; a node must start without them.
@@ -64,6 +71,12 @@ pub(super) fn check(session: &Session, settings: &Settings) -> Result<(), Error>
         }
         None => Ok(()),
     }
+}
+
+/// Tells whether these are the addresses that the driver was given and no more: it takes them for the servers when a connection
+/// stands and their list cannot be read.
+fn is_placeholder(places: &[Place]) -> bool {
+    places.iter().all(|(datacenter, _)| datacenter.is_none())
 }
 
 /// A place that is not there.
@@ -126,6 +139,12 @@ mod tests {
             asked(Some("west"), Some("r2")),
             Some(Unknown::Rack(no_rack.to_owned()))
         );
+    }
+
+    #[test]
+    fn addresses_alone_are_no_servers() {
+        assert!(is_placeholder(&[(None, None), (None, None)]));
+        assert!(!is_placeholder(&[(Some("east".to_owned()), None)]));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use tokio_rustls::rustls;
 use super::Settings;
 use crate::store::Error;
 
-/// Words of a server that cannot ask its own tables for the user now (Cassandra 4 and 5).
-const CANNOT_ASK: &str = "Unable to perform";
+/// Words of a server that knows user and password to be wrong (Cassandra and Scylla). With all others it may not have been able to
+/// ask its own tables.
+const WRONG_USER: [&str; 2] = ["incorrect", "not permitted to log in"];
 
 /// Returns the meaning of an error of a session that could not be made.
 pub(super) fn unconnected(settings: &Settings, error: &NewSessionError) -> Error {
@@ -115,7 +116,7 @@ fn of_broken(broken: &BrokenConnectionError) -> Option<&io::Error> {
 }
 
 fn unknown_user(said: &str) -> Refusal {
-    if said.contains(CANNOT_ASK) {
+    if !WRONG_USER.iter().any(|words| said.contains(words)) {
         return Refusal::Perhaps(format!("the server cannot check the password now: {said}"));
     }
     Refusal::Settings(format!(
@@ -129,15 +130,32 @@ fn of_tls(cause: &rustls::Error) -> Option<Refusal> {
             "the certificate of the server is of an authority that is not in cassandra_ca"
                 .to_owned()
         }
+        rustls::Error::InvalidCertificate(
+            why @ (rustls::CertificateError::NotValidYet
+            | rustls::CertificateError::NotValidYetContext { .. }
+            | rustls::CertificateError::Expired
+            | rustls::CertificateError::ExpiredContext { .. }),
+        ) => {
+            // The clock of this machine may not be set yet.
+            return Some(Refusal::Perhaps(format!(
+                "the certificate of the server is not valid now: {why}; check it, and the clock of this machine"
+            )));
+        }
         rustls::Error::InvalidCertificate(why) => {
             format!(
                 "the certificate of the server does not count: {why}; it must name the address of the server or a host of \
-                 cassandra, and be valid now"
+                 cassandra"
             )
         }
         rustls::Error::InvalidMessage(_) => {
             "the server does not speak TLS: leave out cassandra_ca, or have its client_encryption_options say enabled"
                 .to_owned()
+        }
+        rustls::Error::AlertReceived(why) if !is_about_certificates(*why) => {
+            // A server that starts, or reads its keys again.
+            return Some(Refusal::Perhaps(format!(
+                "the server ended TLS ({why:?}): if it asks for a certificate, set cassandra_cert and cassandra_key"
+            )));
         }
         rustls::Error::AlertReceived(why) => format!(
             "the server refuses the certificate of this node ({why:?}): check cassandra_cert and cassandra_key"
@@ -145,6 +163,23 @@ fn of_tls(cause: &rustls::Error) -> Option<Refusal> {
         _ => return None,
     };
     Some(Refusal::Settings(what))
+}
+
+/// Tells whether a server ends TLS because of the certificate of this node.
+const fn is_about_certificates(alert: rustls::AlertDescription) -> bool {
+    use rustls::AlertDescription as Alert;
+    matches!(
+        alert,
+        Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::UnknownCA
+            | Alert::AccessDenied
+            | Alert::CertificateRequired
+            | Alert::NoCertificate
+    )
 }
 
 /// Returns what may help when a server ends a connection without a word.
@@ -175,5 +210,51 @@ fn advice(settings: &Settings, error: &NewSessionError) -> &'static str {
             "; if the server wants a certificate of its clients, set cassandra_cert and cassandra_key"
         }
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_wrong_only_when_the_server_knows_it() {
+        let is_final = |said: &str| matches!(unknown_user(said), Refusal::Settings(_));
+        for said in [
+            "Provided username ada and/or password are incorrect",
+            "Username and/or password are incorrect",
+            "ada is not permitted to log in",
+        ] {
+            assert!(is_final(said), "{said}");
+        }
+        for said in [
+            "Unable to perform authentication: Cannot achieve consistency level QUORUM",
+            "Could not verify password",
+            "authentication failed",
+        ] {
+            assert!(!is_final(said), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_clock_and_a_server_that_starts_are_waited_for() {
+        use rustls::{AlertDescription, CertificateError, Error};
+        let is_final = |error: Error| matches!(of_tls(&error), Some(Refusal::Settings(_)));
+        for error in [
+            Error::InvalidCertificate(CertificateError::UnknownIssuer),
+            Error::InvalidCertificate(CertificateError::NotValidForName),
+            Error::AlertReceived(AlertDescription::CertificateRequired),
+            Error::AlertReceived(AlertDescription::UnknownCA),
+        ] {
+            assert!(is_final(error.clone()), "{error}");
+        }
+        for error in [
+            Error::InvalidCertificate(CertificateError::NotValidYet),
+            Error::InvalidCertificate(CertificateError::Expired),
+            Error::AlertReceived(AlertDescription::InternalError),
+            Error::AlertReceived(AlertDescription::HandshakeFailure),
+        ] {
+            assert!(!is_final(error.clone()), "{error}");
+        }
     }
 }

@@ -90,6 +90,7 @@ impl Worker {
                     callbacks: callbacks.clone(),
                     max: 16,
                     wait: 5 * SECOND,
+                    version: None,
                 });
                 let Ok(handout) = polled.await else {
                     self.time.sleep(SECOND / 10).await;

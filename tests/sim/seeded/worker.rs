@@ -155,6 +155,7 @@ impl Worker {
                 callbacks: vec![CALLBACK.to_owned()],
                 max: 16,
                 wait: Duration::from_secs(4),
+                version: None,
             };
             let act = |service: Arc<tickwheel::flow::service::Service>| async move {
                 let handout = service.poll(request).await.ok()?;
