@@ -33,7 +33,7 @@ const DRAIN_LIMIT_DEFAULT: Duration = Duration::from_secs(20);
 
 /// How long an attempt may take, unless another time is given: longer than nearly all callbacks need, and short enough that
 /// somebody notices one that hangs.
-const ATTEMPT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
+const ATTEMPT_TIMEOUT_DEFAULT: Option<Duration> = Some(Duration::from_secs(600));
 
 /// Assembles a worker from callbacks, the source of their messages, and a server.
 #[derive(Default)]
@@ -232,8 +232,6 @@ impl Builder {
                 Place::OwnThread,
             ),
         };
-        let attempt_timeout = self.attempt_timeout;
-        let attempt_timeout = attempt_timeout.unwrap_or(Some(ATTEMPT_TIMEOUT_DEFAULT));
         Ok(Worker {
             version: self.version,
             name: self.name.unwrap_or_else(|| name_of_process(&time)),
@@ -245,7 +243,7 @@ impl Builder {
             place,
             concurrency,
             drain_limit: self.drain_limit.unwrap_or(DRAIN_LIMIT_DEFAULT),
-            attempt_timeout,
+            attempt_timeout: self.attempt_timeout.unwrap_or(ATTEMPT_TIMEOUT_DEFAULT),
             time,
         })
     }

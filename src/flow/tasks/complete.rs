@@ -48,7 +48,7 @@ pub(super) fn complete(draft: TaskDraft, known: &Known) -> Result<Spec, Fault> {
     let spec = one(draft, known, Adds::All)?;
     match (check(&spec.then), bare) {
         (Ok(()), _) => Ok(spec),
-        // Nobody is there to correct a run of a schedule, which was checked when it was set: it must not fail for ever.
+        // A run of a schedule has no client that could correct it: it was checked when it was set, and must not fail for ever.
         (Err(refusal), Some(bare)) => {
             tracing::debug!(%refusal, "the follow-ups of a run go without the labels and notices of their callbacks");
             one(bare, known, Adds::Nothing)

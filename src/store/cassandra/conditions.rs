@@ -13,6 +13,9 @@ use crate::{model::time::Millis, store::Error};
 /// Servers and repairs that are read at most.
 const ROWS_MAX: usize = 100_000;
 
+/// A repair in the list of the servers: its keyspace, when it was finished, and its error.
+type Repair = (String, Option<CqlTimestamp>, Option<String>);
+
 /// The time of the last repair that was finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Repaired {
@@ -91,7 +94,7 @@ impl Store {
             Err(error) => return Repaired::Unreadable(error.to_string()),
         };
         let read = (Purpose::Rows, "read the repairs");
-        let repairs: Result<Vec<(String, Option<CqlTimestamp>, Option<String>)>, Error> =
+        let repairs: Result<Vec<Repair>, Error> =
             self.link.rows(read, &history, (), ROWS_MAX).await;
         let repairs = match repairs {
             Ok(repairs) => repairs,

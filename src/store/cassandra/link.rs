@@ -402,19 +402,9 @@ fn was_certainly_not_applied(error: &ExecutionError) -> bool {
     }
 }
 
-/// Tells whether a server cannot ask its own tables for users and rights now (Cassandra 4 and 5).
-fn is_passing(error: &ExecutionError) -> bool {
-    const WORDS: &str = "Unable to perform";
-    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, said)) = error else {
-        return false;
-    };
-    let asks = matches!(kind, DbError::Unauthorized | DbError::AuthenticationError);
-    asks && said.contains(WORDS)
-}
-
 /// Returns the meaning of an error of the driver for the caller: most pass, some need a person.
 fn fault(operation: &'static str, error: &ExecutionError) -> Error {
-    let refused = !is_passing(error)
+    let refused = !refused::is_passing(error)
         && matches!(
             error,
             ExecutionError::BadQuery(_)

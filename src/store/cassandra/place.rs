@@ -53,7 +53,8 @@ fn least(places: &[Place]) -> usize {
     counts.into_values().min().unwrap_or(1)
 }
 
-/// Waits with servers that have not told yet which they are, and refuses a datacenter that no server is in: a mistyped name would prefer nothing, and nobody would notice.
+/// Waits for servers that have not told yet which they are. Refuses a datacenter that no server is in: a mistyped name would
+/// prefer nothing, and nobody would notice.
 pub(super) fn check(session: &Session, settings: &Settings) -> Result<(), Error> {
     let places = places(session);
     if is_placeholder(&places) {

@@ -4,16 +4,16 @@ use std::{io, time::Duration};
 
 use scylla::errors::{
     BrokenConnectionError, BrokenConnectionErrorKind, ConnectionError, ConnectionPoolError,
-    ConnectionSetupRequestErrorKind, DbError, FrameHeaderParseError, MetadataError,
-    NewSessionError,
+    ConnectionSetupRequestErrorKind, DbError, ExecutionError, FrameHeaderParseError, MetadataError,
+    NewSessionError, RequestAttemptError,
 };
 use tokio_rustls::rustls;
 
 use super::Settings;
 use crate::store::Error;
 
-/// Words of a server that knows user and password to be wrong (Cassandra and Scylla). With all others it may not have been able to
-/// ask its own tables.
+/// Words of a server that knows user and password to be wrong (Cassandra and Scylla). With all others it may not have been
+/// able to ask its own tables.
 const WRONG_USER: [&str; 2] = ["incorrect", "not permitted to log in"];
 
 /// Returns the meaning of an error of a session that could not be made.
@@ -163,6 +163,16 @@ fn of_tls(cause: &rustls::Error) -> Option<Refusal> {
         _ => return None,
     };
     Some(Refusal::Settings(what))
+}
+
+/// Tells whether a server cannot ask its own tables for users and rights now (Cassandra 4 and 5).
+pub(super) fn is_passing(error: &ExecutionError) -> bool {
+    const WORDS: &str = "Unable to perform";
+    let ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, said)) = error else {
+        return false;
+    };
+    let asks = matches!(kind, DbError::Unauthorized | DbError::AuthenticationError);
+    asks && said.contains(WORDS)
 }
 
 /// Tells whether a server ends TLS because of the certificate of this node.
