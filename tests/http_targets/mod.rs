@@ -75,6 +75,16 @@ impl Receiver {
     fn seen(&self) -> Vec<Value> {
         self.seen.lock().unwrap().clone()
     }
+
+    /// Waits until so many requests were told: what the receiver prints may come behind its answer.
+    async fn told(&self, count: usize) -> Vec<Value> {
+        let (time, began) = clock();
+        while self.seen().len() < count {
+            assert!(time.moment().since(began) < LIMIT, "{:?}", self.seen());
+            time.sleep(Duration::from_millis(10)).await;
+        }
+        self.seen()
+    }
 }
 
 impl Drop for Receiver {
@@ -123,7 +133,7 @@ async fn a_payload_is_delivered_signed_and_its_answer_is_the_result() {
     .await;
     assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
     assert_eq!(task.result.unwrap().get(), r#"{"ok":true}"#);
-    let request = &receiver.seen()[0];
+    let request = &receiver.told(1).await[0];
     assert_eq!(
         (&request["method"], &request["path"]),
         (&json!("POST"), &json!("/ok?a=1"))
@@ -260,7 +270,7 @@ async fn a_task_is_delivered_again_under_its_first_id() {
         let copy = client.wait(id_of(&again.task), LIMIT).await.unwrap();
         assert_eq!(copy.state, TaskState::Succeeded, "{copy:?}");
         assert_eq!(copy.labels, first.labels);
-        let seen = receiver.seen();
+        let seen = receiver.told(times).await;
         let request = seen.last().unwrap();
         assert_eq!((seen.len(), &request["times"]), (times, &json!(times)));
         assert_eq!(request["headers"]["webhook-id"], first.id);
@@ -388,7 +398,7 @@ async fn a_callback_with_a_url_is_delivered_there_and_not_to_workers() {
     let task = ended(&local.client, Task::callback("greet").json(&7).unwrap()).await;
     assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
     assert_eq!(task.target.to_string(), format!("url {}/ok", receiver.url));
-    assert_eq!(receiver.seen()[0]["body"], "7");
+    assert_eq!(receiver.told(1).await[0]["body"], "7");
     local.stop().await;
 }
 
@@ -402,7 +412,7 @@ async fn the_command_of_the_page_has_a_payload_sent() {
     let request: TaskRequest = serde_json::from_str(body.trim().trim_end_matches('\'')).unwrap();
     let task = ended(&local.client, Task::from(request)).await;
     assert_eq!(task.state, TaskState::Succeeded, "{task:?}");
-    let request = &receiver.seen()[0];
+    let request = &receiver.told(1).await[0];
     assert_eq!(
         (&request["path"], &request["body"]),
         (&json!("/hooks"), &json!(r#"{"user": 7}"#))
