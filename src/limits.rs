@@ -273,6 +273,9 @@ pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
 /// of a member that died.
 pub const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often a consumer tells in its log of messages without a signature: one that floods a topic is not to flood the log.
+pub const UNSIGNED_SAID_EVERY: Duration = Duration::from_secs(10);
+
 /// How often a consumer is compared with the ends of its partitions, for the same reason.
 pub const CONSUMER_CHECK: Duration = Duration::from_secs(10);
 

@@ -145,6 +145,7 @@ impl TestService {
             pokes: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, DRAIN);

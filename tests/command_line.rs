@@ -80,6 +80,7 @@ impl Site {
             pokes: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, SECOND);

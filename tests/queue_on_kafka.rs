@@ -9,6 +9,15 @@ use rdkafka::{
     types::{RDKafkaApiKey, RDKafkaRespErr},
 };
 
+use tickwheel::{
+    model::{
+        signing::{Signing, SigningKey},
+        task::Priority,
+        topic_names::TopicNames,
+    },
+    queue::message,
+};
+
 use crate::queue_contract::*;
 
 contract!([#[tokio::test(flavor = "multi_thread")]] Env::kafka(GroupProtocol::Classic));
@@ -226,6 +235,94 @@ fn with_topics(topics: &[&str]) -> (MockCluster<'static, DefaultProducerContext>
         cluster.create_topic(&env.name(topic), 1, 1).unwrap();
     }
     (cluster, env)
+}
+
+/// Two services on one Kafka: each with a prefix of its own reads its own messages alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn services_with_prefixes_of_their_own_share_a_kafka() {
+    let env = Env::kafka(GroupProtocol::Classic);
+    let callback = format!("shared-{}", env.time.random_uuid().simple());
+    let (topic, group) = (
+        message::topic(&callback, Priority::Normal),
+        message::group(&callback),
+    );
+    let mut services = Vec::new();
+    for prefix in ["tickwheel", "a-second", "a.third"] {
+        let settings = Settings {
+            names: TopicNames::new(prefix).unwrap(),
+            partitions: 1,
+            ..Settings::new(&brokers(&env))
+        };
+        let publisher = KafkaPublisher::connect(settings.clone(), env.time.clone()).unwrap();
+        let subscriptions = KafkaSubscriptions::new(settings, env.time.clone());
+        let own = publisher.name(&topic);
+        assert_eq!(own, format!("{prefix}.{callback}.normal"));
+        let record = |create_topic, topic: &str| Record {
+            create_topic,
+            topic: topic.to_owned(),
+            ..env.record("unused", Partition::Fixed(0), prefix)
+        };
+        publisher
+            .publish(vec![record(true, &topic)])
+            .await
+            .remove(0)
+            .unwrap();
+        // Nobody may pose as the service there.
+        let forged = publisher.publish(vec![record(false, &own)]).await.remove(0);
+        assert!(
+            matches!(forged, Err(PublishError::Refused(_))),
+            "{forged:?}"
+        );
+        services.push((prefix, subscriptions));
+    }
+    for (prefix, subscriptions) in services {
+        let subscribed = subscriptions.subscribe(&group, &[topic.clone()]).await;
+        let mut consumer = subscribed.unwrap();
+        let received = env.receive(&mut *consumer, 1).await;
+        assert_eq!(received.first().unwrap().value, prefix.as_bytes());
+        let more = consumer.receive(1, Duration::from_secs(1)).await.unwrap();
+        assert_eq!(more.len(), 0, "{prefix} reads nothing of the others");
+        consumer.close().await;
+    }
+}
+
+/// A consumer with keys takes what one of them has signed, and goes on behind the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_without_a_signature_are_passed_over() {
+    let env = Env::kafka(GroupProtocol::Classic);
+    let (old, new) = ([b'o'; 32], [b'n'; 32]);
+    let settings = |keys: &[[u8; 32]]| {
+        let keys = keys.iter().map(|key| SigningKey::new(key).unwrap());
+        Settings {
+            partitions: 1,
+            signing: Signing {
+                keys: keys.collect(),
+                ..Signing::default()
+            },
+            ..Settings::new(&brokers(&env))
+        }
+    };
+    for (keys, value) in [
+        (&[old][..], "by the old key"),
+        (&[], "by nobody"),
+        (&[[b'x'; 32]], "by another key"),
+        (&[new, old], "by the new key"),
+    ] {
+        let publisher = KafkaPublisher::connect(settings(keys), env.time.clone()).unwrap();
+        let record = env.record("signed", Partition::Fixed(0), value);
+        publisher.publish(vec![record]).await.remove(0).unwrap();
+    }
+    let (group, topics) = (env.name("signed-group"), env.names(&["signed"]));
+    let subscriptions = KafkaSubscriptions::new(settings(&[new, old]), env.time.clone());
+    let mut consumer = subscriptions.subscribe(&group, &topics).await.unwrap();
+    let received = env.receive(&mut *consumer, 2).await;
+    assert_eq!(values(&received), ["by the old key", "by the new key"]);
+    consumer.handled(&places(&received));
+    consumer.close().await;
+    // Those that were passed over count as handled: the next member begins behind all of them.
+    let mut plain = env.subscriptions.subscribe(&group, &topics).await.unwrap();
+    assert_eq!(plain.receive(9, Duration::from_secs(2)).await.unwrap(), []);
+    plain.close().await;
 }
 
 /// A broker that does not lead a new partition yet refuses the first batches and takes the next. librdkafka counted

@@ -113,6 +113,7 @@ impl Servers {
             pokes: Pokes::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: Settings {
                 scans: false,
                 ..Settings::default()

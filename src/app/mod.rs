@@ -359,6 +359,7 @@ fn start(
         pokes: Default::default(),
         outbox: Outbox::default(),
         configured: Default::default(),
+        levels: Default::default(),
         settings: Settings {
             answers_polls: options.polled,
             ..options.settings

@@ -55,6 +55,8 @@ pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
     let mut queue = kafka::Settings::new(&settings.kafka.join(","));
     queue.access = settings.kafka_access();
     queue.mechanism = settings.kafka_sasl_mechanism;
+    queue.signing = settings.kafka_signing.signing.clone();
+    queue.names = settings.kafka_names.clone();
     queue.partitions = i32::from(settings.partitions);
     queue.replication_factor = settings.replication_factor.map(i32::from);
     Ok(queue)

@@ -6,7 +6,10 @@ use std::{fmt, fs, path::PathBuf};
 use super::{Problem, text::secret};
 use crate::{
     limits::PASSWORD_BYTES_MAX,
-    model::server_access::{Identity, Login, Mechanism, Pem, Protocol, ServerAccess, Tls},
+    model::{
+        server_access::{Identity, Login, Mechanism, Pem, Protocol, ServerAccess, Tls},
+        signing::{Signing, SigningKey},
+    },
 };
 
 /// The credentials for the servers of one kind.
@@ -36,6 +39,32 @@ impl fmt::Debug for Credentials {
             .field("cert", &self.cert)
             .field("key", &self.key)
             .finish_non_exhaustive()
+    }
+}
+
+/// How messages of Kafka are signed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MessageSigning {
+    /// The file with the keys.
+    pub key_file: Option<PathBuf>,
+    /// The keys of that file, once it was read.
+    pub signing: Signing,
+}
+
+impl MessageSigning {
+    /// Reads the keys from their file. Returns the mistake in it, which never shows a part of it.
+    pub(super) fn read_keys(&mut self) -> Option<Problem> {
+        let path = self.key_file.as_ref()?;
+        let read = fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"));
+        let keys = read.and_then(|text| SigningKey::read_all(&text));
+        match keys {
+            Ok(keys) => self.signing.keys = keys,
+            Err(reason) => {
+                let reason = format!("{}: {reason}", path.display());
+                return Some(problem("kafka", "signing_key_file", reason));
+            }
+        }
+        None
     }
 }
 

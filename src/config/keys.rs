@@ -209,6 +209,7 @@ pub(super) const KEYS: &[Key] = &[
     servers::CASSANDRA_DATACENTER,
     servers::CASSANDRA_RACK,
     servers::KAFKA,
+    servers::KAFKA_TOPIC_PREFIX,
     servers::KAFKA_SECURITY_PROTOCOL,
     servers::KAFKA_SASL_MECHANISM,
     servers::KAFKA_USER,
@@ -217,6 +218,8 @@ pub(super) const KEYS: &[Key] = &[
     servers::KAFKA_CA,
     servers::KAFKA_CERT,
     servers::KAFKA_KEY,
+    servers::KAFKA_SIGNING_KEY_FILE,
+    servers::KAFKA_UNSIGNED,
     Key {
         name: "replication_factor",
         flag: "replication-factor",

@@ -20,7 +20,7 @@ mod variables;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use args::{SettingsArgs, StoreArgs};
-pub use credentials::Credentials;
+pub use credentials::{Credentials, MessageSigning};
 use environment::value_of;
 pub use explain::{Explained, explain};
 pub use file::print_default;
@@ -32,6 +32,7 @@ use crate::model::{
     server_access::{Mechanism, Protocol, ServerAccess, are_here},
     smtp::SmtpServer,
     time::TickLength,
+    topic_names::TopicNames,
     wheel::Shape,
 };
 
@@ -158,10 +159,14 @@ pub struct Settings {
     pub keyspace: String,
     /// Bootstrap servers of Kafka.
     pub kafka: Vec<String>,
+    /// How the brokers call topics and groups of the service.
+    pub kafka_names: TopicNames,
     /// How connections to Kafka begin; none means that it follows from the credentials.
     pub kafka_security_protocol: Option<Protocol>,
     /// How Kafka learns the password.
     pub kafka_sasl_mechanism: Mechanism,
+    /// How messages of Kafka are signed.
+    pub kafka_signing: MessageSigning,
     /// The credentials for Kafka.
     pub kafka_credentials: Credentials,
     /// Copies that `init` asks for; none means as many as there are nodes, up to three.
@@ -269,6 +274,7 @@ impl Settings {
         problems.extend(settings.contradictions());
         problems.extend(settings.cassandra_credentials.read_password("cassandra"));
         problems.extend(settings.kafka_credentials.read_password("kafka"));
+        problems.extend(settings.kafka_signing.read_keys());
         if problems.is_empty() {
             Ok(settings)
         } else {
@@ -421,8 +427,10 @@ fn blank() -> Settings {
         cassandra_rack: None,
         keyspace: String::new(),
         kafka: Vec::new(),
+        kafka_names: TopicNames::default(),
         kafka_security_protocol: None,
         kafka_sasl_mechanism: Mechanism::default(),
+        kafka_signing: MessageSigning::default(),
         kafka_credentials: Credentials::default(),
         replication_factor: None,
         wheels: None,

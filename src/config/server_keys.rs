@@ -2,8 +2,9 @@
 
 use super::{
     key::{Form, Key, put},
-    text::{hosts, keyspace, mechanism, optional, protocol, secret},
+    text::{hosts, keyspace, mechanism, optional, protocol, secret, unsigned},
 };
+use crate::model::topic_names::TopicNames;
 
 pub(super) const CASSANDRA: Key = Key {
     name: "cassandra",
@@ -146,6 +147,17 @@ pub(super) const KAFKA: Key = Key {
     set: |s, text| put(&mut s.kafka, hosts(text)),
 };
 
+pub(super) const KAFKA_TOPIC_PREFIX: Key = Key {
+    name: "kafka_topic_prefix",
+    flag: "kafka-topic-prefix",
+    form: Form::Text,
+    default: "tickwheel",
+    value: "NAME",
+    about: "Begins the names of this service's topics and consumer groups: NAME.<callback>.<priority>.",
+    why: "One prefix is one service; name another to run two on one Kafka. They would lose messages to each other otherwise.",
+    set: |s, text| put(&mut s.kafka_names, TopicNames::new(text.trim())),
+};
+
 pub(super) const KAFKA_SECURITY_PROTOCOL: Key = Key {
     name: "kafka_security_protocol",
     flag: "kafka-security-protocol",
@@ -252,4 +264,31 @@ pub(super) const KAFKA_KEY: Key = Key {
             Ok(optional(text).map(Into::into)),
         )
     },
+};
+
+pub(super) const KAFKA_SIGNING_KEY_FILE: Key = Key {
+    name: "kafka_signing_key_file",
+    flag: "kafka-signing-key-file",
+    form: Form::Text,
+    default: "",
+    value: "FILE",
+    about: "File with keys, one on a line, that sign every message to Kafka; the first one signs, all are believed.",
+    why: "Empty signs nothing: who may write to the topics is believed.",
+    set: |s, text| {
+        put(
+            &mut s.kafka_signing.key_file,
+            Ok(optional(text).map(Into::into)),
+        )
+    },
+};
+
+pub(super) const KAFKA_UNSIGNED: Key = Key {
+    name: "kafka_unsigned",
+    flag: "kafka-unsigned",
+    form: Form::Text,
+    default: "refuse",
+    value: "refuse|take",
+    about: "What becomes of messages to workers that no key has signed, when there are keys.",
+    why: "refuse is why one has keys. take is for the time until every node signs.",
+    set: |s, text| put(&mut s.kafka_signing.signing.unsigned, unsigned(text)),
 };

@@ -3,7 +3,10 @@
 use std::{str::FromStr, time::Duration};
 
 use super::{LogFormat, QueueKind, Role, StoreKind};
-use crate::model::server_access::{Mechanism, Protocol};
+use crate::model::{
+    server_access::{Mechanism, Protocol},
+    signing::Unsigned,
+};
 
 pub(super) fn list(text: &str) -> Vec<String> {
     let items = text.split(',').map(str::trim);
@@ -201,6 +204,15 @@ pub(super) fn protocol(text: &str) -> Result<Option<Protocol>, String> {
     found
         .map(Some)
         .ok_or_else(|| format!("{text:?} is not a protocol: auto, {}", names()))
+}
+
+/// Reads what becomes of messages that are not signed.
+pub(super) fn unsigned(text: &str) -> Result<Unsigned, String> {
+    match text.trim() {
+        "refuse" => Ok(Unsigned::Refused),
+        "take" => Ok(Unsigned::Taken),
+        other => Err(format!("{other:?} is not one of refuse, take")),
+    }
 }
 
 /// Reads a mechanism of SASL.

@@ -46,6 +46,14 @@ pub enum Fault {
         /// When trying again makes sense.
         retry_after: Duration,
     },
+    /// Nodes of an earlier version would forget a part of the task. The request had no effect.
+    #[error(
+        "`{field}` is not known to all nodes yet, because the cluster is being upgraded: try again when every node runs this version"
+    )]
+    Upgrading {
+        /// The field of the registration that they do not know.
+        field: &'static str,
+    },
     /// A child may not be added to its parent. The request had no effect.
     #[error("{0}")]
     Family(family::Refusal),

@@ -5,8 +5,9 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    api::Fault, budget::Budget, family::pokes::Pokes, internal::outbox::Outbox,
-    ordering::handed::Handed, records::configured::Configured, schedules::zones::Zones,
+    api::Fault, budget::Budget, cluster::levels::Levels, family::pokes::Pokes,
+    internal::outbox::Outbox, ordering::handed::Handed, records::configured::Configured,
+    schedules::zones::Zones,
 };
 use crate::{
     limits,
@@ -99,6 +100,8 @@ pub struct Context {
     pub outbox: Outbox,
     /// The configuration of callbacks, for stages that have nothing but this context.
     pub configured: Configured,
+    /// The levels of the cluster's nodes.
+    pub levels: Levels,
     /// Bounds.
     pub settings: Settings,
 }

@@ -408,7 +408,13 @@ impl Service {
         settled
     }
 
-    /// Makes sure that the topics of these callbacks exist, and returns them.
+    /// Returns the name by which the queue knows a topic or a group of the service's own.
+    #[must_use]
+    pub fn queue_name(&self, own: &str) -> String {
+        self.ctx.publisher.name(own)
+    }
+
+    /// Makes sure that the topics of these callbacks exist, and returns them as the queue knows them.
     ///
     /// # Errors
     /// When the queue is away.
@@ -418,7 +424,7 @@ impl Service {
             .flat_map(|callback| Priority::ALL.map(|priority| message::topic(callback, priority)))
             .collect();
         match self.ctx.publisher.ensure_topics(&topics).await {
-            Ok(()) => Ok(topics),
+            Ok(()) => Ok(topics.iter().map(|topic| self.queue_name(topic)).collect()),
             Err(error) => Err(Fault::Unavailable {
                 reason: error.to_string(),
                 retry_after: Duration::from_secs(1),

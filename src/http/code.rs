@@ -91,6 +91,8 @@ pub enum Code {
     RoleMissing,
     /// A part of the service is away.
     Unavailable,
+    /// Not all nodes know a feature of the task yet.
+    ClusterUpgrading,
     /// The store has no room for new tasks.
     StoreFull,
     /// It is not known whether the request took effect; it may be repeated.
@@ -101,7 +103,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -145,6 +147,7 @@ impl Code {
         Self::TooManyRequests,
         Self::RoleMissing,
         Self::Unavailable,
+        Self::ClusterUpgrading,
         Self::StoreFull,
         Self::OutcomeUnknown,
         Self::RegistrationUnknown,
@@ -197,6 +200,7 @@ impl Code {
             Self::TooManyRequests => "too_many_requests",
             Self::RoleMissing => "role_missing",
             Self::Unavailable => "unavailable",
+            Self::ClusterUpgrading => "cluster_upgrading",
             Self::StoreFull => "store_full",
             Self::OutcomeUnknown => "outcome_unknown",
             Self::RegistrationUnknown => "registration_unknown",
@@ -234,7 +238,9 @@ impl Code {
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::TooManyRequests => StatusCode::TOO_MANY_REQUESTS,
             // So that clients and load balancers try the next node.
-            Self::RoleMissing | Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Self::RoleMissing | Self::Unavailable | Self::ClusterUpgrading => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::StoreFull => StatusCode::INSUFFICIENT_STORAGE,
             Self::OutcomeUnknown | Self::RegistrationUnknown => StatusCode::GATEWAY_TIMEOUT,
         }
@@ -287,6 +293,7 @@ impl Code {
             Self::TooManyRequests => "Too many requests",
             Self::RoleMissing => "This node does not do that",
             Self::Unavailable => "A part of the service is away",
+            Self::ClusterUpgrading => "The cluster is being upgraded",
             Self::StoreFull => "The store has no room for new tasks",
             Self::OutcomeUnknown => "It is not known whether the request took effect",
             Self::RegistrationUnknown => "It is not known whether the task was registered",
@@ -302,6 +309,7 @@ impl Code {
                 | Self::TooManyRequests
                 | Self::RoleMissing
                 | Self::Unavailable
+                | Self::ClusterUpgrading
                 | Self::StoreFull
                 | Self::OutcomeUnknown
         )
@@ -363,6 +371,9 @@ impl Code {
             Self::UnsupportedMediaType => "Send `application/json`, without content encoding.",
             Self::RoleMissing | Self::Unavailable | Self::StoreFull | Self::TooManyRequests => {
                 self.advice_on_parts()
+            }
+            Self::ClusterUpgrading => {
+                "Repeat it once every node runs this version, or leave the field out."
             }
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",

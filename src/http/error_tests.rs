@@ -31,6 +31,14 @@ fn a_fault_says_when_to_come_back() {
         (error.code, error.code.status().as_u16()),
         (Code::StoreFull, 507)
     );
+    let error = Error::from(Fault::Upgrading {
+        field: "after_parent",
+    });
+    assert_eq!(
+        (error.code.name(), error.code.status().as_u16()),
+        ("cluster_upgrading", 503)
+    );
+    assert!(error.retry_after.is_some() && error.code.is_retryable());
     let error = Error::from(Fault::Unknown {
         reason: "timed out".to_owned(),
     });

@@ -1,7 +1,12 @@
 //! This conversion makes a problem for clients of a fault of the flow.
 
+use std::time::Duration;
+
 use super::error::{Code, Error};
 use crate::{flow::api::Fault, model::family::Refusal};
+
+/// An upgrade takes minutes.
+const UPGRADING_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
@@ -14,6 +19,10 @@ impl From<Fault> for Error {
             Fault::Full { retry_after, .. } => Self {
                 retry_after: Some(retry_after),
                 ..Self::new(Code::StoreFull, detail)
+            },
+            Fault::Upgrading { field } => Self {
+                retry_after: Some(UPGRADING_RETRY_AFTER),
+                ..Self::field(Code::ClusterUpgrading, format!("/{field}"), detail)
             },
             Fault::Family(refusal) => {
                 let code = match refusal {

@@ -49,6 +49,9 @@
 //! | [`job`] | what bulk work over a filter is |
 //! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
 //! | [`server_access`] | how a connection to Cassandra or Kafka begins |
+//! | [`topic_names`] | how the brokers of Kafka call topics and groups |
+//! | [`level`] | which features of tasks a node knows |
+//! | [`signing`] | which keys sign messages, and what becomes of messages without |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod access;
@@ -90,6 +93,7 @@ pub mod key;
 pub mod kin;
 pub mod lanes;
 pub mod ledger;
+pub mod level;
 pub mod limit;
 pub mod listing;
 pub mod look;
@@ -106,6 +110,7 @@ pub mod retry_look;
 pub mod row;
 pub mod schedule;
 pub mod server_access;
+pub mod signing;
 pub mod smtp;
 pub mod stalls;
 pub mod state;
@@ -114,6 +119,7 @@ pub mod task;
 pub mod task_state;
 pub mod template;
 pub mod time;
+pub mod topic_names;
 pub mod undelivered;
 pub mod wheel;
 

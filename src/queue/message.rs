@@ -30,8 +30,7 @@ pub const TASK_ID_HEADER: &str = "tickwheel-task-id";
 /// Header of a `kafka` target's record: the task's start time, RFC 3339.
 pub const START_TIME_HEADER: &str = "tickwheel-start-time";
 
-/// The prefix of the names of topics between the service and its workers.
-pub const TOPIC_PREFIX: &str = "tickwheel.";
+pub use crate::model::topic_names::TOPIC_PREFIX;
 
 /// Header of a tracked task's message: the task, its generation and the attempt that the claim must find.
 const EVENT_ID_HEADER: &str = "ce_id";
@@ -39,13 +38,19 @@ const EVENT_ID_HEADER: &str = "ce_id";
 /// Returns the topic of a callback's tasks of one priority.
 #[must_use]
 pub fn topic(callback: &str, priority: Priority) -> String {
-    format!("{TOPIC_PREFIX}{callback}.{}", priority.name())
+    topic_of_group(&group(callback), priority)
+}
+
+/// Returns the topic, of one priority, that a consumer group of a callback's workers reads.
+#[must_use]
+pub fn topic_of_group(group: &str, priority: Priority) -> String {
+    format!("{group}.{}", priority.name())
 }
 
 /// Returns the consumer group that the workers of a callback share.
 #[must_use]
 pub fn group(callback: &str) -> String {
-    format!("tickwheel.{callback}")
+    format!("{TOPIC_PREFIX}{callback}")
 }
 
 /// A tracked task on its way to a worker.

@@ -134,6 +134,11 @@ pub trait Publisher: Send + Sync {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>>;
     /// Creates topics of Tickwheel's own where they do not exist.
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error>;
+    /// Returns the name by which the queue knows a topic, or a group, of Tickwheel's own: what workers in other languages ask
+    /// its servers for.
+    fn name(&self, own: &str) -> String {
+        own.to_owned()
+    }
     /// Tells for each probe whether the records published then are certainly still waiting. In doubt the
     /// answer is no, which costs a duplicate that its claim refuses.
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool>;

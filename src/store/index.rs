@@ -40,11 +40,13 @@ pub enum IndexKind {
     Audit = 9,
     /// Tasks that have ended.
     Ended = 10,
+    /// What the programs of nodes know.
+    Level = 11,
 }
 
 impl IndexKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Records,
         Self::Held,
         Self::Dead,
@@ -54,6 +56,7 @@ impl IndexKind {
         Self::Child,
         Self::Audit,
         Self::Ended,
+        Self::Level,
     ];
 
     /// Returns the number that stores keep.

@@ -270,6 +270,11 @@ pub const METRICS: &[Metric] = &[
         "Follow-ups of tracked tasks by what they decided.",
     ),
     counter(
+        "tickwheel_unsigned_messages_total",
+        &[],
+        "Messages of Kafka that were passed over, because no key of the service had signed them.",
+    ),
+    counter(
         "tickwheel_claims_total",
         &["answer"],
         "Claims by their answer.",

@@ -34,9 +34,10 @@ impl Worker {
         };
         let groups = subscribe(self.server.as_ref(), &request, &self.time).await?;
         for callback in &request.callbacks {
-            let topics = Priority::ALL.map(|priority| message::topic(callback, priority));
             let own = message::group(callback);
             let group = groups.get(callback).unwrap_or(&own);
+            // The group of a service with a topic prefix of its own says how its topics are called.
+            let topics = Priority::ALL.map(|priority| message::topic_of_group(group, priority));
             let opened = self.source.open(callback, group, &topics, &self.time).await;
             let consumer = opened.map_err(|source| Error::Queue {
                 callback: callback.clone(),

@@ -6,7 +6,10 @@ use std::fmt;
 use crate::model::server_access::{Identity, Pem, Tls};
 #[cfg(feature = "kafka")]
 use crate::{
-    model::server_access::{Login, Mechanism, Protocol, ServerAccess},
+    model::{
+        server_access::{Login, Mechanism, Protocol, ServerAccess},
+        signing::{Signing, SigningKey},
+    },
     queue::kafka::Settings,
 };
 #[cfg(feature = "queue")]
@@ -63,6 +66,7 @@ pub struct KafkaSettings {
     client_id: Option<String>,
     access: ServerAccess,
     mechanism: Mechanism,
+    signing: Signing,
     properties: Vec<(String, String)>,
 }
 
@@ -75,6 +79,7 @@ impl KafkaSettings {
             client_id: None,
             access: ServerAccess::default(),
             mechanism: Mechanism::default(),
+            signing: Signing::default(),
             properties: Vec::new(),
         }
     }
@@ -132,6 +137,16 @@ impl KafkaSettings {
         self
     }
 
+    /// Passes over messages that were not signed with this key, for a service that signs its messages
+    /// (`kafka_signing_key_file`). Called again it adds a key, for the time in which one is replaced.
+    ///
+    /// # Errors
+    /// A text about the length of the key, which has 24 to 256 bytes.
+    pub fn signing_key(mut self, key: impl AsRef<[u8]>) -> Result<Self, String> {
+        self.signing.keys.push(SigningKey::new(key.as_ref())?);
+        Ok(self)
+    }
+
     /// Sets a property of librdkafka, for example `sasl.username`. It overrides the worker's own.
     pub fn property(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.properties.push((name.into(), value.into()));
@@ -145,6 +160,7 @@ impl KafkaSettings {
         }
         settings.access = self.access;
         settings.mechanism = self.mechanism;
+        settings.signing = self.signing;
         settings.properties.extend(self.properties);
         settings
     }

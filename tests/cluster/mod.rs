@@ -110,6 +110,8 @@ impl Cluster {
             .arg(verb)
             .args(["--store", "cassandra", "--cassandra", &self.stack.cassandra])
             .args(["--keyspace", keyspace, "--kafka", &self.stack.kafka])
+            // Tests run side by side on one Kafka: the service's own tasks of one must not reach another.
+            .args(["--kafka-topic-prefix", keyspace])
             .stdin(Stdio::null());
         command
     }

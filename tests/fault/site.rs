@@ -120,6 +120,8 @@ impl Site {
         let mut command = self.net.command(node, env!("CARGO_BIN_EXE_tickwheel"));
         let listen = format!("{}:{NODE_PORT}", self.net.address(node));
         command.args(["serve", "--queue", "kafka", "--listen", &listen]);
+        // Their network has no one else in it.
+        command.arg("--insecure");
         command.args(["--node-name", &node.to_string(), "--clock-offset-file"]);
         command.arg(offset_file(&self.root, node));
         command.args(self.where_servers_are());

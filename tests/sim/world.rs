@@ -215,6 +215,7 @@ impl World {
             pokes: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: self.settings,
         }
     }

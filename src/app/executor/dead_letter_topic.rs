@@ -42,7 +42,7 @@ pub(super) async fn publish(
     };
     let topic = &death.topic;
     let error = match service
-        .publish(record(job.id, &death, &spec, content))
+        .publish(record(service, job.id, &death, &spec, content))
         .await
     {
         Ok(()) => {
@@ -67,7 +67,13 @@ fn counted(outcome: &'static str) {
 }
 
 /// The record of a death. Offset and partition of the task's own message are not known any more, and are left out.
-fn record(id: TaskId, death: &DeadLetterRecord, spec: &Arc<Spec>, content: Content) -> Record {
+fn record(
+    service: &Service,
+    id: TaskId,
+    death: &DeadLetterRecord,
+    spec: &Arc<Spec>,
+    content: Content,
+) -> Record {
     let header = |name: &'static str, value: String| (Cow::Borrowed(name), Bytes::from(value));
     let task = death.task.to_string();
     let callback = spec.callback().unwrap_or_default();
@@ -81,13 +87,16 @@ fn record(id: TaskId, death: &DeadLetterRecord, spec: &Arc<Spec>, content: Conte
     let mut headers: Headers = vec![
         header(
             "kafka_dlt-original-topic",
-            message::topic(queue, spec.priority),
+            service.queue_name(&message::topic(queue, spec.priority)),
         ),
         (
             Cow::Borrowed("kafka_dlt-original-timestamp"),
             Bytes::copy_from_slice(&started),
         ),
-        header("kafka_dlt-original-consumer-group", message::group(queue)),
+        header(
+            "kafka_dlt-original-consumer-group",
+            service.queue_name(&message::group(queue)),
+        ),
         header("kafka_dlt-exception-fqcn", error_class(&death.error)),
         header("kafka_dlt-exception-message", death.error.clone()),
         header("ce_specversion", "1.0".to_owned()),

@@ -18,7 +18,7 @@ use super::clock_step::Watch;
 use crate::{
     flow::{api::Check, context::Context, dispatch::send::Sender},
     model::{clock, ids::NodeId, preference, stalls::Stalls, time::Millis, wheel::WheelNumber},
-    store::NodeRow,
+    store::{self, NodeRow},
     time_source::Moment,
 };
 
@@ -202,11 +202,18 @@ impl Members {
                 && !self.stays_away()
                 && self.has_sane_clock(),
         };
-        let listed = match self.ctx.store.put_node(&row).await {
-            Ok(()) => self.ctx.store.nodes().await,
-            Err(error) => Err(error),
-        };
+        let listed = self.list(&row).await;
         self.take(listed.map_err(|error| error.to_string()), queue_problem);
+    }
+
+    /// Writes this node's row, its level before it, and reads those of all.
+    async fn list(&self, own: &NodeRow) -> Result<Vec<NodeRow>, store::Error> {
+        let ctx = &self.ctx;
+        ctx.levels.announce(ctx).await?;
+        ctx.store.put_node(own).await?;
+        let rows = ctx.store.nodes().await?;
+        ctx.levels.learn(ctx, &rows).await?;
+        Ok(rows)
     }
 
     fn take(&self, listed: Result<Vec<NodeRow>, String>, queue_problem: Option<String>) {

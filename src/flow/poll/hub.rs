@@ -296,6 +296,7 @@ mod tests {
             pokes: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: Settings::default(),
         });
         let (callbacks, watch) = (Callbacks::new(Arc::clone(&ctx)), Deadlines::new(&ctx));

@@ -1,7 +1,7 @@
-//! The filed tasks are listed for the lister from the rows of ended tasks (`ended_rows`), where the store cannot list them
-//! itself: of one callback, the last day first.
+//! The filed tasks are listed for the lister from the rows of ended tasks (`ended_rows`): of one callback, the last day first.
+//! They are those of some states, where the store cannot list them itself, or in every store those with one class of error.
 //!
-//! Days that have no tasks cost a read for each state. They are read many at once.
+//! Days that have no tasks cost a read for each state, or one for the error. They are read many at once.
 
 use futures_util::{StreamExt as _, stream};
 
@@ -10,10 +10,10 @@ use crate::{
     flow::{
         api::{Fault, TaskView, VisibleState},
         context::Context,
-        entries::ended_rows::{self, FILED, Part},
+        entries::ended_rows::{self, FILED, Part, Trait},
     },
     limits,
-    model::{ids::TaskId, row::State, time::Millis},
+    model::{dead_letter::error_class, ids::TaskId, row::State, time::Millis},
     store::index::IndexRow,
 };
 
@@ -25,25 +25,30 @@ const FIRST: TaskId = TaskId::bound(uuid::Uuid::nil());
 pub struct Filed {
     /// Days since 1970.
     pub day: i64,
-    /// The place of the state in the order of a day.
+    /// The place of the state in the order of a day; 0 in a list by an error.
     pub state: u8,
     /// Behind this task.
     pub behind: TaskId,
 }
 
-/// The states of filed tasks that a list wants.
+/// The filed tasks that a list wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct States(Vec<State>);
+pub(super) enum States {
+    /// Those that ended in these states.
+    These(Vec<State>),
+    /// Those that ended with an error of this class, in whatever state.
+    Error(String),
+}
 
 impl States {
     /// None.
-    pub(super) const NONE: Self = Self(Vec::new());
+    pub(super) const NONE: Self = Self::These(Vec::new());
 
     /// Of a list that wants tasks in this state, or in all; those that succeeded only where they are filed.
     pub(super) fn of(wanted: Option<VisibleState>, succeeded: bool) -> Self {
         let states = FILED.into_iter();
         let states = states.filter(|state| succeeded || *state != State::Succeeded);
-        Self(
+        Self::These(
             states
                 .filter(|state| wanted.is_none_or(|wanted| visible(*state) == Some(wanted)))
                 .collect(),
@@ -52,12 +57,29 @@ impl States {
 
     /// Tells whether there are none.
     pub(super) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        match self {
+            Self::These(states) => states.is_empty(),
+            Self::Error(_) => false,
+        }
     }
 
     /// Tells whether tasks in this state are listed by their rows.
     pub(super) fn has(&self, state: State) -> bool {
-        self.0.contains(&state)
+        match self {
+            Self::These(states) => states.contains(&state),
+            Self::Error(_) => state.is_terminal(),
+        }
+    }
+
+    /// Returns what the tasks of a place have in common; none where no task is wanted.
+    fn of_place(&self, at: Filed) -> Option<Trait<'_>> {
+        match self {
+            Self::These(states) => {
+                let state = FILED.get(usize::from(at.state))?;
+                states.contains(state).then_some(Trait::State(*state))
+            }
+            Self::Error(class) => (at.state == 0).then_some(Trait::Error(class)),
+        }
     }
 }
 
@@ -81,11 +103,10 @@ impl Filed {
     }
 
     /// Returns the part of a place.
-    pub(super) fn part(self, callback: &str) -> Option<Part<'_>> {
-        let state = *FILED.get(usize::from(self.state))?;
+    pub(super) fn part<'a>(self, callback: &'a str, states: &'a States) -> Option<Part<'a>> {
         Some(Part {
             callback,
-            state,
+            of: states.of_place(self)?,
             day: self.day,
         })
     }
@@ -121,8 +142,7 @@ pub(super) fn places(
         if places.len() >= places_max {
             return (places, Some(at));
         }
-        let state = FILED.get(usize::from(at.state));
-        if state.is_some_and(|state| states.has(*state)) {
+        if states.of_place(at).is_some() {
             places.push(at);
         }
         at = at.next();
@@ -136,12 +156,12 @@ pub(super) fn places(
 /// When the store is away.
 pub(super) async fn read(
     ctx: &Context,
-    callback: &str,
+    (callback, states): (&str, &States),
     places: Vec<Filed>,
     rows_max: usize,
 ) -> Result<Vec<PartRead>, Fault> {
     let reads = places.into_iter().filter_map(|at| {
-        let part = at.part(callback)?;
+        let part = at.part(callback, states)?;
         Some(async move {
             let (rows, next) = ended_rows::read(ctx, part, at.behind, rows_max).await?;
             Ok::<_, Fault>(PartRead { at, rows, next })
@@ -168,7 +188,14 @@ pub(super) async fn task(
     let task = finder.listed(id).await?;
     let is_here = |task: &TaskView| {
         let ended = task.end_time.map(ended_rows::day_of);
-        Some(task.state) == visible(part.state) && ended == Some(part.day)
+        let has_trait = match part.of {
+            Trait::State(state) => Some(task.state) == visible(state),
+            Trait::Error(class) => {
+                let error = task.error.as_deref().map(error_class);
+                task.state.is_terminal() && error.as_deref() == Some(class)
+            }
+        };
+        has_trait && ended == Some(part.day)
     };
     let task = task.filter(is_here);
     if task.is_none() {
@@ -215,5 +242,9 @@ mod tests {
             assert_eq!(i64::try_from(all.len()).unwrap(), days * states);
             assert!(all.is_sorted_by(|one, two| { (one.day, two.state) > (two.day, one.state) }));
         }
+        let by_error = States::Error("no route".to_owned());
+        let (all, behind) = places(Filed::first(NOW), &by_error, NOW, usize::MAX);
+        assert_eq!((i64::try_from(all.len()).unwrap(), behind), (days, None));
+        assert!(all.iter().all(|at| at.part("mail", &by_error).is_some()));
     }
 }

@@ -12,7 +12,8 @@
 //! records have no rows: they are listed as above.
 //!
 //! On other stores a list of a callback lists ended tasks for as long, from rows of the index ([`filed`]): behind all others, the
-//! last day first. Tasks that succeed are among them where their callback asks for it.
+//! last day first. Tasks that succeed are among them where their callback asks for it. On every store a list of a callback by an
+//! error does the same.
 //!
 //! One request reads a bounded number of slots and entries and answers with what it has found. This may be
 //! nothing where slots lie apart, or after [`limits::LIST_TIME_MAX`]. The next page goes on where it stopped.
@@ -142,7 +143,8 @@ impl Lister {
             return Ok(filed.is_some().then_some(Cursor { filed, ..at }));
         }
         let at = self.waiting((walk, states), filter, at, found).await?;
-        let next = at.next(self.ctx.store.lists_ended_tasks() && filter.wants_ended());
+        let by_rows = self.ctx.store.lists_ended_tasks() && states.is_empty();
+        let next = at.next(by_rows && filter.wants_ended());
         Ok(next.or_else(|| at.filed_behind(states, self.ctx.now())))
     }
 
@@ -207,8 +209,8 @@ impl Lister {
         found.parts = limits::LIST_ENDED_PARTS_MAX.min(2 * found.parts);
         let rows_max = found.room().clamp(16, limits::PAGE_ROWS_MAX);
         found.entries_left = found.entries_left.saturating_sub(places.len());
-        for part in filed::read(&self.ctx, callback, places, rows_max).await? {
-            let Some(of) = part.at.part(callback) else {
+        for part in filed::read(&self.ctx, (callback, states), places, rows_max).await? {
+            let Some(of) = part.at.part(callback, states) else {
                 continue;
             };
             found.entries_left = found.entries_left.saturating_sub(part.rows.len());
@@ -232,15 +234,20 @@ impl Lister {
         Ok(behind)
     }
 
-    /// Returns the states of tasks that a list finds by their filed rows: none where the store lists them itself, and where no
-    /// callback is named.
+    /// Returns which ended tasks a list finds by their filed rows: none where no callback is named, and where the store lists them
+    /// itself, unless the list is by an error.
     async fn filed_states(&self, filter: &Filter) -> Result<States, Fault> {
-        let is_filed = !self.ctx.store.lists_ended_tasks() && self.callbacks.is_some();
         let callback = filter.callback.as_deref();
-        let callback = callback.filter(|_| is_filed && filter.wants_ended());
-        let Some(callback) = callback else {
+        let wants = self.callbacks.is_some() && filter.wants_ended();
+        let Some(callback) = callback.filter(|_| wants) else {
             return Ok(States::NONE);
         };
+        if let Some(class) = &filter.error {
+            return Ok(States::Error(class.clone()));
+        }
+        if self.ctx.store.lists_ended_tasks() {
+            return Ok(States::NONE);
+        }
         let succeeded = ended_rows::lists_succeeded(&self.ctx, callback).await?;
         Ok(States::of(filter.state, succeeded))
     }
@@ -337,7 +344,7 @@ impl Lister {
             behind: Key::behind(from.map_or(erased, |from| from.max(erased))),
             through: if started { last.max(ahead) } else { last },
             to,
-            ended: (lists_ended && filter.wants_ended_only()).then(before_all),
+            ended: (lists_ended && states.is_empty() && filter.wants_ended_only()).then(before_all),
             labelled,
             filed,
         }

@@ -16,6 +16,7 @@ use crate::{
         query::find,
     },
     limits,
+    model::level::{self, Level},
 };
 
 impl Registrar {
@@ -25,6 +26,33 @@ impl Registrar {
         &self,
         incoming: Vec<Incoming>,
     ) -> Vec<Result<TaskView, Fault>> {
+        let needs = |task: &Incoming| level::needed(&task.spec).0 > Level::FIRST;
+        if !incoming.iter().any(needs) {
+            return self.enter_known(incoming).await;
+        }
+        let least = self.ctx.levels.least(&self.ctx).await;
+        let mut known = Vec::with_capacity(incoming.len());
+        let mut results = Vec::with_capacity(incoming.len());
+        for task in incoming {
+            let (needed, field) = level::needed(&task.spec);
+            results.push(match &least {
+                _ if needed == Level::FIRST => None,
+                Err(fault) => Some(Err(fault.clone())),
+                Ok(least) if needed > *least => Some(Err(Fault::Upgrading { field })),
+                Ok(_) => None,
+            });
+            if results.last().is_some_and(Option::is_none) {
+                known.push(task);
+            }
+        }
+        let mut entered = self.enter_known(known).await.into_iter();
+        let mut next = || entered.next().unwrap_or_else(|| Err(unanswered()));
+        let result = |result: Option<_>| result.unwrap_or_else(&mut next);
+        results.into_iter().map(result).collect()
+    }
+
+    /// Writes tasks of which every node of the cluster knows all features.
+    async fn enter_known(&self, incoming: Vec<Incoming>) -> Vec<Result<TaskView, Fault>> {
         if incoming.iter().all(|task| task.spec.kin.is_none()) {
             return self.enter_admitted(incoming).await;
         }

@@ -92,7 +92,7 @@ impl Incoming {
 /// The registrar.
 #[derive(Debug, Clone)]
 pub struct Registrar {
-    ctx: Arc<Context>,
+    pub(super) ctx: Arc<Context>,
     hands: Hands,
     placer: Placer,
     near: Near,

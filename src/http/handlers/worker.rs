@@ -83,7 +83,7 @@ pub(in crate::http) async fn subscribe(
     let groups: BTreeMap<String, String> = callbacks
         .into_iter()
         .map(|callback| {
-            let group = group(&callback);
+            let group = state.service.queue_name(&group(&callback));
             (callback, group)
         })
         .collect();

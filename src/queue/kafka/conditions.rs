@@ -7,10 +7,7 @@ use rdkafka::{
 };
 
 use super::{Settings, blocking, link::Link, unavailable, unsuitable};
-use crate::{
-    limits,
-    queue::{Error, message::TOPIC_PREFIX},
-};
+use crate::{limits, model::topic_names::TopicNames, queue::Error};
 
 /// Topics that are looked at in all. A doctor needs examples, not each of a hundred thousand.
 const TOPICS_MAX: usize = 2000;
@@ -46,12 +43,16 @@ pub struct Conditions {
 pub async fn ask(settings: &Settings) -> Result<Conditions, Error> {
     let made = AdminClient::from_config_and_context(&settings.admin(), Link::new("doctor"));
     let admin = made.map_err(|error| unsuitable(&error))?;
+    let names = settings.names.clone();
     let (brokers, mut topics, admin) = blocking(move || {
         let listed = admin
             .inner()
             .fetch_metadata(None, limits::QUEUE_QUESTION_TIMEOUT);
         let listed = listed.map_err(|error| error.to_string())?;
-        let topics = listed.topics().iter().filter(|topic| is_ours(topic));
+        let topics = listed
+            .topics()
+            .iter()
+            .filter(|topic| is_ours(topic, &names));
         let topics: Vec<TopicState> = topics.take(TOPICS_MAX).map(outline).collect();
         Ok::<_, String>((listed.brokers().len(), topics, admin))
     })
@@ -75,8 +76,8 @@ pub async fn ask(settings: &Settings) -> Result<Conditions, Error> {
     Ok(Conditions { brokers, topics })
 }
 
-fn is_ours(topic: &MetadataTopic) -> bool {
-    topic.name().starts_with(TOPIC_PREFIX) && topic.error().is_none()
+fn is_ours(topic: &MetadataTopic, names: &TopicNames) -> bool {
+    names.is_own(topic.name()) && topic.error().is_none()
 }
 
 fn outline(topic: &MetadataTopic) -> TopicState {

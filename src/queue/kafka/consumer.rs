@@ -103,18 +103,22 @@ impl KafkaConsumer {
         group: &str,
         topics: &[String],
     ) -> Result<Self, Error> {
-        if let Err(error) = with.topics.ensure(topics).await {
+        let names = &with.settings.names;
+        let group = &*names.outer(group);
+        let topics = topics.iter().map(|topic| names.outer(topic).into_owned());
+        let topics: Vec<String> = topics.collect();
+        if let Err(error) = with.topics.ensure(&topics).await {
             tracing::warn!(group, %error, "cannot create topics, waiting for them to appear");
         }
         let (settings, time) = (with.settings.clone(), with.time.clone());
         let share = with.prefetch.share();
         let history = History::default();
-        let session = Session::begin(&settings, &time, group, topics, share.bytes(), history)?;
+        let session = Session::begin(&settings, &time, group, &topics, share.bytes(), history)?;
         Ok(Self {
             settings,
             time,
             group: group.to_owned(),
-            topics: topics.to_vec(),
+            topics,
             share,
             session: Some(session),
             history: History::default(),

@@ -50,6 +50,18 @@ impl InHand {
         self.records.push_back(delivery);
     }
 
+    /// Passes over a record: it counts as handled and is not handed out.
+    pub(super) fn pass_over(&mut self, delivery: &Delivery) {
+        let place = (delivery.topic.clone(), delivery.partition);
+        let (offset, low_water) = (delivery.offset, LowWater::new(delivery.offset));
+        let assigned = self.partitions.entry(place).or_insert(Assigned {
+            low_water,
+            committed: offset,
+        });
+        assigned.low_water.delivered(offset);
+        assigned.low_water.handled(offset);
+    }
+
     /// Hands records out, oldest first.
     pub(super) fn take(&mut self, max: usize) -> Vec<Delivery> {
         let taken: Vec<Delivery> = self.records.drain(..max.min(self.records.len())).collect();

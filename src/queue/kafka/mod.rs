@@ -20,11 +20,13 @@ mod lanes;
 mod link;
 mod metadata;
 mod outgoing;
+mod ping;
 mod prefetch;
 mod producers;
 mod progress;
 mod publisher;
 mod session;
+pub mod signature;
 mod stall;
 mod topics;
 
@@ -44,7 +46,11 @@ pub use self::{
 use super::Error;
 use crate::{
     limits,
-    model::server_access::{Mechanism, ServerAccess},
+    model::{
+        server_access::{Mechanism, ServerAccess},
+        signing::Signing,
+        topic_names::TopicNames,
+    },
     time_source::{Moment, TimeSource},
 };
 
@@ -71,6 +77,8 @@ pub struct Settings {
     pub brokers: String,
     /// The name under which the cluster's logs and quotas know this program.
     pub client_id: String,
+    /// How the brokers call topics and groups of the service.
+    pub names: TopicNames,
     /// Partitions of the topics created here: a power of two, at most the number of wheels.
     pub partitions: i32,
     /// Copies of the topics created here; the broker's default when none.
@@ -86,6 +94,8 @@ pub struct Settings {
     pub group_protocol: GroupProtocol,
     /// The login, and the terms of encryption.
     pub access: ServerAccess,
+    /// How messages are signed and checked.
+    pub signing: Signing,
     /// How the brokers learn the password.
     pub mechanism: Mechanism,
     /// Further properties of librdkafka; they override ours.
@@ -99,6 +109,7 @@ impl Settings {
         Self {
             brokers: brokers.to_owned(),
             client_id: "tickwheel".to_owned(),
+            names: TopicNames::default(),
             partitions: 8,
             replication_factor: None,
             linger: Duration::from_millis(1),
@@ -106,6 +117,7 @@ impl Settings {
             patience: limits::TOPIC_PATIENCE,
             group_protocol: GroupProtocol::default(),
             access: ServerAccess::default(),
+            signing: Signing::default(),
             mechanism: Mechanism::default(),
             properties: BTreeMap::new(),
         }
@@ -227,6 +239,7 @@ impl fmt::Debug for Settings {
         f.debug_struct("Settings")
             .field("brokers", &self.brokers)
             .field("client_id", &self.client_id)
+            .field("names", &self.names)
             .field("partitions", &self.partitions)
             .field("replication_factor", &self.replication_factor)
             .field("linger", &self.linger)
@@ -234,6 +247,7 @@ impl fmt::Debug for Settings {
             .field("patience", &self.patience)
             .field("group_protocol", &self.group_protocol)
             .field("access", &self.access)
+            .field("signing", &self.signing)
             .field("mechanism", &self.mechanism)
             .field("properties", &self.properties.keys())
             .finish()

@@ -1,6 +1,6 @@
 //! The conversion turns records into those of librdkafka for the publisher, and counts its answers.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use rdkafka::{
     error::KafkaError,
@@ -11,6 +11,7 @@ use rdkafka::{
 use super::{
     Settings,
     delivery::{Failure, Place, failure},
+    signature,
 };
 use crate::queue::{Partition, PublishError, Record};
 
@@ -67,6 +68,16 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^= hash >> 13;
     hash = hash.wrapping_mul(FACTOR);
     hash ^ hash >> 15
+}
+
+/// Gives a record the brokers' name of its topic, if that is the service's own, and a signature, if there is a key.
+pub(super) fn address(settings: &Settings, record: &mut Record) {
+    if record.create_topic
+        && let Cow::Owned(name) = settings.names.outer(&record.topic)
+    {
+        record.topic = name;
+    }
+    signature::sign(&settings.signing, record);
 }
 
 pub(super) fn to_kafka(

@@ -24,19 +24,17 @@ use rdkafka::{error::RDKafkaErrorCode, producer::Producer};
 use tokio::sync::{Semaphore, oneshot};
 
 use super::{
-    Limit, QUESTION_TOPIC, Settings,
+    QUESTION_TOPIC, Settings,
     abandoned::Abandoned,
     access, blocking,
     call::{Call, Sent},
     delivery::{Answer, Batch, Failure, Place, Ticket, outcome, unconfirmed},
     lanes::{By, Entry, Lanes},
-    link::Refusal,
-    metadata::{self, look_up},
-    outgoing::{Choice, choose, measure, not_accepted, to_kafka},
+    outgoing::{self, Choice, choose, measure, not_accepted, to_kafka},
+    ping,
     producers::{Client, Producers},
     progress::Progress,
     topics::{Known, Topics},
-    unavailable,
 };
 use crate::{
     limits,
@@ -123,6 +121,13 @@ impl KafkaPublisher {
             return Sent::Done;
         };
         let settle = |error| call.batch.settle(index, Err(Failure::Final(error)));
+        if !record.create_topic && self.settings.names.is_own(&record.topic) {
+            settle(PublishError::Refused(format!(
+                "{} is a topic of the service's own: use another one",
+                record.topic
+            )));
+            return Sent::Done;
+        }
         let count = match self.topics.known(&record.topic, record.create_topic) {
             Known::Partitions(count) => count,
             Known::Not(error) => {
@@ -413,12 +418,15 @@ impl KafkaPublisher {
 
 #[async_trait]
 impl Publisher for KafkaPublisher {
-    async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
+    async fn publish(&self, mut records: Vec<Record>) -> Vec<Result<(), PublishError>> {
         if self.closed.load(Ordering::Relaxed) {
             let closed = || PublishError::Unconfirmed("the publisher is closed".to_owned());
             return records.iter().map(|_| Err(closed())).collect();
         }
         let begun = self.time.moment();
+        for record in &mut records {
+            outgoing::address(&self.settings, record);
+        }
         let mut told = self.publish_all(&records).await;
         self.producers.tidy();
         let mut again = Vec::new();
@@ -445,41 +453,30 @@ impl Publisher for KafkaPublisher {
     }
 
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
-        self.topics.ensure(topics).await
+        let topics = topics.iter().map(|topic| self.name(topic));
+        self.topics.ensure(&topics.collect::<Vec<_>>()).await
+    }
+
+    fn name(&self, own: &str) -> String {
+        self.settings.names.outer(own).into_owned()
     }
 
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
+        let outer = |probe: &Probe| Probe {
+            topic: self.name(&probe.topic),
+            group: self.name(&probe.group),
+            ..probe.clone()
+        };
+        let probes: Vec<Probe> = probes.iter().map(outer).collect();
         let names = probes.iter().map(|probe| (probe.topic.clone(), false));
         let until = self.time.moment().after(limits::TOPIC_PATIENCE);
         let counts = self.partitions(&names.collect(), until).await;
-        self.progress.still_queued(probes, &counts).await
+        self.progress.still_queued(&probes, &counts).await
     }
 
     async fn ping(&self) -> Result<(), Error> {
         let client = self.producers.get(By::Main)?;
-        let question = vec![QUESTION_TOPIC.to_owned()];
-        let limit = Limit::new(&self.time, limits::QUEUE_QUESTION_TIMEOUT);
-        let asker = Arc::clone(&client);
-        let answers = blocking(move || look_up(asker.client(), &question, &limit)).await;
-        let answers = answers.map_err(|reason| unavailable("ask for its state", reason))?;
-        match answers.into_values().next() {
-            Some(metadata::Answer::Silent(reason)) => {
-                let link = &client.context().link;
-                link.failed(&reason);
-                match link.refusal() {
-                    Some(Refusal { reason, is_final }) if is_final => {
-                        Err(Error::Unsuitable { reason })
-                    }
-                    Some(Refusal { reason, .. }) => Err(unavailable("ask for its state", reason)),
-                    None => Err(unavailable("ask for its state", reason)),
-                }
-            }
-            _ => {
-                client.context().link.forgive();
-                client.context().link.answered();
-                Ok(())
-            }
-        }
+        ping::ask(client, self.name(QUESTION_TOPIC), &self.time).await
     }
 
     async fn close(&self, limit: Duration) {

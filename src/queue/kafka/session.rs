@@ -9,7 +9,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, atomic::Ordering},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
@@ -27,12 +27,13 @@ use super::{
     events::{Events, lock, to_delivery, to_list},
     in_hand::{InHand, Place},
     link::Link,
-    on_thread,
+    on_thread, signature,
     stall::{self, Found, Stalls},
     unavailable, unsuitable,
 };
 use crate::{
     limits,
+    model::signing::Signing,
     queue::{Delivery, Error},
     time_source::{Moment, TimeSource},
 };
@@ -50,6 +51,9 @@ pub(super) struct Session {
     client: Arc<Client>,
     group: String,
     time: TimeSource,
+    signing: Signing,
+    /// When a record without a signature was told of last.
+    said_unsigned: Mutex<Option<Moment>>,
     in_hand: Arc<Mutex<InHand>>,
     history: History,
     checks_joins: bool,
@@ -105,6 +109,8 @@ impl Session {
         Ok(Self {
             client: Arc::new(client),
             group: group.to_owned(),
+            signing: settings.signing.clone(),
+            said_unsigned: Mutex::default(),
             time: time.clone(),
             in_hand,
             history,
@@ -184,7 +190,12 @@ impl Session {
         match received {
             Ok(message) => {
                 link.answered();
-                self.in_hand().push(to_delivery(&message));
+                let delivery = to_delivery(&message);
+                if signature::is_believed(&self.signing, &delivery) {
+                    self.in_hand().push(delivery);
+                } else {
+                    self.pass_over(&delivery);
+                }
                 Ok(())
             }
             Err(KafkaError::MessageConsumptionFatal(RDKafkaErrorCode::UnsupportedVersion)) => {
@@ -200,6 +211,38 @@ impl Session {
                 link.note(&error, "while receiving");
                 Ok(())
             }
+        }
+    }
+
+    /// Passes over a record that was not signed with a key of the service, and says so now and then.
+    fn pass_over(&self, forged: &Delivery) {
+        self.in_hand().pass_over(forged);
+        metrics::counter!("tickwheel_unsigned_messages_total").increment(1);
+        let now = self.time.moment();
+        let is_due = {
+            let mut said = self
+                .said_unsigned
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            let is_due = said.is_none_or(|at| now.since(at) >= limits::UNSIGNED_SAID_EVERY);
+            if is_due {
+                *said = Some(now);
+            }
+            is_due
+        };
+        if is_due {
+            let Delivery {
+                topic,
+                partition,
+                offset,
+                ..
+            } = forged;
+            tracing::warn!(
+                topic,
+                partition,
+                offset,
+                "a message without a signature of the service was passed over"
+            );
         }
     }
 

@@ -20,6 +20,7 @@ mod given_away;
 mod invented;
 mod jobs;
 mod late_writes;
+mod levels;
 mod lifecycle;
 mod limits;
 mod lost_workers;

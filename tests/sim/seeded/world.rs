@@ -265,6 +265,7 @@ impl Sim {
             pokes: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            levels: Default::default(),
             settings: self.settings,
         };
         self.note(format_args!("{} starts", process.name));

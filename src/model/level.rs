@@ -1,0 +1,82 @@
+//! The level says for a node which features of tasks its program knows, so that nodes of several versions can share a store.
+//!
+//! An older node that changes a task writes back what it knows of it and forgets the rest. So a task that needs a level is
+//! taken only once every node of the cluster has it.
+
+use super::task::Spec;
+
+/// A level of the program. Each is a number that never changes its meaning; a program knows all up to its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Level(u32);
+
+impl Level {
+    /// Programs that say nothing of their level.
+    pub const FIRST: Self = Self(0);
+    /// Knows follow-ups, and children that wait for the own run of their parent.
+    pub const CHAINS: Self = Self(1);
+    /// The level of this program.
+    pub const OWN: Self = Self::CHAINS;
+
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Takes a stored number, which may be that of a later program.
+    #[must_use]
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
+    }
+}
+
+/// Returns the level that a task needs of every node, and the field of its registration that needs it.
+#[must_use]
+pub fn needed(spec: &Spec) -> (Level, &'static str) {
+    if spec.is_after_parent() {
+        (Level::CHAINS, "after_parent")
+    } else if !spec.then.is_empty() {
+        (Level::CHAINS, "then")
+    } else {
+        (Level::FIRST, "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        action::When,
+        chain::{FollowStart, FollowUp},
+        fixtures::spec,
+        kin::Kin,
+        notify::EndStates,
+    };
+
+    #[test]
+    fn only_tasks_with_later_features_need_a_level() {
+        let plain = spec();
+        assert_eq!(needed(&plain).0, Level::FIRST);
+        let follow_up = FollowUp {
+            when: When::Run(EndStates::ALL),
+            start: FollowStart::After(std::time::Duration::ZERO),
+            with_result: false,
+            in_tree: false,
+            task: spec(),
+        };
+        let chained = Spec {
+            then: vec![follow_up],
+            ..spec()
+        };
+        assert_eq!(needed(&chained), (Level::CHAINS, "then"));
+        let child = Spec {
+            kin: Some(Box::new(Kin {
+                after_parent: true,
+                ..Kin::default()
+            })),
+            ..spec()
+        };
+        assert_eq!(needed(&child), (Level::CHAINS, "after_parent"));
+        assert!(Level::OWN > Level::FIRST);
+    }
+}
