@@ -276,7 +276,9 @@ async fn services_with_prefixes_of_their_own_share_a_kafka() {
         services.push((prefix, subscriptions));
     }
     for (prefix, subscriptions) in services {
-        let subscribed = subscriptions.subscribe(&group, &[topic.clone()]).await;
+        let subscribed = subscriptions
+            .subscribe(&group, std::slice::from_ref(&topic))
+            .await;
         let mut consumer = subscribed.unwrap();
         let received = env.receive(&mut *consumer, 1).await;
         assert_eq!(received.first().unwrap().value, prefix.as_bytes());
