@@ -1,7 +1,10 @@
 //! This conversion makes a problem for clients of a fault of the flow.
 
 use super::error::{Code, Error};
-use crate::{flow::api::Fault, model::family::Refusal};
+use crate::{
+    flow::api::Fault,
+    model::{family::Refusal, join},
+};
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
@@ -22,6 +25,14 @@ impl From<Fault> for Error {
                     Refusal::Ended(_) => Code::TreeEnded,
                 };
                 Self::field(code, "/parent", detail)
+            }
+            Fault::Join(refusal) => {
+                let code = match refusal {
+                    join::Refusal::NotFound(..) => Code::DependencyNotFound,
+                    _ => Code::UnusableAfter,
+                };
+                let pointer = format!("/after/ids/{}", refusal.place());
+                Self::field(code, pointer, detail)
             }
             Fault::Chain(_) => Self::field(Code::UnusableThen, "/then", detail),
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),
