@@ -82,6 +82,12 @@ pub enum Flaw {
     EndToldTooSoon,
     /// Children that wait for the own run of their parent are not looked for when it has ended.
     WaitingLeft,
+    /// Tasks that wait for others are not let go.
+    WaiterLeft,
+    /// Tasks that wait for others are let go at their first check.
+    WaiterTooSoon,
+    /// The end of a task is told to none that waits for it: they find it at their looks.
+    WaitersUntold,
     /// The id of a follow-up is drawn, and not computed.
     FollowUpDrawn,
     /// The end of a task is told to its tree, and its follow-ups there are not added before.

@@ -7,6 +7,7 @@ mod families;
 mod figures;
 mod http;
 mod internal;
+mod joins;
 mod lists;
 mod records;
 mod results;
@@ -16,8 +17,8 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, chains::*, embedded::*, families::*, figures::*, http::*, internal::*, lists::*,
-    records::*, results::*, schedules::*, topics::*,
+    access::*, chains::*, embedded::*, families::*, figures::*, http::*, internal::*, joins::*,
+    lists::*, records::*, results::*, schedules::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1

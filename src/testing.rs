@@ -143,6 +143,7 @@ impl TestService {
             contents: Budget::default(),
             handed: Default::default(),
             pokes: Default::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),

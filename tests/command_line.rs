@@ -78,6 +78,7 @@ impl Site {
             contents: Budget::default(),
             handed: Default::default(),
             pokes: Default::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),

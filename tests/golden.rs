@@ -70,6 +70,7 @@ pub(crate) fn full() -> (Spec, Content) {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(content.clone()),
     };
@@ -101,6 +102,7 @@ fn least() -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content::default()),
     }

@@ -19,6 +19,8 @@ mod clock;
 mod expiry;
 #[path = "model/family/mod.rs"]
 mod family;
+#[path = "model/join/mod.rs"]
+mod join;
 #[path = "model/key/mod.rs"]
 mod key;
 #[path = "model/lease.rs"]

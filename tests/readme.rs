@@ -283,6 +283,43 @@ async fn the_tree_of_the_page_of_trees_is_drawn_and_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_report_of_the_page_of_joins_waits_for_both() {
+    let served = Served::start();
+    let begin = served.here(block_of(include_str!("../docs/joins.md"), "join"));
+    let answered = shell(&begin).output().unwrap();
+    assert!(answered.status.success(), "{answered:?}");
+    let report: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
+    assert_eq!(report["state"], "waiting", "{report}");
+    assert_eq!(report["after"]["ids"].as_array().unwrap().len(), 2);
+    let client = served.client();
+    for (callback, tasks) in [("collect", 2), ("report", 1)] {
+        let poll = PollRequest {
+            worker: "w1".to_owned(),
+            callbacks: vec![callback.to_owned()],
+            max_tasks: Some(2),
+            ..PollRequest::default()
+        };
+        let mut ran = 0;
+        while ran < tasks {
+            let polled = client.poll(&poll, LIMIT).await.unwrap();
+            assert!(!polled.tasks.is_empty(), "{callback} is not due");
+            ran += polled.tasks.len();
+            let items = polled.tasks.iter().map(|task| {
+                let item = serde_json::json!({
+                    "id": task.id, "attempt": task.attempt, "outcome": "succeeded",
+                });
+                serde_json::from_str(&item.to_string()).unwrap()
+            });
+            let report = SettleRequest {
+                worker: "w1".to_owned(),
+                tasks: items.collect(),
+            };
+            client.settle(&report).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_chain_of_the_page_of_chains_goes_on_with_the_result() {
     let served = Served::start();
     let begin = served.here(block_of(include_str!("../docs/chains.md"), "chain"));

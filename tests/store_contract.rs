@@ -145,6 +145,7 @@ pub(crate) fn spec_with(content: Content) -> Arc<Spec> {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(content),
     })

@@ -111,6 +111,7 @@ impl Servers {
             contents: Budget::default(),
             handed: Handed::default(),
             pokes: Pokes::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),

@@ -62,6 +62,7 @@ pub(crate) fn spec(target: Target, created: Millis) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content {
             payload: payload::next().into(),

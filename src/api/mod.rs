@@ -13,6 +13,7 @@ pub mod callback;
 pub mod dead_letter;
 pub mod ids;
 pub mod job;
+pub mod join;
 pub mod notification;
 pub mod notify;
 pub(crate) mod object;

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::{
     action::{Action, Check, EndState},
+    join::After,
     notify::Notify,
     target::{CallbackTarget, HttpTarget, KafkaTarget},
     text::{DurationText, InstantText},
@@ -168,6 +169,14 @@ pub struct TaskRequest {
     )]
     #[cfg_attr(feature = "server", schema(no_recursion, max_items = 8))]
     pub then: Option<Vec<FollowUp>>,
+    /// Tasks that it waits for: it starts when they have ended as it wants, at its own start if that is later. Not for tasks of
+    /// `kafka`.
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub after: Option<After>,
     /// Labels, for people; at most 32.
     #[serde(
         default,

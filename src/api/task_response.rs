@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use super::{
     action::{ActionResponse, CheckResponse, EndState},
+    join::AfterResponse,
     notify::Notify,
     previous::PreviousResponse,
     problem::Problem,
@@ -45,6 +46,9 @@ pub struct TaskResponse {
     /// Whether it starts when the own run of its parent has succeeded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_parent: bool,
+    /// The tasks that it waits for, or waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<AfterResponse>,
     /// Where it stands with all tasks below it; only of a task that may have children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_state: Option<TreeState>,
@@ -108,8 +112,9 @@ pub struct TaskResponse {
     /// How many bytes a result has that is too large to be shown here: a read of the task by its id shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
-    /// The reason of a cancel that no call has asked for: `dropped` by the gate of its callback, `replaced` by another task
-    /// of its key, or `parent_failed`, since the own run of its parent did not succeed.
+    /// The reason of an end that no call and no attempt has brought: `dropped` by the gate of its callback, `replaced` by another
+    /// task of its key, `parent_failed`, since the own run of its parent did not succeed, or how its wait for other tasks ended:
+    /// `dependency_failed`, `dependency_missing`, `deadline_passed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The last failure.

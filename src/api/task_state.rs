@@ -37,7 +37,7 @@ pub enum TaskState {
     /// Its own run has ended, and a task below it has not.
     #[serde(rename = "waiting_for_children")]
     WaitingForChildren,
-    /// It waits for the own run of its parent.
+    /// It waits for the own run of its parent, or for other tasks.
     Waiting,
 }
 

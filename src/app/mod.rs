@@ -357,6 +357,7 @@ fn start(
         contents: Budget::default(),
         handed: Default::default(),
         pokes: Default::default(),
+        joins: Default::default(),
         outbox: Outbox::default(),
         configured: Default::default(),
         levels: Default::default(),

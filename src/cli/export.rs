@@ -21,7 +21,7 @@ use crate::{
     api::{task_request::TaskRequest, text::InstantText},
     client::{
         ActionResponse, EndState, Error, FollowUpResponse, StartTime, TaskFilter, TaskResponse,
-        has_ended,
+        TaskState, has_ended,
     },
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
@@ -78,7 +78,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
         let ids: Vec<TaskId> = tasks
             .iter()
-            .filter(|task| is_wanted(task.state))
+            // The tasks that a waiting one waits for have other ids where it is imported.
+            .filter(|task| is_wanted(task.state) && task.state != TaskState::Waiting)
             .filter_map(|task| task.id.parse().ok())
             .filter(|id| seen.insert(*id))
             .collect();
@@ -161,6 +162,8 @@ fn request(task: TaskResponse) -> TaskRequest {
         parent: None,
         children: None,
         after_parent: false,
+        // Its dependencies have other ids where it is imported.
+        after: None,
         collection: task.collection,
         start_time: Some(task.start_time),
         delay: None,
@@ -208,7 +211,6 @@ fn some_of<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::TaskState;
 
     #[test]
     fn an_export_says_what_it_is_and_warns_when_it_had_to_stop() {

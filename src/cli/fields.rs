@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 61] = [
+const FLAGS: [(&str, &str); 65] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/http/url", "--http"),
@@ -32,6 +32,10 @@ const FLAGS: [(&str, &str); 61] = [
     ("/parent", "--parent"),
     ("/children", "--may-have-children"),
     ("/after_parent", "--after-parent"),
+    ("/after/ids", "--after"),
+    ("/after/deadline", "--after-deadline"),
+    ("/after/later", "--after-later"),
+    ("/after", "--after"),
     ("/labels", "--label"),
     ("/max_attempts", "--max-attempts"),
     ("/retry/initial", "--retry-initial"),

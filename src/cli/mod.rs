@@ -39,6 +39,7 @@ mod task;
 mod times;
 mod top;
 mod tree;
+mod wait;
 mod worker;
 
 use std::{

@@ -11,7 +11,7 @@ use clap::Args;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Failure, times};
+use super::{Failure, times, wait::WaitArgs};
 use crate::{
     api::{
         action::{Action, Check},
@@ -143,6 +143,8 @@ pub(super) struct RegisterArgs {
     /// Starts it when the own run of its parent has succeeded; it is cancelled if that run ends otherwise.
     #[arg(long, requires = "parent")]
     after_parent: bool,
+    #[command(flatten)]
+    wait: WaitArgs,
     /// Makes a task to which children can be added.
     #[arg(long, conflicts_with_all = ["topic", "key"])]
     may_have_children: bool,
@@ -272,6 +274,7 @@ impl RegisterArgs {
             ordering_key: self.ordering_key,
             parent: self.parent,
             after_parent: self.after_parent,
+            after: self.wait.after(),
             children: self.may_have_children.then(Vec::new),
             collection: self.collection,
             start_time,

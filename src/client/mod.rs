@@ -69,6 +69,7 @@ pub use crate::api::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
     },
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
+    join::{After, AfterCondition, AfterResponse},
     notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
     notify::{Notify, NotifyKafka},
     previous::PreviousResponse,

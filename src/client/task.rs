@@ -13,6 +13,7 @@ use super::error::Error;
 use crate::api::{
     TaskId,
     action::{Action, Check},
+    join::After,
     notify::{Notify, NotifyKafka},
     target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
     task_request::{FollowUp, OnConflict, Priority, RetryPolicy, TaskRequest},
@@ -270,6 +271,12 @@ impl Task {
     /// run ends otherwise.
     pub const fn after_parent(mut self) -> Self {
         self.request.after_parent = true;
+        self
+    }
+
+    /// Starts the task when others have ended as it wants, and not before. It has no key then. See docs/joins.md.
+    pub fn after(mut self, after: After) -> Self {
+        self.request.after = Some(after);
         self
     }
 

@@ -11,6 +11,7 @@ use crate::model::{
     family::{self, TreeEnd},
     history::{Answered, History},
     ids::TaskId,
+    join,
     result::TaskResult,
     row::State,
     state::Outcome,
@@ -57,6 +58,9 @@ pub enum Fault {
     /// A child may not be added to its parent. The request had no effect.
     #[error("{0}")]
     Family(family::Refusal),
+    /// A task may not wait for others as it asks. The request had no effect.
+    #[error("{0}")]
+    Join(join::Refusal),
     /// The tasks that follow a task are too large. The request had no effect.
     #[error("{0}")]
     Chain(chain::Refusal),
@@ -104,7 +108,7 @@ pub enum VisibleState {
     Published,
     /// Its own run has ended, and a task below it has not.
     WaitingForChildren,
-    /// It waits for the own run of its parent.
+    /// It waits for the own run of its parent, or for other tasks.
     Waiting,
 }
 
@@ -129,7 +133,7 @@ impl VisibleState {
     /// Returns the state of a task that was registered and nothing more.
     #[must_use]
     pub(super) fn of_registered(spec: &Spec) -> Self {
-        if spec.is_after_parent() {
+        if spec.awaits() {
             Self::Waiting
         } else {
             Self::Scheduled
@@ -220,6 +224,25 @@ pub struct TaskView {
     pub tree: Option<TreeEnd>,
     /// Another task of its key has taken its place.
     pub replaced: bool,
+    /// The tasks that it waits for, or waited for; here after a read by id only.
+    pub waits: Option<Waits>,
+}
+
+/// The tasks that a task waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waits {
+    /// Each of them.
+    pub ids: Vec<TaskId>,
+    /// How many have not ended, as far as is known; none right after the registration.
+    pub open: Option<usize>,
+}
+
+impl Waits {
+    /// Returns those of a task that was just registered.
+    #[must_use]
+    pub(super) const fn new(ids: Vec<TaskId>) -> Self {
+        Self { ids, open: None }
+    }
 }
 
 /// The result of the race between a cancel and the firing.

@@ -6,8 +6,8 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{
     api::Fault, budget::Budget, cluster::levels::Levels, family::pokes::Pokes,
-    internal::outbox::Outbox, ordering::handed::Handed, records::configured::Configured,
-    schedules::zones::Zones,
+    internal::outbox::Outbox, joins::memory::Joins, ordering::handed::Handed,
+    records::configured::Configured, schedules::zones::Zones,
 };
 use crate::{
     limits,
@@ -96,6 +96,8 @@ pub struct Context {
     pub handed: Handed,
     /// Parents whose trees are to be checked soon.
     pub pokes: Pokes,
+    /// Waiters that are to be checked soon, and whose ends are waited for.
+    pub joins: Joins,
     /// Internal tasks on their way to be registered.
     pub outbox: Outbox,
     /// The configuration of callbacks, for stages that have nothing but this context.

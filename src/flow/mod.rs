@@ -24,6 +24,7 @@
 //! - [`records`] keeps a copy of the configuration.
 //! - [`jobs`] does bulk work over a filter.
 //! - [`ordering`] lets tasks of one ordering key run one at a time.
+//! - [`joins`] lets tasks go that wait for others.
 //! - [`internal`] registers the service's own tasks.
 //!
 //! A stage is made of what it needs. Its `step` does one bounded batch and says whether more remains. Its `run` waits, steps,
@@ -46,7 +47,9 @@ pub mod entries;
 pub mod family;
 pub mod internal;
 pub mod jobs;
+pub mod joins;
 mod labels;
+mod makers;
 pub mod node;
 pub mod ordering;
 pub mod poll;

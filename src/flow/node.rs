@@ -10,14 +10,14 @@ use tokio_util::{
 use super::{
     cluster::members::Members,
     context::Context,
-    dead_letters::desk::Desk,
     dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{add::Admission, release::Releaser, tend::Tender, tree::Forester},
+    family::{release::Releaser, tend::Tender, tree::Forester},
     internal::{
         dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
     },
-    jobs,
+    joins::check::Checker,
+    makers::{canceller, desks, registration},
     ordering::{turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
@@ -27,9 +27,8 @@ use super::{
     schedules::{self, tasks::RunTasks},
     service::Service,
     tasks::{
-        asked::Asker, cancel::Canceller, claim::Claimer, claimed::ClaimedRows, deadlines::Watcher,
-        keys::Keys, limiter::Limiter, register::Registrar, reschedule::Changer, settle::Settler,
-        transition::Mover, withdraw::Withdrawer,
+        claim::Claimer, claimed::ClaimedRows, deadlines::Watcher, keys::Keys, limiter::Limiter,
+        settle::Settler, transition::Mover, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -145,13 +144,17 @@ impl Node {
         self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
     }
 
-    /// Starts the stage that checks whether trees have ended.
+    /// Starts the stages that check whether trees have ended, and what tasks wait for.
     fn tend(&self, mover: Mover) {
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx(), mover.clone());
         let service = &self.service;
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
         let releaser = Releaser::new(ctx(), changer, canceller);
+        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
+        let (moved, found) = (mover.clone(), finder.clone());
+        let checker = Checker::new(ctx(), moved, found, changer, canceller);
+        self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
         let tender = Tender::new(ctx(), mover, finder, service.registrar.clone(), releaser);
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
@@ -371,66 +374,6 @@ fn claimer(
             known.limiter.clone(),
         ),
     )
-}
-
-/// The stages that make tasks and move their starts.
-fn registration(
-    ctx: &Arc<Context>,
-    (hands, placer, near): (Hands, Placer, Near),
-    mover: &Mover,
-    canceller: &Canceller,
-    known: &Remembered,
-) -> (Registrar, Asker, Changer) {
-    let ctx = || Arc::clone(ctx);
-    let finder = Finder::new(ctx(), mover.clone());
-    let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
-    let registrar = Registrar::new(
-        ctx(),
-        hands.clone(),
-        placer.clone(),
-        near.clone(),
-        callbacks,
-        Admission::new(ctx(), mover.clone(), finder.clone()),
-    );
-    let (moved, found) = (mover.clone(), finder.clone());
-    let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
-    let acts = (registrar.clone(), canceller.clone(), changer.clone());
-    let asker = Asker::new(ctx(), hands, mover.clone(), finder, acts);
-    (registrar, asker, changer)
-}
-
-/// The desks for dead tasks and for jobs, with what changes their tasks.
-fn desks(
-    ctx: Arc<Context>,
-    mover: &Mover,
-    finder: &Finder,
-    canceller: &Canceller,
-    changer: &Changer,
-    runs: RunTasks,
-) -> (Desk, jobs::desk::Desk) {
-    let letters = Desk::new(Arc::clone(&ctx), mover.clone(), changer.clone());
-    let by = jobs::work::Changers {
-        finder: finder.clone(),
-        canceller: canceller.clone(),
-        changer: changer.clone(),
-        letters: letters.clone(),
-        runs,
-    };
-    (letters, jobs::desk::Desk::new(ctx, by))
-}
-
-/// The stage that cancels tasks.
-fn canceller(
-    ctx: &Arc<Context>,
-    (hands, placer): (Hands, Placer),
-    mover: &Mover,
-    finder: &Finder,
-    known: &Remembered,
-) -> Canceller {
-    let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
-    let (mover, finder) = (mover.clone(), finder.clone());
-    let ctx = Arc::clone(ctx);
-    Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
 }
 
 /// The service that requests go to.

@@ -21,6 +21,10 @@ pub enum Code {
     UnusableAction,
     /// A task cannot follow this one.
     UnusableThen,
+    /// The task cannot wait for others as it asks.
+    UnusableAfter,
+    /// A task that it is to wait for is not known.
+    DependencyNotFound,
     /// The parent cannot have this child.
     UnusableParent,
     /// The parent is not known.
@@ -103,7 +107,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 49] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -112,6 +116,8 @@ impl Code {
         Self::UnusableKey,
         Self::UnusableAction,
         Self::UnusableThen,
+        Self::UnusableAfter,
+        Self::DependencyNotFound,
         Self::UnusableParent,
         Self::ParentNotFound,
         Self::TreeEnded,
@@ -165,6 +171,8 @@ impl Code {
             Self::UnusableKey => "unusable_key",
             Self::UnusableAction => "unusable_action",
             Self::UnusableThen => "unusable_then",
+            Self::UnusableAfter => "unusable_after",
+            Self::DependencyNotFound => "dependency_not_found",
             Self::UnusableParent => "unusable_parent",
             Self::ParentNotFound => "parent_not_found",
             Self::TreeEnded => "tree_ended",
@@ -217,8 +225,10 @@ impl Code {
             Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::UnusableAction | Self::UnusableThen => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::ParentNotFound => StatusCode::NOT_FOUND,
+            Self::UnusableAction | Self::UnusableThen | Self::UnusableAfter => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
+            Self::ParentNotFound | Self::DependencyNotFound => StatusCode::NOT_FOUND,
             Self::KeyTaken | Self::TooManyCallbacks | Self::TreeEnded => StatusCode::CONFLICT,
             Self::KeyNotFound | Self::TaskNotFound | Self::JobNotFound => StatusCode::NOT_FOUND,
             Self::KeyRequired | Self::KeyInvalid => StatusCode::UNAUTHORIZED,
@@ -258,6 +268,8 @@ impl Code {
             Self::UnusableKey => "The key cannot name this task",
             Self::UnusableAction => "The action cannot be done",
             Self::UnusableThen => "The task cannot follow",
+            Self::UnusableAfter => "The task cannot wait so",
+            Self::DependencyNotFound => "No such task to wait for",
             Self::UnusableParent => "The parent cannot have this child",
             Self::ParentNotFound => "No such parent",
             Self::TreeEnded => "The tree of the parent has ended",
@@ -330,9 +342,6 @@ impl Code {
             Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
             Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
             Self::KeyTaken => "Read the task `existing`; the key is free once it has ended.",
-            Self::IdempotencyKeyReused => {
-                "Use a new key for each request, and repeat a request byte for byte."
-            }
             Self::Forbidden => {
                 "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
             }
@@ -347,9 +356,12 @@ impl Code {
             Self::Reserved => "Use names without `tickwheel.` at the beginning: docs/notify.md.",
             Self::NotFound => "See /openapi.json for the paths.",
             Self::TaskNotFound => "It never existed, or it ended and its retention has passed.",
-            Self::UnusableAction | Self::UnusableThen | Self::UnusableParent => {
-                self.advice_on_resources()
-            }
+            Self::UnusableAction
+            | Self::UnusableThen
+            | Self::UnusableAfter
+            | Self::DependencyNotFound
+            | Self::IdempotencyKeyReused
+            | Self::UnusableParent => self.advice_on_resources(),
             Self::KeyNotFound
             | Self::CallbackNotFound
             | Self::GateNotOpen
@@ -432,6 +444,13 @@ impl Code {
             }
             Self::UnusableAction => "Correct the field that `errors` lists: docs/actions.md.",
             Self::UnusableThen => "Do what the detail says; see docs/chains.md.",
+            Self::IdempotencyKeyReused => {
+                "Use a new key for each request, and repeat a request byte for byte."
+            }
+            Self::UnusableAfter => "Do what the detail says; see docs/joins.md.",
+            Self::DependencyNotFound => {
+                "Register that task first, or set `later` and a `deadline`: docs/joins.md."
+            }
             Self::UnusableParent => "Do what the detail says; see docs/trees.md.",
             Self::ParentNotFound => "Register the parent first, with `children`.",
             Self::TreeEnded => "Register the task by itself, or under a parent that goes on.",

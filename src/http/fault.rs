@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::error::{Code, Error};
-use crate::{flow::api::Fault, model::family::Refusal};
+use crate::{
+    flow::api::Fault,
+    model::{family::Refusal, join},
+};
 
 /// An upgrade takes minutes.
 const UPGRADING_RETRY_AFTER: Duration = Duration::from_secs(10);
@@ -31,6 +34,14 @@ impl From<Fault> for Error {
                     Refusal::Ended(_) => Code::TreeEnded,
                 };
                 Self::field(code, "/parent", detail)
+            }
+            Fault::Join(refusal) => {
+                let code = match refusal {
+                    join::Refusal::NotFound(..) => Code::DependencyNotFound,
+                    _ => Code::UnusableAfter,
+                };
+                let pointer = format!("/after/ids/{}", refusal.place());
+                Self::field(code, pointer, detail)
             }
             Fault::Chain(_) => Self::field(Code::UnusableThen, "/then", detail),
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),

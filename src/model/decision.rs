@@ -6,6 +6,7 @@ use super::{
     look::Grid,
     restart,
     row::{State, TaskRow},
+    task::Spec,
     time::Millis,
     wheel::Shape,
 };
@@ -97,9 +98,11 @@ pub fn resume(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Op
             publish.generation,
             publish.expected_attempt,
         )),
+        // The tasks that it waits for decide on its start.
+        (Decision::LookAgain { .. }, None) if entry.spec.after.is_some() => None,
         (Decision::LookAgain { .. }, None) => Some(owed(entry.key.id.first_start(), 0, 0)),
         (Decision::LookAgain { .. }, Some(row))
-            if matches!(row.state, State::New | State::Retrying) =>
+            if matches!(row.state, State::New | State::Retrying) && !row.waits() =>
         {
             Some(owed(row.next, row.generation, row.attempt))
         }
@@ -116,28 +119,16 @@ fn look(
     published: Option<Millis>,
 ) -> Decision {
     let Some(row) = known.row else {
-        // Generation 0 still has its own entry or look; a later one that left no row never came to be.
-        if entry.key.generation > 0 || entry.spec.is_after_parent() {
-            return Decision::Drop;
-        }
-        return unclaimed(
-            &Unclaimed {
-                start: entry.key.id.first_start(),
-                not_before: entry.key.id.first_start(),
-                generation: 0,
-                attempt: 0,
-                published,
-            },
-            entry,
-            now,
-            grid,
-        );
+        return without_row(entry, now, grid, published);
     };
     if restart::is_under_way(entry, row, now) {
         return Decision::LookAgain {
             at: grid.backed_off(now, now.since(entry.start)),
             generation: entry.key.generation,
         };
+    }
+    if row.waits_for_tasks() {
+        return awaits(&row.detail.spec, now, grid);
     }
     if row.waits_for_children() {
         // The tender checks its tree when a child ends; this is for the nodes that died before they did.
@@ -169,6 +160,26 @@ fn look(
     }
 }
 
+/// Decides about a task that was registered and nothing more.
+fn without_row(entry: &Entry, now: Millis, grid: Grid, published: Option<Millis>) -> Decision {
+    // Generation 0 still has its own entry or look; a later one that left no row never came to be.
+    if entry.key.generation > 0 || entry.spec.is_after_parent() {
+        return Decision::Drop;
+    }
+    if entry.spec.after.is_some() {
+        return awaits(&entry.spec, now, grid);
+    }
+    let start = entry.key.id.first_start();
+    let task = Unclaimed {
+        start,
+        not_before: start,
+        generation: 0,
+        attempt: 0,
+        published,
+    };
+    unclaimed(&task, entry, now, grid)
+}
+
 fn claimed(
     row: &TaskRow,
     heartbeat: Option<Millis>,
@@ -197,6 +208,19 @@ fn claimed(
         look_at: Some(grid.one_step_after(now)),
         unless_queued_since: published.filter(|at| *at >= alive_until),
     })
+}
+
+/// Decides about a task that waits for others: its check is asked for, and its deadline is not passed by.
+fn awaits(spec: &Spec, now: Millis, grid: Grid) -> Decision {
+    let at = grid.backed_off(now, now.since(spec.create_time));
+    let deadline = spec.after.as_ref().and_then(|after| after.deadline);
+    let at = match deadline {
+        Some(deadline) if deadline > now => at.min(grid.at(deadline)),
+        // The check that was to end it has failed.
+        Some(_) => grid.one_step_after(now),
+        None => at,
+    };
+    Decision::LookAgain { at, generation: 0 }
 }
 
 struct Unclaimed {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::{
     action::Actions,
+    after::Asked,
     backoff::{Backoff, Jitter},
     chain::FollowUp,
     kin::Kin,
@@ -132,6 +133,8 @@ pub struct TaskDraft {
     pub actions: Option<Box<Actions>>,
     /// Its place in a tree.
     pub kin: Option<Box<Kin>>,
+    /// The tasks that it waits for.
+    pub after: Option<Box<Asked>>,
     /// Tasks that are registered when it ends.
     pub then: Vec<FollowUp<Self>>,
     /// The content, or where it is.
@@ -164,6 +167,7 @@ impl TaskDraft {
             notify: self.notify,
             actions: self.actions,
             kin: self.kin,
+            after: self.after.map(|asked| Box::new(asked.after)),
             then: follow_ups(self.then, |task| task.complete(defaults)),
             body: self.body,
         }
@@ -209,6 +213,8 @@ impl From<Spec> for TaskDraft {
             notify: spec.notify,
             actions: spec.actions,
             kin: spec.kin,
+            // A copy of the task waits for nothing.
+            after: None,
             then: follow_ups(spec.then, Self::from),
             body: spec.body,
         }

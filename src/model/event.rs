@@ -97,15 +97,22 @@ pub enum Event {
     },
     /// Someone deletes a task that has ended.
     Erase,
-    /// It is registered, and waits for the own run of its parent.
+    /// It is registered, and waits for the own run of its parent, or for other tasks.
     Await,
-    /// The own run of its parent has succeeded: it starts now or later.
+    /// Its wait has come to its end: it starts now or later.
     Release {
         /// The start.
         start: Millis,
     },
     /// The own run of its parent has ended otherwise.
     ParentFailed,
+    /// A wait for other tasks ends otherwise than by a start.
+    WaitOver {
+        /// It fails. Else it is cancelled.
+        fails: bool,
+        /// The error.
+        error: String,
+    },
     /// All tasks below it have ended, as well as its own run.
     TreeEnded {
         /// One of them failed.

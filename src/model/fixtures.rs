@@ -62,6 +62,7 @@ pub(crate) fn spec() -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content::default()),
     }

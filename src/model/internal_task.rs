@@ -59,6 +59,7 @@ pub fn internal_task(id: TaskId, callback: &str, retention: Duration, payload: B
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content {
             payload,

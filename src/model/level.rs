@@ -12,7 +12,7 @@ pub struct Level(u32);
 impl Level {
     /// Programs that say nothing of their level.
     pub const FIRST: Self = Self(0);
-    /// Knows follow-ups, and children that wait for the own run of their parent.
+    /// Knows follow-ups, tasks that wait for others, and children that wait for the own run of their parent.
     pub const CHAINS: Self = Self(1);
     /// The level of this program.
     pub const OWN: Self = Self::CHAINS;
@@ -37,6 +37,8 @@ pub fn needed(spec: &Spec) -> (Level, &'static str) {
         (Level::CHAINS, "after_parent")
     } else if !spec.then.is_empty() {
         (Level::CHAINS, "then")
+    } else if spec.after.is_some() {
+        (Level::CHAINS, "after")
     } else {
         (Level::FIRST, "")
     }
@@ -47,6 +49,7 @@ mod tests {
     use super::*;
     use crate::model::{
         action::When,
+        after::{After, Condition},
         chain::{FollowStart, FollowUp},
         fixtures::spec,
         kin::Kin,
@@ -69,6 +72,16 @@ mod tests {
             ..spec()
         };
         assert_eq!(needed(&chained), (Level::CHAINS, "then"));
+        let waiting = Spec {
+            after: Some(Box::new(After {
+                condition: Condition::AllEnded,
+                later: false,
+                deadline: None,
+                tasks: 1,
+            })),
+            ..spec()
+        };
+        assert_eq!(needed(&waiting), (Level::CHAINS, "after"));
         let child = Spec {
             kin: Some(Box::new(Kin {
                 after_parent: true,

@@ -14,7 +14,9 @@
 //! | [`key`] | which task a key names, and when the key is free |
 //! | [`ordering`] | which task of a sequence may run |
 //! | [`family`] | when the tree of a task has ended |
+//! | [`join`] | what becomes of a task that waits for others |
 //! | [`chain`] | which tasks follow the ends of a task |
+//! | [`after`] | what a task waits for, as it was registered |
 //! | [`kin`] | where a task stands in its tree |
 //! | [`task`] | what a client registered |
 //! | [`draft`] | what a client wrote, and the defaults of the rest |
@@ -58,6 +60,7 @@ pub mod access;
 pub mod action;
 pub mod action_task;
 pub mod address;
+pub mod after;
 pub mod attempts;
 pub mod audit;
 pub mod backoff;
@@ -89,6 +92,7 @@ pub mod ids;
 pub mod internal_task;
 pub mod job;
 pub mod job_life;
+pub mod join;
 pub mod key;
 pub mod kin;
 pub mod lanes;

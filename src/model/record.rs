@@ -42,6 +42,8 @@ pub enum Kind {
     Limit = 9,
     /// Bulk work over a filter.
     Job = 10,
+    /// The callbacks of tasks that others wait for; one record.
+    Joins = 11,
     /// The turn of a sequence of tasks that run one at a time.
     Turn = 12,
     /// The times of a user, and the tasks that start at them.
@@ -52,7 +54,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
@@ -60,6 +62,7 @@ impl Kind {
         Self::Key,
         Self::Limit,
         Self::Job,
+        Self::Joins,
         Self::Turn,
         Self::Schedule,
         Self::Family,
@@ -89,6 +92,7 @@ impl Kind {
             | Self::IdempotencyKey
             | Self::Key
             | Self::Limit
+            | Self::Joins
             | Self::Turn
             | Self::Family => false,
         }

@@ -133,6 +133,18 @@ impl TaskRow {
         self.state == State::New && self.generation == 0 && self.detail.spec.is_after_parent()
     }
 
+    /// Tells whether it waits for other tasks. Its release makes it a task of the next generation, too.
+    #[must_use]
+    pub fn waits_for_tasks(&self) -> bool {
+        self.state == State::New && self.generation == 0 && self.detail.spec.after.is_some()
+    }
+
+    /// Tells whether it waits for the own run of its parent, or for other tasks.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.waits_for_parent() || self.waits_for_tasks()
+    }
+
     /// Tells whether its own run has ended and its tree has not, as far as the row knows.
     #[must_use]
     pub fn waits_for_children(&self) -> bool {

@@ -75,8 +75,10 @@ pub fn next(
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match event {
-        event if base.waits_for_parent() => waiting(base, &event, now)?,
-        Event::Await | Event::Release { .. } | Event::ParentFailed => return Err(Refusal::Stale),
+        event if base.waits() => waiting(base, &event, now)?,
+        Event::Await | Event::Release { .. } | Event::ParentFailed | Event::WaitOver { .. } => {
+            return Err(Refusal::Stale);
+        }
         Event::Claim {
             generation,
             expected_attempt,
@@ -143,6 +145,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             | Event::Claim { .. }
             | Event::Await
             | Event::Release { .. }
+            | Event::WaitOver { .. }
             | Event::ParentFailed,
         ) => return Err(Refusal::Stale),
         (State::Claimed, Event::Reschedule { .. } | Event::Expire) => return Err(Refusal::Running),
@@ -153,21 +156,24 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
     })
 }
 
-/// The row after the event of a task that waits for the own run of its parent.
+/// The row after the event of a task that waits for the own run of its parent, or for other tasks.
 fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal> {
     Ok(match event {
         Event::Await => base,
         Event::Release { start } => restart::rescheduled(base, *start),
         Event::Cancel => ended(base, State::Cancelled, now),
-        Event::ParentFailed => {
-            let error = Some(PARENT_FAILED.to_owned());
-            let detail = Detail {
-                error,
-                ..base.detail
-            };
-            ended(TaskRow { detail, ..base }, State::Cancelled, now)
+        Event::ParentFailed if base.waits_for_parent() => {
+            unawaited(base, State::Cancelled, PARENT_FAILED, now)
         }
-        // Its parent decides on its start.
+        Event::WaitOver { fails, error } if base.waits_for_tasks() => {
+            let state = if *fails {
+                State::Failed
+            } else {
+                State::Cancelled
+            };
+            unawaited(base, state, error, now)
+        }
+        // Its wait decides on its start.
         Event::Reschedule { .. } => return Err(Refusal::Running),
         Event::Claim { .. }
         | Event::Settle { .. }
@@ -177,9 +183,20 @@ fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal
         | Event::Redrive { .. }
         | Event::Erase
         | Event::TreeEnded { .. }
+        | Event::ParentFailed
+        | Event::WaitOver { .. }
         | Event::Expire
         | Event::Abandoned { .. } => return Err(Refusal::Stale),
     })
+}
+
+/// The row of a task that waited in vain.
+fn unawaited(base: TaskRow, state: State, error: &str, now: Millis) -> TaskRow {
+    let detail = Detail {
+        error: Some(error.to_owned()),
+        ..base.detail
+    };
+    ended(TaskRow { detail, ..base }, state, now)
 }
 
 /// Tells whether an event applies to this task, whose own run has ended: a dead one may run again, its tree may end, and each may
@@ -212,6 +229,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Await
         | Event::Release { .. }
         | Event::ParentFailed
+        | Event::WaitOver { .. }
         | Event::Expire
         | Event::Abandoned { .. } => Refusal::Ended { state },
     }

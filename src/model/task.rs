@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{
     action::Actions,
+    after::After,
     backoff::Backoff,
     chain::{FollowUp, Previous},
     ids::TaskId,
@@ -142,6 +143,8 @@ pub struct Spec {
     pub actions: Option<Box<Actions>>,
     /// Its place in a tree; none for a task that has no parent and may have no children.
     pub kin: Option<Box<Kin>>,
+    /// The wait for other tasks, whose ids are in rows of the index; none is no wait. Only a tracked task has it.
+    pub after: Option<Box<After>>,
     /// Tasks that are registered when it ends. Only a tracked task has some.
     pub then: Vec<FollowUp<Self>>,
     /// The content, or where it is.
@@ -177,6 +180,12 @@ impl Spec {
     #[must_use]
     pub fn is_after_parent(&self) -> bool {
         self.kin.as_ref().is_some_and(|kin| kin.after_parent)
+    }
+
+    /// Tells whether the task waits for something when it is registered: for the run of its parent, or for other tasks.
+    #[must_use]
+    pub fn awaits(&self) -> bool {
+        self.is_after_parent() || self.after.is_some()
     }
 
     /// Returns the content when it travels with the spec.

@@ -15,6 +15,7 @@ mod held;
 mod holder;
 mod http_call;
 mod job;
+mod join;
 mod kin;
 mod limit;
 mod notify;
@@ -51,6 +52,10 @@ pub use family::{
 pub use held::{decode_held, encode_held, held_partition};
 pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
 pub use job::{decode_job, encode_job};
+pub use join::{
+    DependencyRow, decode_dependency, decode_join_sort, decode_marks, encode_dependency,
+    encode_marks, join_partition,
+};
 pub use kin::{tree_end_from_message, tree_end_to_message};
 pub use limit::{decode_pool, encode_pool};
 pub use ordering::{

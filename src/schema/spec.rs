@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message;
 
-use super::{Malformed, action, chain, content, http_call, kin as kin_codec, notify, short, v1};
+use super::{
+    Malformed, action, chain, content, http_call, join, kin as kin_codec, notify, short, v1,
+};
 use crate::model::{
     backoff::{Backoff, Jitter},
     chain::FollowUp,
@@ -118,6 +120,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         notify,
         actions,
         kin,
+        after,
         then,
         body: _,
     } = spec;
@@ -145,6 +148,7 @@ fn message(spec: &Spec, body: v1::task_spec::Body) -> v1::TaskSpec {
         checks,
         kin: kin.as_deref().map(kin_codec::to_message),
         then: follows_to(then),
+        after: after.as_deref().map(join::after_to_message),
         body: Some(body),
         left_out: 0,
     }
@@ -221,6 +225,7 @@ pub fn spec_from_message(mut message: v1::TaskSpec) -> Result<Spec, Malformed> {
         notify: message.notify.map(notify::from_message).transpose()?,
         actions: action::from_messages(message.actions, message.checks)?,
         kin: kin_codec::from_message(message.kin.as_ref())?,
+        after: join::after_from_message(message.after)?,
         then: follows_from(message.then)?,
         body: match message.body.ok_or(Malformed::Missing("body"))? {
             v1::task_spec::Body::Content(inline) => Body::Inline(content::from_message(inline)?),
@@ -287,6 +292,7 @@ mod tests {
     use super::*;
     use crate::model::{
         action::{Action, Actions, Deed, When},
+        after::{After, Condition},
         email::Email,
         kin::Kin,
         notify::{Destination, EndStates, Notify},
@@ -343,6 +349,12 @@ mod tests {
                 is_parent: true,
                 after_parent: true,
             })),
+            after: Some(Box::new(After {
+                condition: Condition::AllEnded,
+                later: true,
+                deadline: Some(Millis(-3)),
+                tasks: 7,
+            })),
             then: Vec::new(),
             body: Body::Inline(Content {
                 payload: Bytes::from_static(b"\x00\xff"),
@@ -369,6 +381,7 @@ mod tests {
             notify: None,
             actions: None,
             kin: None,
+            after: None,
             then: Vec::new(),
             ..spec
         };

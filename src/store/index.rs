@@ -36,17 +36,21 @@ pub enum IndexKind {
     Label = 6,
     /// Children of a task.
     Child = 7,
+    /// Tasks that a task waits for.
+    Join = 8,
     /// Calls that changed the configuration or many tasks, by day.
     Audit = 9,
     /// Tasks that have ended.
     Ended = 10,
     /// What the programs of nodes know.
     Level = 11,
+    /// Tasks that wait for a task.
+    Waiter = 15,
 }
 
 impl IndexKind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Records,
         Self::Held,
         Self::Dead,
@@ -54,9 +58,11 @@ impl IndexKind {
         Self::Schedule,
         Self::Label,
         Self::Child,
+        Self::Join,
         Self::Audit,
         Self::Ended,
         Self::Level,
+        Self::Waiter,
     ];
 
     /// Returns the number that stores keep.

@@ -333,7 +333,6 @@ async fn a_query_that_is_wrong_says_how() {
         ("state=scheduld", "did you mean `scheduled`?"),
         ("state=Scheduled", "did you mean `scheduled`?"),
         ("state=wait", "known are: scheduled, enqueued"),
-        ("state=waiting", "with `parent`"),
         ("callback=", "must have 1 to 128 characters"),
         ("callback=a/b", "must consist of"),
         ("callback=a&callback=b", "is given twice"),

@@ -14,6 +14,7 @@ mod dead_letters;
 mod ended;
 mod http2;
 mod jobs;
+mod joins;
 mod keys;
 mod keys_and_roles;
 mod labels;

@@ -9,6 +9,7 @@ mod bulk;
 mod callbacks;
 mod ends;
 mod ids;
+mod joins;
 mod receiver;
 mod schedules;
 mod service;
@@ -66,6 +67,7 @@ promises! {
     ends::http_tasks_are_delivered_signed,
     ends::a_kafka_task_is_a_record_in_its_topic,
     bulk::a_dead_task_is_a_record_in_the_topic_of_its_callback,
+    joins::a_task_waits_for_others,
     trees::a_tree_ends_after_its_last_child,
     schedules::each_time_is_one_run,
     schedules::a_paused_schedule_waits_and_can_be_triggered,

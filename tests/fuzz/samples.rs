@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tickwheel::model::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
+    after::{After, Condition},
     backoff::{Backoff, Jitter},
     chain::{FollowStart, FollowUp, Previous},
     clock::{ClockRow, Position},
@@ -105,6 +106,12 @@ pub(crate) fn specs() -> Vec<Spec> {
             is_parent: true,
             after_parent: true,
         })),
+        after: Some(Box::new(After {
+            condition: Condition::AllEnded,
+            later: true,
+            deadline: Some(Millis(1_800_000_000_000)),
+            tasks: 3,
+        })),
         then: Vec::new(),
         body: Body::Inline(content()),
     };
@@ -120,6 +127,7 @@ pub(crate) fn specs() -> Vec<Spec> {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         ..full.clone()
     };

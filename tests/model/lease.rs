@@ -163,6 +163,7 @@ impl Lease {
                 notify: None,
                 actions: None,
                 kin: None,
+                after: None,
                 then: Vec::new(),
                 body: Body::Inline(content),
             }),

@@ -213,6 +213,7 @@ impl World {
             contents: Budget::default(),
             handed: Default::default(),
             pokes: Default::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
@@ -465,6 +466,7 @@ fn spec(target: Target) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content {
             payload: Bytes::from_static(b"{}"),

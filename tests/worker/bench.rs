@@ -135,6 +135,7 @@ pub(super) fn message(number: u64, start: Millis, payload: &str) -> TaskMessage 
             notify: None,
             actions: None,
             kin: None,
+            after: None,
             then: Vec::new(),
             body: Body::Inline(Content {
                 payload: Bytes::copy_from_slice(payload.as_bytes()),

@@ -21,6 +21,7 @@ use crate::{
         api::Fault,
         context::Context,
         entries::entry_writer::Placer,
+        joins::waiter::{self, awaits},
         ordering::turn::TurnKeeper,
         query::find::Finder,
         tasks::{
@@ -149,6 +150,9 @@ impl Looker {
         match (decision, row) {
             (Decision::End { event }, row) => Some(self.end(look, row, event.clone(), now).await),
             (Decision::EndSteps, Some(row)) => Some(self.keys.end_steps(&self.placer, &row).await),
+            (Decision::LookAgain { .. }, row) if awaits(look, row.as_ref()) => {
+                Some(waiter::ask(&self.ctx, &self.mover, look, row.as_ref()).await)
+            }
             // The steps of its own run are repeated for a while, and its tree is checked.
             (Decision::LookAgain { .. }, Some(row)) if row.waits_for_children() => {
                 Some(finish::steps(&self.ctx, &row).await)
@@ -388,7 +392,7 @@ impl Looker {
             Decision::End { .. } | Decision::EndSteps => None,
         };
         let lost = matches!(decision, Decision::Publish(_));
-        let waits = due <= now && (lost || row.is_none_or(waits_for_worker));
+        let waits = due <= now && (lost || row.is_none_or(waits_for_worker)) && !awaits(look, row);
         match (look.spec.callback(), again) {
             (Some(callback), Some(again)) if waits => {
                 self.demand.waits(id, callback, due, again);

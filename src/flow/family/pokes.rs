@@ -1,4 +1,5 @@
-//! The list of pokes tells the tender of a node which parents have a child that has ended.
+//! The list of pokes tells the tender of a node which parents have a child that has ended. Lists of the same kind tell of tasks
+//! that wait for others ([`crate::flow::joins`]).
 //!
 //! It is a hint: a parent that finds no room in it, or is lost with the node, waits for its look. Pokes of one parent that come
 //! within a moment are one.
@@ -39,7 +40,7 @@ impl Pokes {
     }
 
     /// Asks for a check of a parent at a time. One that is on the list already comes at the earlier of both times.
-    pub(super) fn at(&self, parent: TaskId, at: Moment, tries: u32) {
+    pub(in crate::flow) fn at(&self, parent: TaskId, at: Moment, tries: u32) {
         let mut list = self.lock();
         let there = list.wanted.get(&parent).map(|(there, _)| *there);
         match there {
@@ -57,7 +58,7 @@ impl Pokes {
     }
 
     /// Takes up to `max` parents whose time has come, with how often their checks have failed.
-    pub(super) fn take(&self, now: Moment, max: usize) -> Vec<(TaskId, u32)> {
+    pub(in crate::flow) fn take(&self, now: Moment, max: usize) -> Vec<(TaskId, u32)> {
         let mut list = self.lock();
         let mut taken = Vec::new();
         while taken.len() < max {
@@ -72,12 +73,12 @@ impl Pokes {
     }
 
     /// Returns when the next one comes.
-    pub(super) fn next(&self) -> Option<Moment> {
+    pub(in crate::flow) fn next(&self) -> Option<Moment> {
         self.lock().order.keys().next().map(|(at, _)| *at)
     }
 
     /// Waits until one was added.
-    pub(super) async fn added(&self) {
+    pub(in crate::flow) async fn added(&self) {
         self.added.notified().await;
     }
 

@@ -294,6 +294,7 @@ mod tests {
             contents: Budget::default(),
             handed: Default::default(),
             pokes: Default::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),

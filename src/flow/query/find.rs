@@ -8,28 +8,29 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::places::Places;
+pub(in crate::flow) use super::views::{unwritten_view, view_of_row};
+pub(super) use super::views::{view_of_attempt, view_of_entry};
 use crate::{
     flow::{
-        api::{Fault, TaskView, View, VisibleState},
+        api::{Fault, TaskView, View},
         budget::Budget,
         context::Context,
+        joins::rows as joins,
         tasks::{results, transition::Mover},
     },
     limits,
     model::{
-        attempts, backup,
+        backup,
         clock::Position,
         dead_letter,
         entry::{DoneReason, Entry, Kind},
-        history::History,
         ids::TaskId,
         look::Grid,
         state::{State, TaskRow},
-        target::Class,
         task::{Body, Spec},
         time::Millis,
     },
-    store::{self, Freshness, Heartbeat},
+    store::{self, Freshness},
 };
 
 /// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
@@ -107,6 +108,7 @@ impl Finder {
             return Ok(None);
         };
         let task = self.with_result(task).await?;
+        let task = joins::shown(&self.ctx, task).await?;
         match view {
             View::Full => Ok(Some(self.with_content(task).await?)),
             View::Basic => Ok(Some(task)),
@@ -364,137 +366,4 @@ pub(in crate::flow) fn is_told_by(row: &TaskRow) -> bool {
 pub(in crate::flow) fn is_hidden(row: &TaskRow, now: Millis) -> bool {
     let is_past = |end: Millis| now > end.after(dead_letter::kept(row));
     row.detail.erased || row.ended_at().is_some_and(is_past)
-}
-
-/// A task without row as its entry says; `fired` tells whether it has been handed over.
-pub(super) fn view_of_entry(entry: &Entry, fired: bool) -> TaskView {
-    let mut view = unwritten_view(entry.key.id, &entry.spec, entry.start);
-    view.generation = entry.key.generation;
-    match entry.kind {
-        Kind::Done {
-            reason: DoneReason::Cancelled,
-            at,
-        } => {
-            view.state = VisibleState::Cancelled;
-            view.end_time = Some(at);
-        }
-        Kind::Done {
-            reason: DoneReason::Published,
-            at,
-        } => {
-            view.state = VisibleState::Published;
-            view.fire_time = Some(at);
-            view.end_time = Some(at);
-        }
-        Kind::Done {
-            reason: DoneReason::Moved { .. },
-            ..
-        }
-        | Kind::Look { .. }
-        | Kind::Due { .. } => {
-            if fired {
-                view.state = match entry.spec.target.class() {
-                    Class::Tracked => VisibleState::Enqueued,
-                    Class::Record => VisibleState::Published,
-                };
-            }
-        }
-    }
-    view
-}
-
-/// Returns a registered task to which nothing has happened yet.
-pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Millis) -> TaskView {
-    TaskView {
-        id,
-        spec: Arc::clone(spec),
-        content: None,
-        state: VisibleState::of_registered(spec),
-        start,
-        effective_start: start,
-        fire_time: None,
-        claim_time: None,
-        end_time: None,
-        attempt: 0,
-        generation: 0,
-        worker: String::new(),
-        progress: None,
-        result: None,
-        error: None,
-        cancel_requested: false,
-        history: History::default(),
-        run_state: None,
-        tree: None,
-        replaced: false,
-    }
-}
-
-/// Returns a task as its row and the last sign of life of its attempt say. A task whose worker has stopped
-/// sending heartbeats is shown as waiting for its next attempt, though no write says so.
-pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: Millis) -> TaskView {
-    let alive_until = row.alive_until(heartbeat.as_ref().map(|beat| beat.at));
-    let lost = row.state == State::Claimed && now >= alive_until;
-    let runs_again = !row.cancel_requested && row.tries < row.detail.spec.max_attempts;
-    let (ending, error) = row.unreported(alive_until);
-    let mut view = view_of_row(row, heartbeat, now);
-    if lost {
-        view.error = Some(error.to_owned());
-        if let Some(last) = view.history.attempts.last_mut() {
-            (last.ended, last.ending) = (Some(alive_until), Some(ending));
-        }
-        if runs_again {
-            view.state = VisibleState::Retrying;
-            view.effective_start = alive_until;
-        }
-    }
-    view
-}
-
-/// A task as its row says.
-pub(in crate::flow) fn view_of_row(
-    row: TaskRow,
-    heartbeat: Option<Heartbeat>,
-    now: Millis,
-) -> TaskView {
-    let state = match row.state {
-        _ if row.waits_for_children() => VisibleState::WaitingForChildren,
-        _ if row.waits_for_parent() => VisibleState::Waiting,
-        State::New if now >= row.next => VisibleState::Enqueued,
-        State::New => VisibleState::Scheduled,
-        State::Claimed if heartbeat.is_some() => VisibleState::Processing,
-        State::Claimed => VisibleState::Claimed,
-        State::Retrying => VisibleState::Retrying,
-        State::Succeeded => VisibleState::Succeeded,
-        State::Failed => VisibleState::Failed,
-        State::Cancelled => VisibleState::Cancelled,
-        State::Expired => VisibleState::Expired,
-        State::Dead => VisibleState::Dead,
-    };
-    let effective_start = if row.state == State::Retrying {
-        row.next
-    } else {
-        row.detail.start
-    };
-    TaskView {
-        history: attempts::shown(&row),
-        id: row.id,
-        spec: row.detail.spec,
-        content: None,
-        state,
-        start: row.detail.start,
-        effective_start,
-        fire_time: row.detail.fire_time,
-        claim_time: row.detail.claim_time,
-        end_time: row.detail.end_time,
-        attempt: row.attempt,
-        generation: row.generation,
-        worker: row.detail.worker,
-        progress: heartbeat.and_then(|beat| beat.progress),
-        result: row.detail.result,
-        error: row.detail.error,
-        cancel_requested: row.cancel_requested,
-        run_state: Some(row.state).filter(|state| state.is_terminal()),
-        tree: row.detail.tree,
-        replaced: row.detail.next.is_some(),
-    }
 }

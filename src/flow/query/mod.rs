@@ -17,4 +17,5 @@ pub mod recent;
 pub(in crate::flow) mod remembered;
 pub mod second;
 pub mod stats;
+mod views;
 mod wheel_walk;

@@ -227,8 +227,32 @@ impl Canceller {
         id: TaskId,
         spec: &Arc<Spec>,
     ) -> Result<(), Fault> {
+        self.waited_in_vain(id, spec, Event::ParentFailed).await
+    }
+
+    /// Ends a task that waits for others: it fails, or is cancelled, with this error. One that waits no more stays as it is.
+    ///
+    /// # Errors
+    /// As of [`Self::parent_failed`].
+    pub(in crate::flow) async fn wait_over(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        fails: bool,
+        error: String,
+    ) -> Result<(), Fault> {
+        let over = Event::WaitOver { fails, error };
+        self.waited_in_vain(id, spec, over).await
+    }
+
+    async fn waited_in_vain(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        event: Event,
+    ) -> Result<(), Fault> {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            state::next(id, row, spec, Event::ParentFailed, now, nonce)
+            state::next(id, row, spec, event.clone(), now, nonce)
         };
         let row = match self.mover.apply(id, None, false, decide).await? {
             Moved::To(row) => {
@@ -318,6 +342,10 @@ impl Canceller {
 
     /// Returns the mark of a task whose entry is still ahead.
     fn mark(&self, Ended { row, entry, first }: Ended) -> Option<Entry> {
+        if row.generation == 0 && row.detail.spec.awaits() {
+            // It waited for others, and had no entry at its start.
+            return None;
+        }
         let at_start = || {
             let spec = Arc::clone(&row.detail.spec);
             let stamp = self.ctx.time.stamp();

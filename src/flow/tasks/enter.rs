@@ -1,8 +1,11 @@
 //! The entering stage asks the parents of children that are registered, before it writes them, and writes the checks of tasks
-//! before these.
+//! before these. Tasks that wait for others are enlisted before all of that.
 //!
-//! Tasks outside of trees pass, and cost nothing. The order is content, row of the child, record of the parent, entry
-//! ([`crate::flow::family`]).
+//! Other tasks pass, and cost nothing. The order is content, rows of joins, row of the child, record of the parent, entry
+//! ([`crate::flow::family`], [`crate::flow::joins`]). The entry of a task that waits for others is a look, and comes before its
+//! row: a look that finds no row writes it.
+
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -13,10 +16,16 @@ use crate::{
         api::{Fault, TaskView},
         family::add::Outside,
         internal::actions,
+        joins::enlist::Waiter,
         query::find,
     },
     limits,
-    model::level::{self, Level},
+    model::{
+        entry::Entry,
+        ids::TaskId,
+        level::{self, Level},
+        look::Grid,
+    },
 };
 
 impl Registrar {
@@ -53,18 +62,23 @@ impl Registrar {
 
     /// Writes tasks of which every node of the cluster knows all features.
     async fn enter_known(&self, incoming: Vec<Incoming>) -> Vec<Result<TaskView, Fault>> {
-        if incoming.iter().all(|task| task.spec.kin.is_none()) {
+        let is_plain = |task: &Incoming| task.spec.kin.is_none() && task.spec.after.is_none();
+        if incoming.iter().all(is_plain) {
             return self.enter_admitted(incoming).await;
         }
         // A check that completes the add of a child finds its content there.
         let mut contents: Vec<Option<Fault>> = vec![None; incoming.len()];
         self.put_bodies(&incoming, &mut contents).await;
-        let is_there = incoming
-            .iter()
-            .zip(&contents)
-            .filter(|(_, fault)| fault.is_none());
-        let tasks = is_there.map(|(task, _)| (task.id, &*task.spec));
+        let there = incoming.iter().zip(&contents);
+        let there = there.filter(|(_, fault)| fault.is_none());
+        let there: Vec<&Incoming> = there.map(|(task, _)| task).collect();
+        // Before the rows under parents: a check of those completes the add of a child.
+        let refused = self.enlist(&there).await;
+        let there = there.iter().filter(|task| !refused.contains_key(&task.id));
+        let tasks = there.map(|task| (task.id, &*task.spec));
         let mut outside = self.admission.ask(tasks).await;
+        let refused = refused.into_iter();
+        outside.extend(refused.map(|(id, fault)| (id, Outside::Refused(fault))));
         let mut admitted = Vec::new();
         let mut results = Vec::with_capacity(incoming.len());
         for (task, content) in incoming.into_iter().zip(contents) {
@@ -85,6 +99,22 @@ impl Registrar {
         results.into_iter().map(result).collect()
     }
 
+    /// Takes those on that wait for others. Returns those that must not be entered.
+    async fn enlist(&self, tasks: &[&Incoming]) -> HashMap<TaskId, Fault> {
+        let waits = tasks.iter().filter(|task| !task.after.is_empty());
+        let waiters: Vec<Waiter<'_>> = waits
+            .map(|task| Waiter {
+                id: task.id,
+                spec: &task.spec,
+                ids: &task.after,
+            })
+            .collect();
+        if waiters.is_empty() {
+            return HashMap::new();
+        }
+        Box::pin(self.enlister.enlist(&waiters)).await
+    }
+
     /// Writes the contents and rows of tasks that are to be entered behind their parents.
     pub(super) async fn announce_below(&self, incoming: &[Incoming]) -> Result<(), Fault> {
         let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
@@ -96,15 +126,18 @@ impl Registrar {
         self.admission.announce(tasks).await
     }
 
-    /// Writes the rows of tasks that wait for the own runs of their parents.
+    /// Writes the rows of tasks that wait for the own runs of their parents, or for other tasks.
     pub(super) async fn wait(
         &self,
         incoming: &[Incoming],
         waiting: &[usize],
         results: &mut [Option<Fault>],
     ) {
+        self.put_looks(incoming, waiting, results).await;
+        let has_failed = |index: usize| results.get(index).is_some_and(Option::is_some);
         let tasks: Vec<(usize, &Incoming)> = waiting
             .iter()
+            .filter(|index| !has_failed(**index))
             .filter_map(|index| Some((*index, incoming.get(*index)?)))
             .collect();
         for some in tasks.chunks(limits::ASKED_IN_FLIGHT_MAX) {
@@ -112,12 +145,51 @@ impl Registrar {
                 .iter()
                 .map(|(_, task)| self.admission.wait(task.id, &task.spec));
             let written = join_all(writes).await;
-            for ((index, _), written) in some.iter().zip(written) {
-                if let Err(fault) = written {
-                    set(results, *index, fault);
+            for ((index, task), written) in some.iter().zip(written) {
+                match written {
+                    Err(fault) => set(results, *index, fault),
+                    Ok(()) if task.spec.after.is_some() => self.poke(task),
+                    Ok(()) => {}
                 }
             }
         }
+    }
+
+    /// Puts the first looks of tasks that wait for others.
+    async fn put_looks(
+        &self,
+        incoming: &[Incoming],
+        waiting: &[usize],
+        results: &mut [Option<Fault>],
+    ) {
+        let look = |index: &usize| {
+            let task = incoming.get(*index)?;
+            task.spec.after.as_ref()?;
+            let (id, spec) = (task.id, Arc::clone(&task.spec));
+            let at = Grid::of(id, self.ctx.shape()).one_step_after(self.ctx.now());
+            let stamp = self.ctx.time.stamp();
+            let look = Entry::look(id, 0, at, None, id.first_start(), spec, stamp);
+            Some((*index, look))
+        };
+        let (indices, looks): (Vec<usize>, Vec<Entry>) = waiting.iter().filter_map(look).unzip();
+        if looks.is_empty() {
+            return;
+        }
+        let placed = self.placer.place(looks).await;
+        for (index, placed) in indices.into_iter().zip(placed) {
+            if let Err(fault) = placed {
+                set(results, index, fault);
+            }
+        }
+    }
+
+    /// Asks for the checks of a task that waits for others: an end may have come before its row was there, and nodes whose copies
+    /// of the marks are old tell it of none.
+    fn poke(&self, task: &Incoming) {
+        let (joins, now) = (&self.ctx.joins, self.ctx.time.moment());
+        joins.ended.add(task.id, now);
+        let again = now.after(limits::JOIN_CHECKED_AGAIN);
+        joins.asked.at(task.id, again, 0);
     }
 
     /// Writes the tasks that check others, before anything names these. A check whose task was not written finds none.

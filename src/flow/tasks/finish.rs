@@ -19,6 +19,7 @@ use crate::{
         entries::{ended_rows, label_rows},
         family::ended as family_ended,
         internal::{dead_letter_topic, ends, follow_ups},
+        joins::ended as joins_ended,
         ordering::leave,
     },
     model::{
@@ -66,7 +67,8 @@ pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), F
         return Box::pin(kin_steps(ctx, row)).await;
     }
     dead_letter_topic::file(ctx, row).await?;
-    ends::tell(ctx, row).await
+    ends::tell(ctx, row).await?;
+    joins_ended::step(ctx, row).await
 }
 
 /// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. They are
@@ -94,7 +96,8 @@ async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
         ends::tell_tree(ctx, row).await?;
     }
     follow_ups::join(ctx, row).await?;
-    family_ended::step(ctx, row).await
+    family_ended::step(ctx, row).await?;
+    joins_ended::step(ctx, row).await
 }
 
 /// Tells whether the own run of a task has ended within this time.

@@ -53,6 +53,7 @@ pub(in crate::flow) fn of(task: &TaskView, now: Millis) -> Redelivery {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(content.clone()),
         ..Spec::clone(&task.spec)

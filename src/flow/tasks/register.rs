@@ -17,7 +17,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::{
         TASK_EVENTS,
-        api::{Fault, NewTask, TaskView},
+        api::{Fault, NewTask, TaskView, Waits},
         context::Context,
         dispatch::{
             near::{Near, NearTask},
@@ -31,6 +31,7 @@ use crate::{
             watermarks::Hands,
         },
         family::add::Admission,
+        joins::enlist::Enlister,
         ordering::place::{self, Announced, Newcomer},
         query::find,
         records::callbacks::{Callbacks, Known},
@@ -60,6 +61,8 @@ pub(in crate::flow) struct Incoming {
     pub(in crate::flow) content: Option<Arc<Content>>,
     /// The write time of that content.
     pub(in crate::flow) content_written: i64,
+    /// The tasks that it waits for.
+    pub(in crate::flow) after: Vec<TaskId>,
 }
 
 impl Incoming {
@@ -71,6 +74,8 @@ impl Incoming {
             spec: holder.spec,
             content: None,
             content_written: CONTENT_WRITTEN,
+            // Their rows are durable before anything names the task.
+            after: Vec::new(),
         }
     }
 
@@ -94,11 +99,12 @@ impl Incoming {
 pub struct Registrar {
     pub(super) ctx: Arc<Context>,
     hands: Hands,
-    placer: Placer,
+    pub(super) placer: Placer,
     near: Near,
     topics: Topics,
     callbacks: Callbacks,
     pub(super) admission: Admission,
+    pub(super) enlister: Enlister,
 }
 
 impl Registrar {
@@ -110,7 +116,7 @@ impl Registrar {
         placer: Placer,
         near: Near,
         callbacks: Callbacks,
-        admission: Admission,
+        (admission, enlister): (Admission, Enlister),
     ) -> Self {
         let topics = Topics::new(Arc::clone(&ctx));
         Self {
@@ -121,6 +127,7 @@ impl Registrar {
             topics,
             callbacks,
             admission,
+            enlister,
         }
     }
 
@@ -192,7 +199,7 @@ impl Registrar {
             if results.get(index).is_some_and(Option::is_some) {
                 continue;
             }
-            if task.spec.is_after_parent() {
+            if task.spec.awaits() {
                 waiting.push(index);
                 continue;
             }
@@ -231,8 +238,8 @@ impl Registrar {
     ) -> Vec<(usize, Announced)> {
         let newcomers = incoming.iter().zip(results.iter()).enumerate();
         let newcomers = newcomers.filter_map(|(index, (task, fault))| {
-            // One that waits for its parent gets its place when it is released.
-            let has_place = fault.is_none() && !task.spec.is_after_parent();
+            // One that waits for others gets its place when it is released.
+            let has_place = fault.is_none() && !task.spec.awaits();
             let sequence = Sequence::of(&task.spec).filter(|_| has_place)?;
             let newcomer = Newcomer {
                 sequence,
@@ -314,7 +321,9 @@ impl Registrar {
 
     /// Completes a task from the rules of its callback, and draws its id. Where these cannot be told the task is refused: it
     /// must not be registered with other rules than its callback has.
-    fn complete(&self, task: NewTask, known: &Known) -> Result<Incoming, Fault> {
+    fn complete(&self, mut task: NewTask, known: &Known) -> Result<Incoming, Fault> {
+        let after = task.draft.after.as_mut();
+        let after = after.map(|asked| std::mem::take(&mut asked.ids));
         let spec = complete::complete(task.draft, known)?;
         let random = self.ctx.time.random();
         let start = task.start.max(self.ctx.now());
@@ -328,6 +337,7 @@ impl Registrar {
             spec: Arc::new(spec),
             content,
             content_written: CONTENT_WRITTEN,
+            after: after.unwrap_or_default(),
         })
     }
 
@@ -439,7 +449,9 @@ impl Registrar {
                 );
                 metrics::counter!("tickwheel_tasks_registered_total", "target" => task.spec.target.kind())
                     .increment(1);
-                Ok(find::unwritten_view(task.id, &task.spec, task.start))
+                let view = find::unwritten_view(task.id, &task.spec, task.start);
+                let waits = (!task.after.is_empty()).then(|| Waits::new(task.after.clone()));
+                Ok(TaskView { waits, ..view })
             }
         }
     }

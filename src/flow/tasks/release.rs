@@ -1,6 +1,6 @@
-//! The release starts for the checks of trees a task that waits for the own run of its parent.
+//! The release starts for checks a task that waits for the own run of its parent, or for other tasks.
 //!
-//! It is a move of a task that has no entry: the entry of the new generation is written first, then the row.
+//! It is a move of a task that has no entry but a look: the entry of the new generation is written first, then the row.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,8 @@ impl Changer {
         placed.into_iter().try_for_each(|placed| placed.map(drop))
     }
 
-    /// Releases a task that waits for the own run of its parent: it starts at this time. One that waits no more stays as it is.
+    /// Releases a task that waits for the own run of its parent, or for others: it starts at this time. One that waits no more
+    /// stays as it is.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
@@ -46,7 +47,7 @@ impl Changer {
     ) -> Result<(), Fault> {
         for _ in 0..limits::RACES_MAX {
             let row = self.mover.row(id).await?;
-            if let Some(released) = row.as_ref().filter(|row| !row.waits_for_parent()) {
+            if let Some(released) = row.as_ref().filter(|row| !row.waits()) {
                 return self.look_at_released(released).await;
             }
             let wanted = Wanted::Released(start);

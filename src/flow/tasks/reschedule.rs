@@ -278,7 +278,7 @@ impl Changer {
     ) -> Result<bool, Fault> {
         let (id, start) = (dispatch.id, dispatch.start);
         if way == Way::Release {
-            // Tasks of trees have no keys.
+            // Tasks of trees have no keys, nor have those that wait for others.
             return Ok(true);
         }
         if way == Way::Move {
@@ -314,7 +314,7 @@ impl Changer {
             }
             // No entry of a dead task waits.
             Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
-            // It had no entry.
+            // It had no entry but looks.
             Way::Release => {}
         }
         let near = matches!(put, Put::Near(_));

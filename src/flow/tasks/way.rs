@@ -17,7 +17,7 @@ pub(super) enum Wanted {
     Run(Millis),
     /// To start at this time (now), only if it is dead.
     Redriven(Millis),
-    /// To start at this time, since the own run of its parent has succeeded.
+    /// To start at this time, since what it waits for has come.
     Released(Millis),
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Way {
     Move,
     /// From its death.
     Redrive,
-    /// From its wait for its parent.
+    /// From its wait for its parent, or for other tasks.
     Release,
 }
 
@@ -51,8 +51,8 @@ impl Way {
         let Some(row) = row else {
             return Some(if released { Self::Release } else { Self::Move });
         };
-        if released || row.waits_for_parent() {
-            let goes = released && row.waits_for_parent();
+        if released || row.waits() {
+            let goes = released && row.waits();
             return goes.then_some(Self::Release);
         }
         match (row.state, wanted) {

@@ -25,6 +25,7 @@ use crate::{
             send::{Sender, Sending},
         },
         entries::watermarks::Hands,
+        joins::waiter::awaits,
         tasks::deadlines::Deadlines,
     },
     model::{
@@ -249,6 +250,13 @@ impl Recovery {
             if let Some(row) = row {
                 // Its worker could not reach the process while that was away.
                 self.deadlines.watch(row, Some(now));
+            }
+            if awaits(look, row.as_ref()) {
+                // The process before may have noted an end, and have let nobody go.
+                self.ctx
+                    .joins
+                    .asked
+                    .add(look.key.id, self.ctx.time.moment());
             }
             let heartbeat = known.heartbeats.get(&look.key.id).map(|beat| beat.at);
             owed.extend(self.owed(look, row.as_ref(), heartbeat, now));

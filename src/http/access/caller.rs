@@ -116,6 +116,9 @@ impl Caller {
         if task.parent.is_some() {
             return Err(self.refuse("a child keeps the tree of its parent open"));
         }
+        if task.after.is_some() {
+            return Err(self.refuse("the tasks that it waits for may be of any callback"));
+        }
         // Each level is one call deep; a body that is nested deeper was refused when it was read.
         for child in task.children.iter().flatten() {
             self.allows_request(child)?;

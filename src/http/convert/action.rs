@@ -200,8 +200,8 @@ fn read_check(at: &str, check: &api::action::Check, wrong: &mut Violations) -> O
     })
 }
 
-/// Reads when a check is made: a time, or a duration.
-fn check_time(text: &str) -> Result<CheckTime, String> {
+/// Reads when a check is made, or until when a task waits: a time, or a duration.
+pub(super) fn check_time(text: &str) -> Result<CheckTime, String> {
     // A duration has no year at its begin.
     let is_time = text.trim_start().get(..5).is_some_and(|begin| {
         begin.ends_with('-')

@@ -69,6 +69,7 @@ fn spec(target: Target, content: Content) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(content),
     }
@@ -102,6 +103,7 @@ fn task(spec: Spec) -> TaskView {
         run_state: None,
         tree: None,
         replaced: false,
+        waits: None,
     }
 }
 

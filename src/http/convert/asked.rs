@@ -6,7 +6,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
     chain::chained,
-    family,
+    family, join,
     new_task::Context,
     violations::{Violations, checked_name},
 };
@@ -77,11 +77,13 @@ pub fn read(
 ) -> Result<Read, Error> {
     let id = request.id.take();
     let key = mark(request.idempotency_key.take(), header)?;
+    let after = join::take(&mut request, id.as_deref(), context.now)?;
     let family = family::Asked::take(&mut request)?;
     let (name, on_conflict) = key_of(&mut request)?;
     let start_time = request.start_time.clone();
     let mut task = chained(request, context)?;
     family.place(&mut task.draft, false)?;
+    task.draft.after = after.map(Box::new);
     let children = family.below(context)?;
     if id.is_none() && key.is_none() && name.is_none() && children.is_empty() {
         return Ok(Read::Plain(task));

@@ -156,6 +156,7 @@ fn check_fields(task: &TaskRequest, at: &str, with_result: bool) -> Result<(), E
         ("parent", task.parent.is_some()),
         ("children", task.children.is_some()),
         ("after_parent", task.after_parent),
+        ("after", task.after.is_some()),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task that follows another one: leave it out";

@@ -134,6 +134,7 @@ fn one(
         ("idempotency_key", child.idempotency_key.is_some()),
         ("parent", child.parent.is_some()),
         ("on_conflict", child.on_conflict.is_some()),
+        ("after", child.after.is_some()),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task in `children`: leave it out";

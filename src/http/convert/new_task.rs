@@ -177,6 +177,7 @@ impl Rules {
             notify: None,
             actions: None,
             kin: None,
+            after: None,
             then: Vec::new(),
             collection: self.collection,
             priority: None,

@@ -267,6 +267,7 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         ("parent", request.parent.is_some()),
         ("children", request.children.is_some()),
         ("after_parent", request.after_parent),
+        ("after", request.after.is_some()),
     ];
     let mut violations = Violations::default();
     for (field, _) in own.into_iter().filter(|(_, given)| *given) {

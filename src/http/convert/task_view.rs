@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::{
     action, chain,
     content::{self, Parts},
-    notify, target,
+    join, notify, target,
 };
 use crate::{
     api::{
@@ -24,8 +24,9 @@ use crate::{
     model::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
+        join::reason as reason_of_wait,
         result::TaskResult,
-        row::{TIMED_OUT, WORKER_LOST},
+        row::{State, TIMED_OUT, WORKER_LOST},
         state::{DROPPED, PARENT_FAILED},
         task::{Content, Spec},
         time::Millis,
@@ -73,6 +74,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         ordering_key: task.spec.ordering_key.clone(),
         parent: task.spec.parent().map(|parent| parent.to_string()),
         after_parent: task.spec.is_after_parent(),
+        after: join::shown(task),
         tree_state: tree_state(task),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
@@ -178,12 +180,19 @@ fn retry_policy(backoff: &Backoff) -> RetryPolicy {
     }
 }
 
-/// The reason of a cancelled task that no call has cancelled.
+/// The reason of an end that no call and no attempt has brought.
 fn reason(task: &TaskView) -> Option<&'static str> {
+    let error = task.error.as_deref().unwrap_or_default();
+    let ended = matches!(task.run_state, Some(State::Cancelled | State::Failed));
+    if ended && task.attempt == 0 && task.spec.after.is_some() {
+        let waited = reason_of_wait(error);
+        if waited.is_some() {
+            return waited;
+        }
+    }
     if task.state != VisibleState::Cancelled {
         return None;
     }
-    let error = task.error.as_deref().unwrap_or_default();
     if error.starts_with(DROPPED) {
         Some("dropped")
     } else if error == PARENT_FAILED {
@@ -307,6 +316,9 @@ pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
     match task.state {
         VisibleState::WaitingForChildren => {
             "its own run has ended; cancel it with `tree` to end the tasks below it".to_owned()
+        }
+        VisibleState::Waiting if task.spec.after.is_some() => {
+            "it waits for other tasks, which decide on its start: it can be cancelled".to_owned()
         }
         VisibleState::Waiting => {
             "it waits for the own run of its parent, which decides on its start".to_owned()

@@ -66,7 +66,7 @@ const PARAMETERS: [&str; 14] = [
         ("key" = Option<String>, Query,
             description = "Only the task that this key names, the live one or the last: with `callback`, and without further filters"),
         ("collection" = Option<String>, Query, description = "Only tasks of this collection"),
-        ("state" = Option<TaskState>, Query, description = "Only tasks in this state"),
+        ("state" = Option<TaskState>, Query, description = "Only tasks in this state; of `waiting` those that wait for other tasks: children that wait for their parent are listed with `parent`"),
         ("label.NAME" = Option<String>, Query,
             description = "Only tasks whose label `NAME` has this value, for example `label.tenant=acme`; 8 of them at most, of which a task has all"),
         ("error" = Option<String>, Query,
@@ -296,10 +296,6 @@ fn instant(text: String) -> Result<Millis, String> {
 }
 
 fn state(text: &str) -> Result<VisibleState, String> {
-    if text == VisibleState::Waiting.name() {
-        // They have no entry in a wheel.
-        return Err("cannot be `waiting`: list the children of a task with `parent`".to_owned());
-    }
     let names = VisibleState::ALL.map(VisibleState::name);
     let known = VisibleState::ALL
         .into_iter()

@@ -207,6 +207,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content::default()),
     };

@@ -44,6 +44,7 @@ pub(crate) fn spec() -> Arc<Spec> {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content::default()),
     })

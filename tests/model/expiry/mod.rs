@@ -102,6 +102,7 @@ impl Expiry {
                 notify: None,
                 actions: None,
                 kin: None,
+                after: None,
                 then: Vec::new(),
                 body: Body::Inline(Content::default()),
             }),

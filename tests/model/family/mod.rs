@@ -9,6 +9,7 @@
 //! slots and clocks, the cursor of a sweep, and trees of more levels: each level is such a tree.
 
 mod after;
+mod retry;
 mod steps;
 
 use tickwheel::model::family::Tree;

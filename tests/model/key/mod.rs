@@ -98,6 +98,7 @@ impl Keys {
                 notify: None,
                 actions: None,
                 kin: None,
+                after: None,
                 then: Vec::new(),
                 scheduled: None,
                 body: Body::Inline(Content::default()),

@@ -187,6 +187,7 @@ fn spec() -> Arc<Spec> {
             notify: None,
             actions: None,
             kin: None,
+            after: None,
             then: Vec::new(),
             body: Body::Inline(Content::default()),
         });

@@ -19,6 +19,7 @@ mod gates;
 mod given_away;
 mod invented;
 mod jobs;
+mod joins;
 mod late_writes;
 mod levels;
 mod lifecycle;

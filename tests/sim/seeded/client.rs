@@ -192,6 +192,7 @@ fn spec(plan: &TaskPlan) -> Spec {
         notify: None,
         actions: None,
         kin: None,
+        after: None,
         then: Vec::new(),
         body: Body::Inline(Content {
             payload: Bytes::from(vec![b'x'; plan.body_bytes]),

@@ -263,6 +263,7 @@ impl Sim {
             contents: Budget::default(),
             handed: Default::default(),
             pokes: Default::default(),
+            joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),

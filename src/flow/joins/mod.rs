@@ -1,0 +1,26 @@
+//! Joins are tasks that wait for the ends of others, which they name when they are registered.
+//!
+//! ```text
+//! registration: marks -> rows of both sides -> rows of the dependencies -> look -> row of the waiter -> poke
+//! end of a dependency: rows that name waiters -> outcome in the row of each waiter -> poke of the waiter
+//! check: rows of the waiter -> release, or end, by one conditional write
+//! ```
+//!
+//! - `memory` is what a node remembers: waiters to check soon, and its copy of the marks.
+//! - `marks` are the callbacks of tasks that others wait for, so that ends of other tasks cost nothing.
+//! - `rows` reads and writes the rows that join tasks.
+//! - `enlist` takes waiters on, for the registration.
+//! - `ended` is the part of the end steps that concerns joins.
+//! - `waiter` is what the look of a waiter asks for.
+//! - `check` is the stage that lets waiters go.
+//!
+//! Pokes are hints, and so are the end steps of dependencies: the look of a waiter asks all of its dependencies again, from a
+//! minute on and at least every quarter of an hour ([`crate::model::join`] has the rules).
+
+pub(in crate::flow) mod check;
+pub(in crate::flow) mod ended;
+pub(in crate::flow) mod enlist;
+mod marks;
+pub mod memory;
+pub(in crate::flow) mod rows;
+pub(in crate::flow) mod waiter;

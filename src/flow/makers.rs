@@ -1,0 +1,82 @@
+//! The makers build for a node the stages that make, move and cancel tasks.
+
+use std::sync::Arc;
+
+use super::{
+    context::Context,
+    dead_letters::desk::Desk,
+    dispatch::near::Near,
+    entries::{entry_writer::Placer, watermarks::Hands},
+    family::add::Admission,
+    jobs,
+    joins::enlist::Enlister,
+    query::{find::Finder, remembered::Remembered},
+    schedules::tasks::RunTasks,
+    tasks::{
+        asked::Asker, cancel::Canceller, register::Registrar, reschedule::Changer,
+        transition::Mover,
+    },
+};
+
+/// The stages that make tasks and move their starts.
+pub(super) fn registration(
+    ctx: &Arc<Context>,
+    (hands, placer, near): (Hands, Placer, Near),
+    mover: &Mover,
+    canceller: &Canceller,
+    known: &Remembered,
+) -> (Registrar, Asker, Changer) {
+    let ctx = || Arc::clone(ctx);
+    let finder = Finder::new(ctx(), mover.clone());
+    let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
+    let registrar = Registrar::new(
+        ctx(),
+        hands.clone(),
+        placer.clone(),
+        near.clone(),
+        callbacks,
+        (
+            Admission::new(ctx(), mover.clone(), finder.clone()),
+            Enlister::new(ctx(), mover.clone(), finder.clone()),
+        ),
+    );
+    let (moved, found) = (mover.clone(), finder.clone());
+    let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
+    let acts = (registrar.clone(), canceller.clone(), changer.clone());
+    let asker = Asker::new(ctx(), hands, mover.clone(), finder, acts);
+    (registrar, asker, changer)
+}
+
+/// The desks for dead tasks and for jobs, with what changes their tasks.
+pub(super) fn desks(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    canceller: &Canceller,
+    changer: &Changer,
+    runs: RunTasks,
+) -> (Desk, jobs::desk::Desk) {
+    let letters = Desk::new(Arc::clone(&ctx), mover.clone(), changer.clone());
+    let by = jobs::work::Changers {
+        finder: finder.clone(),
+        canceller: canceller.clone(),
+        changer: changer.clone(),
+        letters: letters.clone(),
+        runs,
+    };
+    (letters, jobs::desk::Desk::new(ctx, by))
+}
+
+/// The stage that cancels tasks.
+pub(super) fn canceller(
+    ctx: &Arc<Context>,
+    (hands, placer): (Hands, Placer),
+    mover: &Mover,
+    finder: &Finder,
+    known: &Remembered,
+) -> Canceller {
+    let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
+    let (mover, finder) = (mover.clone(), finder.clone());
+    let ctx = Arc::clone(ctx);
+    Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
+}

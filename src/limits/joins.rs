@@ -1,0 +1,30 @@
+//! The bounds of joins: tasks that wait for others.
+
+use std::time::Duration;
+
+/// Tasks that one task waits for: each costs two rows, and one check reads all of them in some milliseconds.
+pub const AFTER_IDS_MAX: usize = 1000;
+
+/// Tasks that are looked for at once when a waiter is registered: the searches of one request leave room for others.
+pub const AFTER_LOOKED_FOR_AT_ONCE: usize = 32;
+
+/// Rows of joins that are read or written at once: 100 KB, and a waiter of the most has four pages.
+pub const JOINS_PAGE: usize = 500;
+
+/// Waiters of one request that are registered at once: they share syncs.
+pub const WAITERS_ENLISTED_AT_ONCE: usize = 8;
+
+/// Waiters that one node checks at once: they share syncs and leave room for others.
+pub const JOINS_IN_FLIGHT_MAX: usize = 16;
+
+/// How old the copy of a node may be that says for tasks of which callbacks others wait. Until it is read again, the end of a
+/// task of a callback that is new there may be told to no waiter.
+pub const JOIN_MARKS_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// How long after its registration a waiter is checked again: by then each node knows that its dependencies are waited for.
+pub const JOIN_CHECKED_AGAIN: Duration = Duration::from_secs(3);
+
+/// How long before its deadline a node remembers it for a waiter: longer than the longest way between two looks.
+pub const JOIN_DEADLINE_AHEAD: Duration = Duration::from_secs(20 * 60);
+
+const _: () = assert!(JOIN_CHECKED_AGAIN.as_millis() > JOIN_MARKS_AGE_MAX.as_millis());

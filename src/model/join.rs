@@ -1,0 +1,273 @@
+//! The rules of joins decide for checks what becomes of a task that waits for others.
+//!
+//! A task may wait for the ends of up to a thousand others, its dependencies. For each of them it has a row of the index, which
+//! says how that one has ended, and each of them has a row that names the waiter. A registration writes both rows, then looks
+//! at each dependency. The end of a dependency is durable first, then its end steps read the rows that name waiters. So one
+//! of the two sees the other. The waiter itself has a row in the state `new` and of generation 0, as a child has that waits for
+//! the run of its parent, and a look, which asks all dependencies again. `tests/model/join` searches all of this.
+//!
+//! A row of a waiter has two sides. A registration writes it at a fixed early time, the end of the dependency at the present
+//! one. So the end stays, whichever arrives last.
+//!
+//! A dependency has ended when it reads so: with all of its tree. Without `later` nobody can wait for itself by a detour: a task
+//! waits for tasks that were there before it. A tree would be an exception, as it waits for children that come later. So a
+//! child waits for its siblings, and for tasks that wait for nothing, or else it has a deadline ([`check`]).
+
+use std::time::Duration;
+
+use super::{
+    family::Outcome,
+    ids::TaskId,
+    preference::mix,
+    state::{State, TERMINAL_TTL_MIN},
+    task::Spec,
+    time::Millis,
+};
+
+pub use super::after::{After, Asked, Condition};
+
+/// The write time of a row by a registration, in microseconds: every end is later.
+pub const ADDED_WRITTEN: i64 = 1;
+
+/// How long behind its first start the row of a task is kept at least, once it has ended. One that has none can only be gone
+/// after that.
+pub const KEPT_MIN: Duration = TERMINAL_TTL_MIN.saturating_sub(Duration::from_secs(24 * 3600));
+
+/// The error of a task that waited for one that did not succeed begins so.
+pub const DEPENDENCY_FAILED: &str = "a task that it waits for did not succeed";
+
+/// The error of a task that waited for one that was not registered by its deadline begins so.
+pub const DEPENDENCY_MISSING: &str = "dependency missing";
+
+/// The error of a task that waited for one that had not ended by its deadline begins so.
+pub const DEADLINE_PASSED: &str = "deadline passed";
+
+/// The knowledge of a check about a dependency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seen {
+    /// It has not ended.
+    Open,
+    /// It was never seen, or not at the registration of the waiter.
+    Unknown,
+    /// It was known, and has been forgotten: it had ended, and nobody knows how.
+    Gone,
+    /// It has ended.
+    Ended(Outcome),
+}
+
+/// The verdict of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on waiting.
+    Waits,
+    /// It starts. The last of its dependencies ended at this time, as far as that is known.
+    Goes(Option<Millis>),
+    /// It ends since this one has not succeeded.
+    Failed(TaskId, Outcome),
+    /// It ends since this one is not known.
+    Missing(TaskId),
+    /// It ends since this one has not ended.
+    Late(TaskId),
+}
+
+impl Verdict {
+    /// Returns how a wait ends that does not lead to a start: by an error, and whether as a failure. Else it is cancelled, as a
+    /// child is whose parent has failed.
+    #[must_use]
+    pub fn end(&self) -> Option<(bool, String)> {
+        match self {
+            Self::Waits | Self::Goes(_) => None,
+            Self::Failed(id, outcome) => {
+                let how = if outcome.state == State::Succeeded {
+                    "its tree is faulted"
+                } else {
+                    name(outcome.state)
+                };
+                Some((false, format!("{DEPENDENCY_FAILED}: {id}: {how}")))
+            }
+            Self::Missing(id) => Some((true, format!("{DEPENDENCY_MISSING}: {id}"))),
+            Self::Late(id) => {
+                let error = format!("{DEADLINE_PASSED}: {id} has not ended");
+                Some((true, error))
+            }
+        }
+    }
+}
+
+const fn name(state: State) -> &'static str {
+    match state {
+        State::Succeeded => "succeeded",
+        State::Failed => "failed",
+        State::Cancelled => "cancelled",
+        State::Expired => "expired",
+        State::Dead => "dead",
+        State::New | State::Claimed | State::Retrying => "open",
+    }
+}
+
+/// Returns the reason that people are told for a wait that ended with this error.
+#[must_use]
+pub fn reason(error: &str) -> Option<&'static str> {
+    let reasons = [
+        (DEPENDENCY_FAILED, "dependency_failed"),
+        (DEPENDENCY_MISSING, "dependency_missing"),
+        (DEADLINE_PASSED, "deadline_passed"),
+    ];
+    let known = reasons.into_iter().find(|(text, _)| {
+        let rest = error.strip_prefix(text);
+        rest.is_some_and(|rest| rest.starts_with(": "))
+    });
+    known.map(|(_, reason)| reason)
+}
+
+/// Tells whether a dependency that ended so has succeeded, with all of its tree.
+#[must_use]
+pub fn has_succeeded(outcome: &Outcome) -> bool {
+    outcome.state == State::Succeeded && !outcome.faulted
+}
+
+/// Decides about a waiter by what was seen of all that it waits for.
+#[must_use]
+pub fn decide(after: &After, seen: &[(TaskId, Seen)], now: Millis) -> Verdict {
+    let wants_success = after.condition == Condition::AllSucceeded;
+    let mut last = None;
+    let (mut open, mut unknown) = (None, None);
+    for (id, seen) in seen {
+        match seen {
+            Seen::Ended(outcome) if wants_success && !has_succeeded(outcome) => {
+                return Verdict::Failed(*id, *outcome);
+            }
+            Seen::Ended(outcome) => last = last.max(Some(outcome.at)),
+            // It has ended, but nobody knows whether it succeeded.
+            Seen::Gone if wants_success => return Verdict::Missing(*id),
+            Seen::Gone => {}
+            Seen::Open => open = open.or(Some(*id)),
+            Seen::Unknown => unknown = unknown.or(Some(*id)),
+        }
+    }
+    let is_late = after.deadline.is_some_and(|deadline| now >= deadline);
+    match (unknown, open) {
+        (Some(id), _) if is_late => Verdict::Missing(id),
+        (None, Some(id)) if is_late => Verdict::Late(id),
+        // A row that is not there yet: the registration goes on, or the rows were read in parts.
+        (None, None) if seen.len() >= after.tasks as usize => Verdict::Goes(last),
+        _ => Verdict::Waits,
+    }
+}
+
+/// Why a task cannot wait for others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// One of them is not known.
+    #[error(
+        "the task {1} is not known; give ids of tasks that this service has registered and still keeps, or set `later` and a `deadline`"
+    )]
+    NotFound(usize, TaskId),
+    /// Nothing tells when one of them has ended.
+    #[error(
+        "the task {1} is a record of Kafka or the service's own: nothing tells when it has ended"
+    )]
+    NeverEnds(usize, TaskId),
+    /// One of them is the parent of the task.
+    #[error(
+        "the task {1} is its parent, whose tree waits for it; use `after_parent` to wait for the run of the parent"
+    )]
+    Parent(usize, TaskId),
+    /// One of them may wait for the task, by way of a tree.
+    #[error(
+        "the task {1} may wait for the tree of this one's parent: without a `deadline` a child waits for children of the same parent that have none themselves, and for tasks without children that wait for nothing"
+    )]
+    MayWait(usize, TaskId),
+}
+
+impl Refusal {
+    /// Returns the place of the task that it is about, among those that are waited for.
+    #[must_use]
+    pub const fn place(&self) -> usize {
+        match self {
+            Self::NotFound(place, _)
+            | Self::NeverEnds(place, _)
+            | Self::Parent(place, _)
+            | Self::MayWait(place, _) => *place,
+        }
+    }
+}
+
+/// Checks whether a task may wait for this one, which is at this place among its dependencies; none is one that is not known.
+///
+/// # Errors
+/// [`Refusal`].
+pub fn check(
+    waiter: &Spec,
+    (place, id): (usize, TaskId),
+    dependency: Option<&Spec>,
+) -> Result<(), Refusal> {
+    let after = waiter.after.as_deref();
+    if id.is_internal() {
+        return Err(Refusal::NeverEnds(place, id));
+    }
+    if waiter.parent() == Some(id) {
+        return Err(Refusal::Parent(place, id));
+    }
+    let Some(dependency) = dependency else {
+        return if after.is_some_and(|after| after.later) {
+            Ok(())
+        } else {
+            Err(Refusal::NotFound(place, id))
+        };
+    };
+    if !dependency.target.is_tracked() {
+        return Err(Refusal::NeverEnds(place, id));
+    }
+    let (Some(parent), None) = (waiter.parent(), after.and_then(|after| after.deadline)) else {
+        return Ok(());
+    };
+    let is_sibling = dependency.parent() == Some(parent);
+    let waits = dependency.after.is_some() || dependency.is_after_parent();
+    if dependency.is_parent() || (!is_sibling && waits) {
+        return Err(Refusal::MayWait(place, id));
+    }
+    Ok(())
+}
+
+/// The callbacks of tasks that others wait for, by a few bits: the end of a task of another one need not ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Marks(pub [u64; 4]);
+
+impl Marks {
+    /// All callbacks: of tasks that are not known yet.
+    pub const ALL: Self = Self([u64::MAX; 4]);
+
+    /// The mark of one callback.
+    #[must_use]
+    pub fn of(callback: &str) -> Self {
+        let fold = |seed: u64, byte: u8| mix(seed ^ u64::from(byte));
+        let hash = callback.bytes().fold(0x6a6f_696e, fold);
+        let mut bits = [0; 4];
+        // Two bits choose the word, six the bit in it.
+        if let Some(word) = bits.get_mut((hash >> 6) as usize & 3) {
+            *word = 1 << (hash & 63);
+        }
+        Self(bits)
+    }
+
+    /// Returns these with others.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let mut bits = self.0;
+        for (word, more) in bits.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+        Self(bits)
+    }
+
+    /// Tells whether all of others are among these.
+    #[must_use]
+    pub fn has(self, other: Self) -> bool {
+        self.with(other) == self
+    }
+}
+
+#[cfg(test)]
+#[path = "join_tests.rs"]
+mod tests;
