@@ -18,7 +18,7 @@ use super::{
     reach,
 };
 use crate::{
-    api::{task_request::TaskRequest, text::InstantText},
+    api::{notify::Notify, task_request::TaskRequest, text::InstantText},
     client::{
         ActionResponse, EndState, Error, FollowUpResponse, StartTime, TaskFilter, TaskResponse,
         has_ended,
@@ -176,7 +176,7 @@ fn request(task: TaskResponse) -> TaskRequest {
         expire_after: task.expire_after,
         retention: task.retention,
         dead_retention: task.dead_retention,
-        notify: task.notify,
+        notify: task.notify.and_then(own_notice),
         actions: some_of(own_actions(task.actions)),
         checks: some_of(task.checks),
         then: some_of(own_follow_ups(task.then)),
@@ -192,6 +192,17 @@ fn own_follow_ups(mut then: Vec<FollowUpResponse>) -> Vec<FollowUpResponse> {
 
 const fn is_of_tree(state: &EndState) -> bool {
     matches!(state, EndState::Completed | EndState::Faulted)
+}
+
+/// Returns the notice of ends of the own run: the others belong to the tree.
+fn own_notice(mut notify: Notify) -> Option<Notify> {
+    if let Some(states) = &mut notify.states {
+        states.retain(|state| !is_of_tree(state));
+        if states.is_empty() {
+            return None;
+        }
+    }
+    Some(notify)
 }
 
 /// Returns the actions at ends of the own run: the others belong to the tree.
