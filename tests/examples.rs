@@ -57,8 +57,7 @@ impl Dev {
         let built = program.join("examples");
         let built = built.to_str().unwrap();
         let receiver = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/trial/receiver.py");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = port.local_addr().unwrap().port().to_string();
+        let port = free_port().to_string();
         let mut script = block_of(PAGE, name)
             .replace("examples/trial/receiver.py", receiver)
             .replace("8000", &port)
@@ -70,6 +69,8 @@ impl Dev {
                 .replace(&format!("cargo run --example {example} --"), &path)
                 .replace(&format!("cargo run --example {example}"), &path);
         }
+        // A block that fails in the middle leaves no program behind.
+        let script = format!("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}");
         let path = std::env::var("PATH").unwrap();
         let ran = Command::new("bash")
             .args(["-euo", "pipefail", "-c", &script])
@@ -83,6 +84,11 @@ impl Dev {
         assert!(ran.status.success(), "{script}\n{text}{errors}");
         text
     }
+}
+
+fn free_port() -> u16 {
+    let bound = TcpListener::bind("127.0.0.1:0").unwrap();
+    bound.local_addr().unwrap().port()
 }
 
 /// Checks that lines come in this order, perhaps with others in between.
