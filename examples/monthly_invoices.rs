@@ -68,7 +68,7 @@ async fn main() -> anyhow::Result<()> {
             async move { plan(&client, &job).await }
         })
         .callback("books", |_: Job<()>, _: Context| async {
-            // What all invoices need, such as the rates of the month.
+            // All invoices need the rates of the month.
             Ok(Outcome::Done)
         })
         .callback("invoice", |job: Job<Customer>, _: Context| async move {

@@ -26,7 +26,7 @@ use tickwheel::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-/// What the worker can do.
+/// The steps that the worker can do.
 const STEPS: [&str; 8] = [
     "order",
     "reserve_stock",

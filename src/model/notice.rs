@@ -1,9 +1,9 @@
 //! The notice tells the end steps which ended tasks are told to somebody, and by which internal task.
 //!
-//! A task says where its ends are told ([`super::notify::Notify`]): those of its own run, and those of its tree. For each end there
-//! is one internal task that tells it. Its id is computed from the ended task, its generation and the kind of the end, so that
-//! stages that repeat the end steps register it once. Its start is the end, and it lies on the wheel of the task. A redrive raises
-//! the generation: the next end is told again.
+//! A task says where its ends are told ([`super::notify::Notify`]): those of its own run, and those of its tree. For each end
+//! there is one internal task that tells it. Its id is computed from the ended task, its generation and the kind of the end, so
+//! that stages that repeat the end steps register it once. Its start is the end, and it lies on the wheel of the task. A redrive
+//! raises the generation: the next end is told again.
 //!
 //! A deletion raises the generation, too, and is no end. So a tombstone has no notice. Stages that delete or redrive a task have
 //! the notice of its last end registered first.
@@ -147,7 +147,7 @@ mod tests {
     fn ends_of_runs_and_of_trees_are_told_apart() {
         let faulted = TreeStates {
             faulted: true,
-            ..TreeStates::default()
+            ..TreeStates::NONE
         };
         for states in [None, EndStates::of([State::Dead])] {
             let notify = Notify {
@@ -219,7 +219,10 @@ mod tests {
             end: End::Tree(tree),
             ..notice
         };
-        assert_eq!(notice.id().to_string(), "0000000f-4df8-8001-bfff-TODO");
+        assert_eq!(
+            notice.id().to_string(),
+            "0000000f-4df8-8001-bfff-3851d23f71f5"
+        );
     }
 
     #[test]

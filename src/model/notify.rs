@@ -26,7 +26,7 @@ pub enum Destination {
 }
 
 /// A set of ends of a tree, which may be empty.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeStates {
     /// Nothing of it failed.
     pub completed: bool,
@@ -56,12 +56,18 @@ impl Notify {
         Self {
             to,
             states: Some(states),
-            tree: TreeStates::default(),
+            tree: TreeStates::NONE,
         }
     }
 }
 
 impl TreeStates {
+    /// No end of a tree.
+    pub const NONE: Self = Self {
+        completed: false,
+        faulted: false,
+    };
+
     /// Tells whether no end is one of them.
     #[must_use]
     pub const fn is_empty(self) -> bool {

@@ -83,7 +83,7 @@ mod tests {
     fn it_survives_its_message_and_what_is_out_of_range_is_refused() {
         let faulted = TreeStates {
             faulted: true,
-            ..TreeStates::default()
+            ..TreeStates::NONE
         };
         let notify = Notify {
             to: topic(),

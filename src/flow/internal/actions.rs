@@ -347,7 +347,7 @@ mod tests {
         let text = format!(
             r#"{{"tree":{{"task":"{uuid}","generation":3,"faulted":true,"end_ms":7,"to":{to}}}}}"#
         );
-        let work = super::read(text.as_bytes()).unwrap();
+        let work = read(text.as_bytes()).unwrap();
         let is_end = |notice: &Notice| notice.end == End::Tree(FAULTED) && notice.generation == 3;
         assert!(
             matches!(&work, Work::Call(notice) if is_end(notice)),

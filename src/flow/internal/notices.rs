@@ -25,8 +25,8 @@ use crate::{
     },
 };
 
-/// The payload of such a task: the end of a run has `state`, and that of a tree `faulted`. The row of the ended task says more, as
-/// long as it is there and has not moved on.
+/// The payload of such a task: the end of a run has `state`, and that of a tree `faulted`. The row of the ended task says more,
+/// as long as it is there and has not moved on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Payload {
     /// The ended task.

@@ -31,7 +31,7 @@ const OF_RUN: [EndState; 5] = [
 /// Reads it. Returns none only when a violation was noted.
 pub(super) fn read(notify: &Notify, violations: &mut Violations) -> Option<notify::Notify> {
     let ends = match &notify.states {
-        None => Some((Some(EndStates::ALL), TreeStates::default())),
+        None => Some((Some(EndStates::ALL), TreeStates::NONE)),
         Some(states) => violations.take("/notify/states", ends(states)),
     };
     let to = match (&notify.kafka, &notify.http) {
