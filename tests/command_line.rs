@@ -2,6 +2,7 @@
 
 mod callbacks;
 mod dead_letters;
+mod export;
 mod jobs;
 mod schedules;
 mod settings;

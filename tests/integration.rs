@@ -19,6 +19,7 @@ mod command_repeats;
 mod conformance;
 mod conforms_on_one_process;
 mod embedded_store;
+mod examples;
 mod golden;
 mod golden_embedded;
 mod golden_ordering;

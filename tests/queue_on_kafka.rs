@@ -267,7 +267,7 @@ async fn services_with_prefixes_of_their_own_share_a_kafka() {
             .await
             .remove(0)
             .unwrap();
-        // Nobody may pose as the service there.
+        // A service takes records of its own topics from itself only.
         let forged = publisher.publish(vec![record(false, &own)]).await.remove(0);
         assert!(
             matches!(forged, Err(PublishError::Refused(_))),

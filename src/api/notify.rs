@@ -1,12 +1,12 @@
-//! The types of notices say for clients where the end of a task is told.
+//! The types of notices say for clients where the ends of a task are told.
 
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
-use super::{target::HttpTarget, task_state::TaskState};
+use super::{action::EndState, target::HttpTarget};
 
-/// Where the end of a task is told, exactly one of `kafka` and `http`, and which ends are.
+/// Where the ends of a task are told, exactly one of `kafka` and `http`, and which ends are.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -25,10 +25,11 @@ pub struct Notify {
         skip_serializing_if = "Option::is_none"
     )]
     pub http: Option<HttpTarget>,
-    /// The ends that are told: of `succeeded`, `failed`, `cancelled`, `expired` and `dead`. Absent is all of them.
+    /// The ends that are told: of its own run (`succeeded`, `failed`, `cancelled`, `expired`, `dead`) and of its tree
+    /// (`completed`, `faulted`). Absent is all of its own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_items = 1))]
-    pub states: Option<Vec<TaskState>>,
+    pub states: Option<Vec<EndState>>,
 }
 
 /// A topic of Kafka.

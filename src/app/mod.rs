@@ -13,7 +13,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::Router;
 use executor::{
     Executor,
-    mail::{Mailer, Smtp},
+    mail::{Mailer, Smtp, SmtpOptions},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use open_door::is_too_open;
@@ -35,7 +35,6 @@ use crate::{
         address::{Allowed, Range},
         clock::Rules,
         ids::NodeId,
-        smtp::SmtpServer,
     },
     queue, store, telemetry,
     time_source::TimeSource,
@@ -68,8 +67,8 @@ pub struct Options {
     pub executes: bool,
     /// Addresses that deliveries over HTTP may go to, beside those of the public internet.
     pub http_allow: Vec<Range>,
-    /// The server for e-mails, and the address that they come from.
-    pub mail: Option<(SmtpServer, String)>,
+    /// How e-mails go out; none means that tasks which ask for one are refused.
+    pub mail: Option<SmtpOptions>,
     /// Bounds, and whether it owns wheels.
     pub settings: Settings,
     /// How long the node goes on answering when it was told to stop, while it says that it is not ready.
@@ -248,10 +247,10 @@ async fn drain(node: Node, under_way: UnderWay, timeout: Duration, time: &TimeSo
 
 /// Returns the sender of e-mails, if the settings have one.
 fn mailer(options: &Options, time: &TimeSource) -> Result<Option<Arc<dyn Mailer>>, Error> {
-    let Some((server, from)) = &options.mail else {
+    let Some(mail) = &options.mail else {
         return Ok(None);
     };
-    let smtp = Smtp::new(server, from, time.clone()).map_err(Error::Mail)?;
+    let smtp = Smtp::new(mail, time.clone()).map_err(Error::Mail)?;
     Ok(Some(Arc::new(smtp)))
 }
 

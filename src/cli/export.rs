@@ -2,7 +2,7 @@
 //!
 //! It writes tasks that have not ended, or tasks in one state. A line has all fields of a registration, with
 //! the start time as it is now. The history of a task (attempts, state, id) is not part of it: the import
-//! makes another task.
+//! makes another task. Neither is its place in a tree, nor what it follows; a warning says how many tasks have one.
 
 use std::{collections::HashSet, io::Write as _};
 
@@ -18,7 +18,7 @@ use super::{
     reach,
 };
 use crate::{
-    api::{task_request::TaskRequest, text::InstantText},
+    api::{notify::Notify, task_request::TaskRequest, text::InstantText},
     client::{
         ActionResponse, EndState, Error, FollowUpResponse, StartTime, TaskFilter, TaskResponse,
         TaskState, has_ended,
@@ -55,6 +55,42 @@ struct ExportArgs {
     access: reach::AccessArgs,
 }
 
+/// How many exported tasks have something that a registration of them does not have.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LeftOut {
+    /// They are in a tree.
+    of_trees: u64,
+    /// They follow another task, whose result may be with them.
+    followers: u64,
+}
+
+impl LeftOut {
+    fn note(&mut self, task: &TaskResponse) {
+        let in_tree = task.parent.is_some() || task.tree_state.is_some();
+        self.of_trees += u64::from(in_tree);
+        self.followers += u64::from(task.previous.is_some());
+    }
+
+    /// Returns a line for each kind of them.
+    fn warnings(&self) -> String {
+        let mut text = String::new();
+        if self.of_trees > 0 {
+            let count = self.of_trees;
+            text.push_str(&format!(
+                "\nwarning: tasks of trees: {count}; each is exported by itself, without what follows the end of its tree, and \
+                 children that wait for their parent are not exported"
+            ));
+        }
+        if self.followers > 0 {
+            let count = self.followers;
+            text.push_str(&format!(
+                "\nwarning: tasks that follow another one: {count}; its result is not exported"
+            ));
+        }
+        text
+    }
+}
+
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command { filter, client } = command;
@@ -74,7 +110,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let mut pages = client.list(filter);
     let progress = ProgressBar::new_spinner();
     let mut seen: HashSet<TaskId> = HashSet::new();
-    let mut count: u64 = 0;
+    let (mut count, mut left_out) = (0_u64, LeftOut::default());
     while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
         let ids: Vec<TaskId> = tasks
             .iter()
@@ -94,6 +130,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
                 Ok(_) | Err(Error::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
+            left_out.note(&task);
             write_line(task)?;
             count += 1;
             progress.set_position(count);
@@ -104,7 +141,8 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     progress.finish_and_clear();
     let until = pages.start_time_to().filter(|_| !pages.is_whole());
     let summary = summary(count, &asked, until, ends);
-    writeln!(std::io::stderr(), "{summary}").unwrap_or_default();
+    let warnings = left_out.warnings();
+    writeln!(std::io::stderr(), "{summary}{warnings}").unwrap_or_default();
     Ok(Exit::Ok)
 }
 
@@ -179,7 +217,7 @@ fn request(task: TaskResponse) -> TaskRequest {
         expire_after: task.expire_after,
         retention: task.retention,
         dead_retention: task.dead_retention,
-        notify: task.notify,
+        notify: task.notify.and_then(own_notice),
         actions: some_of(own_actions(task.actions)),
         checks: some_of(task.checks),
         then: some_of(own_follow_ups(task.then)),
@@ -195,6 +233,17 @@ fn own_follow_ups(mut then: Vec<FollowUpResponse>) -> Vec<FollowUpResponse> {
 
 const fn is_of_tree(state: &EndState) -> bool {
     matches!(state, EndState::Completed | EndState::Faulted)
+}
+
+/// Returns the notice of ends of the own run: the others belong to the tree.
+fn own_notice(mut notify: Notify) -> Option<Notify> {
+    if let Some(states) = &mut notify.states {
+        states.retain(|state| !is_of_tree(state));
+        if states.is_empty() {
+            return None;
+        }
+    }
+    Some(notify)
 }
 
 /// Returns the actions at ends of the own run: the others belong to the tree.

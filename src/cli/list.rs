@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     api::text::InstantText,
-    client::{Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
+    client::{EndState, Error, StartTime, TaskFilter, TaskPages, TaskResponse, TaskState},
     limits::LIST_TASKS_MAX,
     model::time::Millis,
     time_source::TimeSource,
@@ -96,6 +96,14 @@ pub(super) fn state(text: &str) -> Result<TaskState, String> {
     named.ok_or_else(|| {
         let names = STATES.map(TaskState::name);
         format!("expected one of {}", names.join(", "))
+    })
+}
+
+/// Reads an end of a task or of its tree.
+pub(super) fn end(text: &str) -> Result<EndState, String> {
+    let text = serde_json::Value::from(text);
+    serde_json::from_value(text).map_err(|_| {
+        "expected succeeded, failed, cancelled, expired, dead, completed or faulted".to_owned()
     })
 }
 
@@ -250,5 +258,8 @@ mod tests {
             assert_eq!(state(known.name()), Ok(known));
         }
         assert!(state("Dead").unwrap_err().contains("scheduled, enqueued"));
+        assert_eq!(end("faulted"), Ok(EndState::Faulted));
+        assert_eq!(end("dead"), Ok(EndState::Dead));
+        assert!(end("processing").unwrap_err().contains("completed"));
     }
 }

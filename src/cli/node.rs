@@ -2,7 +2,7 @@
 
 use super::Failure;
 use crate::{
-    app::{self, QueueOptions, StoreOptions},
+    app::{self, QueueOptions, StoreOptions, executor::mail::SmtpOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::{context, schedules::zones::Zones},
     http::tls,
@@ -97,7 +97,7 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         polled: settings.roles.contains(&Role::Controller),
         executes: settings.roles.contains(&Role::Executor),
         http_allow: settings.http_allow.clone(),
-        mail: settings.smtp_url.clone().zip(settings.smtp_from.clone()),
+        mail: mail(settings),
         settings: context::Settings {
             scans: settings.roles.contains(&Role::Scanner),
             poll_feeds_max: poll_feeds_max(settings),
@@ -118,6 +118,15 @@ fn zones(settings: &Settings) -> Result<Zones, Failure> {
             Zones::of_directory(path).map_err(|why| Failure::usage(format!("time_zones: {why}")))
         }
     }
+}
+
+fn mail(settings: &Settings) -> Option<SmtpOptions> {
+    let (server, from) = settings.smtp_url.clone().zip(settings.smtp_from.clone())?;
+    Some(SmtpOptions {
+        server,
+        from,
+        ca: settings.smtp_ca.clone(),
+    })
 }
 
 fn tls(settings: &Settings) -> Option<tls::Files> {

@@ -14,11 +14,10 @@ use serde_json::value::RawValue;
 use super::{Failure, times, wait::WaitArgs};
 use crate::{
     api::{
-        action::{Action, Check},
+        action::{Action, Check, EndState},
         notify::{Notify, NotifyKafka},
         target::{CallbackTarget, HttpTarget, KafkaHeader, KafkaHeaders, KafkaTarget},
         task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},
-        task_response::TaskState,
         text::{DurationText, InstantText},
     },
     client::{NewStart, StartTime, Task},
@@ -113,9 +112,10 @@ pub(super) struct RegisterArgs {
     /// URL to which its end is told by a request.
     #[arg(long, value_name = "URL", conflicts_with = "topic", group = "notify")]
     notify_http: Option<String>,
-    /// An end that is told: succeeded, failed, cancelled, expired or dead; may be repeated, without it all are.
-    #[arg(long = "notify-state", value_name = "STATE", value_parser = super::list::state, requires = "notify")]
-    notify_states: Vec<TaskState>,
+    /// An end that is told: succeeded, failed, cancelled, expired or dead, completed or faulted of a task with children;
+    /// may be repeated, without it all ends of its own run are.
+    #[arg(long = "notify-state", value_name = "STATE", value_parser = super::list::end, requires = "notify")]
+    notify_states: Vec<EndState>,
     /// Thing that the service does when it ends, as JSON (docs/actions.md); may be repeated.
     #[arg(long = "action", value_name = "JSON", value_parser = json::<Action>, conflicts_with = "topic")]
     actions: Vec<Action>,

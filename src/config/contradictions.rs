@@ -1,6 +1,7 @@
 //! The contradictions tell operators which settings cannot stand together, and what to do.
 
 use super::{Invalid, Problem, QueueKind, Role, Settings, StoreKind, credentials};
+use crate::model::smtp::{Security, SmtpServer};
 
 fn problem(origin: &str, reason: &str) -> Problem {
     Problem {
@@ -52,6 +53,13 @@ impl Settings {
             needs(
                 "smtp_from",
                 "smtp_url and smtp_from need each other: give the server and the address that e-mails come from",
+            );
+        }
+        let has_tls = |server: &SmtpServer| server.security != Security::None;
+        if self.smtp_ca.is_some() && !self.smtp_url.as_ref().is_some_and(has_tls) {
+            needs(
+                "smtp_ca",
+                "a mail server shows a certificate over TLS alone: let smtp_url be smtps://HOST, or smtp://HOST?tls=required",
             );
         }
         if self.store == StoreKind::Cassandra && self.queue == QueueKind::Embedded {

@@ -159,6 +159,16 @@ pub(super) const KEYS: &[Key] = &[
         set: |s, text| put(&mut s.smtp_from, sender(text)),
     },
     Key {
+        name: "smtp_ca",
+        flag: "smtp-ca",
+        form: Form::Text,
+        default: "",
+        value: "FILE",
+        about: "Authorities in PEM form, one of which signed the certificate of the mail server; those of the machine are not believed then. The certificate must name the host of smtp_url.",
+        why: "Empty is the authorities of the machine, which know the servers of the internet.",
+        set: |s, text| put(&mut s.smtp_ca, Ok(optional(text).map(Into::into))),
+    },
+    Key {
         name: "node_name",
         flag: "node-name",
         form: Form::Text,

@@ -135,6 +135,8 @@ pub struct Settings {
     pub smtp_url: Option<SmtpServer>,
     /// The address that e-mails come from.
     pub smtp_from: Option<String>,
+    /// The authorities of that server; none means those of the machine.
+    pub smtp_ca: Option<PathBuf>,
     /// The collector that gets traces; none means that there are none.
     pub otlp_endpoint: Option<String>,
     /// The part of the traces that is kept, in millionths.
@@ -415,6 +417,7 @@ fn blank() -> Settings {
         time_zones: None,
         smtp_url: None,
         smtp_from: None,
+        smtp_ca: None,
         otlp_endpoint: None,
         trace_ppm: 0,
         node_name: None,

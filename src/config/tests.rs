@@ -202,6 +202,14 @@ fn mistakes_about_e_mails_are_told_without_the_password() {
             &[("TICKWHEEL_SMTP_URL_FILE", "/nowhere/s3")],
             "cannot be read",
         ),
+        (
+            &[
+                (url, "smtp://ada:s3cr3t@localhost"),
+                (from, "tickwheel@example.org"),
+                ("TICKWHEEL_SMTP_CA", "/etc/mail-ca.pem"),
+            ],
+            "over TLS alone",
+        ),
     ] {
         let refused = load(variables);
         assert!(

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    api::Fault, budget::Budget, cluster::levels::Levels, family::pokes::Pokes,
+    api::Fault, budget::Budget, cluster::level_memory::Levels, family::pokes::Pokes,
     internal::outbox::Outbox, joins::memory::Joins, ordering::handed::Handed,
     records::configured::Configured, schedules::zones::Zones,
 };

@@ -381,12 +381,11 @@ impl Code {
             }
             Self::Internal => "Report it with the trace id.",
             Self::UnsupportedMediaType => "Send `application/json`, without content encoding.",
-            Self::RoleMissing | Self::Unavailable | Self::StoreFull | Self::TooManyRequests => {
-                self.advice_on_parts()
-            }
-            Self::ClusterUpgrading => {
-                "Repeat it once every node runs this version, or leave the field out."
-            }
+            Self::RoleMissing
+            | Self::Unavailable
+            | Self::ClusterUpgrading
+            | Self::StoreFull
+            | Self::TooManyRequests => self.advice_on_parts(),
             Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
             Self::RegistrationUnknown => "Repeating it may register the task twice.",
         }
@@ -395,6 +394,9 @@ impl Code {
     /// Returns advice on parts of the service that cannot do it now.
     const fn advice_on_parts(self) -> &'static str {
         match self {
+            Self::ClusterUpgrading => {
+                "Repeat it once every node runs this version, or leave the field out."
+            }
             Self::TooManyRequests => {
                 "Try again after the time in the Retry-After header, or at another node; the detail names the limit."
             }

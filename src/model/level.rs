@@ -12,7 +12,7 @@ pub struct Level(u32);
 impl Level {
     /// Programs that say nothing of their level.
     pub const FIRST: Self = Self(0);
-    /// Knows follow-ups, tasks that wait for others, and children that wait for the own run of their parent.
+    /// Knows follow-ups, tasks that wait for others, children that wait for the own run of their parent, and notices of trees.
     pub const CHAINS: Self = Self(1);
     /// The level of this program.
     pub const OWN: Self = Self::CHAINS;
@@ -33,12 +33,18 @@ impl Level {
 /// Returns the level that a task needs of every node, and the field of its registration that needs it.
 #[must_use]
 pub fn needed(spec: &Spec) -> (Level, &'static str) {
+    let of_tree = spec
+        .notify
+        .as_ref()
+        .is_some_and(|notify| !notify.tree.is_empty());
     if spec.is_after_parent() {
         (Level::CHAINS, "after_parent")
     } else if !spec.then.is_empty() {
         (Level::CHAINS, "then")
     } else if spec.after.is_some() {
         (Level::CHAINS, "after")
+    } else if of_tree {
+        (Level::CHAINS, "notify")
     } else {
         (Level::FIRST, "")
     }
@@ -53,7 +59,7 @@ mod tests {
         chain::{FollowStart, FollowUp},
         fixtures::spec,
         kin::Kin,
-        notify::EndStates,
+        notify::{Destination, EndStates, Notify, TreeStates},
     };
 
     #[test]
@@ -82,6 +88,24 @@ mod tests {
             ..spec()
         };
         assert_eq!(needed(&waiting), (Level::CHAINS, "after"));
+        let told = |tree| Spec {
+            notify: Some(Notify {
+                tree,
+                ..Notify::of_run(
+                    Destination::Kafka {
+                        topic: "t".to_owned(),
+                    },
+                    EndStates::ALL,
+                )
+            }),
+            ..spec()
+        };
+        assert_eq!(needed(&told(TreeStates::NONE)), (Level::FIRST, ""));
+        let faulted = TreeStates {
+            faulted: true,
+            ..TreeStates::NONE
+        };
+        assert_eq!(needed(&told(faulted)), (Level::CHAINS, "notify"));
         let child = Spec {
             kin: Some(Box::new(Kin {
                 after_parent: true,

@@ -2,13 +2,15 @@
 
 use super::{http_call::HttpCall, task_state::State};
 
-/// Where, and for which ends, somebody is told.
+/// Where, and for which ends, somebody is told; it names at least one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notify {
     /// Where.
     pub to: Destination,
-    /// For which ends.
-    pub states: EndStates,
+    /// For which ends of the own run; none for none of them.
+    pub states: Option<EndStates>,
+    /// For which ends of the tree.
+    pub tree: TreeStates,
 }
 
 /// Where an end is told.
@@ -23,6 +25,15 @@ pub enum Destination {
     Http(Box<HttpCall>),
 }
 
+/// A set of ends of a tree, which may be empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TreeStates {
+    /// Nothing of it failed.
+    pub completed: bool,
+    /// Something of it failed.
+    pub faulted: bool,
+}
+
 /// A set of terminal states, at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndStates(u8);
@@ -34,6 +45,42 @@ impl Destination {
         match self {
             Self::Kafka { .. } => "kafka",
             Self::Http(_) => "http",
+        }
+    }
+}
+
+impl Notify {
+    /// Makes the wish to be told of these ends of the own run.
+    #[must_use]
+    pub const fn of_run(to: Destination, states: EndStates) -> Self {
+        Self {
+            to,
+            states: Some(states),
+            tree: TreeStates::NONE,
+        }
+    }
+}
+
+impl TreeStates {
+    /// No end of a tree.
+    pub const NONE: Self = Self {
+        completed: false,
+        faulted: false,
+    };
+
+    /// Tells whether no end is one of them.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        !self.completed && !self.faulted
+    }
+
+    /// Tells whether the end of a tree is one of them: of a tree of which something failed, or of another one.
+    #[must_use]
+    pub const fn has(self, faulted: bool) -> bool {
+        if faulted {
+            self.faulted
+        } else {
+            self.completed
         }
     }
 }
@@ -86,5 +133,14 @@ mod tests {
             dead.map(|dead| dead.iter().collect()),
             Some(vec![State::Dead])
         );
+    }
+
+    #[test]
+    fn a_tree_ends_in_one_of_two_ways() {
+        for (completed, faulted) in [(false, false), (false, true), (true, false), (true, true)] {
+            let states = TreeStates { completed, faulted };
+            assert_eq!((states.has(false), states.has(true)), (completed, faulted));
+            assert_eq!(states.is_empty(), !completed && !faulted);
+        }
     }
 }

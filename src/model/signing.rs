@@ -63,7 +63,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// What a consumer does with a message that has no signature, or a wrong one.
+/// The treatment by a consumer of a message that has no signature, or a wrong one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unsigned {
     /// It is passed over.
@@ -78,7 +78,7 @@ pub enum Unsigned {
 pub struct Signing {
     /// The keys, the one that signs first.
     pub keys: Vec<SigningKey>,
-    /// What becomes of messages that are not signed.
+    /// The treatment of messages that are not signed.
     pub unsigned: Unsigned,
 }
 

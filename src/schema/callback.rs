@@ -264,12 +264,12 @@ mod tests {
                     rate: Rate::new(0.01, Some(7)),
                     in_flight: Some(12),
                 },
-                notify: Some(Notify {
-                    to: Destination::Kafka {
+                notify: Some(Notify::of_run(
+                    Destination::Kafka {
                         topic: "ends".to_owned(),
                     },
-                    states: EndStates::ALL,
-                }),
+                    EndStates::ALL,
+                )),
                 http: Some(crate::model::http_call::HttpPolicy {
                     timeout: Some(second),
                     ..Default::default()

@@ -327,12 +327,12 @@ mod tests {
             key: Some("order-7".to_owned()),
             indexed: vec![("tenant".to_owned(), "acme".to_owned())],
             ordering_key: Some("account-3".to_owned()),
-            notify: Some(Notify {
-                to: Destination::Kafka {
+            notify: Some(Notify::of_run(
+                Destination::Kafka {
                     topic: "ends".to_owned(),
                 },
-                states: EndStates::ALL,
-            }),
+                EndStates::ALL,
+            )),
             actions: Some(Box::new(Actions {
                 at_ends: vec![Action {
                     when: When::Run(EndStates::ALL),

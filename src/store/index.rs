@@ -42,7 +42,7 @@ pub enum IndexKind {
     Audit = 9,
     /// Tasks that have ended.
     Ended = 10,
-    /// What the programs of nodes know.
+    /// Levels of the programs of nodes.
     Level = 11,
     /// Tasks that wait for a task.
     Waiter = 15,

@@ -144,6 +144,104 @@ async fn a_callback_has_its_ends_told_unless_a_task_says_otherwise() {
     assert_eq!((of("deaths"), of("ends")), (vec![by_callback], vec![own]));
 }
 
+/// Each end has a message of its own, and a task says which of them it wants.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_tree_is_told_apart_from_that_of_the_run() {
+    let site = site().await;
+    site.world.worker(site.node.service(), succeeds());
+    let notify = |states: &[&str]| json!({"kafka": {"topic": "ends"}, "states": states});
+    let leaf = json!({"callback": "work", "delay": "20s"});
+    let both = notify(&["succeeded", "completed"]);
+    let both = registered(
+        &site,
+        json!({"callback": "work", "notify": both, "children": [leaf]}),
+    )
+    .await;
+    let of_tree = notify(&["completed", "faulted"]);
+    let of_tree = registered(
+        &site,
+        json!({"callback": "work", "notify": of_tree, "children": []}),
+    )
+    .await;
+    let other = notify(&["faulted"]);
+    registered(
+        &site,
+        json!({"callback": "work", "notify": other, "children": []}),
+    )
+    .await;
+    let kinds = || {
+        let told = messages(&site).into_iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let mut kinds: Vec<(String, String)> = told
+            .map(|told| (text(&told["data"]["task_id"]), text(&told["type"])))
+            .collect();
+        kinds.sort();
+        kinds
+    };
+    let sorted = |mut ends: Vec<(&String, &str)>| {
+        ends.sort();
+        ends.into_iter()
+            .map(|(id, kind)| (id.clone(), kind.to_owned()))
+            .collect::<Vec<_>>()
+    };
+    site.world.pass(SECOND * 10).await;
+    let first = vec![(&both, "task.succeeded"), (&of_tree, "tree.completed")];
+    assert_eq!(kinds(), sorted(first.clone()));
+    site.world.pass(SECOND * 60).await;
+    let all = [first, vec![(&both, "tree.completed")]].concat();
+    assert_eq!(kinds(), sorted(all));
+
+    let records = site.world.queue.records("ends");
+    let record = &records.last().unwrap().record;
+    let header = |name: &str| {
+        let found = record.headers.iter().find(|(found, _)| found == name);
+        String::from_utf8(found.unwrap().1.to_vec()).unwrap()
+    };
+    let message: Value = serde_json::from_slice(&record.value).unwrap();
+    assert_eq!(header("ce_type"), "tickwheel.tree.completed");
+    assert_eq!(json!(header("ce_id")), message["id"]);
+    assert_eq!(
+        (header("ce_subject"), record.key.as_deref()),
+        (both.clone(), Some(both.as_bytes()))
+    );
+    let data = &message["data"];
+    assert_eq!(data["tree_state"], "completed");
+    assert_eq!(message["timestamp"], data["tree_end_time"]);
+    assert_eq!(data["task"]["tree_state"], "completed");
+    let read = site.get(&format!("/v1/tasks/{both}?view=FULL")).await.ok();
+    assert_eq!(read["notify"]["states"], json!(["succeeded", "completed"]));
+}
+
+/// The default of a callback tells nothing about the trees of tasks that have none.
+#[tokio::test(start_paused = true)]
+async fn a_callback_has_the_ends_of_its_trees_told() {
+    let site = site().await;
+    let policy = json!({"notify": {"kafka": {"topic": "ends"}, "states": ["faulted"]}});
+    let put = request(
+        axum::http::Method::PUT,
+        "/v1/callbacks/work",
+        policy.to_string(),
+    );
+    let answer = site.send(put).await;
+    assert_eq!(answer.status, 201, "{:?}", answer.body);
+    assert_eq!(answer.json()["notify"], policy["notify"]);
+    site.world.pass(SECOND * 3).await;
+    let fails: Behaviour = Arc::new(|_, _| {
+        let error = "no route".to_owned();
+        (SECOND / 10, Some(Outcome::Failed { error }))
+    });
+    site.world.worker(site.node.service(), fails);
+    registered(&site, json!({"callback": "work"})).await;
+    let parent = registered(&site, json!({"callback": "work", "children": []})).await;
+    site.world.pass(SECOND * 10).await;
+    let told = messages(&site);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(
+        (&told[0]["type"], &told[0]["data"]["task_id"]),
+        (&json!("tree.faulted"), &json!(parent))
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wish_that_cannot_be_met_is_refused_with_its_field() {
     let site = Site::new();
@@ -168,6 +266,30 @@ async fn a_wish_that_cannot_be_met_is_refused_with_its_field() {
             json!({"kafka": {"topic": "t"}, "notify": {"kafka": {"topic": "t"}}}),
             400,
             "/notify",
+        ),
+        (
+            json!({"callback": "c", "notify": {"kafka": {"topic": "t"}, "states": ["done"]}}),
+            400,
+            "/notify/states/0",
+        ),
+        (
+            json!({"callback": "c", "notify": {"kafka": {"topic": "t"}, "states": ["dead", "faulted"]}}),
+            400,
+            "/notify/states",
+        ),
+        (
+            json!({"callback": "c", "children": [
+                {"callback": "c", "notify": {"kafka": {"topic": "t"}, "states": ["completed"]}}
+            ]}),
+            400,
+            "/children/0/notify/states",
+        ),
+        (
+            json!({"callback": "c", "then": [{"task": {
+                "callback": "c", "notify": {"kafka": {"topic": "t"}, "states": ["completed"]}
+            }}]}),
+            400,
+            "/then/0/task/notify/states",
         ),
     ] {
         let answer = site.post("/v1/tasks", body.to_string()).await;

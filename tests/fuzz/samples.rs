@@ -83,12 +83,12 @@ pub(crate) fn specs() -> Vec<Spec> {
         asked_start: None,
         scheduled: None,
         key: None,
-        notify: Some(Notify {
-            to: Destination::Kafka {
+        notify: Some(Notify::of_run(
+            Destination::Kafka {
                 topic: "ends".to_owned(),
             },
-            states: EndStates::ALL,
-        }),
+            EndStates::ALL,
+        )),
         actions: Some(Box::new(Actions {
             at_ends: vec![Action {
                 when: When::Run(EndStates::ALL),

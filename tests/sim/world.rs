@@ -223,8 +223,7 @@ impl World {
 
     /// The store on disk.
     pub(crate) fn disk(&self) -> Arc<embedded::Store> {
-        let (store, _) = self.on_disk.as_ref().expect("the world is on disk");
-        Arc::clone(store)
+        Arc::clone(&self.on_disk.as_ref().expect("the world is on disk").0)
     }
 
     /// The owner of a wheel.

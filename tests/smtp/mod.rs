@@ -8,14 +8,18 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tickwheel::{
-    app::executor::mail::Smtp,
+    app::executor::mail::{Smtp, SmtpOptions},
     client::{Action, ActionOutcome, ActionResponse, Email, EndState, Task, TaskId},
     model::smtp::SmtpServer,
     time_source::TimeSource,
 };
 
-use crate::local::Local;
+use crate::{
+    local::Local,
+    tls::identity::{Authority, Identity},
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const PASSWORD: &str = "s3cr3t-w0rd";
@@ -25,12 +29,28 @@ struct MailServer {
     child: Child,
     port: u16,
     taken: Arc<Mutex<Vec<Value>>>,
+    /// Its certificate and key, and the authorities that services are told of.
+    folder: TempDir,
 }
 
 impl MailServer {
     fn start() -> Self {
+        Self::start_as("plain", None)
+    }
+
+    /// A server that changes to TLS (`starttls`), or begins with it (`tls`), and has this identity.
+    fn start_as(mode: &str, identity: Option<&Identity>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = Vec::new();
+        if let Some(Identity { certificate, key }) = identity {
+            for (name, text) in [("server.pem", certificate), ("server.key", key)] {
+                files.push(folder.path().join(name));
+                std::fs::write(folder.path().join(name), text).unwrap();
+            }
+        }
         let mut child = Command::new("python3")
-            .args(["-c", include_str!("server.py"), PASSWORD])
+            .args(["-c", include_str!("server.py"), PASSWORD, mode])
+            .args(&files)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -45,14 +65,39 @@ impl MailServer {
             }
         });
         let port = port.parse().unwrap();
-        Self { child, port, taken }
+        Self {
+            child,
+            port,
+            taken,
+            folder,
+        }
     }
 
     /// A service that sends its e-mails here, with a password.
     async fn service(&self, password: &str) -> Local {
-        let url = format!("smtp://ada:{password}@127.0.0.1:{}", self.port);
-        let server = SmtpServer::read(&url).unwrap();
-        let smtp = Smtp::new(&server, "tickwheel@example.org", TimeSource::real()).unwrap();
+        self.service_by("smtp", "", password, None).await
+    }
+
+    /// A service that sends its e-mails here by a URL of this scheme and query, and believes these authorities.
+    async fn service_by(
+        &self,
+        scheme: &str,
+        query: &str,
+        password: &str,
+        authority: Option<&Authority>,
+    ) -> Local {
+        let url = format!("{scheme}://ada:{password}@127.0.0.1:{}{query}", self.port);
+        let ca = authority.map(|authority| {
+            let path = self.folder.path().join("ca.pem");
+            std::fs::write(&path, &authority.certificate).unwrap();
+            path
+        });
+        let options = SmtpOptions {
+            server: SmtpServer::read(&url).unwrap(),
+            from: "tickwheel@example.org".to_owned(),
+            ca,
+        };
+        let smtp = Smtp::new(&options, TimeSource::real()).unwrap();
         Local::executing_with(&[], Some(Arc::new(smtp))).await
     }
 
@@ -166,4 +211,106 @@ async fn a_wrong_password_is_tried_again_and_is_not_shown() {
     );
     assert_eq!(server.taken().len(), 0);
     local.stop().await;
+}
+
+/// The two ways to TLS: how a server begins, and the scheme and the query of its URL.
+const WAYS: [(&str, &str, &str); 2] = [("starttls", "smtp", "?tls=required"), ("tls", "smtps", "")];
+
+fn to_ada() -> Email {
+    Email::new("ada@example.org", "s", "b")
+}
+
+/// Waits until an e-mail was tried and not sent, and returns why.
+async fn reason(local: &Local) -> String {
+    let id = cancelled(local, to_ada(), "").await;
+    let retrying = standing(local, id, ActionOutcome::Retrying).await;
+    let reason = retrying.error.unwrap();
+    assert!(
+        reason.starts_with("127.0.0.1: ") && !reason.contains(PASSWORD),
+        "{reason}"
+    );
+    reason
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd (pip install aiosmtpd): make test-all"]
+async fn e_mails_go_out_over_tls_to_a_server_of_an_authority_that_is_named() {
+    let authority = Authority::new();
+    let identity = authority.identity(&["127.0.0.1"]);
+    for (mode, scheme, query) in WAYS {
+        let server = MailServer::start_as(mode, Some(&identity));
+        let known = Some(&authority);
+        let local = server.service_by(scheme, query, PASSWORD, known).await;
+        let id = cancelled(&local, to_ada(), "").await;
+        standing(&local, id, ActionOutcome::Done).await;
+        let taken = server.taken();
+        assert_eq!(taken.len(), 1, "{mode}: {taken:?}");
+        assert_eq!(taken[0]["tls"], true, "{mode}");
+        local.stop().await;
+    }
+}
+
+/// The authorities of the machine do not know it either.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd (pip install aiosmtpd): make test-all"]
+async fn a_mail_server_of_an_unknown_authority_gets_nothing_and_the_task_says_why() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let identity = authority.identity(&["127.0.0.1"]);
+    for (mode, scheme, query) in WAYS {
+        let server = MailServer::start_as(mode, Some(&identity));
+        for believed in [None, Some(&other)] {
+            let local = server.service_by(scheme, query, PASSWORD, believed).await;
+            let reason = reason(&local).await;
+            assert!(
+                reason.contains("UnknownIssuer") && reason.contains("--smtp-ca"),
+                "{mode}: {reason}"
+            );
+            local.stop().await;
+        }
+        assert_eq!(server.taken(), Vec::<Value>::new(), "{mode}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd (pip install aiosmtpd): make test-all"]
+async fn a_mail_server_with_a_certificate_of_another_name_or_time_gets_nothing() {
+    let authority = Authority::new();
+    for (identity, says) in [
+        (
+            authority.identity(&["mail.example.org"]),
+            "not valid for name",
+        ),
+        (authority.identity_until(&["127.0.0.1"], 2020), "expired"),
+    ] {
+        for (mode, scheme, query) in WAYS {
+            let server = MailServer::start_as(mode, Some(&identity));
+            let known = Some(&authority);
+            let local = server.service_by(scheme, query, PASSWORD, known).await;
+            let reason = reason(&local).await;
+            assert!(reason.contains(says), "{mode}: {reason}");
+            assert_eq!(server.taken(), Vec::<Value>::new(), "{mode}");
+            local.stop().await;
+        }
+    }
+}
+
+/// Somebody between the service and the server may have taken the offer of TLS away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs aiosmtpd (pip install aiosmtpd): make test-all"]
+async fn a_mail_server_that_does_not_offer_the_tls_that_is_required_gets_nothing() {
+    let authority = Authority::new();
+    let server = MailServer::start();
+    for (_, scheme, query) in WAYS {
+        let known = Some(&authority);
+        let local = server.service_by(scheme, query, PASSWORD, known).await;
+        let reason = reason(&local).await;
+        let says = if scheme == "smtps" {
+            "does not begin with TLS"
+        } else {
+            "STARTTLS is not supported"
+        };
+        assert!(reason.contains(says), "{reason}");
+        local.stop().await;
+    }
+    assert_eq!(server.taken(), Vec::<Value>::new());
 }

@@ -14,8 +14,7 @@ use super::{
 };
 use crate::{
     api::{
-        notification::{CheckNotification, Checked, TreeNotification},
-        task_state::TreeState,
+        notification::{CheckNotification, Checked},
         worker::View,
     },
     flow::{
@@ -30,7 +29,6 @@ use crate::{
         email::Email,
         http_call::HttpCall,
         ids::TaskId,
-        kin::TreeEnd,
         time::Millis,
     },
     time_source::TimeSource,
@@ -73,26 +71,11 @@ impl Doer {
                 let done = notify::tell(&self.service, &self.delivery, job, &notice).await?;
                 let tried = Tried {
                     kind: "http",
-                    since: notice.end,
+                    since: notice.end.at(),
                     answer: None,
                     done,
                 };
                 (notice.task, tried)
-            }
-            Work::Tree {
-                task,
-                generation,
-                end,
-                call,
-            } => {
-                let done = self.tell_tree(job, (task, generation), end, &call).await?;
-                let tried = Tried {
-                    kind: "http",
-                    since: end.at,
-                    answer: None,
-                    done,
-                };
-                (task, tried)
             }
             Work::Email { task, end, email } => {
                 let tried = Tried {
@@ -213,44 +196,12 @@ impl Doer {
         checked: Checked,
     ) -> Result<Done, Failure> {
         let message = CheckNotification::new(job.id.to_string(), time.into(), checked);
-        self.post(job, call, serde_json::to_vec(&message)?).await
-    }
-
-    /// Tells the end of a tree once.
-    async fn tell_tree(
-        &self,
-        job: &Job<Raw>,
-        (task, generation): (TaskId, u32),
-        end: TreeEnd,
-        call: &HttpCall,
-    ) -> Result<Done, Failure> {
-        let view = self.service.notices().task(task, generation).await?;
-        let state = if end.faulted {
-            TreeState::Faulted
-        } else {
-            TreeState::Completed
-        };
-        let message = TreeNotification::new(
-            job.id.to_string(),
-            task.to_string(),
-            (state, end.at.into()),
-            view.map(|view| with_attempts(&view, View::Basic)),
-        );
-        self.post(job, call, serde_json::to_vec(&message)?).await
-    }
-
-    async fn post(
-        &self,
-        job: &Job<Raw>,
-        call: &HttpCall,
-        message: Vec<u8>,
-    ) -> Result<Done, Failure> {
         let message = Message {
             id: job.id.to_string(),
             attempt: job.attempt,
             content_type: "application/json".to_owned(),
             trace_parent: None,
-            body: message.into(),
+            body: serde_json::to_vec(&message)?.into(),
         };
         let sent = self
             .delivery

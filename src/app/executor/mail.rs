@@ -1,6 +1,6 @@
 //! The mailer sends e-mails for the executor. Tests have one of their own.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use lettre::{
@@ -49,6 +49,17 @@ pub enum Mailed {
     Refused(String),
 }
 
+/// The settings of a sender over SMTP.
+#[derive(Debug, Clone)]
+pub struct SmtpOptions {
+    /// The server.
+    pub server: SmtpServer,
+    /// The address that e-mails come from.
+    pub from: String,
+    /// A file with authorities in PEM form, one of which signed the certificate of the server; none means those of the machine.
+    pub ca: Option<PathBuf>,
+}
+
 /// A sender over SMTP.
 #[derive(Debug)]
 pub struct Smtp {
@@ -61,15 +72,16 @@ pub struct Smtp {
 }
 
 impl Smtp {
-    /// Sends by a server, from an address.
+    /// Sends as these settings say. It reads the file of authorities, and connects to nobody yet.
     ///
     /// # Errors
-    /// When the address is none, or the server needs TLS, which this program was built without.
-    pub fn new(server: &SmtpServer, from: &str, time: TimeSource) -> Result<Self, String> {
+    /// When the address is none, the file of authorities has none, or the server needs TLS, which this program was built without.
+    pub fn new(options: &SmtpOptions, time: TimeSource) -> Result<Self, String> {
+        let SmtpOptions { server, from, .. } = options;
         let from = from
             .parse()
             .map_err(|error| format!("smtp_from: {error}"))?;
-        let mut transport = builder(server)?
+        let mut transport = builder(options)?
             .port(server.port)
             .timeout(Some(EMAIL_TIMEOUT));
         if let Some(login) = &server.login {
@@ -106,18 +118,59 @@ impl Smtp {
 }
 
 #[cfg(feature = "tls")]
-fn builder(server: &SmtpServer) -> Result<smtp::AsyncSmtpTransportBuilder, String> {
+fn builder(options: &SmtpOptions) -> Result<smtp::AsyncSmtpTransportBuilder, String> {
+    use smtp::client::{Tls, TlsParameters};
+
     type Transport = AsyncSmtpTransport<Tokio1Executor>;
-    let made = match server.security {
-        Security::None => Ok(Transport::builder_dangerous(&server.host)),
-        Security::StartTls => Transport::starttls_relay(&server.host),
-        Security::Tls => Transport::relay(&server.host),
+    let server = &options.server;
+    let parameters = || -> Result<TlsParameters, String> {
+        let parameters = TlsParameters::builder(server.host.clone());
+        let parameters = match &options.ca {
+            None => parameters,
+            Some(path) => believing(parameters, path)?,
+        };
+        let made = parameters.build();
+        // Without a file the authorities of the machine are read, which may fail, too.
+        made.map_err(|error| format!("smtp_ca: {}", with_causes(&error)))
     };
-    made.map_err(|error| format!("smtp_url: {error}"))
+    let tls = match server.security {
+        Security::None => Tls::None,
+        Security::StartTls => Tls::Required(parameters()?),
+        Security::Tls => Tls::Wrapper(parameters()?),
+    };
+    Ok(Transport::builder_dangerous(&server.host).tls(tls))
+}
+
+/// Believes the authorities of a file, and no others.
+#[cfg(feature = "tls")]
+fn believing(
+    parameters: smtp::client::TlsParametersBuilder,
+    path: &std::path::Path,
+) -> Result<smtp::client::TlsParametersBuilder, String> {
+    use smtp::client::{Certificate, CertificateStore};
+    use tokio_rustls::rustls::pki_types::{CertificateDer, pem::PemObject as _};
+
+    let wrong = |reason: &str| format!("smtp_ca: {} {reason}", path.display());
+    let pem = std::fs::read(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    let found: Result<Vec<CertificateDer<'_>>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+    let found = found.unwrap_or_default();
+    if found.is_empty() {
+        return Err(wrong(
+            "has no certificate that can be read: expected `-----BEGIN CERTIFICATE-----`",
+        ));
+    }
+    let mut parameters = parameters.certificate_store(CertificateStore::None);
+    for certificate in found {
+        let certificate = Certificate::from_der(certificate.to_vec());
+        let certificate = certificate.map_err(|error| wrong(&with_causes(&error)))?;
+        parameters = parameters.add_root_certificate(certificate);
+    }
+    Ok(parameters)
 }
 
 #[cfg(not(feature = "tls"))]
-fn builder(server: &SmtpServer) -> Result<smtp::AsyncSmtpTransportBuilder, String> {
+fn builder(options: &SmtpOptions) -> Result<smtp::AsyncSmtpTransportBuilder, String> {
+    let server = &options.server;
     match server.security {
         Security::None => Ok(AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&server.host)),
         Security::StartTls | Security::Tls => Err(
@@ -150,12 +203,8 @@ impl Mailer for Smtp {
 impl Smtp {
     /// Tells what a failure means: a server that refuses an e-mail for good refuses it again.
     fn judged(&self, error: &smtp::Error) -> Mailed {
-        let mut reason = format!("{}: {error}", self.host);
-        let mut cause = std::error::Error::source(error);
-        while let Some(next) = cause {
-            reason = format!("{reason}: {next}");
-            cause = next.source();
-        }
+        let reason = with_causes(error);
+        let reason = format!("{}: {reason}{}", self.host, advice(&reason));
         let code = error.status().map(u16::from);
         let of_login = code.is_some_and(|code| LOGIN_REFUSED.contains(&code));
         if error.is_permanent() && !of_login {
@@ -166,15 +215,45 @@ impl Smtp {
     }
 }
 
+/// Writes an error with its causes.
+fn with_causes(error: &smtp::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+/// Returns what may help against a failure of TLS.
+fn advice(reason: &str) -> &'static str {
+    if reason.contains("UnknownIssuer") {
+        "; the authority of the mail server is not known here: name its file by --smtp-ca"
+    } else if reason.contains("InvalidContentType") || reason.contains("corrupt message") {
+        "; the mail server does not begin with TLS at this port: use smtp://HOST:PORT?tls=required for STARTTLS"
+    } else {
+        ""
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::fixtures;
 
+    fn options(url: &str, from: &str) -> SmtpOptions {
+        SmtpOptions {
+            server: SmtpServer::read(url).unwrap(),
+            from: from.to_owned(),
+            ca: None,
+        }
+    }
+
     #[test]
     fn a_message_has_its_headers_once_whatever_the_e_mail_says() {
-        let server = SmtpServer::read("smtp://localhost").unwrap();
-        let smtp = Smtp::new(&server, "tickwheel@example.org", TimeSource::real()).unwrap();
+        let server = options("smtp://localhost", "tickwheel@example.org");
+        let smtp = Smtp::new(&server, TimeSource::real()).unwrap();
         let email = Email {
             to: vec!["ada@example.org".to_owned(), "bob@example.org".to_owned()],
             subject: "Grüße\r\nBcc: eve@example.org".to_owned(),
@@ -205,6 +284,38 @@ mod tests {
             ..email
         };
         assert!(smtp.message(fixtures::id(), &wrong).is_err());
-        assert!(Smtp::new(&server, "no address", TimeSource::real()).is_err());
+        let nobody = options("smtp://localhost", "no address");
+        assert!(Smtp::new(&nobody, TimeSource::real()).is_err());
+    }
+
+    #[test]
+    #[cfg(feature = "tls")]
+    fn a_file_without_authorities_is_refused_by_its_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path();
+        let (no_certificate, damaged) = (
+            "-----BEGIN PRIVATE KEY-----\nMC4=\n-----END PRIVATE KEY-----\n",
+            "-----BEGIN CERTIFICATE-----\nMC4=\n-----END CERTIFICATE-----\n",
+        );
+        for text in ["", "text", no_certificate, damaged] {
+            std::fs::write(path, text).unwrap();
+            for url in ["smtps://localhost", "smtp://localhost?tls=required"] {
+                let options = SmtpOptions {
+                    ca: Some(path.to_owned()),
+                    ..options(url, "tickwheel@example.org")
+                };
+                let refused = Smtp::new(&options, TimeSource::real()).unwrap_err();
+                assert!(refused.starts_with("smtp_ca: "), "{text}: {refused}");
+            }
+        }
+        let missing = SmtpOptions {
+            ca: Some("/no/ca.pem".into()),
+            ..options("smtps://localhost", "tickwheel@example.org")
+        };
+        let refused = Smtp::new(&missing, TimeSource::real()).unwrap_err();
+        assert!(
+            refused.starts_with("smtp_ca: /no/ca.pem cannot be read"),
+            "{refused}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The delivery tells the end of a task to those who want to know it, for the executor.
+//! The delivery tells the end of a task, or of its tree, to those who want to know it, for the executor.
 //!
 //! It reads the task when it delivers, so that the message has its result and its attempts. A delivery that is not acknowledged
 //! is repeated: the message may come several times, with the same name each time.
@@ -13,13 +13,18 @@ use super::{
 };
 use crate::{
     api::{
-        notification::{Ended, Notification},
+        notification::{Ended, Notification, TreeNotification},
+        task_response::TaskResponse,
+        task_state::TreeState,
         worker::View,
     },
     flow::{internal::notices, service::Service},
     http::convert::{http_call::callback_of, notify::end_state, task_view::with_attempts},
     limits::NOTIFY_TRIED_FOR,
-    model::{ids::TaskId, notice::Notice, notify::Destination, time::rfc3339},
+    model::{
+        action::End, ids::TaskId, kin::TreeEnd, notice::Notice, notify::Destination, row::State,
+        time::rfc3339,
+    },
     queue::{Headers, Partition, Record},
     time_source::TimeSource,
     worker::{Failure, Job, Outcome, Raw},
@@ -43,7 +48,7 @@ pub(super) async fn deliver(
     let outcome = match tell(service, delivery, job, &notice).await? {
         Done::Succeeded => Outcome::Done,
         Done::Busy(again) => Outcome::Snooze(again),
-        Done::Again(after, error) if time.now().since(notice.end) < NOTIFY_TRIED_FOR => {
+        Done::Again(after, error) if time.now().since(notice.end.at()) < NOTIFY_TRIED_FOR => {
             // The waits of the task are at most a minute.
             after.map_or_else(
                 || Outcome::Retry(error.clone()),
@@ -73,9 +78,16 @@ pub(super) async fn tell(
     notice: &Notice,
 ) -> Result<Done, Failure> {
     match message(service, job.id, notice).await? {
-        Ok(message) => send(service, delivery, notice, (job.attempt, &message)).await,
+        Ok(message) => send(service, delivery, notice, (job.attempt, message)).await,
         Err(reason) => Ok(Done::Refused(reason)),
     }
+}
+
+/// A message: its name, its kind and its JSON.
+struct Told {
+    id: String,
+    kind: String,
+    body: Bytes,
 }
 
 /// Makes the message.
@@ -83,34 +95,72 @@ async fn message(
     service: &Service,
     id: TaskId,
     notice: &Notice,
-) -> Result<Result<Notification, String>, Failure> {
-    let Some(state) = end_state(notice.state) else {
-        return Ok(Err("its state is no end".to_owned()));
-    };
+) -> Result<Result<Told, String>, Failure> {
     let task = service
         .notices()
         .task(notice.task, notice.generation)
         .await?;
     let task = task.map(|task| with_attempts(&task, View::Basic));
+    match notice.end {
+        End::Run(state, _) => of_run(id, notice, state, task),
+        End::Tree(end) => of_tree(id, notice, end, task).map(Ok),
+    }
+}
+
+/// Makes the message about the end of the own run of a task.
+fn of_run(
+    id: TaskId,
+    notice: &Notice,
+    state: State,
+    task: Option<TaskResponse>,
+) -> Result<Result<Told, String>, Failure> {
+    let Some(state) = end_state(state) else {
+        return Ok(Err("its state is no end".to_owned()));
+    };
     let ended = Ended::new(
         notice.task.to_string(),
-        (state, notice.end.into()),
+        (state, notice.end.at().into()),
         (notice.attempt, notice.generation),
         task,
     );
-    Ok(Ok(Notification::new(id.to_string(), ended)))
+    let message = Notification::new(id.to_string(), ended);
+    let body = serde_json::to_vec(&message)?.into();
+    let Notification { id, kind, .. } = message;
+    Ok(Ok(Told { id, kind, body }))
+}
+
+/// Makes the message about the end of the tree of a task.
+fn of_tree(
+    id: TaskId,
+    notice: &Notice,
+    end: TreeEnd,
+    task: Option<TaskResponse>,
+) -> Result<Told, Failure> {
+    let state = if end.faulted {
+        TreeState::Faulted
+    } else {
+        TreeState::Completed
+    };
+    let message = TreeNotification::new(
+        id.to_string(),
+        notice.task.to_string(),
+        (state, end.at.into()),
+        task,
+    );
+    let body = serde_json::to_vec(&message)?.into();
+    let TreeNotification { id, kind, .. } = message;
+    Ok(Told { id, kind, body })
 }
 
 async fn send(
     service: &Service,
     delivery: &Delivery,
     notice: &Notice,
-    (attempt, message): (u32, &Notification),
+    (attempt, message): (u32, Told),
 ) -> Result<Done, Failure> {
-    let body = Bytes::from(serde_json::to_vec(message)?);
     Ok(match &notice.to {
         Destination::Kafka { topic } => {
-            let published = service.publish(record(topic, notice, message, body)).await;
+            let published = service.publish(record(topic, notice, message)).await;
             match published {
                 Ok(()) => Done::Succeeded,
                 Err(error) => Done::Again(None, format!("topic {topic}: {error}")),
@@ -118,11 +168,11 @@ async fn send(
         }
         Destination::Http(call) => {
             let message = Message {
-                id: message.id.clone(),
+                id: message.id,
                 attempt,
                 content_type: "application/json".to_owned(),
                 trace_parent: None,
-                body,
+                body: message.body,
             };
             delivery
                 .send(&message, &callback_of(call), call)
@@ -133,16 +183,16 @@ async fn send(
 }
 
 /// The record of a message: a CloudEvent in binary mode, whose value is the JSON.
-fn record(topic: &str, notice: &Notice, message: &Notification, value: Bytes) -> Record {
+fn record(topic: &str, notice: &Notice, message: Told) -> Record {
     let header = |name: &'static str, value: String| (Cow::Borrowed(name), Bytes::from(value));
     let task = notice.task.to_string();
     let headers: Headers = vec![
         header("ce_specversion", "1.0".to_owned()),
-        header("ce_id", message.id.clone()),
+        header("ce_id", message.id),
         header("ce_source", "/tickwheel".to_owned()),
         header("ce_type", format!("tickwheel.{}", message.kind)),
         header("ce_subject", task.clone()),
-        header("ce_time", rfc3339(notice.end)),
+        header("ce_time", rfc3339(notice.end.at())),
         header("ce_partitionkey", task.clone()),
         header("content-type", "application/json".to_owned()),
     ];
@@ -151,7 +201,7 @@ fn record(topic: &str, notice: &Notice, message: &Notification, value: Bytes) ->
         create_topic: false,
         partition: Partition::ByKey,
         key: Some(task.into()),
-        value,
+        value: message.body,
         headers,
     }
 }

@@ -1,16 +1,12 @@
 //! The levels tell a node which features every node of the cluster knows ([`crate::model::level`]).
 //!
-//! A node writes its level as a row of the index before it writes itself into the list of nodes, so whoever finds it there finds
-//! its level. A node without such a row is one of an earlier version. A level belongs to a life of a process and never changes,
+//! A node writes its level as a row of the index before it writes itself into the list of nodes, so a node that finds it
+//! there finds its level. A node without such a row is one of an earlier version. A level belongs to a life of a process and never changes,
 //! so each is read once. A node counts as long as its row is in the list, some 30 s behind its death.
 //!
 //! On a store of one process there are no others, and no rows.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::{Buf as _, Bytes};
 use uuid::Uuid;
@@ -23,7 +19,6 @@ use crate::{
         self, NodeRow,
         index::{IndexKind, IndexPut, IndexRange, IndexRow, Partition, Place, Refused},
     },
-    time_source::Moment,
 };
 
 /// How long the row of a level lives. It is written anew long before its end.
@@ -35,103 +30,86 @@ const EVERY: Duration = Duration::from_secs(3600);
 /// The name of the partition.
 const NODES: &[u8] = b"nodes";
 
-#[derive(Debug, Default)]
-struct Known {
-    levels: BTreeMap<NodeId, Level>,
-    written: Option<Moment>,
-    /// The lowest level of the nodes that were listed last.
-    least: Option<Level>,
+/// Writes the level of this node, when that is due.
+///
+/// # Errors
+/// When it may not have been written; repeating it is safe.
+pub(super) async fn announce(ctx: &Context) -> Result<(), store::Error> {
+    let now = ctx.time.moment();
+    let written = ctx.levels.lock().written;
+    if ctx.underway.is_some() || written.is_some_and(|at| now.since(at) < EVERY) {
+        return Ok(());
+    }
+    let put = own_row(ctx).map_err(|refused| store::Error::Unsuitable {
+        reason: refused.to_string(),
+    })?;
+    let done: Result<Vec<()>, _> = ctx.store.put_index(&[put]).await.into_iter().collect();
+    done?;
+    ctx.levels.lock().written = Some(now);
+    Ok(())
 }
 
-/// The levels of the nodes of the cluster.
-#[derive(Debug, Default)]
-pub struct Levels(Mutex<Known>);
-
-impl Levels {
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+/// Learns the levels of the nodes that are listed.
+///
+/// # Errors
+/// When those of new nodes cannot be read.
+pub(super) async fn learn(ctx: &Context, nodes: &[NodeRow]) -> Result<(), store::Error> {
+    let of = |node: NodeId, levels: &BTreeMap<NodeId, Level>| {
+        (node == ctx.me)
+            .then_some(Level::OWN)
+            .or_else(|| levels.get(&node).copied())
+    };
+    let has_new = {
+        let known = ctx.levels.lock();
+        nodes
+            .iter()
+            .any(|row| of(row.node, &known.levels).is_none())
+    };
+    let read = if has_new && ctx.underway.is_none() {
+        read(ctx).await?
+    } else {
+        BTreeMap::new()
+    };
+    let mut known = ctx.levels.lock();
+    known
+        .levels
+        .retain(|node, _| nodes.iter().any(|row| row.node == *node));
+    known.levels.extend(read);
+    let levels = nodes.iter().map(|row| of(row.node, &known.levels));
+    let least = levels.map(|level| level.unwrap_or(Level::FIRST)).min();
+    if let Some(least) = least
+        && known.least != Some(least)
+        && (known.least.is_some() || least != Level::OWN)
+    {
+        let (level, own) = (least.number(), Level::OWN.number());
+        tracing::info!(
+            level,
+            own,
+            "the lowest level of the cluster's nodes has changed"
+        );
     }
+    known.least = least;
+    Ok(())
+}
 
-    /// Writes the level of this node, when that is due.
-    ///
-    /// # Errors
-    /// When it may not have been written; repeating it is safe.
-    pub(super) async fn announce(&self, ctx: &Context) -> Result<(), store::Error> {
-        let now = ctx.time.moment();
-        let written = self.lock().written;
-        if ctx.underway.is_some() || written.is_some_and(|at| now.since(at) < EVERY) {
-            return Ok(());
-        }
-        let put = own_row(ctx).map_err(|refused| store::Error::Unsuitable {
-            reason: refused.to_string(),
-        })?;
-        let done: Result<Vec<()>, _> = ctx.store.put_index(&[put]).await.into_iter().collect();
-        done?;
-        self.lock().written = Some(now);
-        Ok(())
+/// Returns the level that every node of the cluster has. Before the list was read first, it is read now.
+///
+/// # Errors
+/// When the store is away.
+pub(in crate::flow) async fn least(ctx: &Context) -> Result<Level, Fault> {
+    if ctx.underway.is_some() {
+        return Ok(Level::OWN);
     }
-
-    /// Learns the levels of the nodes that are listed.
-    ///
-    /// # Errors
-    /// When those of new nodes cannot be read.
-    pub(super) async fn learn(&self, ctx: &Context, nodes: &[NodeRow]) -> Result<(), store::Error> {
-        let of = |node: NodeId, levels: &BTreeMap<NodeId, Level>| {
-            (node == ctx.me)
-                .then_some(Level::OWN)
-                .or_else(|| levels.get(&node).copied())
-        };
-        let has_new = {
-            let known = self.lock();
-            nodes
-                .iter()
-                .any(|row| of(row.node, &known.levels).is_none())
-        };
-        let read = if has_new && ctx.underway.is_none() {
-            read(ctx).await?
-        } else {
-            BTreeMap::new()
-        };
-        let mut known = self.lock();
-        known
-            .levels
-            .retain(|node, _| nodes.iter().any(|row| row.node == *node));
-        known.levels.extend(read);
-        let levels = nodes.iter().map(|row| of(row.node, &known.levels));
-        let least = levels.map(|level| level.unwrap_or(Level::FIRST)).min();
-        if let Some(least) = least
-            && known.least != Some(least)
-            && (known.least.is_some() || least != Level::OWN)
-        {
-            let (level, own) = (least.number(), Level::OWN.number());
-            tracing::info!(
-                level,
-                own,
-                "the lowest level of the cluster's nodes has changed"
-            );
-        }
-        known.least = least;
-        Ok(())
+    if let Some(least) = ctx.levels.lock().least {
+        return Ok(least.min(Level::OWN));
     }
-
-    /// Returns the level that every node of the cluster has. Before the list was read first, it is read now.
-    ///
-    /// # Errors
-    /// When the store is away.
-    pub(in crate::flow) async fn least(&self, ctx: &Context) -> Result<Level, Fault> {
-        if ctx.underway.is_some() {
-            return Ok(Level::OWN);
-        }
-        if let Some(least) = self.lock().least {
-            return Ok(least.min(Level::OWN));
-        }
-        let nodes = ctx.store.nodes().await?;
-        self.learn(ctx, &nodes).await?;
-        Ok(self
-            .lock()
-            .least
-            .map_or(Level::OWN, |least| least.min(Level::OWN)))
-    }
+    let nodes = ctx.store.nodes().await?;
+    learn(ctx, &nodes).await?;
+    Ok(ctx
+        .levels
+        .lock()
+        .least
+        .map_or(Level::OWN, |least| least.min(Level::OWN)))
 }
 
 fn partition() -> Result<Partition, Refused> {

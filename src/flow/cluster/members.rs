@@ -14,7 +14,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::clock_step::Watch;
+use super::{clock_step::Watch, levels};
 use crate::{
     flow::{api::Check, context::Context, dispatch::send::Sender},
     model::{clock, ids::NodeId, preference, stalls::Stalls, time::Millis, wheel::WheelNumber},
@@ -209,10 +209,10 @@ impl Members {
     /// Writes this node's row, its level before it, and reads those of all.
     async fn list(&self, own: &NodeRow) -> Result<Vec<NodeRow>, store::Error> {
         let ctx = &self.ctx;
-        ctx.levels.announce(ctx).await?;
+        levels::announce(ctx).await?;
         ctx.store.put_node(own).await?;
         let rows = ctx.store.nodes().await?;
-        ctx.levels.learn(ctx, &rows).await?;
+        levels::learn(ctx, &rows).await?;
         Ok(rows)
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::notices::{Payload as Ended, To};
+use super::notices::Payload as Ended;
 use crate::{
     flow::{
         api::{Fault, TaskView, VisibleState},
@@ -20,7 +20,6 @@ use crate::{
         dead_letter,
         email::Email,
         holder::Holder,
-        http_call::HttpCall,
         ids::TaskId,
         internal_task::{RETENTION, internal_task},
         kin::TreeEnd,
@@ -38,13 +37,7 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 enum Payload {
     Call(Ended),
-    Tree {
-        task: Uuid,
-        generation: u32,
-        faulted: bool,
-        end_ms: i64,
-        to: To,
-    },
+    Tree(Ended),
     Email {
         task: Uuid,
         end_ms: i64,
@@ -63,17 +56,6 @@ enum Payload {
 pub enum Work {
     /// It tells an end by a request.
     Call(Notice),
-    /// It tells the end of a tree by a request.
-    Tree {
-        /// The task at the top of the tree.
-        task: TaskId,
-        /// Its generation.
-        generation: u32,
-        /// How and when the tree ended.
-        end: TreeEnd,
-        /// The request.
-        call: Box<HttpCall>,
-    },
     /// It sends an e-mail.
     Email {
         /// The task that ended.
@@ -135,22 +117,10 @@ pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<
 
 /// Returns the payload of a task that tells an end by a request.
 fn told(row: &TaskRow, end: End, to: Destination) -> Payload {
+    let ended = Ended::of(&Notice::new(row, end, to));
     match end {
-        End::Run(state, end) => Payload::Call(Ended::of(&Notice {
-            task: row.id,
-            generation: row.generation,
-            state,
-            end,
-            attempt: row.attempt,
-            to,
-        })),
-        End::Tree(end) => Payload::Tree {
-            task: row.id.uuid(),
-            generation: row.generation,
-            faulted: end.faulted,
-            end_ms: end.at.0,
-            to: To::of(&to),
-        },
+        End::Run(..) => Payload::Call(ended),
+        End::Tree(_) => Payload::Tree(ended),
     }
 }
 
@@ -175,25 +145,7 @@ pub fn read(payload: &[u8]) -> Result<Work, String> {
     let id = |uuid| TaskId::from_uuid(uuid).ok_or("its task is no id of a task");
     let payload = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
     Ok(match payload {
-        Payload::Call(ended) => Work::Call(ended.notice()?),
-        Payload::Tree {
-            task,
-            generation,
-            faulted,
-            end_ms,
-            to,
-        } => Work::Tree {
-            task: id(task)?,
-            generation,
-            end: TreeEnd {
-                faulted,
-                at: Millis(end_ms),
-            },
-            call: match to.destination()? {
-                Destination::Http(call) => call,
-                Destination::Kafka { .. } => return Err("it tells no topic".to_owned()),
-            },
-        },
+        Payload::Call(ended) | Payload::Tree(ended) => Work::Call(ended.notice()?),
         Payload::Email {
             task,
             end_ms,
@@ -316,15 +268,22 @@ impl<'a> Facts<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{fixtures, http_call::Method};
+    use crate::model::{
+        fixtures,
+        http_call::{HttpCall, Method},
+    };
+
+    const FAULTED: TreeEnd = TreeEnd {
+        faulted: true,
+        at: Millis(7),
+    };
 
     fn works() -> Vec<Payload> {
         let task = fixtures::id().uuid();
         let notice = Notice {
             task: fixtures::id(),
             generation: 3,
-            state: State::Dead,
-            end: Millis(7),
+            end: End::Run(State::Dead, Millis(7)),
             attempt: 2,
             to: Destination::Http(Box::new(HttpCall {
                 url: "http://a.example".to_owned(),
@@ -334,15 +293,13 @@ mod tests {
                 message_id: None,
             })),
         };
+        let of_tree = Notice {
+            end: End::Tree(FAULTED),
+            ..notice.clone()
+        };
         vec![
             Payload::Call(Ended::of(&notice)),
-            Payload::Tree {
-                task,
-                generation: 3,
-                faulted: true,
-                end_ms: 7,
-                to: To::of(&notice.to),
-            },
+            Payload::Tree(Ended::of(&of_tree)),
             Payload::Email {
                 task,
                 end_ms: 7,
@@ -368,9 +325,7 @@ mod tests {
             body: "b".to_owned(),
         };
         let at = Millis(7);
-        assert!(
-            matches!(&read[1], Work::Tree { end, .. } if *end == TreeEnd { faulted: true, at })
-        );
+        assert!(matches!(&read[1], Work::Call(notice) if notice.end == End::Tree(FAULTED)));
         assert_eq!(
             read[2],
             Work::Email {
@@ -381,5 +336,22 @@ mod tests {
         );
         assert_eq!(read[3], Work::Check { task, place: 1 });
         assert!(super::read(b"{}").is_err());
+    }
+
+    /// Nodes of a version before wrote this, without `attempt`.
+    #[test]
+    fn the_payload_of_the_end_of_a_tree_stays_readable() {
+        let uuid = fixtures::id().uuid();
+        let to =
+            r#"{"http":{"url":"http://a.example","method":"POST","headers":[],"timeout_ms":null}}"#;
+        let text = format!(
+            r#"{{"tree":{{"task":"{uuid}","generation":3,"faulted":true,"end_ms":7,"to":{to}}}}}"#
+        );
+        let work = read(text.as_bytes()).unwrap();
+        let is_end = |notice: &Notice| notice.end == End::Tree(FAULTED) && notice.generation == 3;
+        assert!(
+            matches!(&work, Work::Call(notice) if is_end(notice)),
+            "{work:?}"
+        );
     }
 }

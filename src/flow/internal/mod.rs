@@ -9,7 +9,7 @@
 //! - `ends` asks for all that follows the end of a task.
 //! - [`actions`] makes the tasks that do the actions and the checks of another one, and [`outcomes`] tells how they went.
 //! - `follow_ups` has the tasks registered that a client wants to follow another one.
-//! - [`notices`] makes the task that tells the end of another one.
+//! - [`notices`] makes the task that tells the end of another one, or of its tree.
 //! - [`dead_letter_topic`] makes the task that publishes the record of a dead one.
 //!
 //! A stage that asks for an internal task waits until that is durable, and does not finish its own work before. So a crash

@@ -1,4 +1,4 @@
-//! The notices make the payload of the internal task that tells the end of a task ([`crate::model::notice`]), and read it.
+//! The notices make the payload of the internal task that tells an end ([`crate::model::notice`]), and read it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,8 +14,10 @@ use crate::{
         tasks::transition::Mover,
     },
     model::{
+        action::End,
         http_call::{HttpCall, Method},
         ids::TaskId,
+        kin::TreeEnd,
         notice::Notice,
         notify::Destination,
         row::{State, TaskRow},
@@ -23,7 +25,8 @@ use crate::{
     },
 };
 
-/// The payload of such a task. The row of the ended task says more, as long as it is there and has not moved on.
+/// The payload of such a task: the end of a run has `state`, and that of a tree `faulted`. The row of the ended task says more,
+/// as long as it is there and has not moved on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Payload {
     /// The ended task.
@@ -31,10 +34,15 @@ pub(super) struct Payload {
     /// Its generation at the end.
     generation: u32,
     /// The number of its state, as stores keep it.
-    state: i8,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    state: Option<i8>,
+    /// Something of its tree failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    faulted: Option<bool>,
     /// When it ended, in milliseconds since 1970.
     end_ms: i64,
     /// Claims up to the end.
+    #[serde(default)]
     attempt: u32,
     /// Where it is told.
     to: To,
@@ -120,26 +128,41 @@ impl Notices {
 
 impl Payload {
     pub(super) fn of(notice: &Notice) -> Self {
+        let (state, faulted) = match notice.end {
+            End::Run(state, _) => (Some(state.number()), None),
+            End::Tree(tree) => (None, Some(tree.faulted)),
+        };
         Self {
             task: notice.task.uuid(),
             generation: notice.generation,
-            state: notice.state.number(),
-            end_ms: notice.end.0,
+            state,
+            faulted,
+            end_ms: notice.end.at().0,
             attempt: notice.attempt,
             to: To::of(&notice.to),
         }
     }
 
     pub(super) fn notice(self) -> Result<Notice, String> {
-        let state = State::from_number(self.state).filter(|state| state.is_terminal());
         Ok(Notice {
             task: TaskId::from_uuid(self.task).ok_or("its task is no id of a task")?,
             generation: self.generation,
-            state: state.ok_or("its state is not known")?,
-            end: Millis(self.end_ms),
+            end: self.end().ok_or("its state is not known")?,
             attempt: self.attempt,
             to: self.to.destination()?,
         })
+    }
+
+    fn end(&self) -> Option<End> {
+        let at = Millis(self.end_ms);
+        match (self.state, self.faulted) {
+            (Some(number), None) => {
+                let state = State::from_number(number).filter(|state| state.is_terminal())?;
+                Some(End::Run(state, at))
+            }
+            (None, Some(faulted)) => Some(End::Tree(TreeEnd { faulted, at })),
+            (Some(_), Some(_)) | (None, None) => None,
+        }
     }
 }
 
@@ -168,8 +191,7 @@ mod tests {
         let notice = Notice {
             task: TaskId::new(Millis(7), WheelNumber::from_low_bits(1), 9),
             generation: 3,
-            state: State::Expired,
-            end: Millis(1_800_000_000_000),
+            end: End::Run(State::Expired, Millis(1_800_000_000_000)),
             attempt: 2,
             to: Destination::Kafka {
                 topic: "ends".to_owned(),
@@ -188,7 +210,16 @@ mod tests {
             to: Destination::Http(Box::new(call)),
             ..notice
         };
-        assert_eq!(read(&write(&over_http)), Ok(over_http));
+        assert_eq!(read(&write(&over_http)), Ok(over_http.clone()));
+        let tree = TreeEnd {
+            faulted: true,
+            at: Millis(1_800_000_000_000),
+        };
+        let of_tree = Notice {
+            end: End::Tree(tree),
+            ..over_http
+        };
+        assert_eq!(read(&write(&of_tree)), Ok(of_tree));
         let text = String::from_utf8_lossy(&payload).replace("\"state\":7", "\"state\":1");
         assert!(read(text.as_bytes()).is_err_and(|reason| reason.contains("state")));
         assert!(read(b"").is_err());

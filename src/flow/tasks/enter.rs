@@ -14,6 +14,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::{
         api::{Fault, TaskView},
+        cluster::levels,
         family::add::Outside,
         internal::actions,
         joins::enlist::Waiter,
@@ -39,7 +40,7 @@ impl Registrar {
         if !incoming.iter().any(needs) {
             return self.enter_known(incoming).await;
         }
-        let least = self.ctx.levels.least(&self.ctx).await;
+        let least = levels::least(&self.ctx).await;
         let mut known = Vec::with_capacity(incoming.len());
         let mut results = Vec::with_capacity(incoming.len());
         for task in incoming {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     http_call,
-    notify::{end_state, end_states},
+    notify::{self, end_state, end_states, of_run, run_ends, tree_ends},
     violations::Violations,
 };
 use crate::{
@@ -116,17 +116,6 @@ pub(super) fn when(states: &[EndState]) -> Result<When, String> {
     }
 }
 
-const fn of_run(state: EndState) -> Option<State> {
-    match state {
-        EndState::Succeeded => Some(State::Succeeded),
-        EndState::Failed => Some(State::Failed),
-        EndState::Cancelled => Some(State::Cancelled),
-        EndState::Expired => Some(State::Expired),
-        EndState::Dead => Some(State::Dead),
-        EndState::Completed | EndState::Faulted => None,
-    }
-}
-
 /// Writes the ends at which an action is done; none for all of the own run.
 fn states_of(when: When) -> Option<Vec<EndState>> {
     match when {
@@ -137,31 +126,18 @@ fn states_of(when: When) -> Option<Vec<EndState>> {
 
 /// Writes ends, all of them by their names.
 pub(super) fn all_states_of(when: When) -> Vec<EndState> {
-    let run = [
-        EndState::Succeeded,
-        EndState::Failed,
-        EndState::Cancelled,
-        EndState::Expired,
-        EndState::Dead,
-    ];
     match when {
-        When::Run(states) => {
-            let is_one = |state: &EndState| of_run(*state).is_some_and(|state| states.has(state));
-            run.into_iter().filter(is_one).collect()
-        }
-        When::Tree { completed, faulted } => {
-            let completed = completed.then_some(EndState::Completed);
-            let faulted = faulted.then_some(EndState::Faulted);
-            completed.into_iter().chain(faulted).collect()
-        }
+        When::Run(states) => run_ends(states).collect(),
+        When::Tree { completed, faulted } => tree_ends(completed, faulted).collect(),
     }
 }
 
-/// Refuses actions at the end of a tree for a task that can have none.
+/// Refuses actions and notices at the end of a tree for a task that can have none.
 ///
 /// # Errors
-/// [`Code::UnusableAction`], with the field.
+/// [`Code::UnusableAction`], or that of notices, with the field.
 pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
+    notify::check_kin(task)?;
     let is_parent = task.kin.as_ref().is_some_and(|kin| kin.is_parent);
     let actions = task.actions.iter().flat_map(|actions| &actions.at_ends);
     let of_tree = |action: &Action| match action.when {

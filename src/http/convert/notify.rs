@@ -1,4 +1,4 @@
-//! This conversion reads for the domain where the end of a task is told, and writes it for clients.
+//! This conversion reads for the domain where the ends of a task are told, and writes it for clients.
 
 use super::{
     http_call,
@@ -7,21 +7,32 @@ use super::{
 };
 use crate::{
     api::{
+        action::EndState,
         notify::{Notify, NotifyKafka},
         task_response::TaskState,
     },
     http::error::{Code, Error},
     model::{
-        notify::{self, Destination, EndStates},
+        draft::TaskDraft,
+        notify::{self, Destination, EndStates, TreeStates},
         row::State,
     },
 };
 
+/// The ends of the own run of a task.
+const OF_RUN: [EndState; 5] = [
+    EndState::Succeeded,
+    EndState::Failed,
+    EndState::Cancelled,
+    EndState::Expired,
+    EndState::Dead,
+];
+
 /// Reads it. Returns none only when a violation was noted.
 pub(super) fn read(notify: &Notify, violations: &mut Violations) -> Option<notify::Notify> {
-    let states = match &notify.states {
-        None => Some(EndStates::ALL),
-        Some(states) => violations.take("/notify/states", end_states(states)),
+    let ends = match &notify.states {
+        None => Some((Some(EndStates::ALL), TreeStates::NONE)),
+        Some(states) => violations.take("/notify/states", ends(states)),
     };
     let to = match (&notify.kafka, &notify.http) {
         (Some(NotifyKafka { topic }), None) => {
@@ -42,8 +53,38 @@ pub(super) fn read(notify: &Notify, violations: &mut Violations) -> Option<notif
             return None;
         }
     };
-    let states = states?;
-    Some(notify::Notify { to, states })
+    let (states, tree) = ends?;
+    Some(notify::Notify { to, states, tree })
+}
+
+/// Reads which ends are told. Those of the own run and of the tree may stand together: each has a message of its own.
+fn ends(states: &[EndState]) -> Result<(Option<EndStates>, TreeStates), String> {
+    let run = EndStates::of(states.iter().filter_map(|state| of_run(*state)));
+    let tree = TreeStates {
+        completed: states.contains(&EndState::Completed),
+        faulted: states.contains(&EndState::Faulted),
+    };
+    if run.is_none() && tree.is_empty() {
+        return Err(
+            "must be some of `succeeded`, `failed`, `cancelled`, `expired`, `dead`, `completed` and `faulted`; leave it out for all ends of the own run"
+                .to_owned(),
+        );
+    }
+    Ok((run, tree))
+}
+
+/// Refuses a notice of the end of a tree for a task that can have none.
+///
+/// # Errors
+/// [`Code::InvalidRequest`], with the field.
+pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
+    let is_parent = task.kin.as_ref().is_some_and(|kin| kin.is_parent);
+    let of_tree = |notify: &notify::Notify| !notify.tree.is_empty();
+    if is_parent || !task.notify.as_ref().is_some_and(of_tree) {
+        return Ok(());
+    }
+    let detail = "names ends of the tree, and only a task with `children`, which may be an empty list, has one";
+    Err(Error::field(Code::InvalidRequest, "/notify/states", detail))
 }
 
 /// Checks that it can be delivered.
@@ -78,6 +119,31 @@ pub(super) fn end_states(states: &[TaskState]) -> Result<EndStates, String> {
     })
 }
 
+/// Returns the state in which a run has this end; none for the end of a tree.
+pub(super) const fn of_run(end: EndState) -> Option<State> {
+    match end {
+        EndState::Succeeded => Some(State::Succeeded),
+        EndState::Failed => Some(State::Failed),
+        EndState::Cancelled => Some(State::Cancelled),
+        EndState::Expired => Some(State::Expired),
+        EndState::Dead => Some(State::Dead),
+        EndState::Completed | EndState::Faulted => None,
+    }
+}
+
+/// Writes ends of the own run.
+pub(super) fn run_ends(states: EndStates) -> impl Iterator<Item = EndState> {
+    let is_one = move |end: &EndState| of_run(*end).is_some_and(|state| states.has(state));
+    OF_RUN.into_iter().filter(is_one)
+}
+
+/// Writes ends of the tree.
+pub(super) fn tree_ends(completed: bool, faulted: bool) -> impl Iterator<Item = EndState> {
+    let completed = completed.then_some(EndState::Completed);
+    let faulted = faulted.then_some(EndState::Faulted);
+    completed.into_iter().chain(faulted)
+}
+
 /// Returns the name of a terminal state.
 #[must_use]
 pub fn end_state(state: State) -> Option<TaskState> {
@@ -93,8 +159,10 @@ pub fn end_state(state: State) -> Option<TaskState> {
 
 /// Writes it.
 pub(super) fn response(notify: &notify::Notify) -> Notify {
-    let notify::Notify { to, states } = notify;
-    let all = *states == EndStates::ALL;
+    let notify::Notify { to, states, tree } = notify;
+    let is_usual = *states == Some(EndStates::ALL) && tree.is_empty();
+    let run = states.iter().flat_map(|states| run_ends(*states));
+    let ends = run.chain(tree_ends(tree.completed, tree.faulted));
     let (kafka, http) = match to {
         Destination::Kafka { topic } => {
             let topic = topic.clone();
@@ -105,7 +173,7 @@ pub(super) fn response(notify: &notify::Notify) -> Notify {
     Notify {
         kafka,
         http,
-        states: (!all).then(|| states.iter().filter_map(end_state).collect()),
+        states: (!is_usual).then(|| ends.collect()),
     }
 }
 
@@ -127,6 +195,8 @@ mod tests {
             r#"{"kafka":{"topic":"ends"}}"#,
             r#"{"http":{"url":"http://a.example/x","method":"POST"}}"#,
             r#"{"kafka":{"topic":"ends"},"states":["failed","dead"]}"#,
+            r#"{"kafka":{"topic":"ends"},"states":["dead","completed","faulted"]}"#,
+            r#"{"kafka":{"topic":"ends"},"states":["faulted"]}"#,
         ] {
             let shown = response(&read_text(text).unwrap());
             assert_eq!(serde_json::to_string(&shown).unwrap(), text);
@@ -155,11 +225,11 @@ mod tests {
             ),
             (
                 r#"{"kafka":{"topic":"t"},"states":["processing"]}"#,
-                &["/notify/states"],
+                &["/states/0"],
             ),
             (
-                r#"{"kafka":{"topic":"t"},"states":["published"]}"#,
-                &["/notify/states"],
+                r#"{"kafka":{"topic":"t"},"states":["dead","published"]}"#,
+                &["/states/1"],
             ),
         ] {
             let error = read_text(text).unwrap_err();

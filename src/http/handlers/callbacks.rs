@@ -22,7 +22,7 @@ use crate::{
         problem::Problem,
         text::shorten,
     },
-    flow::{records::callbacks::Changed, service::Activity},
+    flow::{query::activity::Activity, records::callbacks::Changed},
     http::{
         Api,
         access::Caller,

@@ -28,6 +28,7 @@ mod lost_workers;
 mod memory;
 mod nets;
 mod notify;
+mod notify_trees;
 mod ordering;
 mod ordering_faults;
 mod polls;

@@ -28,22 +28,22 @@ use tokio_util::sync::CancellationToken;
 use crate::world::{Behaviour, Simulated, World, callback, register};
 
 const SECOND: Duration = Duration::from_secs(1);
-const TOPIC: &str = "ends";
+pub(super) const TOPIC: &str = "ends";
 
 /// A task whose end is told.
 fn told(world: &World, after: Duration) -> NewTask {
     let mut task = callback(world.time.now().after(after));
-    task.draft.notify = Some(Notify {
-        to: Destination::Kafka {
+    task.draft.notify = Some(Notify::of_run(
+        Destination::Kafka {
             topic: TOPIC.to_owned(),
         },
-        states: EndStates::ALL,
-    });
+        EndStates::ALL,
+    ));
     task
 }
 
 /// Runs the service's own tasks at a node, for as long as the world lives.
-fn execute(node: &Simulated) {
+pub(super) fn execute(node: &Simulated) {
     let executor = Executor {
         service: node.service(),
         node: "node".to_owned(),
@@ -56,7 +56,7 @@ fn execute(node: &Simulated) {
 }
 
 /// Each message that was told, by its task.
-fn messages(world: &World) -> BTreeMap<String, Vec<Value>> {
+pub(super) fn messages(world: &World) -> BTreeMap<String, Vec<Value>> {
     let mut told: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for published in world.queue.records(TOPIC) {
         let message: Value = serde_json::from_slice(&published.record.value).unwrap();
@@ -138,7 +138,8 @@ async fn crash(nth: usize, fate: Fate) -> Result<(), String> {
     }
 }
 
-fn dying(
+/// A node that dies at its n-th call, from the time on when it is armed.
+pub(super) fn dying(
     world: &World,
     armed: &Arc<AtomicBool>,
     seen: &Arc<std::sync::atomic::AtomicUsize>,
@@ -156,13 +157,13 @@ fn dying(
     world.node_with(1, Arc::new(fates))
 }
 
-async fn ids(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskId> {
+pub(super) async fn ids(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskId> {
     let views = register(service, tasks).await;
     views.iter().map(|view| view.id).collect()
 }
 
 /// Runs a world in a runtime of its own, so that its nodes end with it.
-fn alone<T>(world: impl Future<Output = T>) -> T {
+pub(super) fn alone<T>(world: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
