@@ -68,6 +68,8 @@ pub enum Flaw {
     UnsentTakenForSent,
     /// Once real: an owner goes on handing tasks over while the row that gives its wheel away is written.
     PublishesWhileGivenAway,
+    /// Once real: a wheel is given away while its reader passes over a flood, and `fired` stands before it.
+    GivesFloodsAway,
     /// All callbacks share one lane of a wheel's memory, and one may fill it.
     OneLane,
     /// The limits of callbacks are configured, and nothing heeds them.

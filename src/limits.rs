@@ -335,6 +335,10 @@ pub const HAND_OVER_WAIT_MAX: Duration = Duration::from_millis(500);
 /// How long a wheel that was not idle after that wait is left as it is: at most one task in thirty is late in vain.
 pub const HAND_OVER_AGAIN: Duration = Duration::from_secs(15);
 
+/// How long a wheel stays for a flood that its reader passes over. Records of others that went out before the flood go out once
+/// more at the next owner, so it waits for the end of most floods. A longer one has nodes added to it, and these must help.
+pub const HAND_OVER_FLOOD_MAX: Duration = Duration::from_secs(60);
+
 /// How often the wheel is checked meanwhile.
 pub const HAND_OVER_STEP: Duration = Duration::from_millis(5);
 

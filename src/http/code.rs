@@ -385,15 +385,17 @@ impl Code {
             | Self::Unavailable
             | Self::ClusterUpgrading
             | Self::StoreFull
+            | Self::OutcomeUnknown
+            | Self::RegistrationUnknown
             | Self::TooManyRequests => self.advice_on_parts(),
-            Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
-            Self::RegistrationUnknown => "Repeating it may register the task twice.",
         }
     }
 
     /// Returns advice on parts of the service that cannot do it now.
     const fn advice_on_parts(self) -> &'static str {
         match self {
+            Self::OutcomeUnknown => "Repeat it: doing it twice is the same as once.",
+            Self::RegistrationUnknown => "Repeating it may register the task twice.",
             Self::ClusterUpgrading => {
                 "Repeat it once every node runs this version, or leave the field out."
             }

@@ -11,7 +11,7 @@ use crate::{
     time_source::Moment,
 };
 
-/// What a node knows of levels.
+/// The knowledge of a node about levels.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// Those of listed nodes.

@@ -1,8 +1,8 @@
 //! The levels tell a node which features every node of the cluster knows ([`crate::model::level`]).
 //!
 //! A node writes its level as a row of the index before it writes itself into the list of nodes, so a node that finds it
-//! there finds its level. A node without such a row is one of an earlier version. A level belongs to a life of a process and never changes,
-//! so each is read once. A node counts as long as its row is in the list, some 30 s behind its death.
+//! there finds its level. A node without such a row is one of an earlier version. A level belongs to a life of a process and
+//! never changes, so each is read once. A node counts as long as its row is in the list, some 30 s behind its death.
 //!
 //! On a store of one process there are no others, and no rows.
 

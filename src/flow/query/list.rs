@@ -234,8 +234,8 @@ impl Lister {
         Ok(behind)
     }
 
-    /// Returns which ended tasks a list finds by their filed rows: none where no callback is named, and none where the store lists
-    /// them itself, unless the list is by an error.
+    /// Returns which ended tasks a list finds by their filed rows: none where no callback is named, and none where the store
+    /// lists them itself, unless the list is by an error.
     async fn filed_states(&self, filter: &Filter) -> Result<States, Fault> {
         let callback = filter.callback.as_deref();
         let wants = self.callbacks.is_some() && filter.wants_ended();

@@ -60,6 +60,8 @@ pub struct Clock {
     avoid_until: Option<Millis>,
     /// When the wheel was last held still to be given away and something remained under way.
     held_in_vain: Option<Moment>,
+    /// Since when another node should own the wheel.
+    wanted_since: Option<Moment>,
 }
 
 impl Drop for Clock {
@@ -91,6 +93,7 @@ impl Clock {
             free_since: None,
             avoid_until: None,
             held_in_vain: None,
+            wanted_since: None,
         }
     }
 
@@ -144,13 +147,23 @@ impl Clock {
         let tried = self
             .held_in_vain
             .is_some_and(|at| began.since(at) < limits::HAND_OVER_AGAIN);
+        if situation.preferred == Some(self.ctx.me) {
+            self.wanted_since = None;
+        }
         if let Some(progress) = &mut situation.progress {
             progress.idle |= !tried;
         }
-        let Move::Swap { reason, .. } = clock::next(row, &self.ctx.rules, &situation) else {
-            return None;
+        let reason = match clock::next(row, &self.ctx.rules, &situation) {
+            Move::Swap { reason, .. } => Some(reason),
+            Move::Rest(_) => None,
         };
-        let given_away = matches!(reason, Reason::HandOver | Reason::Resign);
+        if reason == Some(Reason::HandOver) {
+            self.wanted_since = self.wanted_since.or(Some(began));
+            if self.stays_for_flood(began) {
+                return None;
+            }
+        }
+        let given_away = matches!(reason, Some(Reason::HandOver | Reason::Resign));
         if !given_away || flaw::is(Flaw::PublishesWhileGivenAway) {
             return None;
         }
@@ -160,6 +173,13 @@ impl Clock {
         }
         self.held_in_vain = term.is_busy().then(|| self.ctx.time.moment());
         Some(still)
+    }
+
+    /// Tells whether the wheel is not to be given to another node yet, because of a flood that its reader passes over.
+    fn stays_for_flood(&self, now: Moment) -> bool {
+        let is_held_back = self.term.as_ref().is_some_and(|term| term.is_held_back());
+        let lately = |since| now.since(since) < limits::HAND_OVER_FLOOD_MAX;
+        is_held_back && self.wanted_since.is_none_or(lately)
     }
 
     /// Reads the row. The read is serial after a lost condition or an unknown outcome: the row that won may
@@ -268,6 +288,7 @@ impl Clock {
             let wheel = self.wheel.get().to_string();
             metrics::gauge!("tickwheel_due_unfired_age_seconds", "wheel" => wheel).set(0.0);
             metrics::gauge!("tickwheel_wheels_owned").decrement(1.0);
+            self.wanted_since = None;
             tracing::info!(wheel = self.wheel.get(), why, "left a wheel");
         }
     }
@@ -310,7 +331,11 @@ impl Clock {
             leaving: self.members.is_leaving(),
             free_since: self.free_since.map(|since| now.before(moment.since(since))),
             avoid_until: self.avoid_until,
-            progress: self.term.as_ref().map(|term| term.progress(moment, now)),
+            progress: self.term.as_ref().map(|term| {
+                let mut progress = term.progress(moment, now);
+                progress.idle &= !self.stays_for_flood(moment);
+                progress
+            }),
         }
     }
 

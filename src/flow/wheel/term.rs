@@ -358,6 +358,14 @@ impl Term {
             stalled_since,
         }
     }
+
+    /// Tells whether a flood that the reader passes over holds `fired` back: the next owner would hand over once more what went
+    /// out behind it.
+    pub(super) fn is_held_back(&self) -> bool {
+        let state = self.lock();
+        let behind = |deferred| deferred < state.ledger.fired();
+        state.deferred.fired().is_some_and(behind) && !flaw::is(Flaw::GivesFloodsAway)
+    }
 }
 
 /// The guard of a term that stands still: as long as it is held, the term takes only looks whose time had

@@ -9,6 +9,9 @@ use crate::seeded::plan::{EndPlan, Fault, Request, TaskPlan};
 /// Further copies that one fault may cause.
 const COPIES_PER_FAULT: usize = 2;
 
+/// A worker ends its attempt so long before its lease ends, in milliseconds.
+const HEARTBEAT_MARGIN: u64 = 1000;
+
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     let calm = ended.plan.is_calm();
     // A clock that is ahead by more than the margin may close a slot in the instant in which a
@@ -21,6 +24,14 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         _ => 0,
     });
     let unheard: usize = unheard.sum();
+    // This is one fault, too. An attempt whose claims and heartbeats take so long loses its lease, each time.
+    let slow = |lease: u64| {
+        let lost = ended.plan.faults.iter().map(|fault| match fault.what {
+            Fault::StoreSlow { by, .. } if 2 * by >= lease => fault.lasts / lease,
+            _ => 0,
+        });
+        usize::try_from(lost.sum::<u64>()).unwrap_or(0)
+    };
     for (registered, story, plan) in ended.registered() {
         let (number, id) = (registered.number, registered.id);
         let (count, expected) = if plan.record {
@@ -31,7 +42,12 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         let allowed = if calm {
             expected + usize::from(plan.record && apart)
         } else {
-            expected + COPIES_PER_FAULT * faults + if plan.record { unheard } else { 0 }
+            let further = if plan.record {
+                unheard
+            } else {
+                slow(plan.heartbeat_timeout - HEARTBEAT_MARGIN)
+            };
+            expected + COPIES_PER_FAULT * faults + further
         };
         if count > allowed && (plan.calls.is_empty() || !calm) {
             findings.add(format!(

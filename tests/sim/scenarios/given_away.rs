@@ -14,7 +14,7 @@ use tickwheel::{
     store::faulty::Fate,
 };
 
-use crate::world::{World, record, register};
+use crate::world::{World, callback, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const RECORDS: u64 = 1200;
@@ -56,6 +56,37 @@ async fn a_wheel_that_is_given_away_hands_nothing_over_twice() {
     assert_eq!(published_while_a_node_joins().await, RECORDS as usize);
     flaw::switch(Some(Flaw::PublishesWhileGivenAway));
     assert!(published_while_a_node_joins().await > RECORDS as usize);
+    flaw::switch(None);
+}
+
+/// How many records go out for 60 of them, one each second, while a second node joins. Fifteen tasks of a callback are due each
+/// five seconds, more than its share of the memory.
+async fn published_beside_a_flood() -> usize {
+    let mut world = World::with_tick(1, 8, 10 * SECOND);
+    world.settings.ahead_entries_max = 60;
+    world.queue.create_topic("users", None);
+    let first = world.node(1);
+    world.pass(35 * SECOND).await;
+    let start = world.time.now().after(30 * SECOND);
+    let records = (0..60).map(|number| record(start.after(SECOND * number)));
+    let bursts = (0..180).map(|number| callback(start.after(SECOND * (number / 15 * 5))));
+    register(&first.service(), records.chain(bursts).collect()).await;
+    let _worker = world.worker(first.service(), succeeds(SECOND / 10));
+    world.pass(44 * SECOND).await;
+    let owner = owners(&world);
+    let _second = world.node(5);
+    world.pass(120 * SECOND).await;
+    assert_ne!(owners(&world), owner, "it moves once the flood is over");
+    world.queue.records("users").len()
+}
+
+/// Found by seeds 19318 and 26142: `fired` of the row that gave a wheel away stood before a flood, so the next owner published
+/// the records once more that had gone out behind it.
+#[tokio::test(start_paused = true)]
+async fn a_wheel_is_given_away_when_its_flood_has_gone_out() {
+    assert_eq!(published_beside_a_flood().await, 60);
+    flaw::switch(Some(Flaw::GivesFloodsAway));
+    assert!(published_beside_a_flood().await > 60);
     flaw::switch(None);
 }
 

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use tickwheel::{
     flow::{
         api::{
-            ClaimAnswer, ClaimRequest, ClaimedTask, HeartbeatAnswer, HeartbeatRequest,
+            ClaimAnswer, ClaimRequest, ClaimedTask, Fault, HeartbeatAnswer, HeartbeatRequest,
             SettleAnswer, SettleRequest,
         },
         poll::PollRequest,
@@ -36,6 +36,12 @@ use super::{
     queue::ProcessQueue,
     world::{CALLBACK, Sim},
 };
+
+/// How often a message is claimed again that no node could claim.
+const FAILURES_MAX: u32 = 5;
+
+/// The wait before that.
+const CLAIMED_AGAIN: Duration = Duration::from_millis(100);
 
 /// One life of a worker.
 #[derive(Clone)]
@@ -98,7 +104,7 @@ impl Worker {
                     admitted: false,
                 }
             });
-            self.claim(requests.collect()).await;
+            self.claim(requests.collect(), 0).await;
             let origin = received
                 .iter()
                 .map(|d| (d.topic.clone(), d.partition, d.offset));
@@ -106,8 +112,9 @@ impl Worker {
         }
     }
 
-    /// Claims messages; early ones are held back and claimed at their time.
-    async fn claim(&self, requests: Vec<ClaimRequest>) {
+    /// Claims messages. Early ones are held back and claimed at their time, and those that a node could not claim now, say one
+    /// that has just started, are claimed again soon, as the library does (`src/worker/claims.rs`).
+    async fn claim(&self, requests: Vec<ClaimRequest>, failures: u32) {
         let (sent, asked) = (self.process.time.moment(), self.sim().now());
         let name = self.process.name.clone();
         let again = requests.clone();
@@ -127,6 +134,9 @@ impl Worker {
                     // Its own clock is right, so it waits by that clock.
                     tokio::spawn(worker.claim_later(request, not_before));
                 }
+                ClaimAnswer::Fault(Fault::Unavailable { .. }) if failures < FAILURES_MAX => {
+                    tokio::spawn(self.clone().claim_again(request, failures + 1));
+                }
                 ClaimAnswer::Stale
                 | ClaimAnswer::Held
                 | ClaimAnswer::Gated
@@ -140,9 +150,17 @@ impl Worker {
         let later = async move {
             self.process.time.sleep_until_wall(not_before).await;
             self.process.time.sleep(Duration::from_millis(1)).await;
-            self.claim(vec![request]).await;
+            self.claim(vec![request], 0).await;
         };
         Box::pin(later)
+    }
+
+    fn claim_again(self, request: ClaimRequest, failures: u32) -> BoxFuture<'static, ()> {
+        let again = async move {
+            self.process.time.sleep(CLAIMED_AGAIN).await;
+            self.claim(vec![request], failures).await;
+        };
+        Box::pin(again)
     }
 
     /// Polls one node as long as it answers, as the client library does.
