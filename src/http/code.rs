@@ -342,10 +342,8 @@ impl Code {
             Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
             Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
             Self::KeyTaken => "Read the task `existing`; the key is free once it has ended.",
-            Self::Forbidden => {
-                "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
-            }
-            Self::TlsRequired
+            Self::Forbidden
+            | Self::TlsRequired
             | Self::KeyRequired
             | Self::KeyInvalid
             | Self::AccessDenied
@@ -413,6 +411,9 @@ impl Code {
     /// Returns advice on keys of the API.
     const fn advice_on_access(self) -> &'static str {
         match self {
+            Self::Forbidden => {
+                "Connect by the node's address or localhost, or name the host in its setting `allowed_hosts`."
+            }
             Self::TlsRequired => "Begin the address of the service with https://.",
             Self::KeyRequired => {
                 "Send `authorization: Bearer twk_...`; an administrator makes keys: docs/security.md."
