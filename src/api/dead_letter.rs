@@ -67,15 +67,16 @@ pub struct RedriveRequest {
     /// Up to 1000 ids of dead tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ids: Option<Vec<String>>,
-    /// All dead tasks of this callback, up to 1000 in a call.
+    /// All dead tasks of this callback, as a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub callback: Option<String>,
-    /// All dead tasks with this class of error, up to 1000 in a call; a whole error stands for its class.
+    /// All dead tasks with this class of error, as a job; a whole error stands for its class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// `next_page_token` of the call before, with the same filter.
+    /// Of a job: so many tasks a second at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub page_token: Option<String>,
+    #[cfg_attr(feature = "server", schema(minimum = 0.001, maximum = 1_000_000))]
+    pub rate_per_second: Option<f64>,
     /// Change nothing, and say what would be redriven.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
@@ -113,7 +114,7 @@ pub struct RedriveResult {
     pub error: Option<Problem>,
 }
 
-/// The answer to a redrive.
+/// The answer to a redrive of ids.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
@@ -124,21 +125,15 @@ pub struct RedriveResponse {
     pub not_dead: u64,
     /// Tasks for which it failed. They are as before, or run again; the same call may be repeated.
     pub failed: u64,
-    /// One result per id, in order; with `ids`.
+    /// One result per id, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub results: Vec<RedriveResult>,
-    /// With a filter: there may be more. Send this as `page_token`, with the same filter, to go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_page_token: Option<String>,
     /// Nothing was changed.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
     /// Tasks that would be redriven; with `dry_run`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matching: Option<u64>,
-    /// There are more than one call counts: `matching` is a lower bound.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub at_least: bool,
     /// The first of them, up to 20; with `dry_run`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sample: Vec<TaskResponse>,

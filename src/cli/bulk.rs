@@ -143,8 +143,18 @@ pub(super) async fn run(
     }
     let client = of.connect()?;
     let job = client.create_job(&request).await.map_err(by_flags)?;
-    if bulk.no_wait {
-        print(&mut io::stdout().lock(), of.print.output, &job)?;
+    follow(&client, &job, bulk.no_wait, of).await
+}
+
+/// Follows a job that was just registered to its end, or prints it.
+pub(super) async fn follow(
+    client: &Client,
+    job: &JobResponse,
+    no_wait: bool,
+    of: &ClientArgs,
+) -> Result<Exit, Failure> {
+    if no_wait {
+        print(&mut io::stdout().lock(), of.print.output, job)?;
         return Ok(Exit::Ok);
     }
     writeln!(
@@ -152,7 +162,7 @@ pub(super) async fn run(
         "job {}: it goes on without this command",
         job.id
     )?;
-    watch(&client, &job.id, of.print.output, &TimeSource::real()).await
+    watch(client, &job.id, of.print.output, &TimeSource::real()).await
 }
 
 /// Follows a job to its end. It waits for the end of outages of up to about a minute.

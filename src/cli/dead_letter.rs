@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use super::{
-    ClientArgs, Exit, Failure, Format, cancel::worse, fields::by_flags, output::printable,
+    ClientArgs, Exit, Failure, Format, bulk, cancel::worse, fields::by_flags, output::printable,
 };
 use crate::{
     client::{
@@ -79,6 +79,12 @@ pub(super) struct Redrive {
     /// Change nothing: say how many tasks would run again, and show the first of them.
     #[arg(long)]
     dry_run: bool,
+    /// Redrive so many tasks of the filter a second at most.
+    #[arg(long, value_name = "N", conflicts_with = "ids")]
+    rate: Option<f64>,
+    /// Register the job of a filter and do not wait for its end.
+    #[arg(long, conflicts_with = "ids")]
+    no_wait: bool,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -180,41 +186,37 @@ async fn redrive(command: Redrive) -> Result<Exit, Failure> {
         ids,
         filter,
         dry_run,
+        rate,
+        no_wait,
         client: of,
     } = command;
     let client = of.connect()?;
-    let mut told = Told::new(&of);
-    let mut exit = Exit::Ok;
     if ids.is_empty() {
-        let mut request = RedriveRequest {
+        let request = RedriveRequest {
             callback: filter.callback,
             error: filter.error,
+            rate_per_second: rate,
             dry_run,
             ..RedriveRequest::default()
         };
-        loop {
-            let answer = client.redrive(&request).await.map_err(by_flags)?;
-            exit = worse(exit, told.add(&answer)?);
-            request.page_token = answer.next_page_token;
-            if request.page_token.is_none() {
-                break;
-            }
-            writeln!(io::stderr(), "{} redriven so far", told.sum.redriven)?;
-        }
+        let job = client.redrive(&request).await.map_err(by_flags)?;
+        return bulk::follow(&client, &job, no_wait, &of).await;
     }
+    let mut told = Told::new(&of);
+    let mut exit = Exit::Ok;
     for ids in ids.chunks(BATCH_ITEMS_MAX) {
-        let request = RedriveRequest {
-            ids: Some(ids.iter().map(ToString::to_string).collect()),
-            dry_run,
-            ..RedriveRequest::default()
+        let answer = if dry_run {
+            client.preview_redrive(ids).await?
+        } else {
+            client.redrive_ids(ids).await?
         };
-        exit = worse(exit, told.add(&client.redrive(&request).await?)?);
+        exit = worse(exit, told.add(&answer)?);
     }
     told.end()?;
     Ok(exit)
 }
 
-/// The sum of the answers of a redrive.
+/// The sum of the answers of a redrive of ids.
 #[derive(Debug)]
 struct Told {
     format: Format,
@@ -236,15 +238,12 @@ impl Told {
         sum.not_dead += answer.not_dead;
         sum.failed += answer.failed;
         sum.dry_run |= answer.dry_run;
-        sum.at_least |= answer.at_least;
         if let Some(more) = answer.matching {
             sum.matching = Some(sum.matching.unwrap_or_default() + more);
         }
         sum.sample.extend(answer.sample.iter().cloned());
         sum.results.extend(answer.results.iter().cloned());
-        // Tasks of a filter that failed have no result of their own.
-        let unnamed = answer.results.is_empty() && answer.failed > 0;
-        let mut exit = if unnamed { Exit::Unavailable } else { Exit::Ok };
+        let mut exit = Exit::Ok;
         for result in &answer.results {
             match (&result.outcome, &result.error) {
                 (_, Some(problem)) => {
@@ -285,8 +284,7 @@ impl Told {
             }
             Format::Table => {
                 if let Some(matching) = sum.matching {
-                    let least = if sum.at_least { "at least " } else { "" };
-                    writeln!(out, "would redrive {least}{matching}; nothing was changed")?;
+                    writeln!(out, "would redrive {matching}; nothing was changed")?;
                     return sum.sample.iter().try_for_each(|task| {
                         writeln!(out, "{}  {}", task.id, printable(&task.target.to_string()))
                     });

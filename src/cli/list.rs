@@ -27,7 +27,7 @@ const FAILURES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Every state, for the flag.
-const STATES: [TaskState; 11] = [
+const STATES: [TaskState; 13] = [
     TaskState::Scheduled,
     TaskState::Enqueued,
     TaskState::Claimed,
@@ -39,6 +39,8 @@ const STATES: [TaskState; 11] = [
     TaskState::Expired,
     TaskState::Dead,
     TaskState::Published,
+    TaskState::Waiting,
+    TaskState::WaitingForChildren,
 ];
 
 /// The filter of a list.
@@ -57,9 +59,15 @@ pub(super) struct FilterArgs {
     #[arg(long, value_name = "TEXT")]
     error: Option<String>,
     /// Only tasks in this state: scheduled, enqueued, claimed, processing, retrying, succeeded, failed, cancelled, expired,
-    /// dead, published.
+    /// dead, published, waiting, waiting_for_children.
     #[arg(long, value_name = "STATE", value_parser = state, hide_possible_values = true)]
     pub(super) state: Option<TaskState>,
+    /// Only tasks that are no children of others.
+    #[arg(long)]
+    roots: bool,
+    /// Only runs of this schedule.
+    #[arg(long, value_name = "NAME")]
+    schedule: Option<String>,
     /// Only tasks that start at this time or later: RFC 3339, or from now, such as 2h or -10m.
     #[arg(long, value_name = "TIME", value_parser = time, allow_hyphen_values = true)]
     from: Option<Bound>,
@@ -163,6 +171,8 @@ impl FilterArgs {
             start_time_to: self.to.map(|bound| bound.start_time(now)),
             pending: false,
             internal: false,
+            roots: self.roots,
+            schedule: self.schedule,
             page_size: Some(page_size),
         }
     }

@@ -9,9 +9,12 @@ use crate::{
         dead_letter::{
             DeadLetter, DeadLetterGroup, ListDeadLettersResponse, RedriveRequest, RedriveResponse,
         },
+        job::JobResponse,
     },
     limits::BATCH_ITEMS_MAX,
 };
+
+const REDRIVE: &str = "/v1/dead-letters/redrive";
 
 /// The filter of a list of dead letters. More fields may come: end it with `..DeadLetterFilter::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,23 +77,39 @@ impl Client {
         self.call(Method::GET, &path, None, true).await
     }
 
-    /// Makes dead tasks run again: up to 1000 ids, or up to 1000 tasks of a filter. With a filter the answer has a token
-    /// for the next call as long as there may be more.
+    /// Has all dead tasks of a filter run again, by a job that goes on in the service; [`Client::job`] shows its progress. With
+    /// `dry_run` the job counts them and shows the first.
     ///
     /// # Errors
-    /// [`Error::Refused`] when the request says both or neither. After [`Error::Transport`] with `sent`, repeating does no
-    /// harm: tasks that run again are answered as not dead.
-    pub async fn redrive(&self, request: &RedriveRequest) -> Result<RedriveResponse, Error> {
-        let body = Some(json(request)?);
-        let path = "/v1/dead-letters/redrive";
-        self.call(Method::POST, path, body, false).await
+    /// [`Error::Refused`] when the request names no filter, or ids as well. After [`Error::Transport`] with `sent`, repeating
+    /// does no harm: a second job finds nothing dead.
+    pub async fn redrive(&self, request: &RedriveRequest) -> Result<JobResponse, Error> {
+        if request.ids.is_some() {
+            let ids = "ids are redriven at once: use redrive_ids";
+            return Err(Error::Invalid(ids.to_owned()));
+        }
+        self.call(Method::POST, REDRIVE, Some(json(request)?), false)
+            .await
     }
 
     /// Makes these dead tasks run again, one result per id, in order; up to 1000.
     ///
     /// # Errors
-    /// As [`Client::redrive`]. One bad or unknown id fails only itself.
+    /// [`Error::Invalid`] for too many. One bad or unknown id fails only itself. After [`Error::Transport`] with `sent`,
+    /// repeating does no harm: tasks that run again are answered as not dead.
     pub async fn redrive_ids(&self, ids: &[TaskId]) -> Result<RedriveResponse, Error> {
+        self.of_ids(ids, false).await
+    }
+
+    /// Tells how many of these tasks are dead, and shows the first of them; up to 1000.
+    ///
+    /// # Errors
+    /// As [`Client::redrive_ids`], but one bad id fails the call.
+    pub async fn preview_redrive(&self, ids: &[TaskId]) -> Result<RedriveResponse, Error> {
+        self.of_ids(ids, true).await
+    }
+
+    async fn of_ids(&self, ids: &[TaskId], dry_run: bool) -> Result<RedriveResponse, Error> {
         if ids.len() > BATCH_ITEMS_MAX {
             let many = format!("{} ids; one call takes {BATCH_ITEMS_MAX}", ids.len());
             return Err(Error::Invalid(many));
@@ -98,9 +117,11 @@ impl Client {
         let ids = Some(ids.iter().map(ToString::to_string).collect());
         let request = RedriveRequest {
             ids,
+            dry_run,
             ..RedriveRequest::default()
         };
-        self.redrive(&request).await
+        self.call(Method::POST, REDRIVE, Some(json(&request)?), false)
+            .await
     }
 
     /// Deletes a dead task for good.

@@ -31,6 +31,10 @@ pub struct TaskFilter {
     pub pending: bool,
     /// Also the service's own tasks.
     pub internal: bool,
+    /// Only those that are no children of others.
+    pub roots: bool,
+    /// The runs of this schedule.
+    pub schedule: Option<String>,
     /// Tasks of a page, 1 to 1000; none means 100.
     pub page_size: Option<usize>,
 }
@@ -104,6 +108,8 @@ fn path(filter: &TaskFilter, token: &str) -> String {
         ("start_time_to", time(&filter.start_time_to)),
         ("ended", filter.pending.then(|| "false".to_owned())),
         ("internal", filter.internal.then(|| "true".to_owned())),
+        ("roots", filter.roots.then(|| "true".to_owned())),
+        ("schedule", filter.schedule.clone()),
         ("page_size", filter.page_size.map(|size| size.to_string())),
         ("page_token", Some(token.to_owned())),
     ];

@@ -67,9 +67,6 @@ pub const DEAD_LETTERS_COUNTED_MAX: usize = 5_000_000;
 /// errors are counted together as `(other)`.
 pub const DEAD_LETTER_GROUPS_MAX: usize = 1000;
 
-/// Letters that one call redrives: each is a few writes, and the call must end before its client gives up.
-pub const REDRIVE_MAX: usize = super::BATCH_ITEMS_MAX;
-
 /// Redrives of one call that are under way at once: they share conditional writes, and leave room for others.
 pub const REDRIVES_IN_FLIGHT_MAX: usize = 32;
 

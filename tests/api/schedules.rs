@@ -91,6 +91,11 @@ async fn a_schedule_starts_its_task_at_each_of_its_times_to_the_millisecond() {
         runs.iter().any(|run| run["state"] == "scheduled"),
         "runs to come are listed"
     );
+    let other = json!({"callback": "work", "delay": "1h"});
+    assert_eq!(site.post("/v1/tasks", other.to_string()).await.status, 201);
+    let listed = site.get("/v1/tasks?schedule=ping").await.ok();
+    let listed = listed["tasks"].as_array().unwrap();
+    assert!(!listed.is_empty() && listed.iter().all(|task| task["schedule"] == "ping"));
     worker.abort();
 }
 

@@ -328,13 +328,26 @@ async fn a_list_of_roots_leaves_children_out() {
     let site = Site::new();
     site.world.pass(5 * SECOND).await;
     let child = json!({"callback": "work"});
-    let body = json!({"callback": "work", "delay": "30s", "children": [child]});
+    let labels = json!({"tenant": "acme", "plan": "free"});
+    let body = json!({"callback": "work", "delay": "30s", "labels": labels, "children": [child]});
     let root = register(&site, body).await;
+    register(
+        &site,
+        json!({"callback": "work", "delay": "30s", "labels": {"tenant": "other"}}),
+    )
+    .await;
     let all = site.get("/v1/tasks").await.ok();
-    assert_eq!(all["tasks"].as_array().unwrap().len(), 2);
+    assert_eq!(all["tasks"].as_array().unwrap().len(), 3);
     let roots = site.get("/v1/tasks?roots=true").await.ok();
-    let roots = roots["tasks"].as_array().unwrap();
-    assert_eq!((roots.len(), &roots[0]["id"]), (1, &root["id"]));
+    assert_eq!(roots["tasks"].as_array().unwrap().len(), 2);
+    for labels in ["tenant=acme,plan=free", "tenant:acme", "tenant%3Dacme"] {
+        let path = format!("/v1/tasks?roots=true&labels={labels}");
+        let roots = site.get(&path).await.ok();
+        let roots = roots["tasks"].as_array().unwrap();
+        assert_eq!((roots.len(), &roots[0]["id"]), (1, &root["id"]), "{labels}");
+    }
+    let problem = site.get("/v1/tasks?labels=tenant").await.problem();
+    assert_eq!(problem.errors[0].pointer, "?labels");
 }
 
 #[tokio::test(start_paused = true)]

@@ -57,12 +57,16 @@ async fn dead_letters_are_listed_counted_redriven_and_deleted() {
     let groups = json_lines(&out(&command(&["groups", "-o", "jsonl"]).await));
     assert_eq!((&groups[0]["tasks"], groups.len()), (&json!(2), 1));
     let class = groups[0]["error"].as_str().unwrap();
+    let both = [older.as_str(), &newer];
+    let shown = command(&["redrive", both[0], both[1], "--dry-run"]).await;
     let dry = command(&["redrive", "--error", class, "--dry-run"]).await;
-    assert!(
-        out(&dry).starts_with("would redrive 2; nothing was changed"),
-        "{}",
-        out(&dry)
-    );
+    for told in [out(&shown), out(&dry)] {
+        assert!(
+            told.contains("would redrive 2; nothing was changed"),
+            "{told}"
+        );
+        assert!(both.iter().all(|id| told.contains(id)), "{told}");
+    }
     let first = command(&["redrive", &older]).await;
     assert_eq!(out(&first).trim(), "redriven 1, not dead 0, failed 0");
     let second = command(&["redrive", &older]).await;
@@ -76,7 +80,14 @@ async fn dead_letters_are_listed_counted_redriven_and_deleted() {
     assert_eq!(gone.status.code(), Some(3), "{}", err(&gone));
     let rest = command(&["redrive", "--callback", "work", "-o", "json"]).await;
     let rest: Value = serde_json::from_str(&out(&rest)).unwrap();
-    assert_eq!((&rest["redriven"], &rest["failed"]), (&json!(0), &json!(0)));
+    let counts = ["state", "done", "failed"].map(|name| &rest[name]);
+    assert_eq!(counts, [&json!("completed"), &json!(0), &json!(0)]);
+    let last = dead(&site, "no answer after 9 ms").await;
+    let paced = ["redrive", "--callback", "work", "--rate", "50"];
+    let told = out(&command(&paced).await);
+    assert!(told.contains("completed: 1 done"), "{told}");
+    let twice = command(&["redrive", &last, "--rate", "5"]).await;
+    assert_eq!(twice.status.code(), Some(2), "a rate is for a filter");
     assert_eq!(out(&command(&["list", "-o", "json"]).await).trim(), "[]");
     assert_eq!(command(&["redrive"]).await.status.code(), Some(2));
 }

@@ -83,10 +83,13 @@ pub(super) async fn dead_tasks_are_grouped_and_run_again(service: Arc<Service>) 
         .await
         .ok();
     assert!(one.to_string().contains("redriven"), "{one}");
-    service
-        .post("/v1/dead-letters/redrive", &json!({"callback": callback}))
-        .await
-        .ok();
+    let rest = json!({"callback": callback});
+    let job = ended_job(&service, "/v1/dead-letters/redrive", &rest).await;
+    assert_eq!(
+        (&job["done"], &job["failed"]),
+        (&json!(2), &json!(0)),
+        "{job}"
+    );
     for id in &ids[..3] {
         let task = service.ended(id).await;
         assert_eq!(
@@ -100,6 +103,19 @@ pub(super) async fn dead_tasks_are_grouped_and_run_again(service: Arc<Service>) 
             service.get(&of_callback).await.ok()["dead_letters"] == json!([])
         })
         .await;
+}
+
+/// Registers a job by this call, and returns it at its end.
+async fn ended_job(service: &Service, call: &str, body: &Value) -> Value {
+    let reply = service.post(call, body).await;
+    assert_eq!(reply.status, 202, "{reply:?}");
+    let path = format!("/v1/jobs/{}", text(&reply.body["id"]));
+    service
+        .until("the job has ended", || async {
+            service.get(&path).await.ok()["state"] == "completed"
+        })
+        .await;
+    service.get(&path).await.ok()
 }
 
 pub(super) async fn a_job_cancels_what_its_filter_finds(service: Arc<Service>) {
@@ -117,20 +133,7 @@ pub(super) async fn a_job_cancels_what_its_filter_finds(service: Arc<Service>) {
     }
     let until = jiff::Timestamp::from_millisecond(super::service::now() + 600_000).unwrap();
     let filter = json!({"callback": callback, "labels": {"tenant": "acme"}, "start_time_to": until.to_string()});
-    let finished = |body: Value| {
-        let service = Arc::clone(&service);
-        async move {
-            let reply = service.post("/v1/jobs", &body).await;
-            assert_eq!(reply.status, 202, "{reply:?}");
-            let path = format!("/v1/jobs/{}", text(&reply.body["id"]));
-            service
-                .until("the job has ended", || async {
-                    service.get(&path).await.ok()["state"] == "completed"
-                })
-                .await;
-            service.get(&path).await.ok()
-        }
-    };
+    let finished = async |body: Value| ended_job(&service, "/v1/jobs", &body).await;
     let dry = finished(json!({"kind": "cancel", "filter": filter, "dry_run": true})).await;
     assert_eq!(dry["sample"].as_array().unwrap().len(), 4, "{dry}");
     assert_eq!(service.task(&ids[0]).await["state"], "scheduled");

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     flow::{
-        api::{Fault, RescheduleOutcome, TaskView, VisibleState},
+        api::{Fault, RescheduleOutcome, TaskView},
         context::Context,
         query::find::{is_hidden, view_of_row},
         tasks::{
@@ -53,26 +53,11 @@ pub struct Page {
     pub next: Option<Spot>,
 }
 
-/// The result of a redrive of a filter.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Tasks that run again.
-    pub redriven: u64,
-    /// Tasks that were not dead any more.
-    pub not_dead: u64,
-    /// Tasks for which it failed; they are dead as before, or run again.
-    pub failed: u64,
-    /// Where there may be more; none at the end.
-    pub next: Option<Spot>,
-}
-
 /// The effect that a redrive would have.
 #[derive(Debug, Default)]
 pub struct Preview {
     /// So many tasks are dead.
     pub tasks: u64,
-    /// There are more than one call counts.
-    pub cut: bool,
     /// The first of them.
     pub sample: Vec<TaskView>,
 }
@@ -189,33 +174,6 @@ impl Desk {
             .await
     }
 
-    /// Makes the dead tasks of a filter run again, the newest first, at most so many.
-    ///
-    /// # Errors
-    /// When the list of them cannot be read; repeating it is safe.
-    pub async fn redrive_some(
-        &self,
-        wanted: &Wanted,
-        behind: Option<Spot>,
-        tasks_max: usize,
-    ) -> Result<Progress, Fault> {
-        let page = self.list(wanted, behind, tasks_max).await?;
-        let ids: Vec<TaskId> = page.letters.iter().map(|listed| listed.letter.id).collect();
-        let mut progress = Progress {
-            next: page.next,
-            ..Progress::default()
-        };
-        for answer in self.redrive(&ids).await {
-            match answer {
-                Ok(Some((true, _))) => progress.redriven += 1,
-                Ok(Some((false, task))) if task.state == VisibleState::Dead => progress.failed += 1,
-                Ok(Some((false, _)) | None) => progress.not_dead += 1,
-                Err(_) => progress.failed += 1,
-            }
-        }
-        Ok(progress)
-    }
-
     /// Tells what the redrive of these ids would do.
     ///
     /// # Errors
@@ -229,26 +187,7 @@ impl Desk {
         }
         Ok(Preview {
             tasks: dead.len() as u64,
-            cut: false,
             sample: dead.into_values().take(DRY_RUN_SAMPLE).collect(),
-        })
-    }
-
-    /// Tells what the redrive of a filter would do, call by call, to its end.
-    ///
-    /// # Errors
-    /// When the store is away.
-    pub async fn preview_some(&self, wanted: &Wanted) -> Result<Preview, Fault> {
-        let sample = self.list(wanted, None, DRY_RUN_SAMPLE).await?;
-        let Groups { groups, cut } = self.groups(wanted).await?;
-        Ok(Preview {
-            tasks: groups.iter().map(|group| group.tasks).sum(),
-            cut,
-            sample: sample
-                .letters
-                .into_iter()
-                .filter_map(|listed| listed.task)
-                .collect(),
         })
     }
 

@@ -40,6 +40,8 @@ pub struct Filter {
     pub internal: bool,
     /// Only those that are no children.
     pub roots: bool,
+    /// The runs of this schedule.
+    pub schedule: Option<String>,
 }
 
 impl Filter {
@@ -61,6 +63,10 @@ impl Filter {
             && !(self.roots && spec.parent().is_some())
             && names(&self.callback, spec.callback())
             && names(&self.collection, Some(&spec.collection))
+            && names(
+                &self.schedule,
+                spec.scheduled.as_ref().map(|run| &*run.schedule),
+            )
     }
 
     /// Tells, before any other read, whether an entry can be the place of a wanted task. Only a due entry says

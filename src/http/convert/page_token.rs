@@ -67,6 +67,9 @@ struct Token {
     /// Children are left out.
     #[serde(default, skip_serializing_if = "is_false")]
     roots: bool,
+    /// The hash of the name of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schedule: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
@@ -90,6 +93,10 @@ fn labels_hash(filter: &Filter) -> Option<u64> {
 
 fn error_hash(filter: &Filter) -> Option<u64> {
     hash(filter.error.iter())
+}
+
+fn schedule_hash(filter: &Filter) -> Option<u64> {
+    hash(filter.schedule.iter())
 }
 
 /// Writes a token.
@@ -118,6 +125,7 @@ pub fn write(filter: &Filter, cursor: &Cursor) -> String {
         error: error_hash(filter),
         internal: filter.internal,
         roots: filter.roots,
+        schedule: schedule_hash(filter),
     };
     // Numbers, texts and a uuid can always be written.
     URL_SAFE_NO_PAD.encode(serde_json::to_vec(&token).unwrap_or_default())
@@ -146,6 +154,7 @@ pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
         ("error", token.error != error_hash(filter)),
         ("internal", token.internal != filter.internal),
         ("roots", token.roots != filter.roots),
+        ("schedule", token.schedule != schedule_hash(filter)),
     ];
     if let Some((name, _)) = differs.into_iter().find(|(_, differs)| *differs) {
         return Err(format!(
@@ -223,6 +232,7 @@ mod tests {
             pending: true,
             internal: true,
             roots: true,
+            schedule: Some("nightly".to_owned()),
         }
     }
 

@@ -10,13 +10,14 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::{batch::Batch, list::page_size};
+use super::{batch::Batch, jobs, list::page_size};
 use crate::{
     api::{
         dead_letter::{
             DeadLetter, DeadLetterGroup, ListDeadLettersResponse, RedriveOutcome, RedriveRequest,
             RedriveResponse, RedriveResult,
         },
+        job::{JobFilter, JobKind, JobRequest, JobResponse},
         problem::Problem,
         text::shorten,
         worker::View,
@@ -24,7 +25,7 @@ use crate::{
     flow::{
         api::VisibleState,
         dead_letters::{
-            desk::{Listed, Preview, Progress, Redriven},
+            desk::{Listed, Preview, Redriven},
             places::{Scope, Spot},
             walk::{Group, Wanted},
         },
@@ -35,12 +36,13 @@ use crate::{
         access::Caller,
         answer, body,
         convert::{
-            self, Violations, dead_letter_token as token, json, task_view::task_response, unknown,
+            self, Violations, dead_letter_token as token, json, own, task_view::task_response,
+            unknown,
         },
         error::{Code, Error},
         headers,
     },
-    limits::{LIST_TASKS_DEFAULT, REDRIVE_MAX, REQUEST_BYTES_MAX},
+    limits::{LIST_TASKS_DEFAULT, REQUEST_BYTES_MAX},
     model::{
         dead_letter::error_class,
         ids::{NotATaskId, TaskId},
@@ -99,14 +101,17 @@ pub(in crate::http) async fn groups(State(api): State<Api>, uri: Uri) -> Result<
     Ok(answer::json(&groups))
 }
 
-/// Makes dead tasks run again, each with all its attempts: up to 1000 ids, or those of a filter.
+/// Makes dead tasks run again, each with all its attempts: up to 1000 ids at once, or those of a filter by a job.
 ///
-/// Each id is answered at its place. With a filter, one call redrives up to 1000 tasks, the newest first, and says how many;
-/// `next_page_token` is there as long as there may be more. A task that was redriven before is `not_dead`.
+/// Each id is answered at its place; a task that was redriven before is `not_dead`. With `callback` or `error` the answer is a
+/// job: see `/v1/jobs`.
 #[utoipa::path(post, path = "/v1/dead-letters/redrive", tag = "dead letters", operation_id = "redriveDeadLetters",
+    params(("idempotency-key" = Option<String>, Header,
+        description = "Repetitions of a filter with this key are one job, as long as the job can be read")),
     request_body = RedriveRequest,
     responses(
-        (status = 200, description = "What was done", body = RedriveResponse),
+        (status = 200, description = "With ids: what was done. With a filter: the same request had registered the job before", body = RedriveResponse),
+        (status = 202, description = "With a filter: the job", body = JobResponse, headers(("location" = String))),
         (status = "default", description = "Nothing done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn redrive(
     State(api): State<Api>,
@@ -115,11 +120,10 @@ pub(in crate::http) async fn redrive(
     api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
     let caller = Caller::of(&request);
+    let key = headers::idempotency_key(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let call = Call::read(&text)?;
-    let dry_run = call.dry_run;
-    let response = match call.what {
-        What::Ids(items) => {
+    match Call::read(&text)? {
+        Call::Ids(items, dry_run) => {
             let expected = api.answers.expect(items.len())?;
             let read = |item: &serde_json::value::RawValue| task_id(&json::read_text_item(item)?);
             let ids: Vec<String> = items
@@ -131,15 +135,13 @@ pub(in crate::http) async fn redrive(
             caller.allows_tasks(&api, batch.good().copied()).await?;
             let response = of_ids(&api, batch, ids, dry_run).await?;
             drop(expected);
-            response
+            Ok(answer::json(&response))
         }
-        What::Filter(wanted, behind) => {
-            drop(text);
-            caller.allows_callback(wanted.scope.callback())?;
-            of_filter(&api, &wanted, behind, dry_run).await?
+        Call::Filter(asked) => {
+            caller.allows_callback(asked.filter.callback.as_deref().unwrap_or_default())?;
+            jobs::register(&api, &asked, (key, &text)).await
         }
-    };
-    Ok(answer::json(&response))
+    }
 }
 
 /// Deletes a dead task for good: its payload, labels, result and error are erased, and it is found no more.
@@ -198,37 +200,11 @@ async fn of_ids(
     })
 }
 
-async fn of_filter(
-    api: &Api,
-    wanted: &Wanted,
-    behind: Option<Spot>,
-    dry_run: bool,
-) -> Result<RedriveResponse, Error> {
-    let desk = api.service.dead_letters();
-    if dry_run {
-        return Ok(previewed(&desk.preview_some(wanted).await?));
-    }
-    let Progress {
-        redriven,
-        not_dead,
-        failed,
-        next,
-    } = desk.redrive_some(wanted, behind, REDRIVE_MAX).await?;
-    Ok(RedriveResponse {
-        redriven,
-        not_dead,
-        failed,
-        next_page_token: next.map(|next| token::write(wanted, next)),
-        ..RedriveResponse::default()
-    })
-}
-
 fn previewed(preview: &Preview) -> RedriveResponse {
     let sample = preview.sample.iter();
     RedriveResponse {
         dry_run: true,
         matching: Some(preview.tasks),
-        at_least: preview.cut,
         sample: sample
             .map(|task| task_response(task, View::Basic))
             .collect(),
@@ -287,16 +263,12 @@ impl From<Error> for RedriveResult {
     }
 }
 
-/// The subject of a redrive.
-enum What<'a> {
-    Ids(Vec<&'a serde_json::value::RawValue>),
-    Filter(Wanted, Option<Spot>),
-}
-
 /// A redrive as it was read.
-struct Call<'a> {
-    what: What<'a>,
-    dry_run: bool,
+enum Call<'a> {
+    /// These at once, or only shown.
+    Ids(Vec<&'a serde_json::value::RawValue>, bool),
+    /// The job that redrives those of a filter.
+    Filter(Box<JobRequest>),
 }
 
 impl<'a> Call<'a> {
@@ -308,45 +280,47 @@ impl<'a> Call<'a> {
             ids: Option<json::Items<'a>>,
             callback: Option<String>,
             error: Option<String>,
-            page_token: Option<String>,
             rate_per_second: Option<f64>,
             #[serde(default)]
             dry_run: bool,
         }
 
         let body: Body<'a> = json::read(text)?;
-        if body.rate_per_second.is_some() {
-            let detail = "is for jobs: send `POST /v1/jobs` with the kind `redrive`, the filter and the rate";
-            return Err(Error::field(Code::Unsupported, "/rate_per_second", detail));
-        }
-        let dry_run = body.dry_run;
         let is_filter = body.callback.is_some() || body.error.is_some();
         let refused = |pointer, detail| Err(Error::field(Code::InvalidRequest, pointer, detail));
-        let what = match body.ids {
-            Some(_) if is_filter || body.page_token.is_some() => {
-                return refused(
-                    "/ids",
-                    "excludes `callback`, `error` and `page_token`: give one kind",
-                );
+        match body.ids {
+            Some(_) if is_filter => {
+                refused("/ids", "excludes `callback` and `error`: give one kind")
             }
-            Some(json::Items(ids)) => What::Ids(ids),
-            None if !is_filter => {
-                return refused(
-                    "",
-                    "give `ids`, or `callback` or `error`: nothing says which tasks are meant",
-                );
-            }
+            Some(_) if body.rate_per_second.is_some() => refused(
+                "/rate_per_second",
+                "is for `callback` and `error`: ids are redriven at once",
+            ),
+            Some(json::Items(ids)) => Ok(Self::Ids(ids, body.dry_run)),
+            None if !is_filter => refused(
+                "",
+                "give `ids`, or `callback` or `error`: nothing says which tasks are meant",
+            ),
             None => {
                 let mut violations = Violations::default();
                 let callback = body.callback.map(convert::name);
                 let callback = callback.and_then(|name| violations.take("/callback", name));
                 violations.finish()?;
-                let wanted = wanted(callback.as_deref(), body.error.as_deref());
-                let behind = spot(body.page_token.as_deref(), "/page_token", &wanted)?;
-                What::Filter(wanted, behind)
+                if let Some(callback) = &callback {
+                    own::refuse_callback("/callback", callback)?;
+                }
+                let filter = JobFilter {
+                    callback,
+                    error: body.error,
+                    ..JobFilter::default()
+                };
+                Ok(Self::Filter(Box::new(JobRequest {
+                    rate_per_second: body.rate_per_second,
+                    dry_run: body.dry_run,
+                    ..JobRequest::new(JobKind::Redrive, filter)
+                })))
             }
-        };
-        Ok(Self { what, dry_run })
+        }
     }
 }
 

@@ -71,13 +71,21 @@ pub(in crate::http) async fn create(
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let mut asked: JobRequest = json::read(&text)?;
     let key = mark(asked.idempotency_key.take(), header)?;
+    register(&api, &asked, (key, &text)).await
+}
+
+/// Registers a job, and answers so. The text is the whole request: the same one with the same key is the same job.
+pub(super) async fn register(
+    api: &Api,
+    asked: &JobRequest,
+    (key, text): (Option<String>, &str),
+) -> Result<Response, Error> {
     let desk = api.service.jobs();
-    let job = job(&asked, api.options.time.now(), desk.finds_all())?;
+    let job = job(asked, api.options.time.now(), desk.finds_all())?;
     let job = Job {
         request: key.is_some().then(|| xxh3_128(text.as_bytes())),
         ..job
     };
-    drop(text);
     let key = key.map(|key| xxh3_128(key.as_bytes()));
     registered(desk.register(key, job).await?)
 }

@@ -30,12 +30,13 @@ use crate::{
 };
 
 /// The parameters of the query.
-const PARAMETERS: [&str; 14] = [
+const PARAMETERS: [&str; 16] = [
     "callback",
     "collection",
     "key",
     "state",
     "label.NAME",
+    "labels",
     "error",
     "start_time_from",
     "start_time_to",
@@ -43,6 +44,7 @@ const PARAMETERS: [&str; 14] = [
     "internal",
     "parent",
     "roots",
+    "schedule",
     "page_size",
     "page_token",
 ];
@@ -69,6 +71,8 @@ const PARAMETERS: [&str; 14] = [
         ("state" = Option<TaskState>, Query, description = "Only tasks in this state; of `waiting` those that wait for other tasks: children that wait for their parent are listed with `parent`"),
         ("label.NAME" = Option<String>, Query,
             description = "Only tasks whose label `NAME` has this value, for example `label.tenant=acme`; 8 of them at most, of which a task has all"),
+        ("labels" = Option<String>, Query,
+            description = "The same for several labels at once, for example `labels=tenant=acme,plan=free`: of values without commas"),
         ("error" = Option<String>, Query,
             description = "Only tasks whose last error is of the class of this one: its first line, without its numbers"),
         ("start_time_from" = Option<InstantText>, Query, description = "Only tasks that start at or after this"),
@@ -81,6 +85,7 @@ const PARAMETERS: [&str; 14] = [
         ("parent" = Option<String>, Query,
             description = "Only the children of this task, in no particular order: without further filters"),
         ("roots" = Option<bool>, Query, description = "true leaves out tasks that are children of others"),
+        ("schedule" = Option<String>, Query, description = "Only runs of this schedule; `GET /v1/schedules/{name}/runs` has those that are over for longer"),
         ("page_size" = Option<usize>, Query, minimum = 1,
             description = "At most so many tasks; 100 by default; more than 1000 is 1000"),
         ("page_token" = Option<String>, Query,
@@ -223,6 +228,18 @@ impl ListQuery {
         violations.finish().map(|()| query)
     }
 
+    /// Takes several labels: `NAME=VALUE`, or `NAME:VALUE`, with commas between them.
+    fn set_labels(&mut self, text: &str) -> Result<(), String> {
+        text.split(',').try_for_each(|label| {
+            let named = label.split_once(['=', ':']);
+            let (name, value) = named.ok_or_else(|| {
+                let label = shorten(label);
+                format!("has `{label}`, which is not NAME=VALUE")
+            })?;
+            self.set_label(name, value.to_owned())
+        })
+    }
+
     fn set_label(&mut self, name: &str, value: String) -> Result<(), String> {
         checked_label(name, &value)?;
         let labels = &mut self.filter.labels;
@@ -242,6 +259,8 @@ impl ListQuery {
                 self.filter.error = Some(error_class(&value));
                 Ok(())
             }
+            "labels" => self.set_labels(&value),
+            "schedule" => put(&mut self.filter.schedule, convert::name(value)),
             "key" => put(&mut self.key, checked_name(value)),
             "state" => put(&mut self.filter.state, state(&value)),
             "start_time_from" => put(&mut self.filter.from, instant(value)),
