@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::clock::Position;
+use super::{clock::Position, time::Millis};
 
 /// The number of a noted entry: one after the other, never reused within one term of ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,6 +87,21 @@ impl Ledger {
         self.fired
     }
 
+    /// Returns how far everything is done that two readers of one wheel have noted, each a part of it. A mark stands at the last
+    /// entry of its own part; the other part may be done further on, up to what is not done in the first.
+    #[must_use]
+    pub fn fired_with(&self, other: &Self) -> Position {
+        let done = self.fired.max(other.fired);
+        self.free().min(other.free()).min(done)
+    }
+
+    /// Returns a place up to which nothing is noted that is not done.
+    fn free(&self) -> Position {
+        let before = |oldest: Position| Position::behind(Millis(oldest.due.0.saturating_sub(1)));
+        self.oldest()
+            .map_or(self.fired, |oldest| self.fired.max(before(oldest)))
+    }
+
     /// Returns how many noted entries the mark has not passed.
     #[must_use]
     pub fn outstanding(&self) -> usize {
@@ -129,7 +144,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::model::{ids::TaskId, time::Millis};
+    use crate::model::ids::TaskId;
 
     fn at(due: i64) -> Position {
         Position {
@@ -177,7 +192,58 @@ mod tests {
         assert_eq!(ledger.outstanding(), 0);
     }
 
+    #[test]
+    fn two_parts_are_done_up_to_what_is_not_done_in_either() {
+        let (mut records, mut flood) = (Ledger::new(at(0)), Ledger::new(at(0)));
+        let noted = |ledger: &mut Ledger, dues: [i64; 3]| dues.map(|due| ledger.note(at(due)));
+        let of_records = noted(&mut records, [10, 20, 30]);
+        let of_flood = noted(&mut flood, [5, 25, 40]);
+        assert_eq!(records.fired_with(&flood), at(0));
+        flood.done(of_flood[0]);
+        records.done(of_records[0]);
+        assert_eq!(flood.fired(), at(5));
+        assert_eq!(
+            records.fired_with(&flood),
+            at(10),
+            "not further than what was done"
+        );
+        records.done(of_records[1]);
+        records.done(of_records[2]);
+        assert_eq!(
+            records.fired_with(&flood),
+            at(20),
+            "the last of a part may go on"
+        );
+        flood.done(of_flood[1]);
+        records.reached(Position::behind(Millis(50)));
+        assert_eq!(records.fired_with(&flood), Position::behind(Millis(39)));
+        assert_eq!(flood.fired_with(&records), Position::behind(Millis(39)));
+        flood.done(of_flood[2]);
+        flood.reached(Position::behind(Millis(45)));
+        assert_eq!(records.fired_with(&flood), Position::behind(Millis(45)));
+    }
+
     proptest! {
+        #[test]
+        fn nothing_undone_of_two_parts_is_passed(parts in prop::collection::vec((1..20i64, any::<bool>()), 1..40), order: Vec<prop::sample::Index>) {
+            let mut parts = parts;
+            parts.sort_unstable();
+            parts.dedup_by_key(|(due, _)| *due);
+            let mut ledgers = [Ledger::new(at(0)), Ledger::new(at(0))];
+            let mut open = Vec::new();
+            for (due, part) in parts {
+                open.push((usize::from(part), ledgers[usize::from(part)].note(at(due)), at(due)));
+            }
+            for index in order {
+                if open.is_empty() { break; }
+                let (part, number, _) = open.remove(index.index(open.len()));
+                ledgers[part].done(number);
+                let fired = ledgers[0].fired_with(&ledgers[1]);
+                prop_assert!(open.iter().all(|(_, _, position)| fired < *position));
+                prop_assert!(fired >= ledgers[0].fired().min(ledgers[1].fired()));
+            }
+        }
+
         #[test]
         fn nothing_undone_is_ever_passed(dues in prop::collection::vec(1..20i64, 1..40), order: Vec<prop::sample::Index>) {
             let mut dues = dues;

@@ -172,10 +172,10 @@ impl Deferred {
         self.ledger.done(number);
     }
 
-    /// Returns how far everything is done that was passed over; none if there is nothing of it.
-    pub(in crate::flow) fn fired(&self) -> Option<Position> {
+    /// Returns the ledger of what was passed over; none if there is nothing of it.
+    pub(in crate::flow) fn ledger(&self) -> Option<&Ledger> {
         let any = !self.from.is_empty() || self.ledger.outstanding() > 0;
-        any.then(|| self.ledger.fired())
+        any.then_some(&self.ledger)
     }
 
     /// Returns the place of the oldest entry that is held and not done.
@@ -262,10 +262,10 @@ mod tests {
         // Its rows are held again from here on, and what it noted holds `fired` back until it is done.
         let next = deferred.choose(first, BEGUN, vec![entry("flood", 7, 1)], NONE);
         assert_eq!(next.len(), 1);
-        let fired = deferred.fired().unwrap();
+        let fired = deferred.ledger().unwrap().fired();
         assert!(fired >= BEGUN && fired < position(&got[0]), "{fired:?}");
         numbers.into_iter().for_each(|number| deferred.done(number));
-        assert_eq!((deferred.fired(), deferred.oldest()), (None, None));
+        assert!(deferred.ledger().is_none() && deferred.oldest().is_none());
     }
 
     /// The first reader has chosen and not moved: what it left is not behind its cursor yet.
@@ -307,15 +307,18 @@ mod tests {
     fn fired_never_passes_what_was_passed_over_and_never_goes_back() {
         let (mut deferred, page) = begun();
         deferred.chosen();
-        let fired = deferred.fired().unwrap();
+        let fired = deferred.ledger().unwrap().fired();
         assert!(fired >= BEGUN && fired < position(&page[2]), "{fired:?}");
         let tick_end = Millis(1000);
         let numbers: Vec<Number> = [2, 4].map(|index| deferred.note(&page[index])).to_vec();
         deferred.came_to(at(2, None), Some(Position::behind(tick_end)), at(3, None));
         deferred.done(numbers[1]);
-        assert!(deferred.fired().unwrap() < position(&page[2]));
+        assert!(deferred.ledger().unwrap().fired() < position(&page[2]));
         deferred.done(numbers[0]);
-        assert_eq!(deferred.fired(), Some(Position::behind(tick_end)));
+        assert_eq!(
+            deferred.ledger().unwrap().fired(),
+            Position::behind(tick_end)
+        );
         assert_eq!(deferred.cursor(at(3, None)), Some(at(2, None)));
     }
 }

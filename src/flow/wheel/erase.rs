@@ -64,7 +64,7 @@ impl Eraser {
     /// Returns up to where is erased, up to where it can be, and from where on this term has seen what there is.
     fn erasable(&self) -> (Tick, Tick, Tick) {
         let tick = self.ctx.tick();
-        let state = self.term.lock();
+        let mut state = self.term.lock();
         let fired = state.fired();
         let fired = if flaw::is(Flaw::EraseWithinATick) {
             tick.last_ended(fired.due)

@@ -163,15 +163,27 @@ pub(in crate::flow) struct TermState {
     pub(super) done_since_swap: usize,
     /// Since when only looks whose time had come are taken, because the wheel is being given away.
     still: Option<Millis>,
+    /// How far everything was done when that was asked last.
+    marked: Position,
 }
 
 impl TermState {
     /// Returns how far all entries are done, both those that were held at once and those that were passed
     /// over.
-    pub(in crate::flow) fn fired(&self) -> Position {
-        let fired = self.ledger.fired();
-        let deferred = self.deferred.fired();
-        deferred.map_or(fired, |deferred| deferred.min(fired))
+    pub(in crate::flow) fn fired(&mut self) -> Position {
+        let both = |deferred: &Ledger| {
+            if flaw::is(Flaw::GivesFloodsAway) {
+                return self.ledger.fired().min(deferred.fired());
+            }
+            self.ledger.fired_with(deferred)
+        };
+        let fired = self
+            .deferred
+            .ledger()
+            .map_or_else(|| self.ledger.fired(), both);
+        // The last of what was passed over takes its mark along when it is done.
+        self.marked = self.marked.max(fired);
+        self.marked
     }
 
     /// Returns the place of the oldest entry that is held and not done.
@@ -238,6 +250,7 @@ impl Term {
             last_done: now,
             done_since_swap: 0,
             still: None,
+            marked: from,
         };
         Self {
             wheel,
@@ -345,7 +358,7 @@ impl Term {
 
     /// Returns the progress of the owner, for the clock's next value.
     pub(in crate::flow) fn progress(&self, now: Moment, wall: Millis) -> Progress {
-        let state = self.lock();
+        let mut state = self.lock();
         let waiting = state.oldest().filter(|oldest| oldest.due <= wall);
         let stalled_since = waiting.map(|oldest| {
             let silent = now.since(state.last_done);
@@ -363,8 +376,10 @@ impl Term {
     /// out behind it.
     pub(super) fn is_held_back(&self) -> bool {
         let state = self.lock();
-        let behind = |deferred| deferred < state.ledger.fired();
-        state.deferred.fired().is_some_and(behind) && !flaw::is(Flaw::GivesFloodsAway)
+        let done = state.ledger.fired();
+        let behind =
+            |deferred: &Ledger| done.max(deferred.fired()) > state.ledger.fired_with(deferred);
+        state.deferred.ledger().is_some_and(behind) && !flaw::is(Flaw::GivesFloodsAway)
     }
 }
 
