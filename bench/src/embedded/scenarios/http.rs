@@ -213,8 +213,8 @@ mod tests {
 
     #[tokio::test]
     async fn tasks_go_to_the_hosts_by_turns() {
-        let receiver = Receiver::open(76, 2, &tickwheel::time_source::TimeSource::real());
-        let receiver = receiver.await.unwrap();
+        let time = tickwheel::time_source::TimeSource::real();
+        let receiver = Receiver::open(76, 2, &time).await.unwrap();
         let urls = [0, 1, 2].map(|index| {
             let mut body = String::new();
             items(&receiver).push(&mut body, index, Millis(0));

@@ -80,28 +80,7 @@ async fn measure(
         tasks,
         aim,
     } = of;
-    let lead = Duration::from_secs(10 + tasks / 1500);
-    let first = service.time.now().after(lead);
-    let due = move |index: u64| first.after(Duration::from_millis(index / lanes));
-    let items = move |body: &mut String, index: u64, start: Millis| {
-        let fields = format!(r#""ordering_key":"lane-{}","#, index % lanes);
-        wire::push_task(body, Form::USUAL, &fields, start);
-    };
-    let plan = Plan {
-        tasks,
-        batch: 100,
-        connections: BATCH_CONNECTIONS,
-        interval: None,
-        keep_every: 1,
-    };
-    let meter = Meter::start(service)?;
-    let loaded = load::register_as(service, plan, items, due, |_| Ok(())).await?;
-    meter
-        .stop(service, tasks)?
-        .report(&format!("{case}: registered"), report);
-    ensure!(service.time.now() < first, "not registered in time");
-    let rate = tasks as f64 / loaded.took.as_secs_f64();
-    report.figure(format!("{case}: registered"), rate, "tasks/s");
+    let (loaded, first) = register(service, of, report).await?;
     service
         .time
         .sleep_until_wall(first.before(Duration::from_secs(1)))
@@ -134,6 +113,40 @@ async fn measure(
         crate::check::Check::default(),
     );
     Ok(())
+}
+
+/// Registers the tasks of lanes; returns them, and the moment from which on they are due.
+async fn register(
+    service: &Service,
+    of: Lanes,
+    report: &mut Report,
+) -> anyhow::Result<(load::Loaded, Millis)> {
+    let Lanes {
+        case, lanes, tasks, ..
+    } = of;
+    let lead = Duration::from_secs(10 + tasks / 1500);
+    let first = service.time.now().after(lead);
+    let due = move |index: u64| first.after(Duration::from_millis(index / lanes));
+    let items = move |body: &mut String, index: u64, start: Millis| {
+        let fields = format!(r#""ordering_key":"lane-{}","#, index % lanes);
+        wire::push_task(body, Form::USUAL, &fields, start);
+    };
+    let plan = Plan {
+        tasks,
+        batch: 100,
+        connections: BATCH_CONNECTIONS,
+        interval: None,
+        keep_every: 1,
+    };
+    let meter = Meter::start(service)?;
+    let loaded = load::register_as(service, plan, items, due, |_| Ok(())).await?;
+    meter
+        .stop(service, tasks)?
+        .report(&format!("{case}: registered"), report);
+    ensure!(service.time.now() < first, "not registered in time");
+    let rate = tasks as f64 / loaded.took.as_secs_f64();
+    report.figure(format!("{case}: registered"), rate, "tasks/s");
+    Ok((loaded, first))
 }
 
 /// Tasks that came at a wrong moment within their lanes.

@@ -180,6 +180,18 @@ async fn firing(setup: &Setup, count: u64, report: &mut Report) -> anyhow::Resul
     );
     let runs = std::mem::take(&mut *runs.lock().unwrap_or_else(PoisonError::into_inner));
     published(&service, &runs, at, &case, report).await?;
+    checked(&runs, count, at, &case, report)?;
+    setup.end(service, report)
+}
+
+/// Checks that each schedule ran once, and reports how late workers got the runs.
+fn checked(
+    runs: &[(u64, u128, i64)],
+    count: u64,
+    at: Millis,
+    case: &str,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let came: HashSet<u64> = runs.iter().map(|(number, _, _)| *number).collect();
     report.figure(format!("{case}: came"), came.len() as f64, "schedules");
     let arrivals = runs.iter().map(|(number, _, seen_us)| Arrival {
@@ -203,7 +215,7 @@ async fn firing(setup: &Setup, count: u64, report: &mut Report) -> anyhow::Resul
         &verdict.lateness,
         verdict.check,
     );
-    setup.end(service, report)
+    Ok(())
 }
 
 /// Reads the schedules of handed out tasks, and notes them.
