@@ -371,7 +371,7 @@ mod tests {
         assert_eq!(most_within(&[]), 0);
         assert_eq!(
             fewest_within(&every(1000, 30), Millis(0), Millis(30_000)),
-            9
+            10
         );
     }
 
