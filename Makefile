@@ -10,7 +10,7 @@ ASKED := --test servers --test fault --test drill
 # Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
 DENIED := bans licenses sources
 
-.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-peers overload demo
+.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
 
 check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -114,6 +114,15 @@ bench-full: ## every load scenario at full size, hours on a quiet machine; figur
 		--charts target/bench/charts
 	$(STACK) run --measure -- $(BENCHED) run --tasks 150000 --rounds $(FULL_ROUNDS) --seconds $(FULL_SECONDS) \
 		--json target/bench/cluster.jsonl $(BENCH)
+
+# Small sizes, some ten minutes; bench/README.md lists those for the aims.
+OPERATING ?= --scenario keys,ordering,limits,http,schedules,trees,backup,access,lists,payloads --tasks 20000 \
+	--pending 100000 --rate 1000 --seconds 15 --firing 5000 --resting 20000 --levels 100 --contents 200
+
+bench-operating: ## keys, lanes, limits, HTTP, schedules, trees, backups, access, lists; OPERATING="--scenario keys" chooses
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	mkdir -p target/bench
+	$(BENCHED) embedded --data-dir target/bench --json target/bench/operating.jsonl $(OPERATING)
 
 overload: ## ten times the registrations that the embedded service sustains, for a minute; on a quiet machine
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins

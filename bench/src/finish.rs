@@ -20,7 +20,7 @@ pub(crate) fn finish(
     }
     writeln!(
         std::io::stderr().lock(),
-        "error: a task was lost or came out early, or a case failed: the table says which"
+        "error: a task was lost or came out early, or a promise was broken: the table says which"
     )?;
     Ok(ExitCode::FAILURE)
 }

@@ -160,7 +160,9 @@ async fn measure(run: Run) -> anyhow::Result<ExitCode> {
         best: Mutex::default(),
     };
     let chosen = if run.scenarios.is_empty() {
-        Scenario::value_variants().to_vec()
+        let all = Scenario::value_variants().iter().copied();
+        all.filter(|scenario| !matches!(scenario, Scenario::Limits | Scenario::Isolation))
+            .collect()
     } else {
         run.scenarios
     };

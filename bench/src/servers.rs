@@ -190,6 +190,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Returns the id of its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn address(&self) -> anyhow::Result<SocketAddr> {
         let address = self.url.strip_prefix("http://").context("no address")?;
         Ok(address.parse()?)

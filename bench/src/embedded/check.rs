@@ -16,6 +16,8 @@ use crate::{check::Check, generator};
 pub(crate) struct Registered {
     pub(crate) id: u128,
     pub(crate) due: Millis,
+    /// Its number among the tasks of its load.
+    pub(crate) index: u64,
 }
 
 /// A task that was handed out.
@@ -110,6 +112,7 @@ mod tests {
             .map(|(id, due)| Registered {
                 id: *id,
                 due: Millis(*due),
+                index: 0,
             })
             .collect();
         let arrivals = arrivals

@@ -3,7 +3,6 @@
 //! A poller that could take tasks never waits for a settle.
 
 use std::{
-    net::SocketAddr,
     sync::{
         Arc,
         atomic::{AtomicI64, AtomicU64, Ordering},
@@ -18,7 +17,13 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::{check::Arrival, http::Connection, log::Log, service::Service, wire};
+use super::{
+    check::Arrival,
+    http::{Connection, Door},
+    log::Log,
+    service::Host,
+    wire,
+};
 
 /// Connections that poll.
 const POLLERS: usize = 8;
@@ -46,6 +51,8 @@ pub(crate) struct Seen {
     pub(crate) again: Vec<u128>,
     /// Reports that the service refused, of a crew that goes on.
     pub(crate) refused: u64,
+    /// When the report of each task was sent; only of a shift that notes it.
+    pub(crate) reports: Vec<Arrival>,
 }
 
 /// How fast a crew works.
@@ -82,6 +89,20 @@ pub(crate) struct Shift {
     pub(crate) goes_on: bool,
     /// How many have been taken so far.
     pub(crate) taken: Arc<AtomicU64>,
+    /// Whether it notes when reports are sent.
+    pub(crate) notes_reports: bool,
+    /// Gets each answer that has tasks, with the time at which it had arrived, in microseconds of the wall clock.
+    pub(crate) reader: Option<Reader>,
+}
+
+/// See [`Shift::reader`].
+#[derive(Clone)]
+pub(crate) struct Reader(pub(crate) Arc<dyn Fn(&[u8], i64) -> anyhow::Result<()> + Send + Sync>);
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Reader")
+    }
 }
 
 impl Shift {
@@ -93,6 +114,8 @@ impl Shift {
             give_up,
             goes_on: false,
             taken: Arc::default(),
+            notes_reports: false,
+            reader: None,
         }
     }
 }
@@ -101,7 +124,7 @@ impl Shift {
 #[derive(Debug)]
 struct Shared {
     shift: Shift,
-    address: SocketAddr,
+    door: Door,
     time: TimeSource,
     until: Moment,
     settled: AtomicU64,
@@ -127,24 +150,24 @@ impl Shared {
 
 /// Polls and settles until `expected` tasks were taken and there is nothing more, or until `give_up`.
 pub(crate) async fn work(
-    service: &Service,
+    service: &impl Host,
     expected: u64,
     give_up: Duration,
 ) -> anyhow::Result<Seen> {
     let shift = Shift::new(expected, give_up);
-    work_shift(service.address, service.time.clone(), shift).await
+    work_shift(service.door(), service.time().clone(), shift).await
 }
 
 /// Polls and settles as a shift asks.
 pub(crate) async fn work_shift(
-    address: SocketAddr,
+    door: impl Into<Door>,
     time: TimeSource,
     shift: Shift,
 ) -> anyhow::Result<Seen> {
     let shared = Arc::new(Shared {
         until: time.moment().after(shift.give_up),
         shift,
-        address,
+        door: door.into(),
         time,
         settled: AtomicU64::new(0),
         settles: AtomicU64::new(0),
@@ -162,7 +185,7 @@ pub(crate) async fn work_shift(
     for (number, queue) in queues.into_iter().cycle().take(pace.pollers).enumerate() {
         pollers.spawn(poll(number, queue, Line::new(&shared)));
     }
-    let (mut seen, mut arrivals) = (Seen::default(), Log::default());
+    let (mut seen, mut arrivals, mut reports) = (Seen::default(), Log::default(), Log::default());
     while let Some(ended) = pollers.join_next().await {
         let polled = ended??;
         arrivals.append(polled.arrivals);
@@ -170,8 +193,9 @@ pub(crate) async fn work_shift(
         seen.polls += polled.polls;
     }
     while let Some(ended) = settlers.join_next().await {
-        ended??;
+        reports.append(ended??);
     }
+    seen.reports = reports.into_vec();
     seen.arrivals = arrivals.into_vec();
     seen.settled = shared.settled.load(Ordering::Relaxed);
     seen.settles = shared.settles.load(Ordering::Relaxed);
@@ -213,7 +237,7 @@ impl Line {
     async fn try_post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<(i64, Vec<u8>)> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => Connection::open(self.shared.address).await?,
+            None => Connection::open(self.shared.door.clone()).await?,
         };
         let answer = connection.post(path, body).await?;
         // Before any other work with the answer: lateness ends here.
@@ -257,6 +281,9 @@ async fn poll(
             }
             continue;
         }
+        if let Some(Reader(read)) = &shared.shift.reader {
+            read(&answer, seen_us)?;
+        }
         let count = attempts.len() as u64;
         shared.shift.taken.fetch_add(count, Ordering::Relaxed);
         let again = attempts.iter().filter(|attempt| attempt.number > 1);
@@ -279,8 +306,9 @@ async fn settle(
     number: usize,
     mut queue: Receiver<Vec<wire::Attempt>>,
     mut line: Line,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Log<Arrival>> {
     let (shared, mut body) = (Arc::clone(&line.shared), String::new());
+    let mut reports = Log::default();
     while let Some(mut attempts) = queue.recv().await {
         while attempts.len() < TASKS_MAX
             && let Ok(more) = queue.try_recv()
@@ -289,6 +317,11 @@ async fn settle(
         }
         for attempts in attempts.chunks(TASKS_MAX) {
             wire::settle(&mut body, number, attempts);
+            if shared.shift.notes_reports {
+                let seen_us = shared.time.stamp();
+                let ids = attempts.iter().map(|attempt| attempt.id);
+                reports.extend(ids.map(|id| Arrival { id, seen_us }));
+            }
             let answer = line.post("/v1/worker/settle", body.as_bytes()).await?;
             let (settled_us, answer) = answer.context("not settled in time")?;
             if !shared.shift.goes_on {
@@ -304,5 +337,5 @@ async fn settle(
             shared.settles.fetch_add(1, Ordering::Relaxed);
         }
     }
-    Ok(())
+    Ok(reports)
 }

@@ -13,6 +13,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
+use tokio_rustls::{TlsConnector, client::TlsStream, rustls::pki_types::ServerName};
 
 /// Longest head of an answer: the service sends a few short headers.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
@@ -30,17 +31,86 @@ pub(crate) struct Answer<'a> {
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    stream: TcpStream,
+    stream: Stream,
+    /// Further headers of every request.
+    headers: String,
     request: Vec<u8>,
     answer: Vec<u8>,
 }
 
+/// Where a service is, and how it is spoken to.
+#[derive(Clone)]
+pub(crate) struct Door {
+    pub(crate) address: SocketAddr,
+    /// With it the connections have TLS; the certificate must name `localhost`.
+    pub(crate) tls: Option<TlsConnector>,
+    /// The API key of every request.
+    pub(crate) key: Option<String>,
+}
+
+impl From<SocketAddr> for Door {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            tls: None,
+            key: None,
+        }
+    }
+}
+
+impl std::fmt::Debug for Door {
+    // Without the key, which must not get into logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Door")
+            .field("address", &self.address)
+            .field("tls", &self.tls.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl Stream {
+    async fn write_all(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match self {
+            Self::Plain(stream) => stream.write_all(bytes).await,
+            Self::Tls(stream) => {
+                stream.write_all(bytes).await?;
+                stream.flush().await
+            }
+        }
+    }
+
+    async fn read_buf(&mut self, buffer: &mut Vec<u8>) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(stream) => stream.read_buf(buffer).await,
+            Self::Tls(stream) => stream.read_buf(buffer).await,
+        }
+    }
+}
+
 impl Connection {
-    pub(crate) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+    pub(crate) async fn open(door: impl Into<Door>) -> anyhow::Result<Self> {
+        let door = door.into();
+        let stream = TcpStream::connect(door.address).await?;
         stream.set_nodelay(true)?;
+        let stream = match door.tls {
+            None => Stream::Plain(stream),
+            Some(tls) => {
+                let name = ServerName::try_from("localhost")?;
+                Stream::Tls(Box::new(tls.connect(name, stream).await?))
+            }
+        };
+        let headers = door.key.map_or_else(String::new, |key| {
+            format!("authorization: Bearer {key}\r\n")
+        });
         Ok(Self {
             stream,
+            headers,
             request: Vec::with_capacity(BUFFER_BYTES),
             answer: Vec::with_capacity(BUFFER_BYTES),
         })
@@ -49,32 +119,39 @@ impl Connection {
     /// Reads a path; returns the body of the answer, which must be a success.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<&[u8]> {
         self.request.clear();
-        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let headers = &self.headers;
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
         self.request.extend_from_slice(head.as_bytes());
         self.exchange().await.with_context(|| format!("GET {path}"))
     }
 
     /// Posts JSON; returns the body of the answer, which must be a success.
     pub(crate) async fn post(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
-        self.write_post(path, body);
+        self.write("POST", path, body);
         self.exchange()
             .await
             .with_context(|| format!("POST {path}"))
     }
 
+    /// Puts JSON; returns the body of the answer, which must be a success.
+    pub(crate) async fn put(&mut self, path: &str, body: &[u8]) -> anyhow::Result<&[u8]> {
+        self.write("PUT", path, body);
+        self.exchange().await.with_context(|| format!("PUT {path}"))
+    }
+
     /// Posts JSON that may be refused.
     pub(crate) async fn offer(&mut self, path: &str, body: &[u8]) -> anyhow::Result<Answer<'_>> {
-        self.write_post(path, body);
+        self.write("POST", path, body);
         self.answered()
             .await
             .with_context(|| format!("POST {path}"))
     }
 
-    fn write_post(&mut self, path: &str, body: &[u8]) {
+    fn write(&mut self, method: &str, path: &str, body: &[u8]) {
         self.request.clear();
+        let (headers, length) = (&self.headers, body.len());
         let head = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n",
         );
         self.request.extend_from_slice(head.as_bytes());
         self.request.extend_from_slice(body);

@@ -23,8 +23,8 @@ use super::{
     http::Connection,
     http2,
     log::Log,
-    service::Service,
-    wire::{self, Form},
+    service::{Host, Service},
+    wire::{self, Form, Items},
 };
 use crate::generator::{histogram, micros};
 
@@ -66,24 +66,24 @@ impl<F: Fn(Registered) -> anyhow::Result<()> + Send + Clone + 'static> Told for 
 
 /// Registers; the first failed request ends it.
 pub(super) async fn register(
-    service: &Service,
+    service: &impl Host,
     plan: Plan,
     due: impl Due,
 ) -> anyhow::Result<Loaded> {
-    register_as(service, plan, None, due, |_| Ok(())).await
+    register_as(service, plan, Form::USUAL, due, |_| Ok(())).await
 }
 
 /// Registers tasks of a given form, and reports each.
 pub(super) async fn register_as(
-    service: &Service,
+    service: &impl Host,
     plan: Plan,
-    form: Option<Form>,
+    items: impl Items,
     due: impl Due,
     told: impl Told,
 ) -> anyhow::Result<Loaded> {
-    let connections = service.connections(plan.connections).await?;
+    let connections = service.open(plan.connections).await?;
     let callers = connections.into_iter().map(Caller::Http1).collect();
-    register_by(service, callers, plan, form, due, told).await
+    register_by(service.time(), callers, (plan, items), due, told).await
 }
 
 /// Registers over HTTP/2, each connection shared by as many callers as the plan has connections for each of these.
@@ -98,27 +98,26 @@ pub(super) async fn register_over_http2(
         let shared = service.callers(plan.connections / connections).await?;
         callers.extend(shared.into_iter().map(Caller::Http2));
     }
-    register_by(service, callers, plan, None, due, |_| Ok(())).await
+    register_by(&service.time, callers, (plan, Form::USUAL), due, |_| Ok(())).await
 }
 
 async fn register_by(
-    service: &Service,
+    time: &TimeSource,
     callers: Vec<Caller>,
-    plan: Plan,
-    form: Option<Form>,
+    (plan, items): (Plan, impl Items),
     due: impl Due,
     told: impl Told,
 ) -> anyhow::Result<Loaded> {
     let next = Arc::new(AtomicU64::new(0));
     let mut senders = JoinSet::new();
-    let begun = service.time.moment();
+    let begun = time.moment();
     for caller in callers {
-        let (time, next) = (service.time.clone(), Arc::clone(&next));
+        let (time, next) = (time.clone(), Arc::clone(&next));
         let sender = Sender {
             caller,
             time,
             plan,
-            form,
+            items: items.clone(),
             begun,
             next,
         };
@@ -136,7 +135,7 @@ async fn register_by(
         all.append(registered);
         loaded.latency.add(latency)?;
     }
-    loaded.took = service.time.moment().since(begun);
+    loaded.took = time.moment().since(begun);
     // Other callers may still be measuring.
     loaded.registered = tokio::task::spawn_blocking(|| all.into_vec()).await?;
     Ok(loaded)
@@ -158,16 +157,16 @@ impl Caller {
 }
 
 /// One caller: takes the next request as soon as it is free, and waits for that one's time.
-struct Sender {
+struct Sender<I> {
     caller: Caller,
     time: TimeSource,
     plan: Plan,
-    form: Option<Form>,
+    items: I,
     begun: Moment,
     next: Arc<AtomicU64>,
 }
 
-impl Sender {
+impl<I: Items> Sender<I> {
     async fn run(
         mut self,
         due: impl Due,
@@ -195,9 +194,10 @@ impl Sender {
                 let (id, due) = (id?, due(index));
                 ensure_start(id, due)?;
                 answered += 1;
-                told(Registered { id, due })?;
+                let task = Registered { id, due, index };
+                told(task)?;
                 if index % plan.keep_every == 0 {
-                    registered.push(Registered { id, due });
+                    registered.push(task);
                 }
             }
             ensure!(answered == count, "{answered} of {count} were registered");
@@ -206,13 +206,14 @@ impl Sender {
 
     /// Returns path and body of the request that registers these.
     fn request(&self, indexes: Range<u64>, due: impl Due) -> (&'static str, String) {
-        let first = due(indexes.start);
-        let starts = indexes.map(due);
-        match (self.plan.batch, self.form) {
-            (1, None) => (ONE, wire::task(first)),
-            (1, Some(form)) => (ONE, wire::task_of(form, first)),
-            (_, None) => (MANY, wire::batch(starts)),
-            (_, Some(form)) => (MANY, wire::batch_of(form, starts)),
+        match self.plan.batch {
+            1 => {
+                let mut body = String::with_capacity(512);
+                self.items
+                    .push(&mut body, indexes.start, due(indexes.start));
+                (ONE, body)
+            }
+            _ => (MANY, wire::batch_of(&self.items, indexes, due)),
         }
     }
 }

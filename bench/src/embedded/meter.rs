@@ -3,7 +3,7 @@
 
 use tickwheel::time_source::Moment;
 
-use super::service::{Service, Usage, load_average, own_usage};
+use super::service::{Host, Usage, load_average, own_usage};
 use crate::report::{Costs, Report};
 
 /// A measurement under way.
@@ -19,20 +19,20 @@ pub(super) struct Meter {
 pub(super) struct Used(Costs);
 
 impl Meter {
-    pub(super) fn start(service: &Service) -> anyhow::Result<Self> {
+    pub(super) fn start(service: &impl Host) -> anyhow::Result<Self> {
         Ok(Self {
-            begun: service.time.moment(),
+            begun: service.time().moment(),
             service: service.usage()?,
             client: own_usage()?,
         })
     }
 
     /// Ends the measurement; the costs are divided by `items`.
-    pub(super) fn stop(self, service: &Service, items: u64) -> anyhow::Result<Used> {
+    pub(super) fn stop(self, service: &impl Host, items: u64) -> anyhow::Result<Used> {
         let (now, client) = (service.usage()?, own_usage()?);
         Ok(Used(Costs {
             items,
-            wall_seconds: service.time.moment().since(self.begun).as_secs_f64(),
+            wall_seconds: service.time().moment().since(self.begun).as_secs_f64(),
             service_cpu_seconds: now.cpu_seconds - self.service.cpu_seconds,
             client_cpu_seconds: client.cpu_seconds - self.client.cpu_seconds,
             resident_mib: now.resident_mib,

@@ -7,12 +7,16 @@
 
 pub(crate) mod check;
 pub(crate) mod crew;
+mod flat;
 pub(crate) mod http;
 mod http2;
 mod load;
 mod log;
 mod meter;
+mod options;
 mod overload;
+pub(crate) mod rates;
+mod receiver;
 mod scenarios;
 pub(crate) mod service;
 mod timeline;
@@ -29,7 +33,11 @@ use clap::{Args, ValueEnum};
 use tickwheel::time_source::TimeSource;
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::service::{Service, load_average};
+pub(crate) use self::scenarios::{Size, isolated};
+use self::{
+    options::Sizes,
+    service::{Service, load_average},
+};
 use crate::{finish::finish, report::Report};
 
 /// A scenario of the embedded service.
@@ -57,6 +65,26 @@ pub(crate) enum Scenario {
     CatchUp,
     /// The costs of a service that has nothing to do.
     Idle,
+    /// Registrations with a key, beside registrations without one.
+    Keys,
+    /// Tasks of many lanes and of one, which run one after the other.
+    Ordering,
+    /// Callbacks with limits that all have too much to do: how closely their rates are held.
+    Limits,
+    /// Deliveries over HTTP: their rate, and their lateness alone and beside a dead host.
+    Http,
+    /// Schedules that fire at one second, a stream beside them, and schedules that rest.
+    Schedules,
+    /// Children that come and go under one root, a chain, and how soon a tree ends.
+    Trees,
+    /// Lateness at a rate while the store is copied.
+    Backup,
+    /// Registration with TLS and an API key, beside registration without both.
+    Access,
+    /// First pages of lists of many tasks.
+    Lists,
+    /// Lateness of a stream beside large contents without workers.
+    Payloads,
     /// Ten times the registrations that it sustains. Runs only when named.
     Overload,
     /// Half load for --minutes: whether memory, disk and lateness are flat. Runs only when named.
@@ -69,7 +97,7 @@ pub(crate) struct Options {
     /// Directory in which data directories are made; they are removed at the end.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Scenarios to run; all but `soak` and `overload` when none is named.
+    /// Scenarios to run; those before `keys` in the list when none is named.
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
     /// Tasks of `burst`, and of `register` one by one; in batches it registers five times as many. `burst_beside` has twice as
@@ -109,6 +137,8 @@ pub(crate) struct Options {
     /// The program under test; the one beside this one when not given.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
+    #[command(flatten)]
+    sizes: Sizes,
     /// Write every figure to a file, a JSON object a line.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -133,6 +163,7 @@ struct Setup {
     minutes: u64,
     soak_rate: Option<u64>,
     cancel_batch: usize,
+    sizes: Sizes,
     program: PathBuf,
     root: PathBuf,
     time: TimeSource,
@@ -197,6 +228,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
         minutes: options.minutes,
         soak_rate: options.soak_rate,
         cancel_batch: usize::try_from(options.cancel_batch)?,
+        sizes: options.sizes,
         program,
         root: options.data_dir.join(name),
         time,
@@ -204,8 +236,7 @@ async fn measure(options: Options) -> anyhow::Result<ExitCode> {
     };
     let chosen = if options.scenarios.is_empty() {
         let all = Scenario::value_variants().iter().copied();
-        all.filter(|scenario| !matches!(scenario, Scenario::Soak | Scenario::Overload))
-            .collect()
+        all.filter(|scenario| !scenario.only_named()).collect()
     } else {
         options.scenarios
     };
@@ -251,6 +282,34 @@ async fn all(
 }
 
 impl Scenario {
+    /// Tells whether it runs only when it is named.
+    const fn only_named(self) -> bool {
+        match self {
+            Self::Register
+            | Self::Burst
+            | Self::BurstBeside
+            | Self::Isolation
+            | Self::Steady
+            | Self::Mixed
+            | Self::CancelHeavy
+            | Self::Recover
+            | Self::CatchUp
+            | Self::Idle => false,
+            Self::Keys
+            | Self::Ordering
+            | Self::Limits
+            | Self::Http
+            | Self::Schedules
+            | Self::Trees
+            | Self::Backup
+            | Self::Access
+            | Self::Lists
+            | Self::Payloads
+            | Self::Overload
+            | Self::Soak => true,
+        }
+    }
+
     /// Returns how often it is run: distributions need no repetition.
     const fn rounds(self, asked: u32) -> u32 {
         match self {
@@ -258,12 +317,22 @@ impl Scenario {
             | Self::Burst
             | Self::BurstBeside
             | Self::Isolation
-            | Self::CancelHeavy => asked,
+            | Self::CancelHeavy
+            | Self::Keys
+            | Self::Ordering
+            | Self::Access => asked,
             Self::Steady
             | Self::Mixed
             | Self::Recover
             | Self::CatchUp
             | Self::Idle
+            | Self::Limits
+            | Self::Http
+            | Self::Schedules
+            | Self::Trees
+            | Self::Backup
+            | Self::Lists
+            | Self::Payloads
             | Self::Overload
             | Self::Soak => 1,
         }
@@ -281,6 +350,16 @@ impl Scenario {
             Self::Recover => scenarios::recover(setup, report).await,
             Self::CatchUp => scenarios::catch_up(setup, report).await,
             Self::Idle => scenarios::idle(setup, report).await,
+            Self::Keys => scenarios::keys(setup, round, report).await,
+            Self::Ordering => scenarios::ordering(setup, round, report).await,
+            Self::Limits => scenarios::limits(setup, report).await,
+            Self::Http => scenarios::http(setup, round, report).await,
+            Self::Schedules => scenarios::schedules(setup, report).await,
+            Self::Trees => scenarios::trees(setup, report).await,
+            Self::Backup => scenarios::backup(setup, report).await,
+            Self::Access => scenarios::access(setup, round, report).await,
+            Self::Lists => scenarios::lists(setup, report).await,
+            Self::Payloads => scenarios::payloads(setup, report).await,
             Self::Overload => overload::overload(setup, report).await,
             Self::Soak => scenarios::soak(setup, report).await,
         }

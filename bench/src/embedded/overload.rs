@@ -30,7 +30,7 @@ use super::{
     crew,
     http::Connection,
     load::{self, Plan},
-    service::Service,
+    service::{Host, Service},
     wire,
 };
 use crate::{
@@ -243,7 +243,7 @@ async fn send(
             201 => {
                 let id = wire::ids(answer.body).next().context("an id")??;
                 ensure_start(id, due)?;
-                all.registered.push(Registered { id, due });
+                all.registered.push(Registered { id, due, index });
                 all.accepted.saturating_record(took);
             }
             429 | 503 if answer.has_retry_after => all.refusals.saturating_record(took),

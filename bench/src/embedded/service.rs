@@ -13,7 +13,10 @@ use std::{
 use anyhow::{Context as _, bail};
 use tickwheel::time_source::{Moment, TimeSource};
 
-use super::{http::Connection, http2};
+use super::{
+    http::{Connection, Door},
+    http2,
+};
 
 /// Longest time to open the store and become ready.
 const START_LIMIT: Duration = Duration::from_secs(120);
@@ -55,11 +58,45 @@ impl Probe {
     }
 }
 
+/// A service that takes requests, here or on servers.
+pub(crate) trait Host {
+    fn door(&self) -> Door;
+
+    fn time(&self) -> &TimeSource;
+
+    /// Returns what its process has cost so far.
+    fn usage(&self) -> anyhow::Result<Usage>;
+
+    async fn open(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
+        let mut open = Vec::with_capacity(count);
+        for _ in 0..count {
+            open.push(Connection::open(self.door()).await?);
+        }
+        Ok(open)
+    }
+}
+
+impl Host for Service {
+    fn door(&self) -> Door {
+        self.door.clone()
+    }
+
+    fn time(&self) -> &TimeSource {
+        &self.time
+    }
+
+    fn usage(&self) -> anyhow::Result<Usage> {
+        self.probe().usage()
+    }
+}
+
 /// A running service; killed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Service {
     child: Child,
     pub(crate) address: SocketAddr,
+    /// The same, with what callers need beside it.
+    pub(crate) door: Door,
     pub(crate) time: TimeSource,
     directory: PathBuf,
     program: PathBuf,
@@ -84,12 +121,24 @@ impl Service {
         time: &TimeSource,
         extra: Vec<OsString>,
     ) -> anyhow::Result<(Self, Duration)> {
+        Self::start_behind(program, directory, time, extra, Door::from).await
+    }
+
+    /// Starts it behind a door of its own.
+    pub(crate) async fn start_behind(
+        program: &Path,
+        directory: &Path,
+        time: &TimeSource,
+        extra: Vec<OsString>,
+        door: impl FnOnce(SocketAddr) -> Door,
+    ) -> anyhow::Result<(Self, Duration)> {
         fs::create_dir_all(directory)?;
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
         let begun = time.moment();
         let mut service = Self {
             child: spawn(program, directory, address, &extra)?,
             address,
+            door: door(address),
             time: time.clone(),
             directory: directory.to_owned(),
             program: program.to_owned(),
@@ -121,15 +170,11 @@ impl Service {
     }
 
     pub(crate) async fn connect(&self) -> anyhow::Result<Connection> {
-        Connection::open(self.address).await
+        Connection::open(self.door.clone()).await
     }
 
     pub(crate) async fn connections(&self, count: usize) -> anyhow::Result<Vec<Connection>> {
-        let mut open = Vec::with_capacity(count);
-        for _ in 0..count {
-            open.push(self.connect().await?);
-        }
-        Ok(open)
+        self.open(count).await
     }
 
     /// Opens a connection over HTTP/2 that so many callers share.
@@ -151,10 +196,6 @@ impl Service {
             process: self.child.id().to_string(),
             data: self.directory.join("data"),
         }
-    }
-
-    pub(crate) fn usage(&self) -> anyhow::Result<Usage> {
-        self.probe().usage()
     }
 
     /// Returns the size of the files of the store and the queue.
@@ -227,7 +268,7 @@ pub(crate) fn load_average() -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-fn usage(process: &str) -> anyhow::Result<Usage> {
+pub(crate) fn usage(process: &str) -> anyhow::Result<Usage> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name may have any characters; the numbered fields come behind it, from the third on.
     let fields: Vec<&str> = stat

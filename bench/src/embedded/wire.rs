@@ -1,6 +1,8 @@
 //! The wire format builds the requests of the harness as text, and scans answers for the few values that it
 //! needs.
 
+use std::ops::Range;
+
 use anyhow::{Context as _, ensure};
 use memchr::memmem;
 use uuid::Uuid;
@@ -37,8 +39,25 @@ impl Form {
     };
 }
 
-/// Appends a task.
-fn push_task(body: &mut String, form: Form, start: Millis) {
+/// Writes the tasks of a load, each by its number and its start.
+pub(crate) trait Items: Clone + Send + 'static {
+    fn push(&self, body: &mut String, index: u64, start: Millis);
+}
+
+impl Items for Form {
+    fn push(&self, body: &mut String, _: u64, start: Millis) {
+        push_task(body, *self, "", start);
+    }
+}
+
+impl<F: Fn(&mut String, u64, Millis) + Clone + Send + 'static> Items for F {
+    fn push(&self, body: &mut String, index: u64, start: Millis) {
+        self(body, index, start);
+    }
+}
+
+/// Appends a task. Further fields end with a comma.
+pub(crate) fn push_task(body: &mut String, form: Form, fields: &str, start: Millis) {
     let Form {
         callback,
         heartbeat_timeout: timeout,
@@ -46,35 +65,32 @@ fn push_task(body: &mut String, form: Form, start: Millis) {
     } = form;
     let start = rfc3339(start);
     body.push_str(&format!(
-        r#"{{"callback":"{callback}","start_time":"{start}","heartbeat_timeout":"{timeout}","priority":"{priority}","payload":{}}}"#,
+        r#"{{"callback":"{callback}",{fields}"start_time":"{start}","heartbeat_timeout":"{timeout}","priority":"{priority}","payload":{}}}"#,
         payload::next()
     ));
 }
 
 /// Returns the body of one registration.
 pub(crate) fn task(start: Millis) -> String {
-    task_of(Form::USUAL, start)
-}
-
-pub(crate) fn task_of(form: Form, start: Millis) -> String {
     let mut body = String::with_capacity(512);
-    push_task(&mut body, form, start);
+    push_task(&mut body, Form::USUAL, "", start);
     body
 }
 
 /// Returns the body of a registration of many tasks.
-pub(crate) fn batch(starts: impl Iterator<Item = Millis>) -> String {
-    batch_of(Form::USUAL, starts)
-}
-
-pub(super) fn batch_of(form: Form, starts: impl Iterator<Item = Millis>) -> String {
+pub(crate) fn batch_of(
+    items: &impl Items,
+    indexes: Range<u64>,
+    due: impl Fn(u64) -> Millis,
+) -> String {
     let mut body = String::with_capacity(64 * 1024);
     body.push_str(r#"{"tasks":["#);
-    for (index, start) in starts.enumerate() {
-        if index > 0 {
+    let first = indexes.start;
+    for index in indexes {
+        if index > first {
             body.push(',');
         }
-        push_task(&mut body, form, start);
+        items.push(&mut body, index, due(index));
     }
     body.push_str("]}");
     body

@@ -149,6 +149,7 @@ impl Lane {
             part.registered.extend(tasks.iter().map(|task| Registered {
                 id: u128::from(task.id),
                 due: task.due,
+                index: task.id - plan.first_id,
             }));
         }
     }

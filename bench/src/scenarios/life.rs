@@ -119,10 +119,13 @@ async fn work(
     let seen = crew::work_shift(server.address()?, time.clone(), shift).await?;
     let first_us = seen.arrivals.iter().map(|arrival| arrival.seen_us).min();
     let took = (seen.last_settled_us - first_us.unwrap_or_default()).max(1) as f64 / 1e6;
-    let registered = registered.iter().map(|(id, due)| check::Registered {
-        id: id.uuid().as_u128(),
-        due: *due,
-    });
+    let registered = (0..)
+        .zip(registered)
+        .map(|(index, (id, due))| check::Registered {
+            id: id.uuid().as_u128(),
+            due: *due,
+            index,
+        });
     let verdict = verdict(registered.collect(), seen.arrivals, Millis(0))?;
     Ok((took, verdict.check))
 }

@@ -4,8 +4,11 @@
 mod batches;
 mod catch_up;
 mod fire;
+mod isolation;
 mod lateness;
 mod life;
+mod limits;
+mod nodes;
 mod raw_insert;
 mod raw_life;
 mod raw_publish;
@@ -72,15 +75,21 @@ pub(crate) enum Scenario {
     Lateness,
     /// From due time to consumer, without and beside a topic that does not answer.
     SickTopic,
+    /// Three nodes with limits, one of which is killed: how closely rates are held. Runs only when named.
+    Limits,
+    /// Lateness of a stream beside much of low priority, whose workers sleep. Runs only when named.
+    Isolation,
 }
 
 /// Compared scenarios take turns, so that a disturbance of the machine affects all of them.
-const GROUPS: [&[Scenario]; 5] = [
+const GROUPS: [&[Scenario]; 7] = [
     &[Scenario::RawInsert, Scenario::Register],
     &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
     &[Scenario::RawLife, Scenario::Life, Scenario::CatchUp],
     &[Scenario::Lateness],
     &[Scenario::SickTopic],
+    &[Scenario::Limits],
+    &[Scenario::Isolation],
 ];
 
 /// The round whose figures do not count: servers and connections warm up, numbers in flight are tried.
@@ -100,6 +109,8 @@ impl Scenario {
             Self::CatchUp => Box::pin(catch_up::round(bench, round, report)).await,
             Self::Lateness => Box::pin(lateness::round(bench, round, report)).await,
             Self::SickTopic => Box::pin(sick_topic::round(bench, round, report)).await,
+            Self::Limits => Box::pin(limits::round(bench, round, report)).await,
+            Self::Isolation => Box::pin(isolation::round(bench, round, report)).await,
         }
     }
 }
@@ -119,7 +130,9 @@ pub(crate) async fn run(
             .collect();
         // Each rate of lateness is a distribution of its own and needs no repetition.
         let rounds = match group.as_slice() {
-            [Scenario::Lateness | Scenario::SickTopic] => 0,
+            [Scenario::Lateness | Scenario::SickTopic | Scenario::Limits | Scenario::Isolation] => {
+                0
+            }
             _ => rounds,
         };
         for round in WARM_UP..=rounds {

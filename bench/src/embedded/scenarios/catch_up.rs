@@ -98,7 +98,7 @@ async fn near(setup: &Setup, service: &Service) -> anyhow::Result<(Loaded, Seen)
     let mut shift = Shift::new(tasks, span + PATIENCE);
     shift.callback = NEAR.callback;
     let (loaded, seen) = tokio::join!(
-        load::register_as(service, plan, Some(NEAR), due, |_| Ok(())),
+        load::register_as(service, plan, NEAR, due, |_| Ok(())),
         crew::work_shift(service.address, service.time.clone(), shift)
     );
     Ok((loaded?, seen?))

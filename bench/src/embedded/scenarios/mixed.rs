@@ -21,6 +21,7 @@ use crate::{
         crew::{self, Shift},
         load,
         meter::Meter,
+        wire::Form,
     },
     report::Report,
 };
@@ -56,7 +57,7 @@ pub(in crate::embedded) async fn mixed(setup: &Setup, report: &mut Report) -> an
     let expected = std::sync::Arc::clone(&shift.expected);
     let meter = Meter::start(&service)?;
     let (loaded, cancelled, seen) = tokio::join!(
-        load::register_as(&service, stream(rate, tasks), None, due, told),
+        load::register_as(&service, stream(rate, tasks), Form::USUAL, due, told),
         async {
             let cancelled = cancel::before_due(&service, receivers).await?;
             let rest = tasks - cancelled.cancelled.len() as u64;

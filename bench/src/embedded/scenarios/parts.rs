@@ -9,8 +9,9 @@ use uuid::Uuid;
 use crate::embedded::{
     check::{Registered, Verdict, verdict},
     crew::{self, Seen},
+    http::Connection,
     load::Plan,
-    service::Service,
+    service::Host,
     wire,
 };
 
@@ -58,7 +59,7 @@ pub(super) const fn bulk(tasks: u64) -> Plan {
 
 /// Takes and settles everything that was registered, checks every task and reads some back.
 pub(super) async fn drain(
-    service: &Service,
+    service: &impl Host,
     registered: Vec<Registered>,
     give_up: Duration,
 ) -> anyhow::Result<(Verdict, Seen)> {
@@ -74,11 +75,11 @@ pub(super) async fn drain(
 
 /// Reads some tasks back: they must be in this state.
 pub(super) async fn read_back(
-    service: &Service,
+    service: &impl Host,
     registered: &[Registered],
     wanted: &str,
 ) -> anyhow::Result<()> {
-    let mut connection = service.connect().await?;
+    let mut connection = Connection::open(service.door()).await?;
     let step = (registered.len() / SAMPLES).max(1);
     for task in registered.iter().step_by(step) {
         let path = format!("/v1/tasks/{}", Uuid::from_u128(task.id));

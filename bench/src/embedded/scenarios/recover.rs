@@ -50,7 +50,7 @@ pub(in crate::embedded) async fn recover(setup: &Setup, report: &mut Report) -> 
         .after(lead)
         .ceil_to_grid(Millis(0), Duration::from_secs(1));
     let due = move |index: u64| first.after(Duration::from_millis(index % 1000));
-    let loaded = load::register_as(&service, bulk(tasks), Some(FORM), due, |_| Ok(())).await?;
+    let loaded = load::register_as(&service, bulk(tasks), FORM, due, |_| Ok(())).await?;
     ensure!(service.time.now() < first, "not registered in time");
     let mut shift = Shift::new(tasks, lead + PATIENCE + LEASES);
     shift.goes_on = true;

@@ -19,7 +19,7 @@ use crate::{
         crew,
         load::{self, Plan},
         meter::Meter,
-        service::Service,
+        service::{Host, Service},
     },
     report::Report,
 };

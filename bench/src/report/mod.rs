@@ -1,5 +1,7 @@
 //! The report writes results in one format: a table for people, JSON lines for programs.
 
+mod lines;
+
 use std::{
     fs::File,
     io::{BufWriter, Write as _},
@@ -7,88 +9,14 @@ use std::{
 };
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
 
+use self::lines::text;
+pub(crate) use self::lines::{Costs, Line};
 use crate::{
     chart::Chart,
     check::Check,
     peers::{setting::Setting, table},
 };
-
-/// The resources that a measurement took.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Costs {
-    /// The number by which the table divides the times: tasks or requests; 0 when there were none.
-    pub(crate) items: u64,
-    pub(crate) wall_seconds: f64,
-    pub(crate) service_cpu_seconds: f64,
-    pub(crate) client_cpu_seconds: f64,
-    pub(crate) resident_mib: u64,
-    pub(crate) peak_mib: u64,
-    /// Load average at its end.
-    pub(crate) load: String,
-}
-
-/// One line of the result.
-#[derive(Debug, Clone, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(crate) enum Line {
-    /// One measurement of a throughput.
-    Rate {
-        case: &'static str,
-        round: u32,
-        per_second: f64,
-        #[serde(flatten)]
-        check: Check,
-    },
-    /// All measurements of a throughput.
-    Rates {
-        case: &'static str,
-        rounds: usize,
-        min: f64,
-        median: f64,
-        max: f64,
-    },
-    /// Two throughputs of the same rounds; min, median and max over the rounds.
-    Ratio {
-        case: &'static str,
-        of: String,
-        min: f64,
-        median: f64,
-        max: f64,
-        aim: f64,
-    },
-    /// A distribution of times, in milliseconds.
-    Times {
-        case: String,
-        p50: f64,
-        p99: f64,
-        p999: f64,
-        max: f64,
-        #[serde(flatten)]
-        check: Check,
-    },
-    /// The costs of a measurement.
-    Costs {
-        case: String,
-        #[serde(flatten)]
-        costs: Costs,
-    },
-    /// One figure.
-    Figure {
-        case: String,
-        value: f64,
-        unit: &'static str,
-    },
-    /// A drawn chart, point by point.
-    Chart(Chart),
-    /// A peer that is compared, and what it promises.
-    PeerSetting(Setting),
-    /// One measurement of a peer.
-    Peer(table::Figure),
-    /// A setting that was found by trying, or another text without a figure.
-    Note { text: String },
-}
 
 /// All measurements of a run.
 #[derive(Debug, Default)]
@@ -111,7 +39,27 @@ impl Report {
     }
 
     pub(crate) fn figure(&mut self, case: String, value: f64, unit: &'static str) {
-        self.add(Line::Figure { case, value, unit });
+        self.add(Line::Figure {
+            case,
+            value,
+            unit,
+            aim: None,
+        });
+    }
+
+    /// Adds a figure that has an aim.
+    pub(crate) fn aimed(&mut self, case: String, value: f64, unit: &'static str, aim: f64) {
+        self.add(Line::Figure {
+            case,
+            value,
+            unit,
+            aim: Some(aim),
+        });
+    }
+
+    /// Adds a broken promise: the run fails.
+    pub(crate) fn fault(&mut self, text: String) {
+        self.add(Line::Fault { text });
     }
 
     pub(crate) fn chart(&mut self, chart: Chart) {
@@ -204,13 +152,14 @@ impl Report {
         }
     }
 
-    /// Tells whether a task was lost, or came out early.
+    /// Tells whether no task was lost or came out early, and no other promise was broken.
     pub(crate) fn is_sound(&self) -> bool {
         self.lines.iter().all(|line| match line {
             Line::Rate { check, .. } | Line::Times { check, .. } => {
                 check.lost == 0 && check.early == 0
             }
             Line::Peer(figure) => figure.is_sound(),
+            Line::Fault { .. } => false,
             Line::Rates { .. }
             | Line::Ratio { .. }
             | Line::Costs { .. }
@@ -327,13 +276,20 @@ impl Report {
     fn print_figures(&self, out: &mut impl std::io::Write) -> anyhow::Result<()> {
         let mut head = Some("\nfigures");
         for line in &self.lines {
-            let Line::Figure { case, value, unit } = line else {
+            let Line::Figure {
+                case,
+                value,
+                unit,
+                aim,
+            } = line
+            else {
                 continue;
             };
             if let Some(head) = head.take() {
                 writeln!(out, "{head}")?;
             }
-            writeln!(out, "{case:<60} {value:>12.2} {unit}")?;
+            let aim = aim.map_or_else(String::new, |aim| format!(" (aim {aim})"));
+            writeln!(out, "{case:<60} {value:>12.2} {unit}{aim}")?;
         }
         Ok(())
     }
@@ -388,6 +344,11 @@ impl Report {
             out,
             "\n{tasks} tasks checked: {lost} lost, {early} early, {twice} duplicates"
         )?;
+        for line in &self.lines {
+            if let Line::Fault { text } = line {
+                writeln!(out, "FAULT: {text}")?;
+            }
+        }
         Ok(())
     }
 
@@ -408,30 +369,6 @@ impl Report {
             writeln!(file)?;
         }
         Ok(file.flush()?)
-    }
-}
-
-/// Returns the text of a line while the run goes on.
-fn text(line: &Line) -> Option<String> {
-    match line {
-        Line::Rate {
-            case,
-            round,
-            per_second,
-            check,
-        } => Some(format!("{case} round {round}: {per_second:.0}/s {check:?}")),
-        Line::Times {
-            case,
-            p50,
-            p99,
-            check,
-            ..
-        } => Some(format!("{case}: p50 {p50:.1} p99 {p99:.1} ms {check:?}")),
-        Line::Note { text } => Some(text.clone()),
-        Line::Costs { case, costs } => Some(format!("{case}: {costs:?}")),
-        Line::Figure { case, value, unit } => Some(format!("{case}: {value:.2} {unit}")),
-        Line::Rates { .. } | Line::Ratio { .. } | Line::Chart(_) | Line::PeerSetting(_) => None,
-        Line::Peer(figure) => Some(figure.to_string()),
     }
 }
 
@@ -487,5 +424,14 @@ mod tests {
         assert!(of(0, 0));
         assert!(!of(1, 0));
         assert!(!of(0, 1));
+    }
+
+    #[test]
+    fn a_broken_promise_makes_the_run_unsound() {
+        let mut report = Report::default();
+        report.aimed("x".to_owned(), 1.0, "s", 2.0);
+        assert!(report.is_sound());
+        report.fault("two of a key".to_owned());
+        assert!(!report.is_sound());
     }
 }
