@@ -229,16 +229,39 @@ impl Looker {
             .map(|row| (row.id, row.attempt))
             .collect();
         let heartbeats = if running.is_empty() {
-            Vec::new()
+            HashMap::new()
         } else {
-            self.ctx.store.heartbeats(&running).await?
+            self.beats(&running).await?
         };
-        let heartbeats = heartbeats.into_iter().flatten();
         Ok(TasksRead {
             rows,
-            heartbeats: heartbeats.map(|beat| (beat.id, beat)).collect(),
+            heartbeats,
             unreadable,
         })
+    }
+
+    /// Reads the last signs of life of attempts. One that cannot be understood counts as one of now: its worker may live, and its
+    /// next one takes the place of this.
+    async fn beats(&self, running: &[(TaskId, u32)]) -> Result<HashMap<TaskId, Heartbeat>, Fault> {
+        let mut beats = HashMap::with_capacity(running.len());
+        let read = self.ctx.store.heartbeats_each(running).await;
+        for ((id, attempt), beat) in running.iter().zip(read) {
+            let beat = match beat {
+                Ok(beat) => beat,
+                Err(error) if error.is_of_a_row() => {
+                    tracing::warn!(task = %id, %error, "a heartbeat cannot be understood and counts as one of now");
+                    Some(Heartbeat {
+                        id: *id,
+                        attempt: *attempt,
+                        at: self.ctx.now(),
+                        progress: None,
+                    })
+                }
+                Err(error) => return Err(error.into()),
+            };
+            beats.extend(beat.map(|beat| (*id, beat)));
+        }
+        Ok(beats)
     }
 
     /// Writes the successors of a batch, as one batch.
