@@ -51,7 +51,7 @@ use crate::{
         headers,
     },
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
-    model::ids::TaskId,
+    model::{ids::TaskId, topic_names::TOPIC_PREFIX},
 };
 
 pub(in crate::http) fn routes() -> Router<Api> {
@@ -410,6 +410,7 @@ fn context(api: &Api, headers: &HeaderMap) -> Context {
         now: api.options.time.now(),
         content_bytes_max: api.options.content_bytes_max,
         has_kafka: api.options.has_kafka,
+        own_topics: api.service.queue_name(TOPIC_PREFIX),
         has_mail: api.options.has_mail,
         trace_parent: headers::trace_parent(headers).map(str::to_owned),
     }
