@@ -41,7 +41,9 @@ use crate::{
         convert::{
             Violations,
             action::with_outcomes,
-            asked, json,
+            asked,
+            join::Total,
+            json,
             new_task::{Context, new_start},
             own,
             task_view::{reschedule_outcome, task_response, why_too_late, with_attempts},
@@ -140,9 +142,11 @@ pub(super) async fn batch_create(
     let call: Call<'_> = json::read(&text)?;
     let mut admitted = api.admission.registration(call.tasks.0.len())?;
     let shape = api.service.shape();
+    let mut waited_for = Total::default();
     let batch = Batch::read(&call.tasks.0, |item| {
         let task: TaskRequest = json::read_item(item)?;
         caller.allows_request(&task)?;
+        waited_for.count(&task)?;
         asked::read(task, item.get().as_bytes(), None, &context, shape)?.single()
     });
     drop(text);
