@@ -345,8 +345,8 @@ pub trait TaskStore: Send + Sync {
     fn lists_ended_tasks(&self) -> bool {
         false
     }
-    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended. Rows that cannot be
-    /// understood are left out.
+    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended. Rows
+    /// that cannot be understood are left out.
     ///
     /// It is called only where [`TaskStore::lists_ended_tasks`] holds. A store whose rows lie apart finds
     /// none.

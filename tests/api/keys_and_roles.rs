@@ -319,60 +319,6 @@ async fn a_limited_key_reaches_only_the_tasks_of_its_callbacks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_limited_key_follows_the_redrives_of_its_callbacks_and_no_other_jobs() {
-    let (site, root) = closed().await;
-    let limited = json!({"name": "o", "role": "operator", "callbacks": ["mail"]});
-    let (_, operator) = site.key(&root, limited).await;
-    let viewer = json!({"name": "v", "role": "viewer", "callbacks": ["mail"]});
-    let (_, viewer) = site.key(&root, viewer).await;
-    let denied = (403, "access_denied".to_owned());
-    let path = "/v1/dead-letters/redrive";
-    let filter = json!({"callback": "mail", "rate_per_second": 1});
-    let own = site.post_by(&operator, path, filter).await;
-    assert_eq!(own.status, 202, "{:?}", own.body);
-    let every = json!({"error": "disk full"});
-    assert_eq!(code(&site.post_by(&operator, path, every).await), denied);
-    let own = format!("/v1/jobs/{}", own.json()["id"].as_str().unwrap());
-    let (job, again) = (
-        site.get_by(&operator, &own).await,
-        site.get_by(&viewer, &own).await,
-    );
-    assert_eq!((job.status.as_u16(), again.status.as_u16()), (200, 200));
-    assert_eq!(job.json()["filter"]["callback"], "mail");
-    let mut foreign = Vec::new();
-    for filter in [json!({"callback": "other"}), json!({"error": "disk full"})] {
-        let made = site.post_by(&root, path, filter).await;
-        foreign.push(format!("/v1/jobs/{}", made.json()["id"].as_str().unwrap()));
-    }
-    for path in &foreign {
-        assert_eq!(code(&site.get_by(&operator, path).await), denied);
-        for order in ["pause", "resume", "cancel"] {
-            let path = format!("{path}/{order}");
-            let answer = site.post_by(&operator, &path, Value::Null).await;
-            assert_eq!(code(&answer), denied, "{path}");
-        }
-    }
-    for (path, status) in [
-        ("/v1/jobs", 403),
-        ("/v1/jobs/no-id", 404),
-        (&*format!("/v1/jobs/{}", task_id()), 404),
-    ] {
-        let answer = site.get_by(&operator, path).await;
-        assert_eq!(answer.status, status, "{path}: {:?}", answer.body);
-    }
-    let cancel = format!("{own}/cancel");
-    let roles = [(&viewer, 403), (&operator, 200)];
-    for (key, status) in roles {
-        let answer = site.post_by(key, &cancel, Value::Null).await;
-        assert!(
-            answer.status == status || (status == 200 && answer.status == 409),
-            "{:?}",
-            answer.body
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_viewer_sees_payloads_only_if_its_key_says_so() {
     let (site, root) = closed().await;
     let task = json!({"callback": "mail", "delay": "1h", "payload": {"user": 7}});

@@ -10,6 +10,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
+    beats,
     held_back::{hold_behind, hold_gated, hold_queued, is_first},
     send::{Sender, Sending, Unsent},
     unclaimed::Demand,
@@ -231,37 +232,13 @@ impl Looker {
         let heartbeats = if running.is_empty() {
             HashMap::new()
         } else {
-            self.beats(&running).await?
+            beats::read(&self.ctx, &running).await?
         };
         Ok(TasksRead {
             rows,
             heartbeats,
             unreadable,
         })
-    }
-
-    /// Reads the last signs of life of attempts. One that cannot be understood counts as one of now: its worker may live, and its
-    /// next one takes the place of this.
-    async fn beats(&self, running: &[(TaskId, u32)]) -> Result<HashMap<TaskId, Heartbeat>, Fault> {
-        let mut beats = HashMap::with_capacity(running.len());
-        let read = self.ctx.store.heartbeats_each(running).await;
-        for ((id, attempt), beat) in running.iter().zip(read) {
-            let beat = match beat {
-                Ok(beat) => beat,
-                Err(error) if error.is_of_a_row() => {
-                    tracing::warn!(task = %id, %error, "a heartbeat cannot be understood and counts as one of now");
-                    Some(Heartbeat {
-                        id: *id,
-                        attempt: *attempt,
-                        at: self.ctx.now(),
-                        progress: None,
-                    })
-                }
-                Err(error) => return Err(error.into()),
-            };
-            beats.extend(beat.map(|beat| (*id, beat)));
-        }
-        Ok(beats)
     }
 
     /// Writes the successors of a batch, as one batch.

@@ -75,7 +75,7 @@ impl Enlister {
     async fn one(&self, waiter: Waiter<'_>) -> Result<(), Fault> {
         let known = match self.look_for(waiter).await {
             Ok(known) => known,
-            // A repetition: its own row is the last write of a registration. Dependencies that have ended may be forgotten by now.
+            // A repetition: its own row is the last write of a registration. Its dependencies may be forgotten by now.
             Err(Fault::Join(_)) if self.mover.row(waiter.id).await?.is_some() => return Ok(()),
             Err(fault) => return Err(fault),
         };
