@@ -309,8 +309,8 @@ impl Registrar {
             && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
-    /// Completes a task and draws its id. One that a node of the cluster does not know whole is refused here, before the record of
-    /// a key or a row under a parent names it: others would bring it to life later.
+    /// Completes a task and draws its id. One that a node of the cluster does not know whole is refused here, before a record
+    /// of a key or a row under a parent names it: others would bring it to life later.
     ///
     /// # Errors
     /// The rules of its callback cannot be told now, or as of [`Self::check_level`].
