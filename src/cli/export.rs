@@ -62,6 +62,8 @@ struct LeftOut {
     of_trees: u64,
     /// They follow another task, whose result may be with them.
     followers: u64,
+    /// They wait for others, and are not exported: these have other ids where they are imported.
+    waiting: u64,
 }
 
 impl LeftOut {
@@ -85,6 +87,12 @@ impl LeftOut {
             let count = self.followers;
             text.push_str(&format!(
                 "\nwarning: tasks that follow another one: {count}; its result is not exported"
+            ));
+        }
+        if self.waiting > 0 {
+            let count = self.waiting;
+            text.push_str(&format!(
+                "\nwarning: tasks that wait for others: {count}; they are not exported, since these get other ids"
             ));
         }
         text
@@ -112,13 +120,15 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let mut seen: HashSet<TaskId> = HashSet::new();
     let (mut count, mut left_out) = (0_u64, LeftOut::default());
     while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
-        let ids: Vec<TaskId> = tasks
-            .iter()
-            // The tasks that a waiting one waits for have other ids where it is imported.
-            .filter(|task| is_wanted(task.state) && task.state != TaskState::Waiting)
-            .filter_map(|task| task.id.parse().ok())
-            .filter(|id| seen.insert(*id))
-            .collect();
+        let mut ids: Vec<TaskId> = Vec::new();
+        for task in tasks.iter().filter(|task| is_wanted(task.state)) {
+            match task.id.parse() {
+                Ok(id) if !seen.insert(id) => {}
+                Ok(_) if task.state == TaskState::Waiting => left_out.waiting += 1,
+                Ok(id) => ids.push(id),
+                Err(_) => {}
+            }
+        }
         let mut reads = stream::iter(ids)
             .map(|id| client.get(id))
             .buffered(READS_IN_FLIGHT_MAX);

@@ -5,6 +5,10 @@ use std::time::Duration;
 /// Tasks that one task waits for: each costs two rows, and one check reads all of them in some milliseconds.
 pub const AFTER_IDS_MAX: usize = 1000;
 
+/// Tasks that all tasks of one request wait for together: each costs some reads and two rows, and one request is not to keep the
+/// store busy for minutes.
+pub const AFTER_IDS_OF_REQUEST_MAX: usize = 10 * AFTER_IDS_MAX;
+
 /// Tasks that are looked for at once when a waiter is registered: the searches of one request leave room for others.
 pub const AFTER_LOOKED_FOR_AT_ONCE: usize = 32;
 

@@ -345,7 +345,8 @@ pub trait TaskStore: Send + Sync {
     fn lists_ended_tasks(&self) -> bool {
         false
     }
-    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended.
+    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended. Rows
+    /// that cannot be understood are left out.
     ///
     /// It is called only where [`TaskStore::lists_ended_tasks`] holds. A store whose rows lie apart finds
     /// none.
@@ -367,6 +368,26 @@ pub trait TaskStore: Send + Sync {
     /// Reads the last sign of life of attempts.
     async fn heartbeats(&self, attempts: &[(TaskId, u32)])
     -> Result<Vec<Option<Heartbeat>>, Error>;
+    /// Reads signs of life, each with an outcome of its own: one that cannot be understood fails alone.
+    async fn heartbeats_each(
+        &self,
+        attempts: &[(TaskId, u32)],
+    ) -> Vec<Result<Option<Heartbeat>, Error>> {
+        let mut beats = Vec::with_capacity(attempts.len());
+        // As rows of tasks above.
+        let mut open = vec![attempts];
+        while let Some(part) = open.pop() {
+            match self.heartbeats(part).await {
+                Ok(found) => beats.extend(found.into_iter().map(Ok)),
+                Err(error) if part.len() > 1 && error.is_of_a_row() => {
+                    let (first, second) = part.split_at(part.len() / 2);
+                    open.extend([second, first]);
+                }
+                Err(error) => beats.extend(part.iter().map(|_| Err(error.clone()))),
+            }
+        }
+        beats
+    }
     /// Returns since when no sign of life that was answered as recorded has been lost. Of those before, the
     /// newest may be missing, so each attempt that was claimed counts as alive at that time. None where an
     /// answer means that the sign is durable.

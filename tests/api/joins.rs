@@ -339,3 +339,53 @@ async fn a_thousand_tasks_are_waited_for() {
     );
     assert_eq!(shown["after"]["open"], 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_tasks_of_one_request_wait_for_ten_thousand_together() {
+    let site = site().await;
+    let tasks: Vec<Value> = (0..AFTER_IDS_MAX)
+        .map(|_| json!({"callback": "work", "delay": "1h"}))
+        .collect();
+    let body = json!({"tasks": tasks}).to_string();
+    let made = site.post("/v1/tasks:batchCreate", body).await.ok();
+    let made = made["results"].as_array().unwrap().iter();
+    let ids: Vec<Value> = made.map(|result| result["task"]["id"].clone()).collect();
+    let mut tasks = vec![after("x", json!({"ids": ids})); 11];
+    tasks.push(task("plain"));
+    let body = json!({"tasks": tasks}).to_string();
+    let results = site.post("/v1/tasks:batchCreate", body).await.ok();
+    let results = results["results"].as_array().unwrap();
+    let is_refused = |result: &&Value| result["error"]["code"] == "unusable_after";
+    assert_eq!(results.iter().filter(is_refused).count(), 1);
+    let refused = &results[10]["error"]["errors"][0];
+    assert_eq!(refused["pointer"], "/after/ids", "{refused}");
+    assert_eq!(results[9]["task"]["state"], "waiting");
+    assert!(results[11]["task"].is_object(), "{}", results[11]);
+}
+
+/// A client that got no answer repeats its request. The task that it waits for is forgotten by then.
+#[tokio::test(start_paused = true)]
+async fn a_repeated_registration_finds_its_task_behind_the_life_of_a_dependency() {
+    let site = site().await;
+    let first = json!({"callback": "work", "payload": "first", "retention": "2s"});
+    let first = register(&site, first).await;
+    let start = site.world.time.now().after(3600 * SECOND);
+    let id = tickwheel::model::client_id::make(start, 60 * SECOND, 1, 7);
+    let mut waiter = after("then", json!({"ids": [first["id"]]}));
+    waiter["id"] = json!(id.to_string());
+    waiter["start_time"] = json!(tickwheel::model::time::rfc3339(start));
+    let made = register(&site, waiter.clone()).await;
+    assert_eq!(made["state"], "waiting", "{made}");
+    assert_eq!(work(&site).await, ["first"]);
+    site.world.pass(10 * SECOND).await;
+    let gone = format!("/v1/tasks/{}", first["id"].as_str().unwrap());
+    assert_eq!(site.get(&gone).await.status, 404);
+    let again = site.post("/v1/tasks", waiter.to_string()).await;
+    assert!(again.status.is_success(), "{:?}", again.body);
+    // Another one cannot wait for it any more.
+    let other = after("x", json!({"ids": [first["id"]]}));
+    let other = site.post("/v1/tasks", other.to_string()).await;
+    assert_eq!(other.problem().code, "dependency_not_found");
+    site.world.pass(3600 * SECOND).await;
+    assert_eq!(work(&site).await, ["then"]);
+}

@@ -489,6 +489,8 @@ async fn a_filter_by_labels_that_is_wrong_is_refused_in_words() {
         ("label.a=1&label.a=2".to_owned(), "given twice"),
         ("labels=a".to_owned(), "`a`, which is not NAME=VALUE"),
         ("labels=a=1,=2".to_owned(), "no label behind"),
+        ("labels=a=1,a=2".to_owned(), "label `a` twice"),
+        ("label.a=1&labels=a=2".to_owned(), "label `a` twice"),
     ] {
         let answer = site.get(&format!("/v1/tasks?{query}")).await;
         assert_eq!(answer.status, 400, "{query}");

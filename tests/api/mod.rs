@@ -19,6 +19,7 @@ mod keys;
 mod keys_and_roles;
 mod labels;
 mod leftover;
+mod limited_keys;
 mod limits;
 mod list;
 mod notify;

@@ -10,6 +10,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::future::join_all;
 
 use super::{
+    beats,
     held_back::{hold_behind, hold_gated, hold_queued, is_first},
     send::{Sender, Sending, Unsent},
     unclaimed::Demand,
@@ -229,14 +230,13 @@ impl Looker {
             .map(|row| (row.id, row.attempt))
             .collect();
         let heartbeats = if running.is_empty() {
-            Vec::new()
+            HashMap::new()
         } else {
-            self.ctx.store.heartbeats(&running).await?
+            beats::read(&self.ctx, &running).await?
         };
-        let heartbeats = heartbeats.into_iter().flatten();
         Ok(TasksRead {
             rows,
-            heartbeats: heartbeats.map(|beat| (beat.id, beat)).collect(),
+            heartbeats,
             unreadable,
         })
     }

@@ -4,8 +4,9 @@
 //! them out.
 //! [`gatekeeper`] holds tasks behind gates that are not open. [`look`] examines tasks that went out, and publishes again
 //! those that were lost. [`unclaimed`] tells operators which tasks no worker has taken, and [`pollers`] which workers ask.
-//! Rows that cannot be understood are set aside (`undelivered`).
+//! Rows that cannot be understood are set aside (`undelivered`). `beats` reads heartbeats for looks.
 
+mod beats;
 pub mod gatekeeper;
 mod held_back;
 pub mod look;

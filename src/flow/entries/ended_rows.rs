@@ -1,15 +1,18 @@
 //! The rows of ended tasks let the lister find, for people, tasks that have ended.
 //!
 //! A row lies in the partition of callback, state and day of the end, where the store cannot list ended tasks by their own rows.
-//! A task that ended with an error has one more in every store: in the partition of callback, class of the error and day. They
-//! are plain writes of the end steps, behind the row of the task: a crash in between leaves a task without them, and the look of
-//! the task repeats the steps, which write under the same places. They end when the task can be read no more. The deletion of
-//! the task removes them. A task that was redriven, or has ended again on another day, leaves them behind. A reader looks at the
-//! task and removes such a row then.
+//! A task that ended with an error has one more in every store: in the partition of callback, class of the error and day. That
+//! has the hash of the class alone: the deletion of a task erases its error, also that of a life before.
+//!
+//! Rows are plain writes of the end steps, behind the row of the task: a crash in between leaves a task without them, and the
+//! look of the task repeats the steps, which write under the same places. They end when the task can be read no more. The
+//! deletion of the task removes them. A task that was redriven, or has ended again on another day, leaves them behind. A reader
+//! looks at the task and removes such a row then.
 //!
 //! Tasks that succeed have rows only where their callback asks for that: they are the many.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::rows_by_id::{self, sort};
 use crate::{
@@ -167,9 +170,8 @@ fn partition(part: Part<'_>) -> Result<Partition, Refused> {
         Trait::Error(class) => {
             name.put_i8(BY_ERROR);
             name.put_slice(part.callback.as_bytes());
-            // No name of a callback has a zero byte.
-            name.put_u8(0);
-            name.put_slice(class.as_bytes());
+            // The hash of the class, which a reader compares with the task: of fixed length, so no two parts have one name.
+            name.put_u128(xxh3_128(class.as_bytes()));
         }
     }
     Partition::new(IndexKind::Ended, name.freeze())

@@ -12,7 +12,7 @@ use crate::{
     flow::{
         api::{CancelOutcome, Fault, TaskView, VisibleState},
         context::Context,
-        query::find::Finder,
+        query::find::{Finder, OneOfList},
         tasks::cancel::Canceller,
     },
     limits::{CHILDREN_PAGE, TREE_CANCELS_MAX, TREE_NODES_SHOWN_MAX, TREE_ROWS_READ_MAX},
@@ -141,7 +141,9 @@ impl Forester {
         while let Some(at) = from.take_if(|_| tasks.len() < tasks_max) {
             let page = rows::page(&self.ctx, parent, &at, tasks_max - tasks.len()).await?;
             for (child, _) in page.rows {
-                tasks.extend(self.finder.listed(child).await?);
+                if let OneOfList::Task(task) = self.finder.one_of_list(child).await? {
+                    tasks.push(*task);
+                }
             }
             from = page.next;
         }

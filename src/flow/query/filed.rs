@@ -5,7 +5,7 @@
 
 use futures_util::{StreamExt as _, stream};
 
-use super::find::Finder;
+use super::find::{Finder, OneOfList};
 use crate::{
     flow::{
         api::{Fault, TaskView, VisibleState},
@@ -175,7 +175,7 @@ pub(super) async fn read(
     read.into_iter().collect()
 }
 
-/// Reads the task of a row; none when it is not as the row says, which is removed then.
+/// Reads the task of a row; none when it cannot be understood, or is not as the row says, which is removed then.
 ///
 /// # Errors
 /// When the store is away.
@@ -185,7 +185,11 @@ pub(super) async fn task(
     part: Part<'_>,
     (id, row): (TaskId, IndexRow),
 ) -> Result<Option<TaskView>, Fault> {
-    let task = finder.listed(id).await?;
+    let task = match finder.one_of_list(id).await? {
+        OneOfList::Task(task) => Some(*task),
+        OneOfList::Absent => None,
+        OneOfList::Unreadable => return Ok(None),
+    };
     let is_here = |task: &TaskView| {
         let ended = task.end_time.map(ended_rows::day_of);
         let has_trait = match part.of {

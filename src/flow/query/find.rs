@@ -66,6 +66,17 @@ impl Subject {
     }
 }
 
+/// A task of a list, as it was read.
+#[derive(Debug)]
+pub(in crate::flow) enum OneOfList {
+    /// It is there.
+    Task(Box<TaskView>),
+    /// There is no such task.
+    Absent,
+    /// Its row cannot be understood.
+    Unreadable,
+}
+
 /// The finder. Its clones share its places. Claims have a finder of their own, as clients may use up all places.
 #[derive(Debug, Clone)]
 pub struct Finder {
@@ -119,15 +130,34 @@ impl Finder {
     pub(in crate::flow) async fn listed(&self, id: TaskId) -> Result<Option<TaskView>, Fault> {
         let place = self.finds.enter().await?;
         let row = self.mover.row(id).await?;
-        let found = match row.filter(is_told_by) {
-            Some(row) => self.of_row(row).await?,
-            None => match self.registered(id).await? {
-                Some(found) => Some(self.of_entry(found).await?),
-                None => None,
-            },
-        };
+        let found = self.with_row(id, row).await;
         drop(place);
-        Ok(found)
+        found
+    }
+
+    /// Reads a task of a list, in which it is one of many: a row that cannot be understood is no fault of the list.
+    pub(in crate::flow) async fn one_of_list(&self, id: TaskId) -> Result<OneOfList, Fault> {
+        let place = self.finds.enter().await?;
+        let row = match self.mover.rows_each(&[id]).await.pop() {
+            Some(Err(error)) if error.is_of_a_row() => {
+                tracing::debug!(task = %id, %error, "left out of a list");
+                return Ok(OneOfList::Unreadable);
+            }
+            row => row.transpose()?.flatten(),
+        };
+        let found = self.with_row(id, row).await;
+        drop(place);
+        Ok(found?.map_or(OneOfList::Absent, |task| OneOfList::Task(Box::new(task))))
+    }
+
+    async fn with_row(&self, id: TaskId, row: Option<TaskRow>) -> Result<Option<TaskView>, Fault> {
+        match row.filter(is_told_by) {
+            Some(row) => self.of_row(row).await,
+            None => match self.registered(id).await? {
+                Some(found) => Ok(Some(self.of_entry(found).await?)),
+                None => Ok(None),
+            },
+        }
     }
 
     /// Returns the knowledge about tasks that are to be changed, by one read of rows and one of entries for
@@ -296,13 +326,12 @@ impl Finder {
 
     async fn of_row(&self, row: TaskRow) -> Result<Option<TaskView>, Fault> {
         let heartbeat = if row.state == State::Claimed {
-            self.ctx
-                .store
-                .heartbeats(&[(row.id, row.attempt)])
-                .await?
-                .into_iter()
-                .next()
-                .flatten()
+            let attempt = [(row.id, row.attempt)];
+            match self.ctx.store.heartbeats_each(&attempt).await.pop() {
+                // It is shown without its progress.
+                Some(Err(error)) if error.is_of_a_row() => None,
+                beat => beat.transpose()?.flatten(),
+            }
         } else {
             None
         };

@@ -30,7 +30,7 @@ pub use super::page::{Cursor, TaskPage};
 use super::{
     filed::{self, Filed, States},
     filter::{Filter, has_labels},
-    find::{Finder, is_hidden, is_told_by, view_of_row},
+    find::{Finder, OneOfList, is_hidden, is_told_by, view_of_row},
     page::{Found, before_all},
     places::Places,
     wheel_walk::{Clocks, WheelWalk},
@@ -269,23 +269,26 @@ impl Lister {
         let (rows, next) = label_rows::read(&self.ctx, label, behind, rows_max).await?;
         found.entries_left = found.entries_left.saturating_sub(rows.len());
         let mut tasks = stream::iter(rows)
-            .map(
-                |(id, row)| async move { Ok::<_, Fault>((id, row, self.finder.listed(id).await?)) },
-            )
+            .map(|(id, row)| async move {
+                let found = self.finder.one_of_list(id).await?;
+                Ok::<_, Fault>((id, row, found))
+            })
             .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
         while let Some((id, row, task)) = tasks.try_next().await? {
             match task {
-                Some(task) => {
-                    let is_full = self.offer(task, filter, at.to, found).await?;
+                OneOfList::Task(task) => {
+                    let is_full = self.offer(*task, filter, at.to, found).await?;
                     if is_full {
                         return Ok(Some(id));
                     }
                 }
                 // Its registration did not come to its end, or it can be read no more.
-                None if id.first_start().after(LABEL_WITHOUT_TASK_KEPT) < self.ctx.now() => {
+                OneOfList::Absent
+                    if id.first_start().after(LABEL_WITHOUT_TASK_KEPT) < self.ctx.now() =>
+                {
                     label_rows::forget(&self.ctx, label, &row).await;
                 }
-                None => {}
+                OneOfList::Absent | OneOfList::Unreadable => {}
             }
         }
         Ok(next)

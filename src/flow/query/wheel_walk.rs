@@ -2,7 +2,7 @@
 //!
 //! The entry at which a task is listed is decided in [`crate::model::listing`].
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -126,7 +126,8 @@ impl<'a> WheelWalk<'a> {
             .collect();
         ids.sort_unstable();
         ids.dedup();
-        let rows = self.rows(&ids).await?;
+        let (rows, unreadable) = self.rows(&ids).await?;
+        entries.retain(|entry| !unreadable.contains(&entry.key.id));
         let placed = stream::iter(entries)
             .map(|entry| self.placed(entry, &rows))
             .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
@@ -152,16 +153,27 @@ impl<'a> WheelWalk<'a> {
         Ok(placed.into_iter().filter_map(view).collect())
     }
 
-    async fn rows(&self, ids: &[TaskId]) -> Result<HashMap<TaskId, TaskRow>, Fault> {
+    /// Reads rows. Also returns the tasks whose rows cannot be understood: the list is without them.
+    async fn rows(
+        &self,
+        ids: &[TaskId],
+    ) -> Result<(HashMap<TaskId, TaskRow>, HashSet<TaskId>), Fault> {
+        let (mut rows, mut unreadable) = (HashMap::with_capacity(ids.len()), HashSet::new());
         if ids.is_empty() {
-            return Ok(HashMap::new());
+            return Ok((rows, unreadable));
         }
-        let rows = self.ctx.store.tasks(ids, Freshness::Quorum).await?;
-        Ok(rows
-            .into_iter()
-            .flatten()
-            .map(|row| (row.id, row))
-            .collect())
+        let read = self.ctx.store.tasks_each(ids, Freshness::Quorum).await;
+        for (id, row) in ids.iter().zip(read) {
+            match row {
+                Ok(row) => rows.extend(row.map(|row| (*id, row))),
+                Err(error) if error.is_of_a_row() => {
+                    tracing::debug!(task = %id, %error, "left out of a list");
+                    unreadable.insert(*id);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok((rows, unreadable))
     }
 
     /// Returns the entry if its task is listed there.
@@ -204,12 +216,16 @@ impl<'a> WheelWalk<'a> {
         if attempts.is_empty() {
             return Ok(HashMap::new());
         }
-        let beats = self.ctx.store.heartbeats(&attempts).await?;
-        Ok(beats
-            .into_iter()
-            .flatten()
-            .map(|beat| (beat.id, beat))
-            .collect())
+        let mut beats = HashMap::with_capacity(attempts.len());
+        for beat in self.ctx.store.heartbeats_each(&attempts).await {
+            match beat {
+                Ok(beat) => beats.extend(beat.map(|beat| (beat.id, beat))),
+                // Its attempt is shown without its progress.
+                Err(error) if error.is_of_a_row() => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(beats)
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
         ids::TaskId,
         level::{self, Level},
         look::Grid,
+        task::Spec,
     },
 };
 
@@ -59,6 +60,18 @@ impl Registrar {
         let mut next = || entered.next().unwrap_or_else(|| Err(unanswered()));
         let result = |result: Option<_>| result.unwrap_or_else(&mut next);
         results.into_iter().map(result).collect()
+    }
+
+    /// Refuses a task that needs a level which not every node of the cluster has. Others cost nothing.
+    ///
+    /// # Errors
+    /// [`Fault::Upgrading`], or that the store is away.
+    pub(super) async fn check_level(&self, spec: &Spec) -> Result<(), Fault> {
+        let (needed, field) = level::needed(spec);
+        if needed > Level::FIRST && needed > levels::least(&self.ctx).await? {
+            return Err(Fault::Upgrading { field });
+        }
+        Ok(())
     }
 
     /// Writes tasks of which every node of the cluster knows all features.

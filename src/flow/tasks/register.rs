@@ -309,14 +309,17 @@ impl Registrar {
             && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
-    /// Completes a task and draws its id.
+    /// Completes a task and draws its id. One that a node of the cluster does not know whole is refused here, before a record
+    /// of a key or a row under a parent names it: others would bring it to life later.
     ///
     /// # Errors
-    /// The rules of its callback cannot be told now.
+    /// The rules of its callback cannot be told now, or as of [`Self::check_level`].
     pub(in crate::flow) async fn admit(&self, task: NewTask) -> Result<Incoming, Fault> {
         let names = complete::callbacks(std::iter::once(&task.draft));
         let known = self.callbacks.known(names).await;
-        self.complete(task, &known)
+        let task = self.complete(task, &known)?;
+        self.check_level(&task.spec).await?;
+        Ok(task)
     }
 
     /// Completes a task from the rules of its callback, and draws its id. Where these cannot be told the task is refused: it

@@ -21,6 +21,7 @@ use crate::{
     model::{
         access::{ApiKey, KeyId},
         ids::TaskId,
+        job::Job,
     },
 };
 
@@ -102,6 +103,20 @@ impl Caller {
         }
         let callback = shorten(callback);
         Err(self.refuse(&format!("`{callback}` is not one of them")))
+    }
+
+    /// Lets the caller do something with a job. A limited key reaches those whose filter names one of its callbacks, such as the
+    /// redrives that it has asked for.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(super) fn allows_job(&self, job: &Job) -> Result<(), Error> {
+        let callback = job.filter.callback.as_deref();
+        let is_own = job.backfill.is_none() && callback.is_some_and(|name| self.covers(name));
+        if is_own || !self.is_limited() {
+            return Ok(());
+        }
+        Err(self.refuse("the filter of the job names none of them"))
     }
 
     /// Lets the caller register a task. A limited key names one of its callbacks; a task without one goes where its URL or its

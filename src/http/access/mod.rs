@@ -228,6 +228,14 @@ async fn in_scope(
             // The handler says what is wrong with it.
             Err(_) => Ok(()),
         },
+        Scope::Job => match path_parameter(request).await.parse() {
+            Ok(id) => {
+                let job = api.service.jobs().get(id).await?;
+                job.map_or(Ok(()), |job| caller.allows_job(&job))
+            }
+            // There is no such job, as the handler says.
+            Err(_) => Ok(()),
+        },
         Scope::Query => {
             let pairs = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
             let pairs = pairs.map_or_else(|_| Vec::new(), |Query(pairs)| pairs);

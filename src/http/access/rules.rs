@@ -13,6 +13,8 @@ pub(in crate::http) enum Scope {
     Free,
     /// The path names a task.
     Task,
+    /// The path names a job: of the tasks of one callback, or of several.
+    Job,
     /// The path names a callback.
     Callback,
     /// The query names a callback, and must.
@@ -74,7 +76,7 @@ const fn rule(
 }
 
 use Need::{Administer, Key, Look, Monitor, Nothing, Operate, Produce, Read, Work};
-use Scope::{Body, Callback, Filtered, Free, Query, Task, Whole};
+use Scope::{Body, Callback, Filtered, Free, Job, Query, Task, Whole};
 
 #[rustfmt::skip]
 pub(in crate::http) const RULES: &[Rule] = &[
@@ -121,10 +123,10 @@ pub(in crate::http) const RULES: &[Rule] = &[
 
     rule("POST", "/v1/jobs", "createJob", Operate, Whole, AUDITED),
     rule("GET", "/v1/jobs", "listJobs", Look, Whole, READS),
-    rule("GET", "/v1/jobs/{id}", "getJob", Look, Whole, READS),
-    rule("POST", "/v1/jobs/{id}/pause", "pauseJob", Operate, Whole, AUDITED),
-    rule("POST", "/v1/jobs/{id}/resume", "resumeJob", Operate, Whole, AUDITED),
-    rule("POST", "/v1/jobs/{id}/cancel", "cancelJob", Operate, Whole, AUDITED),
+    rule("GET", "/v1/jobs/{id}", "getJob", Look, Job, READS),
+    rule("POST", "/v1/jobs/{id}/pause", "pauseJob", Operate, Job, AUDITED),
+    rule("POST", "/v1/jobs/{id}/resume", "resumeJob", Operate, Job, AUDITED),
+    rule("POST", "/v1/jobs/{id}/cancel", "cancelJob", Operate, Job, AUDITED),
 
     rule("GET", "/v1/schedules", "listSchedules", Look, Whole, READS),
     rule("POST", "/v1/schedules:preview", "checkSchedule", Look, Free, READS),

@@ -11,7 +11,7 @@ use crate::{
     },
     flow::api::TaskView,
     http::error::{Code, Error},
-    limits::AFTER_IDS_MAX,
+    limits::{AFTER_IDS_MAX, AFTER_IDS_OF_REQUEST_MAX},
     model::{
         action::CheckTime,
         ids::TaskId,
@@ -62,6 +62,30 @@ pub(super) fn take(
         },
         ids,
     }))
+}
+
+/// The tasks that those of one request wait for together, as far as they were read.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Total(usize);
+
+impl Total {
+    /// Counts those of one more task.
+    ///
+    /// # Errors
+    /// [`Code::UnusableAfter`], with the field, from the one on that makes them too many.
+    pub(in crate::http) fn count(&mut self, request: &TaskRequest) -> Result<(), Error> {
+        let Some(after) = &request.after else {
+            return Ok(());
+        };
+        self.0 = self.0.saturating_add(after.ids.len());
+        if self.0 <= AFTER_IDS_OF_REQUEST_MAX {
+            return Ok(());
+        }
+        let detail = format!(
+            "the tasks of this request wait for more than {AFTER_IDS_OF_REQUEST_MAX} tasks together: send this one in a request of its own"
+        );
+        Err(unusable("/after/ids", &detail))
+    }
 }
 
 fn ids(texts: Vec<String>, own: Option<&str>) -> Result<Vec<TaskId>, Error> {

@@ -14,7 +14,7 @@ pub mod dead_letter_token;
 mod family;
 pub mod http_call;
 pub(in crate::http) mod job;
-mod join;
+pub(in crate::http) mod join;
 pub mod json;
 mod message_spec;
 pub mod new_task;

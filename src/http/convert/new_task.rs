@@ -26,7 +26,7 @@ use crate::{
     model::{
         action::Actions,
         draft::{BackoffDraft, Defaults, TaskDraft},
-        notify::Notify,
+        notify::{Destination, Notify},
         target::Target,
         task::{Body, Content},
         time::Millis,
@@ -49,6 +49,8 @@ pub struct Context {
     pub content_bytes_max: usize,
     /// Whether there is a Kafka that `kafka` targets can go to.
     pub has_kafka: bool,
+    /// How Kafka knows the begin of the names of the service's own topics.
+    pub own_topics: String,
     /// Whether there is a server for e-mails.
     pub has_mail: bool,
     /// Trace context of the request, well formed.
@@ -134,6 +136,7 @@ fn check_offered(
         return Err(Error::field(Code::UnusableKey, "/ordering_key", detail));
     }
     notify::check(told, context.has_kafka)?;
+    check_topics(target, told, &context.own_topics)?;
     if context.has_kafka || target.is_tracked() {
         return Ok(());
     }
@@ -142,6 +145,27 @@ fn check_offered(
         "/kafka",
         "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT, or give the task a callback",
     ))
+}
+
+/// Refuses topics that Kafka knows as the service's own: the publisher does, and the task would never go out.
+fn check_topics(target: &Target, told: Option<&Notify>, own: &str) -> Result<(), Error> {
+    let of_target = match target {
+        Target::Kafka { topic, .. } => Some(("/kafka/topic", topic)),
+        Target::Callback { .. } | Target::Http { .. } => None,
+    };
+    let of_notice = match told.map(|notify| &notify.to) {
+        Some(Destination::Kafka { topic }) => Some(("/notify/kafka/topic", topic)),
+        Some(Destination::Http(_)) | None => None,
+    };
+    let mut topics = of_target.into_iter().chain(of_notice);
+    match topics.find(|(_, topic)| topic.starts_with(own)) {
+        None => Ok(()),
+        Some((pointer, _)) => {
+            let detail =
+                format!("topics that begin with `{own}` are the service's own: use another one");
+            Err(Error::field(Code::InvalidRequest, pointer, detail))
+        }
+    }
 }
 
 /// The start that was asked for, if it has passed.

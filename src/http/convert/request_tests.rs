@@ -30,6 +30,7 @@ fn context() -> Context {
         now: NOW,
         content_bytes_max: 10_000,
         has_kafka: true,
+        own_topics: "team-7.".to_owned(),
         has_mail: true,
         trace_parent: None,
     }
@@ -482,4 +483,14 @@ fn a_record_without_a_kafka_is_refused_at_its_field() {
     };
     assert_eq!(violation.pointer, "/kafka");
     assert!(violation.detail.contains("--kafka"), "{violation:?}");
+}
+
+#[test]
+fn topics_that_kafka_knows_as_the_services_own_are_refused() {
+    let told = r#"{"callback": "a", "notify": {"kafka": {"topic": "team-7.ends"}}}"#;
+    let record = r#"{"kafka": {"topic": "team-7.mail.high"}}"#;
+    for (text, pointer) in [(record, "/kafka/topic"), (told, "/notify/kafka/topic")] {
+        assert_eq!(read(text).unwrap_err().errors[0].pointer, pointer);
+    }
+    assert!(read(r#"{"kafka": {"topic": "team-70"}}"#).is_ok());
 }

@@ -246,8 +246,11 @@ impl ListQuery {
         if labels.len() >= LIST_LABELS_MAX {
             return Err(format!("is one of more than {LIST_LABELS_MAX} labels"));
         }
-        labels.insert(name.to_owned(), value);
-        Ok(())
+        // A task has one value for a label: a list by two would show tasks that one of them does not mean.
+        match labels.insert(name.to_owned(), value) {
+            None => Ok(()),
+            Some(_) => Err(format!("names the label `{}` twice", shorten(name))),
+        }
     }
 
     /// Takes a parameter. Returns none when no parameter has this name.

@@ -44,6 +44,7 @@ use crate::{
     model::{
         job::Job,
         schedule::life::{Pause, Schedule},
+        topic_names::TOPIC_PREFIX,
     },
 };
 
@@ -359,6 +360,7 @@ pub(super) fn context(api: &Api) -> Context {
         now: api.options.time.now(),
         content_bytes_max: api.options.content_bytes_max,
         has_kafka: api.options.has_kafka,
+        own_topics: api.service.queue_name(TOPIC_PREFIX),
         has_mail: api.options.has_mail,
         trace_parent: None,
     }

@@ -41,7 +41,9 @@ use crate::{
         convert::{
             Violations,
             action::with_outcomes,
-            asked, json,
+            asked,
+            join::Total,
+            json,
             new_task::{Context, new_start},
             own,
             task_view::{reschedule_outcome, task_response, why_too_late, with_attempts},
@@ -51,7 +53,7 @@ use crate::{
         headers,
     },
     limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
-    model::ids::TaskId,
+    model::{ids::TaskId, topic_names::TOPIC_PREFIX},
 };
 
 pub(in crate::http) fn routes() -> Router<Api> {
@@ -140,9 +142,11 @@ pub(super) async fn batch_create(
     let call: Call<'_> = json::read(&text)?;
     let mut admitted = api.admission.registration(call.tasks.0.len())?;
     let shape = api.service.shape();
+    let mut waited_for = Total::default();
     let batch = Batch::read(&call.tasks.0, |item| {
         let task: TaskRequest = json::read_item(item)?;
         caller.allows_request(&task)?;
+        waited_for.count(&task)?;
         asked::read(task, item.get().as_bytes(), None, &context, shape)?.single()
     });
     drop(text);
@@ -410,6 +414,7 @@ fn context(api: &Api, headers: &HeaderMap) -> Context {
         now: api.options.time.now(),
         content_bytes_max: api.options.content_bytes_max,
         has_kafka: api.options.has_kafka,
+        own_topics: api.service.queue_name(TOPIC_PREFIX),
         has_mail: api.options.has_mail,
         trace_parent: headers::trace_parent(headers).map(str::to_owned),
     }

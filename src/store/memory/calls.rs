@@ -155,6 +155,7 @@ impl TaskStore for MemoryStore {
         for beat in heartbeats {
             let last = data.heartbeats.get(&(beat.id, beat.attempt));
             if last.is_none_or(|(last, _)| last.at <= beat.at) {
+                data.spoiled_beats.remove(&(beat.id, beat.attempt));
                 data.heartbeats
                     .insert((beat.id, beat.attempt), (beat.clone(), expires));
             }
@@ -168,11 +169,17 @@ impl TaskStore for MemoryStore {
     ) -> Result<Vec<Option<Heartbeat>>, Error> {
         let (data, now) = (self.lock(), self.time.now());
         let read = |attempt| {
+            if data.spoiled_beats.contains(attempt) {
+                return Err(Error::Corrupt {
+                    operation: "read heartbeats",
+                    reason: "a column is missing".to_owned(),
+                });
+            }
             let found = data.heartbeats.get(attempt);
             let kept = found.filter(|(_, expires)| now < *expires);
-            kept.map(|(beat, _)| beat.clone())
+            Ok(kept.map(|(beat, _)| beat.clone()))
         };
-        Ok(attempts.iter().map(read).collect())
+        attempts.iter().map(read).collect()
     }
 }
 

@@ -112,6 +112,11 @@ impl MemoryStore {
         self.lock().spoiled.insert(id);
     }
 
+    /// Makes the last sign of life of an attempt one that cannot be understood, until the next one comes.
+    pub fn spoil_heartbeat(&self, id: TaskId, attempt: u32) {
+        self.lock().spoiled_beats.insert((id, attempt));
+    }
+
     /// Makes the servers that have the row of a task unreachable, or reachable again.
     pub fn cut_off_row(&self, id: TaskId, away: bool) {
         let mut data = self.lock();

@@ -31,6 +31,7 @@ use tickwheel::{
         index::{IndexKind, IndexPut, Partition, Place},
     },
 };
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::world::{Behaviour, World, callback, register};
 
@@ -292,8 +293,9 @@ fn filed_by_error(row: &TaskRow) -> IndexPut {
         .to_be_bytes()
         .to_vec();
     name.push(0xff);
-    name.extend_from_slice(b"work\0");
-    name.extend_from_slice(error_class(row.detail.error.as_ref().unwrap()).as_bytes());
+    name.extend_from_slice(b"work");
+    let class = error_class(row.detail.error.as_ref().unwrap());
+    name.extend_from_slice(&xxh3_128(class.as_bytes()).to_be_bytes());
     let partition = Partition::new(IndexKind::Ended, name).unwrap();
     let sort = row.id.uuid().as_bytes().to_vec();
     IndexPut::new(Place::new(partition, sort).unwrap(), Bytes::new(), 1).unwrap()

@@ -1,18 +1,27 @@
-//! While a node of an earlier version is in the cluster, tasks that it would damage are refused, and others are not.
+//! While a node of an earlier version is in the cluster, tasks that it would damage are refused, and others are not. A refusal
+//! leaves nothing from which the task comes to life later.
 
 use std::time::Duration;
 
 use tickwheel::{
     flow::{
-        api::{Fault, NewTask},
+        api::{Fault, NewTask, View},
         service::Service,
+        tasks::{
+            asked::{Answer, AskedTask},
+            plant::{ChildStart, NewChild, NewTree},
+        },
     },
     model::{
         action::When,
         chain::{FollowStart, FollowUp},
-        ids::NodeId,
+        ids::{NodeId, TaskId},
+        key::OnConflict,
+        kin::Kin,
+        look_step::LookStep,
         notify::EndStates,
         state::State,
+        wheel::WheelNumber,
     },
     store::NodeRow,
 };
@@ -51,26 +60,98 @@ async fn taken(world: &World, service: &Service) -> [bool; 3] {
     told.try_into().unwrap()
 }
 
+/// A node of an earlier version writes itself into the list and says nothing of its level.
+async fn earlier(world: &World) {
+    let row = NodeRow {
+        node: NodeId(Uuid::from_u128(77)),
+        name: "earlier".to_owned(),
+        address: "10.0.0.9:7711".to_owned(),
+        wall: world.time.now(),
+        ready: false,
+    };
+    world.plain_store().put_node(&row).await.unwrap();
+    world.pass(SECOND * 2).await;
+}
+
+fn asked(task: NewTask, id: Option<TaskId>) -> AskedTask {
+    AskedTask {
+        task,
+        id,
+        request: None,
+        on_conflict: OnConflict::Ignore,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tree_with_a_child_that_an_earlier_version_would_damage_is_refused_as_a_whole() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(SECOND * 5).await;
+    let kin = |task: &mut NewTask, is_parent, after_parent| {
+        task.draft.kin = Some(Box::new(Kin {
+            parent: None,
+            is_parent,
+            after_parent,
+        }));
+    };
+    let (mut root, mut child) = (plain(&world), plain(&world));
+    kin(&mut root, true, false);
+    kin(&mut child, false, true);
+    let step = LookStep::covering(SECOND * 60);
+    let id = TaskId::new(root.start, WheelNumber::new(0).unwrap(), 7).with_look_step(step);
+    let tree = || NewTree {
+        root: asked(root.clone(), Some(id)),
+        children: vec![NewChild {
+            start: ChildStart::After(SECOND),
+            draft: child.draft.clone(),
+            children: Vec::new(),
+        }],
+    };
+    earlier(&world).await;
+    let refused = service.register_tree(tree()).await;
+    let field = "after_parent";
+    assert!(
+        matches!(&refused, Err(Fault::Upgrading { field: of }) if *of == field),
+        "{refused:?}"
+    );
+    assert!(service.get(id, View::Basic).await.unwrap().is_none());
+    world.pass(SECOND * 40).await;
+    let taken = service.register_tree(tree()).await;
+    assert!(matches!(taken, Ok(Answer::Created(_))), "{taken:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_refused_meanwhile_does_not_get_the_key_that_it_asked_for() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(SECOND * 5).await;
+    let keyed = |mut task: NewTask| {
+        task.draft.key = Some("invoice-7".to_owned());
+        asked(task, None)
+    };
+    earlier(&world).await;
+    let refused = service.register_asked(vec![keyed(chained(&world))]).await;
+    let is_refused = |answer: &Result<_, Fault>| matches!(answer, Err(Fault::Upgrading { .. }));
+    assert!(refused.iter().all(is_refused), "{refused:?}");
+    // Another one with the same key is a new task, now and later.
+    let mut taken = service.register_asked(vec![keyed(plain(&world))]).await;
+    let Some(Ok(Answer::Created(task))) = taken.pop() else {
+        panic!("{taken:?}");
+    };
+    assert!(task.spec.then.is_empty(), "{task:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_an_earlier_version_would_forget_is_refused_while_one_is_there() {
     let world = World::new(1, 1000);
     let (one, two) = (world.node(1), world.node(2));
-    let store = world.plain_store();
     // Before a node has read the list it asks for it.
     assert_eq!(taken(&world, &one.service()).await, [true; 3]);
     world.pass(SECOND * 5).await;
-    // A node of an earlier version writes itself into the list and says nothing of its level.
-    let old = NodeId(Uuid::from_u128(77));
-    let row = |wall| NodeRow {
-        node: old,
-        name: "earlier".to_owned(),
-        address: "10.0.0.9:7711".to_owned(),
-        wall,
-        ready: false,
-    };
     for _ in 0..3 {
-        store.put_node(&row(world.time.now())).await.unwrap();
-        world.pass(SECOND * 2).await;
+        earlier(&world).await;
         for node in [&one, &two] {
             let told = taken(&world, &node.service()).await;
             assert_eq!(told, [true, false, true]);

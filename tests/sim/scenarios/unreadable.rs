@@ -4,9 +4,13 @@
 use std::time::Duration;
 
 use tickwheel::{
-    flow::api::{
-        CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer,
-        SettleRequest,
+    flow::{
+        api::{
+            CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest,
+            SettleAnswer, SettleRequest, VisibleState,
+        },
+        query::filter::Filter,
+        service::Service,
     },
     limits,
     model::{
@@ -230,4 +234,110 @@ async fn a_sign_of_life_outlives_the_timeout_that_it_serves() {
         .expect("it is kept for as long as a look may need it");
     assert!(at.since(beat.at) < SECOND);
     assert!(week > limits::HEARTBEAT_KEPT_MIN);
+}
+
+/// All tasks of a list, with their states.
+async fn listed(service: &Service, filter: &Filter) -> Vec<(TaskId, VisibleState)> {
+    let (mut all, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = service.list(filter, cursor, 100).await.unwrap();
+        all.extend(page.tasks.iter().map(|task| (task.id, task.state)));
+        cursor = page.next;
+        if cursor.is_none() {
+            all.sort_unstable_by_key(|(id, _)| *id);
+            return all;
+        }
+    }
+}
+
+/// Lists of tasks that run, of those that have ended, and of those that ended with an error.
+#[tokio::test(start_paused = true)]
+async fn a_row_that_cannot_be_understood_is_left_out_of_lists_and_the_others_are_shown() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now();
+    let tasks = register(&service, (0..9).map(|_| callback(start)).collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    world.pass(SECOND).await;
+    service
+        .claim("a", ids.iter().map(|id| claim(*id, 0)).collect())
+        .await;
+    let of_callback = Filter {
+        callback: Some("work".to_owned()),
+        ..Filter::default()
+    };
+    world.store.spoil_row(ids[2]);
+    world.store.spoil_heartbeat(ids[3], 1);
+    let running = listed(&service, &of_callback).await;
+    let shown: Vec<TaskId> = running.iter().map(|(id, _)| *id).collect();
+    let mut wanted = ids.clone();
+    wanted.remove(2);
+    wanted.sort_unstable();
+    assert_eq!(shown, wanted);
+    let failed = |id: &TaskId| SettleRequest {
+        id: *id,
+        attempt: 1,
+        outcome: Outcome::Failed {
+            error: "no route".to_owned(),
+        },
+        answered: None,
+    };
+    service
+        .settle("a", wanted.iter().map(failed).collect())
+        .await;
+    world.pass(SECOND).await;
+    world.store.spoil_row(wanted.remove(5));
+    for filter in [
+        of_callback.clone(),
+        Filter {
+            state: Some(VisibleState::Failed),
+            ..of_callback.clone()
+        },
+        Filter {
+            error: Some("no route".to_owned()),
+            ..of_callback
+        },
+    ] {
+        let shown = listed(&service, &filter).await;
+        let ended = |id: &TaskId| (*id, VisibleState::Failed);
+        let wanted: Vec<_> = wanted.iter().map(ended).collect();
+        assert_eq!(shown, wanted, "{filter:?}");
+    }
+}
+
+/// Heartbeats of attempts whose looks come together are read together. The worker of the one that cannot be understood may live.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_cannot_be_understood_costs_its_attempt_alone_and_counts_as_alive() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now();
+    let tasks = register(&service, (0..12).map(|_| callback(start)).collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    world.pass(SECOND).await;
+    service
+        .claim("a", ids.iter().map(|id| claim(*id, 0)).collect())
+        .await;
+    let beat = |id: &TaskId| HeartbeatRequest {
+        id: *id,
+        attempt: 1,
+        progress: None,
+    };
+    service.heartbeat("a", ids.iter().map(beat).collect()).await;
+    let bad = ids[7];
+    world.store.spoil_heartbeat(bad, 1);
+    world.pass(60 * SECOND).await;
+    for id in &ids {
+        let times = published(&world, *id).len();
+        assert_eq!(times > 1, *id != bad, "{times} times");
+    }
+    assert!(world.store.all_parked().is_empty());
+    // Its worker goes on, and its next heartbeat takes the place of the one that was not understood.
+    let answers = service.heartbeat("a", vec![beat(&bad)]).await;
+    assert!(matches!(answers[..], [HeartbeatAnswer::Ok]), "{answers:?}");
+    world.pass(60 * SECOND).await;
+    assert!(published(&world, bad).len() > 1);
 }

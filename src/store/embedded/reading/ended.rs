@@ -10,7 +10,7 @@ use crate::{
         EndedPage, Error,
         embedded::{
             disk::database::{Open, Space},
-            faults::{corrupt, fault},
+            faults::fault,
             key::{self, family},
             value,
         },
@@ -43,9 +43,11 @@ pub(in crate::store::embedded) fn page(
         if !value::is_live(&found, now) {
             continue;
         }
-        let row = value::parse_task(id, &found).map_err(|cause| corrupt(operation, &cause))?;
-        if row.state.is_terminal() {
-            page.rows.push(row);
+        match value::parse_task(id, &found) {
+            Ok(row) if row.state.is_terminal() => page.rows.push(row),
+            Ok(_) => {}
+            // The others are listed. A read of the task by its id says what is wrong with it.
+            Err(cause) => tracing::debug!(task = %id, %cause, "a row is left out of a list"),
         }
     }
     Ok(page)
