@@ -74,6 +74,14 @@ pub enum Flaw {
     OneLane,
     /// The limits of callbacks are configured, and nothing heeds them.
     LimitIgnored,
+    /// Gates are set, and nothing asks for them.
+    GateNotAsked,
+    /// A key that names a live task is taken for free.
+    LiveKeyTaken,
+    /// The id of a run of a schedule is drawn, and not computed.
+    RunDrawn,
+    /// A change of a schedule is answered before the runs that it makes void are withdrawn.
+    RunsNotWithdrawn,
     /// A page of a job counts as done before its tasks are changed.
     JobPageLeftFirst,
     /// A task of a sequence is claimed without its turn.
@@ -105,7 +113,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// All of them.
+    /// Those of tasks alone, for the first family of seeds.
     pub const ALL: [Self; 27] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,
@@ -134,6 +142,27 @@ impl Flaw {
         Self::OldMessageTrusted,
         Self::RedriveKeepsTries,
         Self::RedriveWithoutLook,
+    ];
+
+    /// Those of the operating model, for the second family.
+    pub const OPERATING: [Self; 17] = [
+        Self::TurnNotAsked,
+        Self::LatePlaceUntold,
+        Self::LiveKeyTaken,
+        Self::GateNotAsked,
+        Self::RunDrawn,
+        Self::RunsNotWithdrawn,
+        Self::TreeNotClosed,
+        Self::ChildNotNoted,
+        Self::WaitingLeft,
+        Self::FollowUpDrawn,
+        Self::FollowUpNotJoined,
+        Self::EndToldTooSoon,
+        Self::WaiterLeft,
+        Self::WaiterTooSoon,
+        Self::JobPageLeftFirst,
+        Self::LimitIgnored,
+        Self::RedriveKeepsTries,
     ];
 }
 
