@@ -17,7 +17,6 @@ use super::{
     wakes::{Wakes, Why},
 };
 use crate::{
-    flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
     limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_WRITES_A_LOOK_MAX},
     model::{
@@ -249,9 +248,6 @@ impl Driver {
         name: &str,
         schedule: &Schedule,
     ) -> Result<(u64, u64), Fault> {
-        if flaw::is(Flaw::RunsNotWithdrawn) {
-            return Ok((0, 0));
-        }
         let (old, _) = schedule.by_generation();
         let seen = self.tasks.withdraw(name, schedule, old).await?;
         let count = |wanted: Seen| seen.iter().filter(|(_, seen)| *seen == wanted).count() as u64;

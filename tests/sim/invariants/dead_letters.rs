@@ -1,5 +1,5 @@
-//! I19: a dead task that an operator was told to run does so, in a later attempt, and the list of the dead is that of the rows. (No
-//! letter is lost, and none comes back by itself.)
+//! I19: a dead task that an operator was told to run does so, in a later attempt, and the list of the dead is that
+//! of the rows. (No letter is lost, and none comes back by itself.)
 
 use tickwheel::model::{job::JobKind, state::State};
 

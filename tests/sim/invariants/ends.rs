@@ -41,7 +41,8 @@ fn end(task: &Task<'_>, row: &TaskRow) -> Option<String> {
         State::Failed => reported(|outcome| matches!(outcome, Outcome::Failed { .. })),
         State::Cancelled => may_be_cancelled(task, row),
         State::Expired => task.item.template,
-        State::Dead => row.tries >= task.item.max_attempts && row.attempt >= row.tries,
+        // Tries of an earlier life do not count.
+        State::Dead => row.tries == task.item.max_attempts && row.attempt >= row.tries,
     };
     (!founded).then(|| format!("is {:?}, and nothing led to that", row.state))
 }

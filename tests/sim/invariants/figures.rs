@@ -1,5 +1,5 @@
-//! I26: at rest, the figures of a callback are what a reader of everything finds: so many tasks are dead, and none is held, runs or
-//! waits. Figures that say of themselves that they are not exact are not judged.
+//! I26: at rest, the figures of a callback are what a reader of everything finds: so many tasks are dead, and none
+//! is held, runs or waits. Figures that say of themselves that they are not exact are not judged.
 
 use super::{Ended, Findings};
 

@@ -1,5 +1,6 @@
-//! I18: from two seconds after the acknowledgement of a gate that is not open no attempt of its tasks begins, until the gate is asked
-//! to open. Behind the opening all of them run (I15), and without faults they do so within seconds.
+//! I18: from two seconds after the acknowledgement of a gate that is not open no attempt of its tasks begins, until
+//! the gate is asked to open. Behind the opening all of them run (I15), and without faults they do so within
+//! seconds.
 
 use tickwheel::model::gate::GateState;
 

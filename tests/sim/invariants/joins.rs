@@ -1,4 +1,5 @@
-//! I23: a task that waits for others does not begin before they have ended, runs if they have ended as it wants, and else not at all.
+//! I23: a task that waits for others does not begin before they have ended, runs if they have ended as it wants,
+//! and else not at all.
 
 use tickwheel::model::state::{Outcome, State};
 

@@ -1,8 +1,8 @@
-//! I17: a key names at most one live task at every moment, and a request that is sent twice is one task. (Exactly one creation: the
-//! linearisability of a register that is compared and set.)
+//! I17: a key names at most one live task at every moment, and a request that is sent twice is one task. (Exactly
+//! one creation: the linearisability of a register that is compared and set.)
 //!
-//! A task lives for certain from its acknowledgement to the last claim that found it. Two such spans of one key may not overlap:
-//! a task that was replaced is not claimed (again) after the answer to the task that replaced it.
+//! A task lives for certain from its acknowledgement to the last claim that found it. Two such spans of one key may
+//! not overlap: a task that was replaced is not claimed (again) after the answer to the task that replaced it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -63,7 +63,7 @@ fn one_for_a_request(tasks: &[Task<'_>], findings: &mut Findings) {
     }
 }
 
-/// Whatever task an answer names has existed.
+/// Each task that an answer names has existed.
 fn named_tasks_exist(ended: &Ended<'_>, findings: &mut Findings) {
     for scene in &ended.plan.scenes {
         let told = ended.scene_story(scene).into_iter();

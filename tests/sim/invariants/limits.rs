@@ -1,5 +1,5 @@
-//! I25: in any ten seconds no more attempts of a callback begin than 1.1 times its rate and its burst, and no more run at once than its
-//! `max_in_flight`. An attempt begins between the request and the answer of its claim.
+//! I25: in any ten seconds no more attempts of a callback begin than 1.1 times its rate and its burst, and no more
+//! run at once than its `max_in_flight`. An attempt begins between the request and the answer of its claim.
 //!
 //! The places of attempts are counted by clocks of nodes, so runs beside a fault of a clock are not judged.
 

@@ -1,5 +1,6 @@
-//! I16: tasks of one ordering key run one at a time and in the order of their starts. A task that was acknowledged before the claim
-//! of a later one was asked for does not run behind that claim. (The promises of a sequence; FIFO queues with message groups.)
+//! I16: tasks of one ordering key run one at a time and in the order of their starts. A task that was acknowledged
+//! before the claim of a later one was asked for does not run behind that claim. (The promises of a sequence; FIFO
+//! queues with message groups.)
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! I20: each time of a schedule is at most one task, and exactly one while it is live. No run begins between the answer to a pause
-//! and the request to go on, and none after the answer to a deletion. (Jepsen's checker for Chronos, for runs of a schedule.)
+//! I20: each time of a schedule is at most one task, and exactly one while it is live. No run begins between the
+//! answer to a pause and the request to go on, and none after the answer to a deletion. (Jepsen's checker for
+//! Chronos, for runs of a schedule.)
 
 use std::collections::{BTreeMap, BTreeSet};
 

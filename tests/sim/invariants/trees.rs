@@ -1,5 +1,6 @@
-//! I21: a tree ends once, and behind all of its tasks. Once a reader has seen its end, none of its tasks is claimed and none is added.
-//! A child that waits for the run of its parent runs behind it, if that has succeeded, and else not at all.
+//! I21: a tree ends once, and behind all of its tasks. Once a reader has seen its end, none of its tasks is claimed
+//! and none is added. A child that waits for the run of its parent runs behind it, if that has succeeded, and else
+//! not at all.
 
 use std::collections::BTreeMap;
 

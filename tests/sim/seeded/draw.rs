@@ -42,6 +42,11 @@ pub(crate) fn draw(seed: u64) -> Plan {
 fn add_scenes(plan: &mut Plan) {
     let mut chance = Chance::new(plan.seed, 4);
     plan.tasks.truncate(chance.index(12));
+    // The first family has outages of hours and days. They take most of the time of a run, and scenes are over before them.
+    plan.faults.retain(|fault| fault.at < HOUR);
+    for fault in &mut plan.faults {
+        fault.lasts = fault.lasts.min(HOUR / 6);
+    }
     let scenes = if chance.percent(60) {
         1
     } else {

@@ -144,7 +144,7 @@ pub(crate) struct SceneStory {
     pub(crate) orders: Vec<Ordered>,
     /// Parents whose trees were seen to have ended: when that was asked, and answered.
     pub(crate) trees: BTreeMap<TaskId, (i64, i64)>,
-    /// What the service says about itself at rest, and what a reader of everything finds.
+    /// Figures of the service about itself at rest, and those of a reader of everything.
     pub(crate) figures: Vec<(String, u64, u64)>,
 }
 

@@ -213,6 +213,11 @@ impl Fault {
 }
 
 impl Plan {
+    /// Tells whether a scene of a feature is in it.
+    pub(crate) fn has(&self, feature: &str) -> bool {
+        self.scenes.iter().any(|scene| scene.feature == feature)
+    }
+
     /// The callbacks of its tasks.
     pub(crate) fn callbacks(&self) -> Vec<String> {
         let scenes = self.scenes.iter().map(ScenePlan::callback);

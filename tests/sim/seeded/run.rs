@@ -103,8 +103,8 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     let finished = drain(&sim, &plan).await;
     let ended_at = sim.now();
     quiet(&sim).await;
+    note_figures(&sim, &plan, &Contents::of(&sim)).await;
     let contents = Contents::of(&sim);
-    note_figures(&sim, &plan, &contents).await;
     let history = std::mem::take(&mut *sim.history());
     let violations = judge(&sim, &plan, (&history, contents), finished, ended_at);
     let lasted = sim.now();

@@ -1,8 +1,9 @@
-//! Features of the operating model draw scenes, one file for each: tasks that belong together, and calls about them.
+//! Features of the operating model draw scenes, one file for each: tasks that belong together, and calls about
+//! them.
 //!
-//! Only seeds of the second family ([`crate::seeded::draw::OPERATING`]) have scenes, and these are drawn from streams of their own.
-//! So the plans of the first family are what they were, and findings of it replay. A new feature is a new file and a line in
-//! [`SCENES`], which gives most seeds of the second family other scenes.
+//! Only seeds of the second family ([`crate::seeded::draw::OPERATING`]) have scenes, and these are drawn from
+//! streams of their own. So the plans of the first family are what they were, and findings of it replay. A new
+//! feature is a new file and a line in [`SCENES`], which gives most seeds of the second family other scenes.
 
 use super::{chains, dead_letters, gates, jobs, joins, keys, limits, ordering, schedules, trees};
 use crate::seeded::{
