@@ -74,6 +74,12 @@ pub enum Flaw {
     OneLane,
     /// The limits of callbacks are configured, and nothing heeds them.
     LimitIgnored,
+    /// Gates are set, and nothing asks for them.
+    GateNotAsked,
+    /// A key that names a live task is taken for free.
+    LiveKeyTaken,
+    /// The id of a run of a schedule is drawn, and not computed.
+    RunDrawn,
     /// A page of a job counts as done before its tasks are changed.
     JobPageLeftFirst,
     /// A task of a sequence is claimed without its turn.
@@ -105,7 +111,7 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// All of them.
+    /// Those that seeds of tasks alone show. The seeds of the operating model have a list of their own, with features.
     pub const ALL: [Self; 27] = [
         Self::NoClockCheckAfterWrite,
         Self::ClockReadBeforeWritten,

@@ -9,6 +9,7 @@ use futures_util::{StreamExt as _, stream};
 
 use super::runs::Runs;
 use crate::{
+    flaw::{self, Flaw},
     flow::{
         api::{CancelOutcome, Fault, NewTask},
         context::Context,
@@ -72,7 +73,10 @@ impl RunTasks {
         }));
         let start = id.first_start();
         let mut task = self.registrar.admit(NewTask { start, draft }).await?;
-        task.id = id;
+        // Registration has drawn one.
+        if !flaw::is(Flaw::RunDrawn) {
+            task.id = id;
+        }
         task.start = start;
         let covered = id.look_step().duration();
         if task.spec.claim_timeout > covered {

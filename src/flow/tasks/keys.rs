@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::{finish, transition::Mover};
 use crate::{
+    flaw::{self, Flaw},
     flow::{
         api::Fault,
         context::Context,
@@ -100,6 +101,7 @@ impl Keys {
             match key::judge(&found, row.as_ref(), id) {
                 Verdict::Mine => return Ok(Reserved::MineBefore(Some(found))),
                 Verdict::Free => replaced = Some(record),
+                Verdict::Live if flaw::is(Flaw::LiveKeyTaken) => replaced = Some(record),
                 Verdict::Redriven => return Ok(Reserved::Redriven(found.id)),
                 Verdict::Replaced => {
                     if let Some(next) = row.and_then(|row| row.detail.next) {

@@ -4,16 +4,29 @@
 
 mod attempts;
 mod cancelled;
+mod chains;
 mod clock;
+mod dead_letters;
 mod duplicates;
 mod early;
+mod ends;
+mod figures;
+mod gates;
 mod growth;
+mod jobs;
+mod joins;
+mod keys;
 mod lateness;
+mod limits;
 mod loss;
+mod ordering;
 mod overlap;
 mod owner;
 mod quiescence;
 mod redriven;
+mod scenes;
+mod schedules;
+mod trees;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,6 +49,7 @@ use tickwheel::{
 use crate::seeded::{
     history::{History, Registered, Story},
     plan::{EndPlan, Plan, TaskPlan},
+    scene::ScenePlan,
     world::Sim,
 };
 
@@ -104,7 +118,7 @@ const fn behind_max_ms(tick_ms: i64) -> i64 {
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 24] = [
     ("I1 no loss", loss::check),
     ("I2 never early", early::check),
     ("I3 duplicates", duplicates::check),
@@ -117,6 +131,18 @@ const CHECKS: [(&str, Check); 12] = [
     ("I10 quiescence", quiescence::check),
     ("I13 no growth", growth::check),
     ("I14 runs again", redriven::check),
+    ("I15 ends", ends::check),
+    ("I16 sequences", ordering::check),
+    ("I17 keys", keys::check),
+    ("I18 gates", gates::check),
+    ("I19 dead letters", dead_letters::check),
+    ("I20 schedules", schedules::check),
+    ("I21 trees", trees::check),
+    ("I22 chains", chains::check),
+    ("I23 joins", joins::check),
+    ("I24 jobs", jobs::check),
+    ("I25 limits", limits::check),
+    ("I26 figures", figures::check),
 ];
 
 /// Judges a run.
@@ -339,6 +365,7 @@ pub(crate) fn bound(plan: &Plan) -> i64 {
         attempts + again
     };
     let longest = plan.tasks.iter().map(task).max().unwrap_or(0);
+    let longest = longest + plan.scenes.iter().map(ScenePlan::takes).sum::<u64>();
     let interval = u64::try_from(INTERVAL_MAX.as_millis())
         .unwrap_or(0)
         .min(plan.last() / 2);

@@ -36,7 +36,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     }
 }
 
-fn clocks_moved(ended: &Ended<'_>, first: &Run, second: &Run) -> bool {
+pub(super) fn clocks_moved(ended: &Ended<'_>, first: &Run, second: &Run) -> bool {
     ended.plan.faults.iter().any(|fault| {
         let (begins, ends) = (fault.at.cast_signed(), fault.ends().cast_signed());
         // The claim came some time before the execution.

@@ -75,7 +75,7 @@ async fn register(sim: &Arc<Sim>, plan: &TaskPlan, chance: &mut Chance) -> Optio
 }
 
 /// Makes a call, and again until it is answered.
-async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
+pub(crate) async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mut Chance) {
     let asked = sim.now();
     for number in 0..TRIES {
         let reached = match plan.what {

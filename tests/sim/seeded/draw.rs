@@ -1,4 +1,8 @@
 //! `draw` makes the plan of a run from a seed.
+//!
+//! There are two families of seeds. Those below [`OPERATING`] have tasks only. Those from it on have fewer tasks, and scenes of
+//! the operating model beside them: ordering keys, keys, gates and all that came later. Scenes are drawn from streams of their
+//! own, and the draws of the first family do not know of them, so a seed of the first family has the plan that it always had.
 
 use super::{
     chance::Chance,
@@ -22,8 +26,41 @@ const HOUR: u64 = 3_600_000;
 
 const DAY: u64 = 24 * HOUR;
 
-/// Draws a plan. Small runs find most bugs; every eighth is of full size, every fourth has no fault.
+/// The first seed of the second family. A round number, so that a person sees the family of a seed.
+pub(crate) const OPERATING: u64 = 1_000_000;
+
+/// Draws the plan of a seed.
 pub(crate) fn draw(seed: u64) -> Plan {
+    let mut plan = draw_tasks(seed);
+    if seed >= OPERATING {
+        add_scenes(&mut plan);
+    }
+    plan
+}
+
+/// Leaves a part of the tasks, and adds scenes.
+fn add_scenes(plan: &mut Plan) {
+    let mut chance = Chance::new(plan.seed, 4);
+    plan.tasks.truncate(chance.index(12));
+    // The first family has outages of hours and days. They take most of the time of a run, and scenes are over before them.
+    plan.faults.retain(|fault| fault.at < HOUR);
+    for fault in &mut plan.faults {
+        fault.lasts = fault.lasts.min(HOUR / 6);
+    }
+    let scenes = if chance.percent(60) {
+        1
+    } else {
+        chance.between(2, 3)
+    };
+    let draw = |number| {
+        let mut chance = Chance::new(plan.seed, 2_000_000 + number);
+        workload::scenes::draw(usize::try_from(number).unwrap_or(0), &mut chance)
+    };
+    plan.scenes = (0..scenes).map(draw).collect();
+}
+
+/// Draws a plan of tasks. Small runs find most bugs; every eighth is of full size, every fourth has no fault.
+fn draw_tasks(seed: u64) -> Plan {
     let mut chance = Chance::new(seed, 0);
     let full = chance.percent(12);
     let (tasks, faults) = if full {
@@ -76,6 +113,7 @@ pub(crate) fn draw_sized(seed: u64, tasks: u64, faults: u64) -> Plan {
         nodes,
         workers,
         tasks: Vec::new(),
+        scenes: Vec::new(),
         faults: Vec::new(),
     };
     plan.tasks = (0..tasks)

@@ -11,7 +11,7 @@ use super::{
     plan::{Fault, FaultPlan, NodePlan, Plan},
     process::Process,
     run::Workers,
-    world::{CALLBACK, Sim, TOPIC},
+    world::{Sim, TOPIC},
 };
 use crate::{invariants::Contents, replicas::Set};
 
@@ -59,8 +59,10 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
         Fault::Rebalance => sim.queue.faults().rebalance(0),
         Fault::CommitsLost { records } => sim.queue.faults().rebalance(records),
         Fault::OffsetsLost => {
-            let group = message::group(CALLBACK);
-            sim.queue.faults().forget_offsets(&group);
+            for callback in plan.callbacks() {
+                let group = message::group(&callback);
+                sim.queue.faults().forget_offsets(&group);
+            }
         }
         Fault::Off => off(&sim, &plan, &workers, ends).await,
         _ => {

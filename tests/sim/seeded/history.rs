@@ -12,7 +12,7 @@ use tickwheel::model::{
     wheel::WheelNumber,
 };
 
-use super::plan::Request;
+use super::{plan::Request, scene::Step};
 
 /// A task whose registration was acknowledged.
 #[derive(Debug, Clone)]
@@ -88,9 +88,75 @@ pub(crate) struct Reported {
     pub(crate) outcome: Outcome,
 }
 
+/// The answer to the registration of a task of a scene.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Created,
+    Existing,
+    Replaced,
+    KeyTaken,
+    /// It may not be added to its parent, or not wait for others.
+    Refused,
+}
+
+/// The registration of a task of a scene.
+#[derive(Debug, Clone)]
+pub(crate) struct Entered {
+    /// The id that its client made.
+    pub(crate) id: Option<TaskId>,
+    /// When it was sent first.
+    pub(crate) asked: i64,
+    /// The answers: which, about which task, and when.
+    pub(crate) answers: Vec<(Entry, TaskId, i64)>,
+    /// Some request had no answer.
+    pub(crate) unsure: bool,
+}
+
+impl Entered {
+    /// The id of the task that was registered for it, and when that was known; none when it was not, or is not known.
+    pub(crate) fn task(&self) -> Option<(TaskId, i64)> {
+        let new = |entry: &Entry| matches!(entry, Entry::Created | Entry::Replaced);
+        let mut answers = self.answers.iter();
+        let made = answers.find(|(entry, id, _)| new(entry) || self.id == Some(*id));
+        let made = made.filter(|(entry, ..)| *entry != Entry::Refused);
+        made.map(|(_, id, at)| (*id, *at))
+    }
+}
+
+/// A call of the operator of a scene that was answered, or given up.
+#[derive(Debug, Clone)]
+pub(crate) struct Ordered {
+    pub(crate) step: Step,
+    pub(crate) asked: i64,
+    pub(crate) answered: i64,
+    /// It was done, as the answer says.
+    pub(crate) done: bool,
+    /// The tasks that it told to run, or changed.
+    pub(crate) tasks: Vec<TaskId>,
+    /// The time from which a schedule counts.
+    pub(crate) anchor: Option<i64>,
+}
+
+/// All events of a scene.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SceneStory {
+    pub(crate) entered: BTreeMap<usize, Entered>,
+    pub(crate) orders: Vec<Ordered>,
+    /// Parents whose trees were seen to have ended: when that was asked, and answered.
+    pub(crate) trees: BTreeMap<TaskId, (i64, i64)>,
+    /// Figures of the service about itself at rest, and those of a reader of everything.
+    pub(crate) figures: Vec<(String, u64, u64)>,
+}
+
 /// All events of one task.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Story {
+    /// The scene and the item that its payload names.
+    pub(crate) place: Option<(usize, usize)>,
+    /// The task that it follows.
+    pub(crate) previous: Option<TaskId>,
+    /// The time of a schedule that it stands for.
+    pub(crate) scheduled: Option<i64>,
     pub(crate) registered: Option<Registered>,
     pub(crate) calls: Vec<Called>,
     pub(crate) claims: Vec<Claimed>,
@@ -119,6 +185,7 @@ pub(crate) struct History {
     pub(crate) leftovers: BTreeSet<String>,
     /// Rows of tasks that had ended at a look: they may be gone at the end of a run of days.
     pub(crate) rows: BTreeMap<TaskId, TaskRow>,
+    pub(crate) scenes: BTreeMap<usize, SceneStory>,
     /// Rules that were broken during the run.
     pub(crate) broken: Vec<String>,
 }
@@ -126,6 +193,10 @@ pub(crate) struct History {
 impl History {
     pub(crate) fn of(&mut self, id: TaskId) -> &mut Story {
         self.stories.entry(id).or_default()
+    }
+
+    pub(crate) fn scene(&mut self, number: usize) -> &mut SceneStory {
+        self.scenes.entry(number).or_default()
     }
 
     pub(crate) fn begin_write(&mut self, key: Key) {

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::{scene::ScenePlan, world::CALLBACK};
+
 /// A run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -29,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) nodes: Vec<NodePlan>,
     pub(crate) workers: Vec<WorkerPlan>,
     pub(crate) tasks: Vec<TaskPlan>,
+    /// Only seeds of the second family have some.
+    pub(crate) scenes: Vec<ScenePlan>,
     pub(crate) faults: Vec<FaultPlan>,
 }
 
@@ -96,6 +100,16 @@ pub(crate) enum EndPlan {
 pub(crate) struct CallPlan {
     pub(crate) at: u64,
     pub(crate) what: Request,
+}
+
+impl CallPlan {
+    /// When it is made, or the task starts by it.
+    pub(crate) fn ends(&self) -> u64 {
+        match self.what {
+            Request::Cancel | Request::Run => self.at,
+            Request::Reschedule(to) => self.at.max(to),
+        }
+    }
 }
 
 /// The request of a call.
@@ -199,20 +213,34 @@ impl Fault {
 }
 
 impl Plan {
+    /// Tells whether a scene of a feature is in it.
+    pub(crate) fn has(&self, feature: &str) -> bool {
+        self.scenes.iter().any(|scene| scene.feature == feature)
+    }
+
+    /// The callbacks of its tasks.
+    pub(crate) fn callbacks(&self) -> Vec<String> {
+        let scenes = self.scenes.iter().map(ScenePlan::callback);
+        [CALLBACK.to_owned()].into_iter().chain(scenes).collect()
+    }
+
     /// The time of the last planned event.
     pub(crate) fn last(&self) -> u64 {
         let tasks = self.tasks.iter().flat_map(|task| {
-            let calls = task.calls.iter().map(|call| match call.what {
-                Request::Cancel | Request::Run => call.at,
-                Request::Reschedule(to) => call.at.max(to),
-            });
+            let calls = task.calls.iter().map(CallPlan::ends);
             calls.chain([task.at, task.start]).collect::<Vec<_>>()
         });
         let nodes = self
             .nodes
             .iter()
             .flat_map(|node| [node.joins, node.leaves.unwrap_or(0)]);
-        tasks.chain(nodes).max().unwrap_or(0).max(self.healed())
+        let scenes = self.scenes.iter().map(ScenePlan::last);
+        tasks
+            .chain(nodes)
+            .chain(scenes)
+            .max()
+            .unwrap_or(0)
+            .max(self.healed())
     }
 
     /// When the last fault is over. A node that leaves counts as a fault, too.
@@ -266,6 +294,20 @@ impl fmt::Display for Plan {
         writeln!(f, "  workers: {:?}", self.workers)?;
         for task in &self.tasks {
             writeln!(f, "  {task:?}")?;
+        }
+        for scene in &self.scenes {
+            let (number, feature, rate) = (scene.number, scene.feature, scene.rate);
+            let in_flight = scene.in_flight;
+            writeln!(
+                f,
+                "  scene {number}, {feature}, rate {rate:?}, {in_flight:?} in flight"
+            )?;
+            for item in &scene.items {
+                writeln!(f, "    {item:?}")?;
+            }
+            for step in &scene.steps {
+                writeln!(f, "    {step:?}")?;
+            }
         }
         for fault in &self.faults {
             writeln!(f, "  {fault:?}")?;

@@ -7,12 +7,13 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
-    model::time::Millis,
+    flow::service::Service,
+    model::{state::State, time::Millis},
 };
 
 use super::{
-    client, faults, history::History, plan::Plan, process::Process, trace::Trace, worker::Worker,
-    world::Sim,
+    chance::Chance, client, faults, history::History, network, plan::Plan, process::Process,
+    scene_client, trace::Trace, worker::Worker, world::Sim,
 };
 use crate::invariants::{self, Contents, Ended, Violation};
 
@@ -93,12 +94,16 @@ async fn execute(plan: &Plan, keep_trace: bool) -> Report {
     for task in &plan.tasks {
         tokio::spawn(client::run(Arc::clone(&sim), task.clone()));
     }
+    for scene in &plan.scenes {
+        tokio::spawn(scene_client::run(Arc::clone(&sim), scene.clone()));
+    }
     sim.until(plan.last()).await;
     // A client may still be calling.
     sim.time.sleep(Duration::from_secs(30)).await;
     let finished = drain(&sim, &plan).await;
     let ended_at = sim.now();
     quiet(&sim).await;
+    note_figures(&sim, &plan, &Contents::of(&sim)).await;
     let contents = Contents::of(&sim);
     let history = std::mem::take(&mut *sim.history());
     let violations = judge(&sim, &plan, (&history, contents), finished, ended_at);
@@ -150,6 +155,30 @@ async fn quiet(sim: &Arc<Sim>) {
         if done || sim.time.now() > limit || sim.events() > EVENTS_MAX {
             return;
         }
+    }
+}
+
+/// Asks a node for the figures of the scenes, and counts what they are about.
+async fn note_figures(sim: &Arc<Sim>, plan: &Plan, contents: &Contents) {
+    let mut chance = Chance::new(sim.seed, 5);
+    for scene in &plan.scenes {
+        let callback = scene.callback();
+        let dead = contents.rows.values().filter(|row| {
+            row.state == State::Dead && row.detail.spec.callback() == Some(&callback)
+        });
+        let dead = dead.count() as u64;
+        let ask = |service: Arc<Service>| async move { service.activity(&callback).await };
+        let asked = sim
+            .call(&mut chance, &mut None, network::PATIENCE, ask)
+            .await;
+        let Ok(Ok(told)) = asked.answer else { continue };
+        let mut figures = vec![("running", told.running, 0), ("retrying", told.retrying, 0)];
+        if !told.partial {
+            figures.extend([("dead", told.dead, dead), ("held", told.held, 0)]);
+        }
+        let figures = figures.into_iter();
+        let figures = figures.map(|(name, told, found)| (name.to_owned(), told, found));
+        sim.history().scene(scene.number).figures = figures.collect();
     }
 }
 

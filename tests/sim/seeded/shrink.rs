@@ -6,13 +6,15 @@ use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use tickwheel::{flaw::Flaw, time_source::TimeSource};
 
-use super::{draw, plan::Plan, run};
+use super::{draw, plan::Plan, run, scene};
 use crate::invariants::Violation;
 
 /// The kept parts of a plan. The default keeps all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Keep {
     tasks: Option<BTreeSet<usize>>,
+    /// Tasks of scenes, by their names.
+    items: Option<BTreeSet<usize>>,
     faults: Option<BTreeSet<usize>>,
     /// Tasks whose calls are left out.
     silent: BTreeSet<usize>,
@@ -26,6 +28,13 @@ impl Keep {
     pub(crate) fn of(&self, mut plan: Plan) -> Plan {
         if let Some(tasks) = &self.tasks {
             plan.tasks.retain(|task| tasks.contains(&task.number));
+        }
+        if let Some(items) = &self.items {
+            for scene in &mut plan.scenes {
+                let number = scene.number;
+                scene.keep(|item| items.contains(&scene::name_of(number, item)));
+            }
+            plan.scenes.retain(|scene| !scene.items.is_empty());
         }
         if let Some(faults) = &self.faults {
             plan.faults.retain(|fault| faults.contains(&fault.number));
@@ -56,6 +65,9 @@ impl fmt::Display for Keep {
         if let Some(tasks) = &self.tasks {
             write!(f, "t{}", join(tasks))?;
         }
+        if let Some(items) = &self.items {
+            write!(f, "/i{}", join(items))?;
+        }
         if let Some(faults) = &self.faults {
             write!(f, "/f{}", join(faults))?;
         }
@@ -85,15 +97,26 @@ impl FromStr for Keep {
             let number = numbers.first().copied().unwrap_or(0);
             match kind {
                 "t" => keep.tasks = Some(numbers),
+                "i" => keep.items = Some(numbers),
                 "f" => keep.faults = Some(numbers),
                 "s" => keep.silent = numbers,
                 "n" => keep.fewer_nodes = number,
                 "w" => keep.fewer_workers = number,
-                _ => return Err(format!("{part}: not t, f, s, n or w")),
+                _ => return Err(format!("{part}: not t, i, f, s, n or w")),
             }
         }
         Ok(keep)
     }
+}
+
+/// The names of all tasks of scenes.
+fn names(plan: &Plan) -> BTreeSet<usize> {
+    let scenes = plan.scenes.iter();
+    let names = scenes.flat_map(|scene| {
+        let items = scene.items.iter();
+        items.map(|item| scene::name_of(scene.number, item.number))
+    });
+    names.collect()
 }
 
 /// A search for a smaller plan that fails alike.
@@ -122,6 +145,7 @@ pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, violation: &Violation, runs:
     let plan = draw::draw(seed);
     let mut keep = Keep {
         tasks: Some(plan.tasks.iter().map(|task| task.number).collect()),
+        items: (!plan.scenes.is_empty()).then(|| names(&plan)),
         faults: Some(plan.faults.iter().map(|fault| fault.number).collect()),
         ..Keep::default()
     };
@@ -138,6 +162,7 @@ pub(crate) fn shrink(seed: u64, flaw: Option<Flaw>, violation: &Violation, runs:
         let before = keep.clone();
         keep = search.less(keep, |keep| &mut keep.faults);
         keep = search.less(keep, |keep| &mut keep.tasks);
+        keep = search.less(keep, |keep| &mut keep.items);
         for task in keep.tasks.clone().unwrap_or_default() {
             let mut smaller = keep.clone();
             if smaller.silent.insert(task) && search.fails(&smaller) {

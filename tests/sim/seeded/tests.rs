@@ -14,7 +14,7 @@ use std::{
 use tickwheel::{flaw::Flaw, time_source::TimeSource};
 
 use super::{
-    draw::draw,
+    draw::{OPERATING, draw},
     many::{self, Task},
     run::run,
     shrink::{self, Keep},
@@ -22,6 +22,9 @@ use super::{
 
 /// How many seeds `make test` runs: a count, so that every machine runs the same ones.
 const SEEDS: u64 = 120;
+
+/// How many seeds of the second family `make test` runs.
+const OPERATING_SEEDS: u64 = 32;
 
 /// How long `make test-all` goes on behind them.
 const SECONDS: u64 = 300;
@@ -64,6 +67,7 @@ fn the_same_seed_gives_the_same_trace(seeds: std::ops::Range<u64>) {
 #[test]
 fn a_seed_gives_the_same_trace_twice() {
     the_same_seed_gives_the_same_trace(0..20);
+    the_same_seed_gives_the_same_trace(OPERATING..OPERATING + 6);
 }
 
 /// Runs seeds, and fails with the numbers of those that break an invariant.
@@ -93,6 +97,35 @@ fn seeds_break_nothing() {
         limit: None,
         state: seeds.is_some().then(|| state_file(from)),
         progress: seeds.is_some(),
+    });
+}
+
+/// The second family, unless SEEDS names others.
+#[test]
+fn seeds_of_the_operating_model_break_nothing() {
+    if setting::<u64>("SEEDS").is_some() {
+        return;
+    }
+    run_seeds(&Task {
+        from: OPERATING,
+        seeds: OPERATING_SEEDS,
+        jobs: cores(),
+        limit: None,
+        state: None,
+        progress: false,
+    });
+}
+
+#[test]
+#[ignore = "searches for five minutes: make test-all"]
+fn more_seeds_of_the_operating_model_break_nothing() {
+    run_seeds(&Task {
+        from: OPERATING + OPERATING_SEEDS,
+        seeds: SEEDS_MAX,
+        jobs: cores(),
+        limit: Some(Duration::from_secs(SECONDS)),
+        state: None,
+        progress: false,
     });
 }
 
@@ -167,9 +200,13 @@ fn a_failing_plan_is_cut_down_to_what_makes_it_fail() {
 }
 
 /// The first seed that shows a bug, and the invariant that it breaks; without the bug the seed breaks none.
-fn find(flaw: Flaw) -> Option<(u64, &'static str)> {
-    (0..SEEDS_PER_FLAW).find_map(|seed| {
+fn find(flaw: Flaw, from: u64) -> Option<(u64, &'static str)> {
+    (from..from + SEEDS_PER_FLAW).find_map(|seed| {
         let plan = draw(seed);
+        let needs = feature(flaw).filter(|_| from == OPERATING);
+        if needs.is_some_and(|feature| !plan.has(feature)) {
+            return None;
+        }
         let report = run(&plan, Some(flaw), false);
         let invariant = report.violations.first()?.invariant;
         let clean = run(&plan, None, false).violations.is_empty();
@@ -180,6 +217,38 @@ fn find(flaw: Flaw) -> Option<(u64, &'static str)> {
 #[test]
 #[ignore = "searches for minutes: make test-all"]
 fn every_flaw_is_found() {
+    every_one_is_found(&Flaw::ALL, 0);
+}
+
+/// The flaws of the operating model, each with the feature that shows it. Seeds without that are passed over.
+const OPERATING_FLAWS: [(Flaw, &str); 9] = [
+    (Flaw::TurnNotAsked, "ordering"),
+    (Flaw::LiveKeyTaken, "keys"),
+    (Flaw::GateNotAsked, "gates"),
+    (Flaw::RedriveKeepsTries, "dead letters"),
+    (Flaw::RunDrawn, "schedules"),
+    (Flaw::TreeNotClosed, "trees"),
+    (Flaw::FollowUpNotJoined, "chains"),
+    (Flaw::WaiterTooSoon, "joins"),
+    (Flaw::LimitIgnored, "limits"),
+];
+
+fn feature(flaw: Flaw) -> Option<&'static str> {
+    let mut known = OPERATING_FLAWS.iter();
+    known
+        .find(|(of, _)| *of == flaw)
+        .map(|(_, feature)| *feature)
+}
+
+#[test]
+#[ignore = "searches for minutes: make test-all"]
+fn every_flaw_of_the_operating_model_is_found() {
+    let flaws = OPERATING_FLAWS.map(|(flaw, _)| flaw);
+    every_one_is_found(&flaws, OPERATING);
+}
+
+/// Searches for each flaw, from a seed on; FLAW names one alone.
+fn every_one_is_found(flaws: &[Flaw], from: u64) {
     let time = TimeSource::real();
     let (began, next, found) = (
         time.moment(),
@@ -187,32 +256,35 @@ fn every_flaw_is_found() {
         Mutex::new(BTreeMap::new()),
     );
     let only: Option<String> = setting("FLAW");
+    let wanted = |flaw: &Flaw| {
+        let name = format!("{flaw:?}");
+        only.as_ref().is_none_or(|only| name == *only)
+    };
+    let wanted: Vec<Flaw> = flaws.iter().copied().filter(wanted).collect();
     std::thread::scope(|scope| {
         for _ in 0..cores() {
             scope.spawn(|| {
-                while let Some(flaw) = Flaw::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if only
-                        .as_ref()
-                        .is_none_or(|only| format!("{flaw:?}") == *only)
-                    {
-                        let first = find(*flaw);
-                        found.lock().unwrap().insert(format!("{flaw:?}"), first);
-                    }
+                while let Some(flaw) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let first = find(*flaw, from);
+                    tell(*flaw, from, first);
+                    found.lock().unwrap().insert(format!("{flaw:?}"), first);
                 }
             });
         }
     });
     let found = found.into_inner().unwrap();
-    for (flaw, first) in &found {
-        match first {
-            Some((seed, invariant)) => {
-                eprintln!("{flaw}: seed {seed}, after {} seeds: {invariant}", seed + 1)
-            }
-            None => eprintln!("{flaw}: not found in {SEEDS_PER_FLAW} seeds"),
-        }
-    }
     eprintln!("{:.0} s", time.moment().since(began).as_secs_f64());
     let missed: Vec<_> = found.iter().filter(|(_, first)| first.is_none()).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
-    assert!(only.is_some() || found.len() >= 12);
+    assert_eq!(found.len(), wanted.len(), "each is searched for");
+}
+
+fn tell(flaw: Flaw, from: u64, first: Option<(u64, &'static str)>) {
+    match first {
+        Some((seed, invariant)) => {
+            let count = seed - from + 1;
+            eprintln!("{flaw:?}: seed {seed}, after {count} seeds: {invariant}");
+        }
+        None => eprintln!("{flaw:?}: not found in {SEEDS_PER_FLAW} seeds"),
+    }
 }

@@ -34,7 +34,8 @@ use super::{
     plan::{AttemptPlan, EndPlan, Plan, WorkerPlan},
     process::Process,
     queue::ProcessQueue,
-    world::{CALLBACK, Sim},
+    scene,
+    world::Sim,
 };
 
 /// How often a message is claimed again that no node could claim.
@@ -63,9 +64,13 @@ impl Worker {
             plan: Arc::clone(plan),
         };
         match plan.workers[number] {
-            WorkerPlan::Queue => tokio::spawn(worker.consume()),
-            WorkerPlan::Poll => tokio::spawn(worker.poll()),
-        };
+            WorkerPlan::Queue => {
+                for callback in plan.callbacks() {
+                    tokio::spawn(worker.clone().consume(callback));
+                }
+            }
+            WorkerPlan::Poll => drop(tokio::spawn(worker.poll())),
+        }
         process
     }
 
@@ -77,12 +82,12 @@ impl Worker {
         Chance::new(self.process.draw(Chance::next), 0)
     }
 
-    async fn consume(self) {
-        let topics = Priority::ALL.map(|priority| message::topic(CALLBACK, priority));
+    async fn consume(self, callback: String) {
+        let topics = Priority::ALL.map(|priority| message::topic(&callback, priority));
         let queue = ProcessQueue {
             process: Arc::clone(&self.process),
         };
-        let subscribed = queue.subscribe(&message::group(CALLBACK), &topics).await;
+        let subscribed = queue.subscribe(&message::group(&callback), &topics).await;
         let mut consumer = subscribed.expect("the queue in memory subscribes");
         loop {
             let received = consumer
@@ -170,7 +175,7 @@ impl Worker {
             let (sent, asked) = (self.process.time.moment(), self.sim().now());
             let request = PollRequest {
                 worker: self.process.name.clone(),
-                callbacks: vec![CALLBACK.to_owned()],
+                callbacks: self.plan.callbacks(),
                 max: 16,
                 wait: Duration::from_secs(4),
                 version: None,
@@ -214,13 +219,24 @@ impl Worker {
         let (name, id, attempt) = (&self.process.name, task.id, task.attempt);
         self.sim()
             .note(format_args!("{name} runs attempt {attempt} of {id}"));
-        self.sim().history().of(task.id).claims.push(claimed);
+        self.note_claim(&task, claimed);
         let running = Running {
             worker: self.clone(),
             task,
             place: self.note_run(id, attempt, sent.after(lease)),
         };
         tokio::spawn(running.run(sent));
+    }
+
+    fn note_claim(&self, task: &ClaimedTask, claimed: Claimed) {
+        let mut history = self.sim().history();
+        let story = history.of(task.id);
+        story.claims.push(claimed);
+        story.place = place(task);
+        let previous = task.content.as_ref().and_then(|of| of.previous.as_ref());
+        story.previous = previous.map(|previous| previous.task);
+        let scheduled = task.spec.scheduled.as_ref();
+        story.scheduled = scheduled.map(|scheduled| scheduled.time.0 - Sim::instant(0).0);
     }
 
     fn note_run(&self, id: tickwheel::model::ids::TaskId, attempt: u32, deadline: Moment) -> usize {
@@ -245,6 +261,11 @@ impl Worker {
 fn lease(task: &ClaimedTask) -> Duration {
     let timeout = task.spec.heartbeat_timeout;
     timeout - Duration::from_secs(1).min(timeout / 4)
+}
+
+/// The place of a task of a scene.
+fn place(task: &ClaimedTask) -> Option<(usize, usize)> {
+    scene::place(&task.content.as_ref()?.payload)
 }
 
 /// An attempt that runs.
@@ -298,19 +319,21 @@ impl Running {
     }
 
     fn planned(&self) -> AttemptPlan {
-        let number: usize = self
-            .task
-            .spec
-            .collection
-            .parse()
-            .expect("the number of a task");
-        let tasks = &self.worker.plan.tasks;
-        let plan = tasks
-            .iter()
-            .find(|task| task.number == number)
-            .expect("a planned task");
+        let plan = &self.worker.plan;
+        let attempts = match self.task.spec.collection.parse::<usize>() {
+            Ok(number) => {
+                let task = plan.tasks.iter().find(|task| task.number == number);
+                &task.expect("a planned task").attempts
+            }
+            Err(_) => {
+                let (scene, item) = place(&self.task).expect("a place in a scene");
+                let scene = plan.scenes.iter().find(|one| one.number == scene);
+                let item = scene.and_then(|scene| scene.item(item));
+                &item.expect("a planned item").attempts
+            }
+        };
         let place = usize::try_from(self.task.attempt - 1).unwrap_or(0);
-        plan.attempts[place.min(plan.attempts.len() - 1)]
+        attempts[place.min(attempts.len() - 1)]
     }
 
     fn outcome(&self, plan: AttemptPlan, whole: bool) -> Option<Outcome> {

@@ -3,18 +3,29 @@
 
 mod bodies;
 mod cancels;
+mod chains;
+mod dead_letters;
 mod deaths;
 mod ends;
 mod expiry;
 mod far;
+mod gates;
 mod heartbeats;
+mod jobs;
+mod joins;
+mod keys;
+mod limits;
 mod near;
+mod ordering;
 mod priorities;
 mod records;
 mod redrives;
 mod reschedules;
 mod retries;
 mod runs;
+pub(crate) mod scenes;
+mod schedules;
+mod trees;
 
 use crate::seeded::{
     chance::Chance,

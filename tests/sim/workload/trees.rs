@@ -1,0 +1,49 @@
+//! `Trees` draws parents with children, some of which have children themselves, come late, or wait for the run of their parent.
+
+use super::scenes::{Scene, add, attempts};
+use crate::seeded::{
+    chance::Chance,
+    plan::{AttemptPlan, EndPlan, Request},
+    scene::ScenePlan,
+};
+
+pub(super) struct Trees;
+
+impl Scene for Trees {
+    fn name(&self) -> &'static str {
+        "trees"
+    }
+
+    fn draw(&self, scene: &mut ScenePlan, begins: u64, chance: &mut Chance) {
+        let root_start = begins + chance.between(500, 8000);
+        let root = add(scene, begins, root_start);
+        root.is_parent = true;
+        root.attempts = attempts(3000, chance);
+        let mut parents = vec![0];
+        for number in 1..=usize::try_from(chance.between(1, 8)).unwrap_or(1) {
+            let parent = parents[chance.index(parents.len())];
+            let at = begins + chance.below(12_000);
+            let start = at + chance.below(10_000);
+            let item = add(scene, at, start);
+            item.parent = Some(parent);
+            item.attempts = attempts(2000, chance);
+            item.after_parent = chance.percent(25);
+            if chance.percent(30) {
+                item.is_parent = true;
+                parents.push(number);
+            }
+            match chance.below(8) {
+                0 => {
+                    let near = super::about(start, chance).max(at + 1);
+                    item.calls.push(super::call(near, Request::Cancel));
+                }
+                1 => {
+                    let runs = chance.below(500);
+                    let ends = EndPlan::Fails;
+                    item.attempts = vec![AttemptPlan { runs, ends }];
+                }
+                _ => {}
+            }
+        }
+    }
+}
