@@ -51,7 +51,7 @@ async fn a_directory_of_version_0_2_0_is_read_and_what_is_due_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "it writes the fixture of this version, once: TICKWHEEL_WRITE_FIXTURE=VERSION"]
+#[ignore = "it writes the fixture that TICKWHEEL_WRITE_FIXTURE names, and nothing in make test-all"]
 async fn the_directory_of_this_version_is_written() {
     let Ok(version) = std::env::var("TICKWHEEL_WRITE_FIXTURE") else {
         return;
