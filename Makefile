@@ -10,7 +10,7 @@ ASKED := --test servers --test fault --test drill
 # Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
 DENIED := bans licenses sources
 
-.PHONY: check test test-all prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
+.PHONY: check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
 
 check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
@@ -46,6 +46,12 @@ test-all: test ## every test: faults, kills, floods, planted flaws, long searche
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
 	TICKWHEEL_BUILD_TOOLS=no tests/alerts
 	PROGRAM=target/debug/tickwheel TICKWHEEL_BUILD_TOOLS=no tests/dist/check
+
+test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
+	$(STACK) fetch --cassandra 4.1
+	$(STACK) run --durable --cassandra 4.1 -- sh -c 'tests/timed --test servers && tests/timed --test servers -- \
+		--ignored --skip secured::'
+	$(STACK) run --secured --cassandra 4.1 -- tests/timed --test servers -- --ignored secured::
 
 operations: ## alert rules and packages, with checkers that are built from their Go modules where they are not installed
 	tests/alerts

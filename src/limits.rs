@@ -435,7 +435,7 @@ pub const SEARCH_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Reads of slots for lists and counts that a node has in flight to the store.
 pub const STORE_LIST_READS_IN_FLIGHT_MAX: usize = 32;
 
-/// Keys of one read of several rows of a partition.
+/// Keys of one read of several rows of a partition: no more than Scylla takes by default.
 pub const READ_KEYS_MAX: usize = 100;
 
 /// Rows that a read of all nodes, or of all entries of a task at one instant, returns at most.

@@ -27,6 +27,8 @@ mod golden_rows;
 mod golden_schedules;
 mod guarantees;
 mod http_targets;
+mod kept_data;
+mod kept_directory;
 mod local;
 mod local_queues;
 mod local_stores;

@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 struct Served {
     child: Child,
     address: String,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Drop for Served {
@@ -39,9 +39,19 @@ impl Served {
 
     fn start_at(address: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        let (child, address) = Self::spawn(address, directory.path());
+        Self {
+            child,
+            address,
+            directory,
+        }
+    }
+
+    /// Starts the program on a directory; returns it and its address once it is ready.
+    fn spawn(address: &str, directory: &Path) -> (Child, String) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
             .args(["serve", "--listen", address, "--data-dir"])
-            .arg(directory.path())
+            .arg(directory)
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -52,11 +62,7 @@ impl Served {
         });
         // The log is read on, so that the program never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
-        Self {
-            child,
-            address: ready.expect("it becomes ready"),
-            _directory: directory,
-        }
+        (child, ready.expect("it becomes ready"))
     }
 
     fn client(&self) -> Client {
@@ -211,6 +217,53 @@ fn the_commands_for_keys_do_what_they_say() {
     let shown = String::from_utf8(ran.stdout).unwrap();
     for words in ["scheduled", "producer", "createApiKey"] {
         assert!(shown.contains(words), "{words}: {shown}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_commands_of_the_page_of_upgrades_copy_stop_and_look() {
+    let mut served = Served::start();
+    let id = greeting(&served);
+    let folder = tempfile::tempdir().unwrap();
+    let program = Path::new(env!("CARGO_BIN_EXE_tickwheel")).parent().unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let script = served.here(block_of(include_str!("../docs/upgrade.md"), "directory"));
+    let mut running = Command::new("bash")
+        .args(["-euc", &script])
+        .current_dir(folder.path())
+        .env("DATA_DIR", served.directory.path())
+        .env("PATH", format!("{}:{path}", program.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The commands wait for the end of the server, which its parent has to take notice of.
+    let time = TimeSource::real();
+    while running.try_wait().unwrap().is_none() {
+        served.child.try_wait().unwrap();
+        time.sleep(Duration::from_millis(50)).await;
+    }
+    let ran = running.wait_with_output().unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    let ended = served.child.try_wait().unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+    // The next program finds the task, and so does one on the copy.
+    let copy = folder.path().join("new");
+    let file = folder.path().join("before.tickwheel");
+    let restored = Command::new(env!("CARGO_BIN_EXE_tickwheel"))
+        .args(["backup", "restore"])
+        .arg(file)
+        .arg("--data-dir")
+        .arg(&copy)
+        .output()
+        .unwrap();
+    assert!(restored.status.success(), "{restored:?}");
+    for directory in [served.directory.path(), &copy] {
+        let (child, address) = Served::spawn("127.0.0.1:0", directory);
+        let client = Client::connect(&format!("http://{address}")).unwrap();
+        let found = client.get(id).await;
+        drop(Running(child));
+        assert_eq!(found.unwrap().id, id.to_string());
     }
 }
 

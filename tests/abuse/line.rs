@@ -45,8 +45,13 @@ impl Line {
     }
 
     pub(super) async fn send_post(&mut self, path: &str, body: &[u8]) {
+        self.send_post_with(path, "", body).await;
+    }
+
+    /// The same, with further header lines, each with its end.
+    pub(super) async fn send_post_with(&mut self, path: &str, headers: &str, body: &[u8]) {
         let mut request = format!(
-            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\n\r\n",
             body.len()
         )
         .into_bytes();

@@ -2,6 +2,7 @@
 
 mod flood;
 mod handshakes;
+mod keys;
 mod line;
 mod names;
 mod readers;

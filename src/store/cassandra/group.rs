@@ -279,3 +279,69 @@ fn by_id(found: &[Found]) -> HashMap<Uuid, Seen> {
         .filter(|(_, seen)| seen.columns != ExpectColumns::default())
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(columns: &[(&str, Option<CqlValue>)]) -> Found {
+        let columns = columns.iter().cloned();
+        Found(
+            columns
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+        )
+    }
+
+    fn named(id: u128, nonce: u128, generation: i32) -> Found {
+        found(&[
+            ("[applied]", Some(CqlValue::Boolean(false))),
+            ("wheel", Some(CqlValue::SmallInt(1))),
+            ("slot", Some(CqlValue::BigInt(2))),
+            ("id", Some(CqlValue::Uuid(Uuid::from_u128(id)))),
+            ("state", Some(CqlValue::TinyInt(2))),
+            ("generation", Some(CqlValue::Int(generation))),
+            ("attempt", Some(CqlValue::Int(1))),
+            ("cancel_requested", Some(CqlValue::Boolean(false))),
+            ("nonce", Some(CqlValue::Uuid(Uuid::from_u128(nonce)))),
+        ])
+    }
+
+    /// Scylla answers a refused batch with a row for every statement, in their order; the row of a task that is not there is
+    /// empty, with or without its key.
+    #[test]
+    fn an_answer_with_a_row_for_every_statement_names_those_that_are_there() {
+        let names = [
+            "wheel",
+            "slot",
+            "id",
+            "state",
+            "generation",
+            "attempt",
+            "cancel_requested",
+            "nonce",
+        ];
+        let mut empty = vec![("[applied]", Some(CqlValue::Boolean(false)))];
+        empty.extend(names.map(|name| (name, None)));
+        let mut keyed = empty.clone();
+        for (name, value) in &mut keyed {
+            if *name == "id" {
+                *value = Some(CqlValue::Uuid(Uuid::from_u128(9)));
+            }
+        }
+        let answer = [
+            named(7, 70, 3),
+            found(&empty),
+            found(&keyed),
+            named(8, 80, 4),
+        ];
+        let seen = by_id(&answer);
+        let generations = [7, 8, 9].map(|id| {
+            let seen = seen.get(&Uuid::from_u128(id));
+            seen.and_then(|seen| seen.columns.generation)
+        });
+        assert_eq!(generations, [Some(3), Some(4), None]);
+        let nonce = |id| seen.get(&Uuid::from_u128(id)).and_then(|seen| seen.nonce);
+        assert_eq!(nonce(8), Some(Uuid::from_u128(80)));
+    }
+}

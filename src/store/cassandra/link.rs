@@ -58,7 +58,7 @@ pub(super) type Replicas = Vec<Uuid>;
 
 /// A row that a conditional write found, by column name. Its columns depend on server and statement.
 #[derive(Debug)]
-pub(super) struct Found(Vec<(String, Option<CqlValue>)>);
+pub(super) struct Found(pub(super) Vec<(String, Option<CqlValue>)>);
 
 impl Found {
     pub(super) fn get(&self, column: &str) -> Option<&CqlValue> {

@@ -164,10 +164,10 @@ impl Server {
     }
 
     /// Returns the options of the keyspace. Scylla's tablets cannot do conditional writes in every version
-    /// that has them.
+    /// that has them, and versions before them do not know the option.
     const fn keyspace_options(self) -> &'static str {
         match self {
-            Self::Cassandra(_) => "",
+            Self::Cassandra(_) | Self::Scylla(..=5 | 2019..=2023) => "",
             Self::Scylla(_) => "AND tablets = {'enabled': false}",
         }
     }
@@ -469,7 +469,13 @@ mod tests {
     #[test]
     fn tablets_are_left_out_only_where_there_are_any() {
         assert_eq!(Server::Cassandra(5).keyspace_options(), "");
-        assert!(Server::Scylla(6).keyspace_options().contains("tablets"));
+        for version in [6, 2024, 2025, 2026] {
+            let options = Server::Scylla(version).keyspace_options();
+            assert!(options.contains("tablets"), "{version}");
+        }
+        for version in [5, 2022, 2023] {
+            assert_eq!(Server::Scylla(version).keyspace_options(), "", "{version}");
+        }
         assert_eq!(major("5.0.9"), 5);
         assert_eq!(major("2025.3.1-0.2"), 2025);
         assert_eq!(major(""), 0);

@@ -72,6 +72,10 @@ const SWAP_RECORD: &str = "UPDATE {}.record USING TTL ? SET version = ?, nonce =
                            expires_ms = ? WHERE kind = ? AND key = ? IF version = ? AND nonce = ? \
                            AND state != ? AND value != ? AND expires_ms != ?";
 
+/// The rows behind a key of a slot. Scylla refuses a relation of one column beside a relation of several, so the upper bound
+/// is in the form of several, too. Cassandra takes both forms.
+const BEHIND: &str = "(due_ms, id, generation, code) > (?, ?, ?, ?) AND (due_ms) <= (?)";
+
 impl Statements {
     pub(super) async fn prepare(link: &Link, keyspace: &str) -> Result<Self, Error> {
         let of = |text: &str| link.prepare(text.replace("{}", keyspace));
@@ -92,10 +96,7 @@ impl Statements {
             )
             .await?,
             scan_from_start: of(&format!("{slice} AND due_ms > ? AND due_ms <= ? LIMIT ?")).await?,
-            scan_behind: of(&format!(
-                "{slice} AND (due_ms, id, generation, code) > (?, ?, ?, ?) AND due_ms <= ? LIMIT ?"
-            ))
-            .await?,
+            scan_behind: of(&format!("{slice} AND {BEHIND} LIMIT ?")).await?,
             find_entries: of(&format!("{slice} AND due_ms = ? AND id = ?")).await?,
             erase: of("DELETE FROM {}.wheel USING TIMESTAMP ? \
                        WHERE wheel = ? AND slot = ? AND due_ms > ? AND due_ms <= ?")
@@ -151,5 +152,17 @@ impl Statements {
                              WHERE kind = ? AND part = ? AND sort > ? LIMIT ?")
             .await?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relations_of_several_columns_stand_beside_no_relation_of_one() {
+        for relation in BEHIND.split(" AND ") {
+            assert!(relation.starts_with('('), "{relation}");
+        }
     }
 }

@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # One Cassandra node in $DIR/cassandra, alone in its ring: replication factor 1. A ring of several is made of several DIRs,
-# each with its CASSANDRA_TOKEN and the same CASSANDRA_SEEDS in its stack.env.
+# each with its CASSANDRA_TOKEN and the same CASSANDRA_SEEDS in its stack.env. STACK_CASSANDRA there chooses the version.
+
+# 4.1 names Java 8 and 11 as its own. It starts and serves on 17 too with the packages opened below; what runs Java code in the
+# server (functions of users) does not, and nothing here does. A stack that has no folder yet goes by --cassandra.
+cassandra_4() { [[ $(env_or STACK_CASSANDRA "${CASSANDRA:-5.0}") == 4.1 ]]; }
 
 cassandra_yaml() {
     local dir=$DIR/cassandra host storage memtables
@@ -25,16 +29,14 @@ hints_directory: $dir/hints
 saved_caches_directory: $dir/saved_caches
 auto_snapshot: false
 paxos_variant: v2
-storage_compatibility_mode: NONE
 uuid_sstable_identifiers_enabled: true
 $(commitlog_sync)
 commitlog_segment_size: 16MiB
 commitlog_total_space: $(env_or CASSANDRA_COMMITLOG 256MiB)
-memtable: {configurations: {skiplist: {class_name: SkipListMemtable}, trie: {class_name: TrieMemtable}, default: {inherits: trie}}}
 memtable_allocation_type: offheap_objects
 memtable_heap_space: $memtables
 memtable_offheap_space: $memtables
-sstable: {selected_format: bti}
+$(cassandra_formats)
 file_cache_size: 64MiB
 networking_cache_size: 32MiB
 concurrent_reads: 16
@@ -47,6 +49,15 @@ cas_contention_timeout: 1000ms
 internode_compression: none
 dynamic_snitch: false
 $(cassandra_secured)
+END
+}
+
+# What 5.0 brought. Without its compatibility mode it stores a time to live that ends after 2038, which 4.1 refuses.
+cassandra_formats() {
+    cassandra_4 || cat <<'END'
+storage_compatibility_mode: NONE
+sstable: {selected_format: bti}
+memtable: {configurations: {skiplist: {class_name: SkipListMemtable}, trie: {class_name: TrieMemtable}, default: {inherits: trie}}}
 END
 }
 
@@ -113,7 +124,7 @@ start_cassandra() {
     spawn cassandra ${launch[@]+"${launch[@]}"} "$(java_bin)" \
         "-Xms$heap" "-Xmx$heap" "-XX:+Use$(env_or CASSANDRA_COLLECTOR G1GC)" -Xss384k -XX:MaxDirectMemorySize=512m \
         -XX:+ExitOnOutOfMemoryError -XX:-UsePerfData ${flags[@]+"${flags[@]}"} \
-        -javaagent:"$(echo "$CACHE"/lib-cassandra/jamm-*.jar)" "${opens[@]}" \
+        -javaagent:"$(echo "$CACHE/lib-$(jars_of cassandra)"/jamm-*.jar)" "${opens[@]}" \
         -Dio.netty.tryReflectionSetAccessible=true -Djava.net.preferIPv4Stack=true \
         -Djava.awt.headless=true -Dcassandra.config="file://$dir/cassandra.yaml" \
         -Dcassandra.storagedir="$dir" -Dcassandra.logdir="$dir" \

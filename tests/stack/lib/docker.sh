@@ -3,7 +3,6 @@
 # start than the processes and not used when Java is there. Containers are not run with --rm: `stop`
 # followed by `start` must find the data again; `down` removes them.
 
-CASSANDRA_IMAGE=cassandra:5.0
 KAFKA_IMAGE=apache/kafka:4.1.0
 
 docker_answers() { have docker && timeout 10 docker info >/dev/null 2>&1; }
@@ -24,7 +23,7 @@ docker_create() {
     case $1 in
     cassandra)
         docker run -d --name "$(container_of cassandra)" -p "127.0.0.1:$port:9042" \
-            -e MAX_HEAP_SIZE=768M -e HEAP_NEWSIZE=192M "$CASSANDRA_IMAGE" >/dev/null
+            -e MAX_HEAP_SIZE=768M -e HEAP_NEWSIZE=192M "cassandra:$(env_or STACK_CASSANDRA 5.0)" >/dev/null
         ;;
     kafka)
         while IFS='=' read -r key value; do

@@ -1,6 +1,11 @@
 # shellcheck shell=bash
 # The jars of the servers, from the Maven registry into $CACHE/lib-cassandra and $CACHE/lib-kafka.
 
+# The name under which the jars of a server lie: Cassandra's depend on the version that the stack runs.
+jars_of() {
+    if [[ $1 == cassandra ]] && cassandra_4; then echo cassandra-4.1; else echo "$1"; fi
+}
+
 fetched() {
     [[ $(cat "$CACHE/lib-$1/.pom.sha256" 2>/dev/null) == "$(pom_hash "$1")" ]]
 }
@@ -29,13 +34,15 @@ fetch_one() {
 # Several test runs may start at once on an empty cache; one of them fetches, the others wait.
 # Maven is asked for only when something has to be fetched.
 fetch_all() {
-    if fetched cassandra && fetched kafka; then return; fi
+    local cassandra
+    cassandra=$(jars_of cassandra)
+    if fetched "$cassandra" && fetched kafka; then return; fi
     have mvn || lacking "needs Maven, install it (Debian: apt-get install openjdk-17-jre-headless maven)."
     mkdir -p "$CACHE"
     (
         flock 9
         local name
-        for name in cassandra kafka; do
+        for name in "$cassandra" kafka; do
             fetched "$name" || fetch_one "$name"
         done
     ) 9>"$CACHE/fetch.lock"
@@ -43,7 +50,8 @@ fetch_all() {
 
 # The jars of a server, joined for -cp. Cassandra wants them by name, a wildcard hides its agent.
 class_path() {
-    local jars=("$CACHE/lib-$1"/*.jar)
+    local jars
+    jars=("$CACHE/lib-$(jars_of "$1")"/*.jar)
     local IFS=:
     echo "${jars[*]}"
 }

@@ -33,9 +33,9 @@ require_openssl() {
 cassandra_secured() {
     secured || return 0
     cat <<END
-authenticator: {class_name: org.apache.cassandra.auth.PasswordAuthenticator}
-authorizer: {class_name: org.apache.cassandra.auth.CassandraAuthorizer}
-role_manager: {class_name: org.apache.cassandra.auth.CassandraRoleManager}
+authenticator: org.apache.cassandra.auth.PasswordAuthenticator
+authorizer: org.apache.cassandra.auth.CassandraAuthorizer
+role_manager: org.apache.cassandra.auth.CassandraRoleManager
 client_encryption_options:
   enabled: true
   optional: false

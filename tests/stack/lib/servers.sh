@@ -31,6 +31,7 @@ prepare() {
     [[ -z $SECURED || $driver == process ]] || lacking "needs Java 17 for --secured, install it."
     env_set STACK_DIR "$DIR"
     env_set STACK_DRIVER "$driver"
+    env_set STACK_CASSANDRA "$CASSANDRA"
     env_set STACK_MEASURE "${MEASURE:-0}"
     env_set STACK_DURABLE "${DURABLE:-0}"
     env_set STACK_SECURED "${SECURED:-0}"
