@@ -2,6 +2,9 @@
 //! workers and with faults, in real processes on a network of their own. At the end a checker judges it by
 //! the logs alone.
 //!
+//! Clients use plain tasks and records with cancels and moves (`clients`), and the operating model (`kinds`):
+//! sequences, keys, gates, schedules, trees, chains, joins, dead letters and jobs.
+//!
 //! ```text
 //! cargo test --test drill                                    the short version, a few faults
 //! cargo test --test drill -- --all [--minutes 10]            every fault alone, then random combinations
@@ -29,12 +32,14 @@ macro_rules! say {
     }};
 }
 
+mod calls;
 mod check;
 mod clients;
 mod faults;
 mod fence;
 mod finals;
 mod journal;
+mod kinds;
 mod members;
 mod net;
 mod plan;

@@ -8,10 +8,12 @@ use tickwheel::{model::time::Millis, time_source::TimeSource};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calls::Caller,
     check,
     clients::Clients,
     faults::{Chosen, Fault, SmallDisk},
     finals::{self, Slots},
+    kinds,
     members::{Kind, Member},
     net::Net,
     records, servers,
@@ -35,15 +37,15 @@ struct Pace {
 
 impl Pace {
     const FULL: Self = Self {
-        warm_up: Duration::from_secs(15),
-        calm: Duration::from_secs(30),
+        warm_up: Duration::from_secs(30),
+        calm: Duration::from_secs(40),
         rest: Duration::from_secs(25),
         hold_max: Duration::MAX,
     };
 
     const SHORT: Self = Self {
-        warm_up: Duration::from_secs(8),
-        calm: Duration::from_secs(15),
+        warm_up: Duration::from_secs(16),
+        calm: Duration::from_secs(20),
         rest: Duration::from_secs(12),
         hold_max: Duration::from_secs(15),
     };
@@ -52,8 +54,9 @@ impl Pace {
 /// This many of the faults, from the first on, are combined with each other.
 const COMBINED: u64 = 18;
 
-/// Tasks registered a second: three store servers on two shared cores bear some tens.
-const PER_SECOND: u32 = 8;
+/// Plain tasks registered a second, beside about four of the operating model: three store servers on two
+/// shared cores bear some tens of plain ones.
+const PER_SECOND: u32 = 5;
 
 /// The options of the command line.
 pub(crate) struct Options {
@@ -156,8 +159,12 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     let slots = Slots::connect(site).await;
     records::create_topics(site).await;
     let stop = CancellationToken::new();
-    let clients = tokio::spawn(Clients::new(site).run(PER_SECOND, stop.clone()));
-    site.time.sleep(options.pace.warm_up).await;
+    let calls = Caller::new(site);
+    let clients = Clients::new(calls.clone(), site).run(PER_SECOND, stop.clone());
+    let clients = tokio::spawn(clients);
+    site.time.sleep(options.pace.warm_up / 2).await;
+    let kinds = tokio::spawn(kinds::run(calls, stop.clone()));
+    site.time.sleep(options.pace.warm_up / 2).await;
     site.journal.note(json!({"what": "calm"}));
     site.time.sleep(options.pace.calm).await;
     for fault in faults {
@@ -173,6 +180,7 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     stop.cancel();
     say!("waiting for what is under way");
     clients.await.expect("clients do not panic");
+    kinds.await.expect("clients do not panic");
     finals::read_tasks(site).await;
     records::read_all(site).await;
     finals::wait_until_empty(site, &slots).await;
