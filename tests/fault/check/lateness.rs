@@ -12,8 +12,8 @@ pub(super) const END_MAX_MS: i64 = 90_000;
 /// of the published contract: `bench/RESULTS.md`.
 const CALM_P99_MAX_MS: i64 = 5_000;
 
-/// A task of the operating model may wait for others. A moved or cancelled task has no single start to be late for. A registration without an answer may have
-/// been made late, when a stopped node went on.
+/// A task of the operating model may wait for others. A moved or cancelled task has no single start to be
+/// late for. A registration without an answer may have been made late, when a stopped node went on.
 fn is_plain(task: &&Task) -> bool {
     let is_steady = task.moves.is_empty() && task.cancels.is_empty();
     task.registered.is_some() && task.piece.is_none() && is_steady
