@@ -21,7 +21,7 @@ use crate::{
 const ASKING_MAX: usize = 400;
 
 /// Records beside each usual task while an extra load lasts: about fifty a second.
-const BESIDE: usize = 10;
+const BESIDE: usize = 6;
 
 impl Load {
     fn topic(self) -> Option<&'static str> {

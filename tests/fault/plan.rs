@@ -37,15 +37,15 @@ struct Pace {
 
 impl Pace {
     const FULL: Self = Self {
-        warm_up: Duration::from_secs(30),
-        calm: Duration::from_secs(40),
+        warm_up: Duration::from_secs(15),
+        calm: Duration::from_secs(30),
         rest: Duration::from_secs(25),
         hold_max: Duration::MAX,
     };
 
     const SHORT: Self = Self {
-        warm_up: Duration::from_secs(16),
-        calm: Duration::from_secs(20),
+        warm_up: Duration::from_secs(8),
+        calm: Duration::from_secs(15),
         rest: Duration::from_secs(12),
         hold_max: Duration::from_secs(15),
     };
@@ -54,9 +54,11 @@ impl Pace {
 /// This many of the faults, from the first on, are combined with each other.
 const COMBINED: u64 = 18;
 
-/// Plain tasks registered a second, beside about four of the operating model: three store servers on two
-/// shared cores bear some tens of plain ones.
-const PER_SECOND: u32 = 5;
+/// Plain tasks registered a second: three store servers on two shared cores bear some tens.
+const PER_SECOND: u32 = 8;
+
+/// The same beside the operating model, of which four tasks a second come, each with more writes.
+const PER_SECOND_BESIDE_KINDS: u32 = 5;
 
 /// The options of the command line.
 pub(crate) struct Options {
@@ -66,6 +68,8 @@ pub(crate) struct Options {
     seed: u64,
     plain: bool,
     keep: bool,
+    /// Whether the operating model is used, too.
+    kinds: bool,
 }
 
 impl Options {
@@ -105,6 +109,7 @@ impl Options {
             seed: number("--seed").unwrap_or_else(|| TimeSource::real().random()),
             plain: has("--plain"),
             keep: has("--keep"),
+            kinds: has("--kinds"),
         }
     }
 }
@@ -160,11 +165,20 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     records::create_topics(site).await;
     let stop = CancellationToken::new();
     let calls = Caller::new(site);
-    let clients = Clients::new(calls.clone(), site).run(PER_SECOND, stop.clone());
+    let per_second = if options.kinds {
+        PER_SECOND_BESIDE_KINDS
+    } else {
+        PER_SECOND
+    };
+    let clients = Clients::new(calls.clone(), site).run(per_second, stop.clone());
     let clients = tokio::spawn(clients);
-    site.time.sleep(options.pace.warm_up / 2).await;
-    let kinds = tokio::spawn(kinds::run(calls, stop.clone()));
-    site.time.sleep(options.pace.warm_up / 2).await;
+    site.time.sleep(options.pace.warm_up).await;
+    let kinds = options.kinds.then(|| kinds::run(calls, stop.clone()));
+    let kinds = kinds.map(tokio::spawn);
+    if options.kinds {
+        // They are new to the servers.
+        site.time.sleep(options.pace.warm_up).await;
+    }
     site.journal.note(json!({"what": "calm"}));
     site.time.sleep(options.pace.calm).await;
     for fault in faults {
@@ -180,7 +194,9 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     stop.cancel();
     say!("waiting for what is under way");
     clients.await.expect("clients do not panic");
-    kinds.await.expect("clients do not panic");
+    if let Some(kinds) = kinds {
+        kinds.await.expect("clients do not panic");
+    }
     finals::read_tasks(site).await;
     records::read_all(site).await;
     finals::wait_until_empty(site, &slots).await;
