@@ -32,6 +32,10 @@ mod kills;
 mod check;
 #[path = "fault/forged.rs"]
 mod forged;
+#[path = "fault/forged_families.rs"]
+mod forged_families;
+#[path = "fault/forged_kinds.rs"]
+mod forged_kinds;
 
 use std::{
     collections::HashMap,

@@ -3,29 +3,18 @@
 //!
 //! An error and no answer at all both count as "unknown": the service may have made the change.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickwheel::{model::time::Millis, time_source::TimeSource};
+use tickwheel::model::time::Millis;
 use tokio::{sync::watch, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    journal::Journal,
-    members::Kind,
+    calls::{Caller, PAUSE, TRIES, instant},
     records::{SICK_TOPIC, TOPIC},
     site::{CALLBACK, Load, Site},
 };
-
-/// A change whose outcome is not known is repeated this often; both kinds of change may be made twice.
-const TRIES: usize = 30;
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// Requests that wait for their answer at once. The requests to a service that is away must not
 /// fill this process.
@@ -46,11 +35,7 @@ impl Load {
 
 #[derive(Clone)]
 pub(crate) struct Clients {
-    urls: Arc<Vec<String>>,
-    http: reqwest::Client,
-    journal: Journal,
-    time: TimeSource,
-    next: Arc<AtomicU64>,
+    calls: Caller,
     load: watch::Receiver<Load>,
 }
 
@@ -70,19 +55,10 @@ enum Change {
     Reschedule(Duration, Millis),
 }
 
-fn instant(at: Millis) -> String {
-    let at = jiff::Timestamp::from_millisecond(at.0);
-    at.expect("an instant of our days").to_string()
-}
-
 impl Clients {
-    pub(crate) fn new(site: &Site) -> Self {
+    pub(crate) fn new(calls: Caller, site: &Site) -> Self {
         Self {
-            urls: Arc::new(Kind::Node.members().map(|node| site.url(node)).collect()),
-            http: site.http.clone(),
-            journal: Journal::open(&site.root, "clients"),
-            time: site.time.clone(),
-            next: Arc::default(),
+            calls,
             load: site.load.subscribe(),
         }
     }
@@ -91,10 +67,10 @@ impl Clients {
     pub(crate) async fn run(self, per_second: u32, stop: CancellationToken) {
         let mut asking = JoinSet::new();
         let pause = Duration::from_secs(1) / per_second;
-        let mut at = self.time.moment();
+        let mut at = self.calls.time.moment();
         while !stop.is_cancelled() {
             at = at.after(pause);
-            self.time.sleep_until(at).await;
+            self.calls.time.sleep_until(at).await;
             while let Some(ended) = asking.try_join_next() {
                 ended.expect("every answer is one that a client can expect");
             }
@@ -112,8 +88,8 @@ impl Clients {
     }
 
     fn wish(&self) -> Wish {
-        let n = self.next.fetch_add(1, Ordering::Relaxed);
-        let draw = |below: u64| self.time.random() % below;
+        let n = self.calls.number();
+        let draw = |below: u64| self.calls.time.random() % below;
         // Near tasks, tasks within a turn of the wheel or two, and some beyond.
         let delay_ms = match draw(10) {
             0..=3 => draw(2000),
@@ -121,14 +97,15 @@ impl Clients {
             _ => 18_000 + draw(22_000),
         };
         let delay = Duration::from_millis(delay_ms);
-        let start = self.time.now().after(delay);
+        let start = self.calls.time.now().after(delay);
         // Before the task is due, when it is due, or a little later.
         let pause = Duration::from_millis(draw(delay_ms + 1000));
         // To a later start, or to a nearer one: a task that waits for long is wanted soon.
         let moved = if draw(2) == 0 {
             start.after(Duration::from_millis(draw(10_000)))
         } else {
-            self.time
+            self.calls
+                .time
                 .now()
                 .after(pause)
                 .after(Duration::from_millis(draw(5_000)))
@@ -168,21 +145,22 @@ impl Clients {
             "max_attempts": 1000,
             "retry": {"initial": "200ms", "factor": 1, "jitter": "none"},
         });
-        self.journal.note(json!({"what": "ask", "op": "register", "n": wish.n, "start": wish.start.0, "retries": wish.retries}));
+        self.calls.journal.note(json!({"what": "ask", "op": "register", "n": wish.n, "start": wish.start.0, "retries": wish.retries}));
         let (told, answer) = self.post("/v1/tasks", &body).await;
         let id = answer["id"].as_str().unwrap_or_default().to_owned();
-        self.journal
+        self.calls
+            .journal
             .note(json!({"what": "told", "op": "register", "n": wish.n, "told": told, "id": id}));
         if told != "ok" {
             return;
         }
         match wish.change {
             Some(Change::Cancel(pause)) => {
-                self.time.sleep(pause).await;
+                self.calls.time.sleep(pause).await;
                 self.change(&id, "cancel", &json!({}), Value::Null).await;
             }
             Some(Change::Reschedule(pause, start)) => {
-                self.time.sleep(pause).await;
+                self.calls.time.sleep(pause).await;
                 let body = json!({"start_time": instant(start)});
                 self.change(&id, "reschedule", &body, json!(start.0)).await;
             }
@@ -193,8 +171,8 @@ impl Clients {
     /// Registers a record that is due within seconds, for as long as an extra load lasts.
     async fn beside(self, topic: &'static str) {
         let mut wish = self.wish();
-        let delay = Duration::from_millis(self.time.random() % 2_000);
-        wish.start = self.time.now().after(delay);
+        let delay = Duration::from_millis(self.calls.time.random() % 2_000);
+        wish.start = self.calls.time.now().after(delay);
         self.record(&wish, topic).await;
     }
 
@@ -205,49 +183,38 @@ impl Clients {
             "start_time": instant(wish.start),
             "payload": {"n": wish.n},
         });
-        self.journal
+        self.calls.journal
             .note(json!({"what": "ask", "op": "record", "n": wish.n, "start": wish.start.0, "sick": topic == SICK_TOPIC}));
         let (told, answer) = self.post("/v1/tasks", &body).await;
         let id = answer["id"].as_str().unwrap_or_default();
-        self.journal
+        self.calls
+            .journal
             .note(json!({"what": "told", "op": "record", "n": wish.n, "told": told, "id": id}));
     }
 
     /// Asks for a change until its outcome is known.
     async fn change(&self, id: &str, op: &str, body: &Value, start: Value) {
         for _ in 0..TRIES {
-            self.journal
+            self.calls
+                .journal
                 .note(json!({"what": "ask", "op": op, "id": id, "start": start}));
             let (told, answer) = self.post(&format!("/v1/tasks/{id}/{op}"), body).await;
             let told = answer["outcome"].as_str().unwrap_or(told);
-            self.journal
+            self.calls
+                .journal
                 .note(json!({"what": "told", "op": op, "id": id, "start": start, "told": told}));
             if told != "unknown" {
                 return;
             }
-            self.time.sleep(PAUSE).await;
+            self.calls.time.sleep(PAUSE).await;
         }
     }
 
     async fn post(&self, path: &str, body: &Value) -> (&'static str, Value) {
-        let nodes = u64::try_from(self.urls.len()).expect("a few");
-        let node = usize::try_from(self.time.random() % nodes).expect("a few");
-        let request = self
-            .http
-            .post(format!("{}{path}", self.urls[node]))
-            .header("content-type", "application/json")
-            .body(body.to_string());
-        let Ok(answer) = request.send().await else {
-            return ("unknown", Value::Null);
-        };
-        let status = answer.status();
-        let body = answer.bytes().await.unwrap_or_default();
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        if status.is_success() {
-            return ("ok", body);
+        match self.calls.post(path, None, body).await {
+            Some(answer) if answer.is_success() => ("ok", answer.body),
+            Some(answer) => panic!("{path}: {}: {}", answer.status, answer.body),
+            None => ("unknown", Value::Null),
         }
-        let known = status.is_server_error() || status.as_u16() == 429;
-        assert!(known, "{path}: {status}: {body}");
-        ("unknown", Value::Null)
     }
 }

@@ -63,14 +63,20 @@ pub(crate) async fn read_tasks(site: &Site) {
     }
 }
 
-/// The ids that a client or a worker has seen.
+/// The ids that a client or a worker has seen, and those that a task names as its follow-ups.
 fn known(site: &Site) -> BTreeSet<String> {
     let workers = Kind::Worker.members().map(|worker| worker.to_string());
-    let logs = workers.chain(["clients".to_owned()]);
+    let logs = workers.chain(["clients", "finals"].map(str::to_owned));
     let lines = logs.flat_map(|name| read_lines(&site.root, &name));
     // The records of a topic are read from the topic.
     let lines = lines.filter(|line| line["op"] != "record");
-    let ids = lines.filter_map(|line| Some(line["id"].as_str()?.to_owned()));
+    let ids = lines.flat_map(|line| {
+        let follows = line["task"]["then"].as_array().into_iter().flatten();
+        let follows = follows.map(|follow| follow["id"].clone());
+        let ids: Vec<Value> = follows.chain([line["id"].clone()]).collect();
+        ids
+    });
+    let ids = ids.filter_map(|id| Some(id.as_str()?.to_owned()));
     ids.filter(|id| !id.is_empty()).collect()
 }
 

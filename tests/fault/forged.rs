@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use crate::check::{broken, history::History};
 
 /// The base: load from 0 on, calm until a fault from 100 s to 120 s, over at 300 s. Times are milliseconds.
-const FAULT: i64 = 100_000;
-const HEALED: i64 = 120_000;
-const OVER: i64 = 300_000;
+pub(crate) const FAULT: i64 = 100_000;
+pub(crate) const HEALED: i64 = 120_000;
+pub(crate) const OVER: i64 = 300_000;
 
 /// A task whose life is told by its lines.
 struct Forged(Vec<Value>);
@@ -34,7 +34,7 @@ fn task(n: u64, start: i64, runs: &[(&str, u64, i64, i64, &str)]) -> Forged {
     Forged(lines)
 }
 
-fn last(n: u64, task: &Value) -> Value {
+pub(crate) fn last(n: u64, task: &Value) -> Value {
     json!({"what": "final", "id": format!("task-{n}"), "status": 200, "task": task, "t": OVER})
 }
 
@@ -46,7 +46,7 @@ fn told(n: u64, op: &str, start: i64, told: &str, t: i64) -> [Value; 2] {
     ]
 }
 
-fn process(who: &str, did: &str, t: i64) -> Value {
+pub(crate) fn process(who: &str, did: &str, t: i64) -> Value {
     json!({"what": "process", "who": who, "did": did, "life": 1, "t": t})
 }
 
@@ -79,7 +79,7 @@ fn found(lines: &[Value]) -> Vec<&'static str> {
 }
 
 #[track_caller]
-fn breaks(promises: &[&str], lines: &[Value]) {
+pub(crate) fn breaks(promises: &[&str], lines: &[Value]) {
     assert_eq!(found(lines), promises, "{lines:?}");
 }
 

@@ -2,11 +2,15 @@
 //! workers and with faults, in real processes on a network of their own. At the end a checker judges it by
 //! the logs alone.
 //!
+//! Clients use plain tasks and records with cancels and moves (`clients`), and with `--kinds` the operating model
+//! (`kinds`): sequences, keys, gates, schedules, trees, chains, joins, dead letters and jobs.
+//!
 //! ```text
 //! cargo test --test drill                                    the short version, a few faults
 //! cargo test --test drill -- --all [--minutes 10]            every fault alone, then random combinations
 //! cargo test --test drill -- --faults kill-node,clock+30s    these
 //!     --seed S   the seed that a run printed, for the same choices
+//!     --kinds    the operating model as well
 //!     --plain    without namespaces, on the loopback device
 //!     --keep     keep the logs of a run that passes
 //! cargo test --test drill -- check DIRECTORY                 the checker alone, on the logs of an earlier run
@@ -29,12 +33,14 @@ macro_rules! say {
     }};
 }
 
+mod calls;
 mod check;
 mod clients;
 mod faults;
 mod fence;
 mod finals;
 mod journal;
+mod kinds;
 mod members;
 mod net;
 mod plan;

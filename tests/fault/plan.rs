@@ -8,10 +8,12 @@ use tickwheel::{model::time::Millis, time_source::TimeSource};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    calls::Caller,
     check,
     clients::Clients,
     faults::{Chosen, Fault, SmallDisk},
     finals::{self, Slots},
+    kinds,
     members::{Kind, Member},
     net::Net,
     records, servers,
@@ -52,8 +54,11 @@ impl Pace {
 /// This many of the faults, from the first on, are combined with each other.
 const COMBINED: u64 = 18;
 
-/// Tasks registered a second: three store servers on two shared cores bear some tens.
+/// Plain tasks registered a second: three store servers on two shared cores bear some tens.
 const PER_SECOND: u32 = 8;
+
+/// The same beside the operating model, of which four tasks a second come, each with more writes.
+const PER_SECOND_BESIDE_KINDS: u32 = 5;
 
 /// The options of the command line.
 pub(crate) struct Options {
@@ -63,6 +68,8 @@ pub(crate) struct Options {
     seed: u64,
     plain: bool,
     keep: bool,
+    /// Whether the operating model is used, too.
+    kinds: bool,
 }
 
 impl Options {
@@ -102,6 +109,7 @@ impl Options {
             seed: number("--seed").unwrap_or_else(|| TimeSource::real().random()),
             plain: has("--plain"),
             keep: has("--keep"),
+            kinds: has("--kinds"),
         }
     }
 }
@@ -156,8 +164,21 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     let slots = Slots::connect(site).await;
     records::create_topics(site).await;
     let stop = CancellationToken::new();
-    let clients = tokio::spawn(Clients::new(site).run(PER_SECOND, stop.clone()));
+    let calls = Caller::new(site);
+    let per_second = if options.kinds {
+        PER_SECOND_BESIDE_KINDS
+    } else {
+        PER_SECOND
+    };
+    let clients = Clients::new(calls.clone(), site).run(per_second, stop.clone());
+    let clients = tokio::spawn(clients);
     site.time.sleep(options.pace.warm_up).await;
+    let kinds = options.kinds.then(|| kinds::run(calls, stop.clone()));
+    let kinds = kinds.map(tokio::spawn);
+    if options.kinds {
+        // They are new to the servers.
+        site.time.sleep(options.pace.warm_up).await;
+    }
     site.journal.note(json!({"what": "calm"}));
     site.time.sleep(options.pace.calm).await;
     for fault in faults {
@@ -173,6 +194,9 @@ async fn disturb(site: &mut Site, options: &Options, faults: &[Fault]) {
     stop.cancel();
     say!("waiting for what is under way");
     clients.await.expect("clients do not panic");
+    if let Some(kinds) = kinds {
+        kinds.await.expect("clients do not panic");
+    }
     finals::read_tasks(site).await;
     records::read_all(site).await;
     finals::wait_until_empty(site, &slots).await;

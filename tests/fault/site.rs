@@ -25,13 +25,17 @@ const NODE_PORT: u16 = 7420;
 pub(crate) const KEYSPACE: &str = "drill";
 pub(crate) const CALLBACK: &str = "drill";
 
+/// The callback whose gate is closed now and then.
+pub(crate) const GATED: &str = "drill-gated";
+
 /// The wheels are few and small, so that they wrap every eight seconds.
 pub(crate) const WHEELS: i16 = 4;
 pub(crate) const SLOTS: i64 = 8;
 pub(crate) const TURN: Duration = Duration::from_secs(8);
 
-/// A server on a busy machine needs tens of seconds to start; one that has crashed reads its log first.
-const READY_WAIT_MAX: Duration = Duration::from_secs(180);
+/// A server on a busy machine needs tens of seconds to start, and minutes beside builds; one that has crashed reads its log
+/// first.
+const READY_WAIT_MAX: Duration = Duration::from_secs(400);
 
 /// Which records are registered beside the usual tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

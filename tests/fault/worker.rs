@@ -12,7 +12,11 @@ use tickwheel::{
     worker::{Context, Job, Outcome, Source, Worker},
 };
 
-use crate::{fence::Fence, journal::Journal, site::CALLBACK};
+use crate::{
+    fence::Fence,
+    journal::Journal,
+    site::{CALLBACK, GATED},
+};
 
 /// The payload of a task, which tells its callback what to do.
 #[derive(Debug, Deserialize)]
@@ -68,6 +72,21 @@ fn since_epoch_ms(at: SystemTime) -> i64 {
     i64::try_from(since.as_millis()).expect("the year is one of four digits")
 }
 
+/// All that the log tells about a run.
+fn about(worker: &str, life: &str, job: &Job<Order>) -> Value {
+    let mut of = json!({"w": worker, "life": life, "id": job.id.to_string(), "attempt": job.attempt,
+        "n": job.payload.n, "generation": job.generation, "start": since_epoch_ms(job.start_time)});
+    if let Some(schedule) = &job.schedule {
+        of["schedule"] = json!(schedule);
+        of["scheduled"] = json!(job.scheduled_time.map(since_epoch_ms));
+    }
+    if let Some(previous) = &job.previous {
+        let result = previous.read_result::<Value>();
+        of["previous"] = json!({"id": previous.id.to_string(), "result": result.ok().flatten()});
+    }
+    of
+}
+
 /// Runs until it is told to stop.
 pub(crate) async fn run(arguments: &[String]) {
     telemetry::start_logging(LogFormat::Text, "info").expect("nothing logs yet");
@@ -82,8 +101,7 @@ pub(crate) async fn run(arguments: &[String]) {
     };
     let me = name.clone();
     let callback = move |job: Job<Order>, context: Context| {
-        let of = json!({"w": me, "life": life, "id": job.id.to_string(), "attempt": job.attempt, "n": job.payload.n,
-            "generation": job.generation, "start": since_epoch_ms(job.start_time)});
+        let of = about(&me, &life, &job);
         let run = Run {
             journal: journal.clone(),
             of: of.clone(),
@@ -113,7 +131,8 @@ pub(crate) async fn run(arguments: &[String]) {
         }
     };
     let worker = Worker::builder()
-        .callback(CALLBACK, callback)
+        .callback(CALLBACK, callback.clone())
+        .callback(GATED, callback)
         .source(source)
         .server(servers)
         .name(name)

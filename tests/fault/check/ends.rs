@@ -27,7 +27,7 @@ fn wrong_end(task: &Task) -> Option<String> {
         "succeeded" => None,
         // The cancel was asked for; the client got no answer to it, or the answer that the
         // attempt was asked to stop.
-        "cancelled" if !task.cancels.is_empty() => None,
+        "cancelled" if !task.cancels.is_empty() || task.may_be_cancelled => None,
         other if counts => Some(format!("it was acknowledged, and it is {other}")),
         _ => None,
     }

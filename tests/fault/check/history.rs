@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::pieces::{Piece, Pieces};
+
 /// For this long after a fault has healed its effects may still appear: sessions end, groups
 /// rebalance, leases end.
 const AFTERMATH_MS: i64 = 15_000;
@@ -28,6 +30,10 @@ pub(crate) struct Task {
     pub(crate) runs: Vec<Run>,
     /// The answer to a read of the task at the end.
     pub(crate) last: Value,
+    /// The number of the piece of work that it is, if it is no plain task.
+    pub(crate) piece: Option<u64>,
+    /// Whether a client asked for something that may cancel it: a replacement of its key, or a job.
+    pub(crate) may_be_cancelled: bool,
 }
 
 /// A task that goes to a topic.
@@ -57,11 +63,19 @@ pub(crate) struct Run {
     pub(crate) attempt: u64,
     pub(crate) n: u64,
     pub(crate) begin: i64,
+    /// The start of the task by what the service told the worker.
+    pub(crate) due: i64,
+    /// The schedule that it is a run of, and the time that it stands for.
+    pub(crate) schedule: Option<(String, i64)>,
+    /// The task that it follows, with its result, by what the service told the worker.
+    pub(crate) previous: Value,
     pub(crate) end: Option<(i64, String)>,
     /// When its worker was killed or paused while it ran.
     pub(crate) cut: Option<(i64, String)>,
     /// When its worker, which was paused, went on.
     pub(crate) resumed: Option<i64>,
+    /// When its worker had last gone on before the run began.
+    pub(crate) resumed_before: Option<i64>,
     /// When its worker was killed, or ended by itself.
     pub(crate) killed: Option<i64>,
 }
@@ -92,6 +106,8 @@ pub(crate) struct History {
     pub(crate) records: Vec<Record>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) counts: Vec<Count>,
+    /// The operating model.
+    pub(crate) pieces: Pieces,
     /// The loads beside the usual one, with the times from which they were there.
     pub(crate) loads: Vec<(i64, String)>,
     /// The errors of clocks in milliseconds, and the times from which they held.
@@ -118,11 +134,11 @@ struct Reading {
     processes: Vec<(String, i64, String)>,
 }
 
-fn text(line: &Value, name: &str) -> String {
+pub(super) fn text(line: &Value, name: &str) -> String {
     line[name].as_str().unwrap_or_default().to_owned()
 }
 
-fn number(line: &Value, name: &str) -> i64 {
+pub(super) fn number(line: &Value, name: &str) -> i64 {
     line[name].as_i64().unwrap_or_default()
 }
 
@@ -134,6 +150,23 @@ impl History {
             reading.take(&line);
         }
         reading.finish()
+    }
+
+    /// The task with this id.
+    pub(crate) fn task(&self, id: &str) -> Option<&Task> {
+        let found = self.tasks.binary_search_by(|task| task.id.as_str().cmp(id));
+        self.tasks.get(found.ok()?)
+    }
+
+    /// The tasks that became of a piece of work.
+    pub(crate) fn tasks_of(&self, piece: &Piece) -> impl Iterator<Item = &Task> {
+        piece.ids.iter().filter_map(|id| self.task(id))
+    }
+
+    /// When the piece with this number had succeeded at last.
+    pub(crate) fn settled(&self, n: u64) -> Option<i64> {
+        let tasks = self.tasks_of(self.pieces.all.get(&n)?);
+        tasks.filter_map(Task::settled).max()
     }
 
     /// The faults that can have touched events between two moments.
@@ -208,6 +241,13 @@ impl Task {
         self.runs.len().saturating_sub(1 + retries)
     }
 
+    /// When the run whose result the task has ended.
+    pub(crate) fn settled(&self) -> Option<i64> {
+        let attempt = self.last["result"]["attempt"].as_u64()?;
+        let run = self.runs.iter().find(|run| run.attempt == attempt)?;
+        run.end.as_ref().map(|(at, _)| *at)
+    }
+
     /// The run that succeeded first.
     pub(crate) fn done(&self) -> Option<i64> {
         let done = self.runs.iter().filter_map(|run| run.end.as_ref());
@@ -234,6 +274,12 @@ impl Run {
         end.min(cut)
     }
 
+    /// Whether it begins a moment after its worker went on, which had been stopped with the claim in hand.
+    pub(crate) fn was_held_up(&self) -> bool {
+        let resumed = self.resumed_before;
+        resumed.is_some_and(|resumed| self.begin < resumed + GRACE_MS)
+    }
+
     /// The span in which the run went on after the pause of its worker, without the time that the worker may
     /// need to find that its lease is over.
     pub(crate) fn went_on(&self) -> Option<(i64, i64)> {
@@ -253,6 +299,10 @@ impl Reading {
                 self.asked.insert(n, number(line, "start"));
             }
             ("told", "register") => self.registered(line, at),
+            ("ask" | "told" | "read", "piece" | "gate" | "schedule" | "job" | "letter") => {
+                let unknown = self.history.pieces.take(line, at);
+                self.history.unknown += usize::from(unknown);
+            }
             ("ask", "record") => {
                 let record = self.record(line);
                 record.start = number(line, "start");
@@ -359,15 +409,37 @@ impl Reading {
             attempt: line["attempt"].as_u64().unwrap_or_default(),
             n: line["n"].as_u64().unwrap_or_default(),
             begin: at,
+            due: number(line, "start"),
+            schedule: line["schedule"]
+                .as_str()
+                .map(|name| (name.to_owned(), number(line, "scheduled"))),
+            previous: line["previous"].clone(),
             end: None,
             cut: None,
             resumed: None,
+            resumed_before: None,
             killed: None,
         };
         self.runs.push((text(line, "id"), text(line, "life"), run));
     }
 
+    /// Makes tasks of the pieces that a client was told about.
+    fn take_pieces(&mut self) {
+        let mut pieces = std::mem::take(&mut self.history.pieces);
+        for piece in pieces.all.values_mut() {
+            let Some((at, id)) = piece.registered() else {
+                continue;
+            };
+            let id = id.to_owned();
+            let task = self.task(&id);
+            (task.start, task.registered, task.piece) = (piece.start, Some(at), Some(piece.n));
+            piece.ids.insert(id);
+        }
+        self.history.pieces = pieces;
+    }
+
     fn finish(mut self) -> History {
+        self.take_pieces();
         for (id, life, mut run) in std::mem::take(&mut self.runs) {
             let key = (run.worker.clone(), life, id.clone(), run.attempt);
             run.end = self.ends.get(&key).cloned();
@@ -386,17 +458,30 @@ impl Reading {
             let paused = run.cut.as_ref().filter(|(_, did)| did == "pause");
             run.killed = first(run.begin, &["kill", "ended"]);
             run.resumed = paused.and_then(|(at, _)| first(*at, &["resume"]));
-            let start = self.asked[&run.n];
+            let resumes = self
+                .processes
+                .iter()
+                .filter(|(who, at, did)| *who == run.worker && did == "resume" && *at <= run.begin);
+            run.resumed_before = resumes.map(|(_, at, _)| *at).max();
+            // The run identifies a registration whose client got no answer. The service alone knows the
+            // starts of follow-ups and of runs of schedules.
+            let start = self.asked.get(&run.n).copied().unwrap_or(run.due);
+            let piece = self.history.pieces.all.get_mut(&run.n);
+            let is_piece = piece.is_some();
+            piece.into_iter().for_each(|piece| {
+                piece.ids.insert(id.clone());
+            });
             let task = self.task(&id);
-            // The run identifies a registration whose client got no answer.
             if task.registered.is_none() {
                 task.start = start;
             }
+            task.piece = task.piece.or(is_piece.then_some(run.n));
             task.runs.push(run);
         }
         for (id, mut task) in self.tasks {
             task.id = id;
             task.runs.sort_by_key(|run| run.begin);
+            task.may_be_cancelled = self.history.pieces.may_cancel(&task);
             self.history.tasks.push(task);
         }
         self.history.records = self.records.into_values().collect();

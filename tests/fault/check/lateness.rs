@@ -5,17 +5,18 @@ use super::history::{AHEAD_MS, Fault, History, Task};
 /// All overdue tasks end within this time after the last repair. It covers a lease (5 s) and its grace (3 s),
 /// the looks of tasks whose claim or message was lost (5 s each, on a grid of 5 s, and once more for a
 /// retry), sessions of brokers and drivers (10 s), and the backlog, on two cores.
-const END_MAX_MS: i64 = 90_000;
+pub(super) const END_MAX_MS: i64 = 90_000;
 
 /// Without a fault all but one in a hundred tasks begin within this time. On a machine of its own they begin
 /// within two ticks; with other load on the same two cores it is a multiple. The figures that count are those
 /// of the published contract: `bench/RESULTS.md`.
 const CALM_P99_MAX_MS: i64 = 5_000;
 
-/// A moved or cancelled task has no single start to be late for. A registration without an answer may have
-/// been made late, when a stopped node went on.
+/// A task of the operating model may wait for others. A moved or cancelled task has no single start to be
+/// late for. A registration without an answer may have been made late, when a stopped node went on.
 fn is_plain(task: &&Task) -> bool {
-    task.registered.is_some() && task.moves.is_empty() && task.cancels.is_empty()
+    let is_steady = task.moves.is_empty() && task.cancels.is_empty();
+    task.registered.is_some() && task.piece.is_none() && is_steady
 }
 
 /// A moved task that no fault has touched begins within this time. Its message is handed over at its new
@@ -104,7 +105,7 @@ pub(super) fn recovered_ms(history: &History, fault: &Fault) -> i64 {
 }
 
 /// The longest time between two moments in which nothing was broken.
-fn longest_well_ms(history: &History, from: i64, to: i64) -> i64 {
+pub(super) fn longest_well_ms(history: &History, from: i64, to: i64) -> i64 {
     let (mut longest, mut well_since) = (0, from);
     for fault in &history.faults {
         longest = longest.max(fault.from.min(to) - well_since);

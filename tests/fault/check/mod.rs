@@ -14,16 +14,34 @@
 //! | I7 lateness; everything overdue has ended soon after the last fault has healed | [`lateness`] |
 //! | I8 a topic that takes nothing delays no other | [`sick`] |
 //! | I9 a result is that of the run that it says | [`ends`] |
+//! | I7 for the operating model: a task that could begin has ended soon | [`waits`] |
+//! | I11 each time of a schedule is one run, none is missing, none begins after a pause | [`schedules`] |
+//! | I12 a tree is there as a whole, ends once, and not before its last task | [`behind`] |
 //! | I13 entries do not multiply, and none is left | [`slots`] |
+//! | I14 a dead task rests until somebody asks for it | [`rests`] |
+//! | I15 tasks of an ordering key run one at a time and in the order of their starts | [`sequences`] |
+//! | I16 a repeated registration is one task; of a key one task is live | [`keys`] |
+//! | I17 no task begins behind a closed gate, and each one does soon after the opening | [`gates`] |
+//! | I18 each follow-up comes once, behind the task before it and with its result | [`behind`] |
+//! | I19 a waiter begins behind all that it waits for | [`behind`] |
+//! | I20 a job that has completed leaves no task of its filter to begin | [`rests`] |
 
+mod behind;
 mod ends;
+mod gates;
 pub(crate) mod history;
+mod keys;
 mod lateness;
+pub(crate) mod pieces;
 mod records;
+mod rests;
 mod runs;
+mod schedules;
+mod sequences;
 mod sick;
 mod slots;
 mod table;
+mod waits;
 
 use std::path::Path;
 
@@ -37,7 +55,7 @@ const SHOWN_MAX: usize = 5;
 /// A promise by its number, and the check that finds where it does not hold.
 type Check = fn(&History) -> Vec<String>;
 
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 32] = [
     ("I1 no loss", ends::lost),
     ("I1 no record lost", records::lost),
     ("I2 never early", runs::early),
@@ -57,6 +75,25 @@ const CHECKS: [(&str, Check); 16] = [
     ("I8 a sick topic delays no other", sick::delays_others),
     ("I9 results are of their runs", ends::false_results),
     ("I13 entries do not multiply", slots::too_many),
+    ("I1 work of every kind", waits::absent),
+    ("I7 tasks that could begin have ended", waits::too_late),
+    (
+        "I11 each time of a schedule once",
+        schedules::each_time_once,
+    ),
+    ("I12 no tree ends too soon", behind::tree_too_soon),
+    ("I12 each tree ends once", behind::tree_ends_once),
+    ("I14 a dead task rests", rests::dead),
+    ("I15 one of a sequence at a time", sequences::at_once),
+    ("I15 a sequence is in order", sequences::in_order),
+    ("I16 one task of a registration", keys::one_task),
+    ("I16 one live task of a key", keys::one_live),
+    ("I17 a closed gate holds", gates::held),
+    ("I17 an open gate releases", gates::released),
+    ("I18 no follow-up too soon", behind::follow_up_too_soon),
+    ("I18 each end is followed once", behind::followed_once),
+    ("I19 no waiter too soon", behind::waiter_too_soon),
+    ("I20 a job leaves nothing behind", rests::cancelled_by_job),
 ];
 
 /// Reads a log; a last line that is cut short belongs to a process that was killed while it wrote.

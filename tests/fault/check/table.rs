@@ -7,7 +7,7 @@ use super::{
     lateness::{calm, lateness, permille, recovered_ms},
     records,
     runs::lost_claims,
-    sick,
+    sick, waits,
 };
 
 fn seconds(ms: i64) -> String {
@@ -76,7 +76,7 @@ pub(super) fn of(history: &History) -> String {
         if causes.is_empty() { "none".to_owned() } else { causes.join(", ") },
     )
     .expect("a text grows");
-    text
+    text + &waits::table(history)
 }
 
 fn row(
