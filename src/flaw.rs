@@ -106,6 +106,8 @@ pub enum Flaw {
     TreeNotClosed,
     /// The end of a child is told to its parent, and its row does not say so.
     ChildNotNoted,
+    /// The rows of tasks that are to run again are not opened in their trees before.
+    RetryUnmarked,
     /// The row of an ended task counts as written though the store did not take it.
     EndedRowLeft,
 }

@@ -292,6 +292,27 @@ async fn a_batch_of_cancels_answers_one_by_one() {
     assert_eq!(results[1].as_ref().unwrap_err().status, 404);
 }
 
+#[tokio::test]
+async fn a_retry_of_a_large_tree_goes_on_until_it_is_complete() {
+    let peer = Peer::start(|uri, body| {
+        assert_eq!(uri.path(), format!("/v1/tasks/{ID}/retry-failed"));
+        let task = task("succeeded");
+        if body["failed_before"].is_null() {
+            let part = json!({"task": task, "retried": 1000, "left": 2, "complete": false, "failed_before": TIME});
+            return (StatusCode::ACCEPTED, Json(part)).into_response();
+        }
+        assert_eq!(body["failed_before"], TIME);
+        Json(json!({"task": task, "retried": 7, "left": 2, "complete": true})).into_response()
+    });
+    let peer = peer.await;
+    let client = Client::connect(&peer.url()).unwrap();
+    let done = client.retry_failed(id()).await.unwrap();
+    assert_eq!(
+        (done.retried, done.left, done.complete, peer.requests()),
+        (1007, 2, true, 2)
+    );
+}
+
 #[test]
 fn an_address_that_is_none_is_refused() {
     // People write it in this way.

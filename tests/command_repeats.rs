@@ -103,3 +103,26 @@ async fn a_task_is_registered_with_a_key_and_with_a_mark() {
     .await;
     assert!(err(&wrong).contains("--key"), "{}", err(&wrong));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_of_a_tree_that_goes_on_is_refused() {
+    let site = Site::start().await;
+    let register = [
+        "task",
+        "register",
+        "--callback",
+        "a",
+        "--delay",
+        "1h",
+        "-o",
+        "json",
+    ];
+    let parent = [&register[..], &["--may-have-children"]].concat();
+    for (arguments, code) in [(parent, "goes on"), (register.to_vec(), "in no tree")] {
+        let made = json(&run(&site.url, &arguments, "").await);
+        let retry = ["task", "retry-failed", made["id"].as_str().unwrap()];
+        let refused = run(&site.url, &retry, "").await;
+        assert!(!refused.status.success());
+        assert!(err(&refused).contains(code), "{}", err(&refused));
+    }
+}

@@ -100,6 +100,7 @@ pub(crate) fn task() -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,
         },
@@ -437,6 +438,7 @@ fn rendered() -> String {
         writeln!(text, "{name} {:?}", encode_job(&job)).unwrap();
     }
     crate::golden_ordering::render(&mut text);
+    crate::golden_trees::render(&mut text);
     text
 }
 

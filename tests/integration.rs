@@ -25,6 +25,7 @@ mod golden_embedded;
 mod golden_ordering;
 mod golden_rows;
 mod golden_schedules;
+mod golden_trees;
 mod guarantees;
 mod http_targets;
 mod kept_data;

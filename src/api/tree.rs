@@ -84,3 +84,31 @@ pub struct CancelTreeResponse {
     /// All tasks below it were told. If not, send the same request again: it goes on.
     pub complete: bool,
 }
+
+/// The wish about a retry of the failed part of a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RetryFailedRequest {
+    /// Only tasks that ended before this time run again: the `failed_before` of the answer that this request goes on with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<InstantText>,
+}
+
+/// The result of a retry of the failed part of a tree.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct RetryFailedResponse {
+    /// The task of the request after it.
+    pub task: TaskResponse,
+    /// Tasks that run again by this request, or wait for their parents again.
+    pub retried: u64,
+    /// Failed tasks that cannot run again: they, or a task above them, are not kept any more, or they waited for others in vain.
+    pub left: u64,
+    /// All of the tree was looked at. If not, send the request again with this `failed_before`: it goes on.
+    pub complete: bool,
+    /// Of an answer that is not complete: the time before which tasks must have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<InstantText>,
+}

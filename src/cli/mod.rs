@@ -30,6 +30,7 @@ mod node;
 mod output;
 mod reach;
 mod request;
+mod retry_failed;
 mod schedule;
 mod schedule_set;
 mod schedule_transfer;

@@ -11,7 +11,7 @@ use super::{
     fields::by_flags,
     import, list, output,
     request::RegisterArgs,
-    times, tree,
+    retry_failed, times, tree,
 };
 use crate::{
     api::text::DurationText,
@@ -98,6 +98,11 @@ pub(super) enum Command {
     Run(TaskArgs),
     /// Deliver a task over HTTP again, also one that succeeded, which is copied.
     Redeliver(TaskArgs),
+    /// Run the failed part of a tree again: the task and all below it that failed, died or expired.
+    ///
+    /// Trees above it that have ended go on, too.
+    #[command(after_help = retry_failed::EXAMPLES)]
+    RetryFailed(retry_failed::Command),
     /// Show a task with all tasks below it.
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Command),
@@ -183,6 +188,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Import(command) => import::run(command).await,
         Command::Export(command) => export::run(command).await,
         Command::Cancel(command) => cancel::run(command).await,
+        Command::RetryFailed(command) => retry_failed::run(command).await,
         Command::Tree(command) => tree::run(command).await,
         Command::Reschedule {
             id,

@@ -89,7 +89,7 @@ pub use crate::api::{
         AttemptResponse, CancelOutcome, CancelResponse, FollowUpResponse, RegistrationOutcome,
         RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState,
     },
-    tree::{CancelTreeResponse, TreeNodeResponse, TreeResponse, TreeState},
+    tree::{CancelTreeResponse, RetryFailedResponse, TreeNodeResponse, TreeResponse, TreeState},
 };
 use crate::{
     api::{

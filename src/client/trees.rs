@@ -1,10 +1,12 @@
-//! The tree calls let programs look at a task with all below it, and cancel it.
+//! The tree calls let programs look at a task with all below it, cancel it, and run its failed part again.
 
 use reqwest::Method;
 
 use super::{Client, Error, json};
 use crate::{
-    api::tree::{CancelRequest, CancelTreeResponse, TreeResponse},
+    api::tree::{
+        CancelRequest, CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse,
+    },
     model::ids::TaskId,
 };
 
@@ -42,6 +44,32 @@ impl Client {
                 answer.cancel_requested = requested;
                 return Ok(answer);
             }
+        }
+    }
+
+    /// Runs the failed part of a tree again: this task and those below it that failed, died or expired. Trees above it that have
+    /// ended go on, too. A large tree takes several calls, which this makes; the counts are of all of them. A call whose answer
+    /// was lost is repeated, and does not count what the lost one did.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id, [`Error::Refused`] when the task is in no tree, goes on, or did not fail.
+    /// Tasks that run again do so, and another call goes on.
+    pub async fn retry_failed(&self, id: TaskId) -> Result<RetryFailedResponse, Error> {
+        let path = format!("/v1/tasks/{id}/retry-failed");
+        let (mut retried, mut left) = (0, 0);
+        let mut wish = RetryFailedRequest::default();
+        loop {
+            let body = json(&wish)?;
+            let mut answer: RetryFailedResponse =
+                self.call(Method::POST, &path, Some(body), true).await?;
+            retried += answer.retried;
+            left = left.max(answer.left);
+            if answer.complete {
+                answer.retried = retried;
+                answer.left = left;
+                return Ok(answer);
+            }
+            wish.failed_before = answer.failed_before;
         }
     }
 }

@@ -206,6 +206,8 @@ pub struct TaskView {
     pub attempt: u32,
     /// Reschedules and redrives so far.
     pub generation: u32,
+    /// The generation in which its own run began: smaller once its tree was opened again.
+    pub run_generation: u32,
     /// The worker that claimed it last; empty if none did.
     pub worker: String,
     /// The progress that the callback reported last.

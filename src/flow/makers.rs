@@ -7,7 +7,7 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::near::Near,
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::add::Admission,
+    family::{add::Admission, reopen::Opener, retry::Retrier},
     jobs,
     joins::enlist::Enlister,
     query::{find::Finder, remembered::Remembered},
@@ -79,4 +79,15 @@ pub(super) fn canceller(
     let (mover, finder) = (mover.clone(), finder.clone());
     let ctx = Arc::clone(ctx);
     Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
+}
+
+/// The stage that runs the failed parts of trees again.
+pub(super) fn retrier(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    changer: &Changer,
+) -> Retrier {
+    let opener = Opener::new(Arc::clone(&ctx), mover.clone(), changer.clone());
+    Retrier::new(ctx, mover.clone(), finder.clone(), opener)
 }

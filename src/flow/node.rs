@@ -12,12 +12,12 @@ use super::{
     context::Context,
     dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{release::Releaser, tend::Tender, tree::Forester},
+    family::{release::Releaser, reopen::Opener, tend::Tender, tree::Forester},
     internal::{
         dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
     },
     joins::check::Checker,
-    makers::{canceller, desks, registration},
+    makers::{canceller, desks, registration, retrier},
     ordering::{turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
@@ -150,12 +150,14 @@ impl Node {
         let finder = Finder::new(ctx(), mover.clone());
         let service = &self.service;
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
-        let releaser = Releaser::new(ctx(), changer, canceller);
+        let opener = Opener::new(ctx(), mover.clone(), changer.clone());
+        let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller);
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
         let (moved, found) = (mover.clone(), finder.clone());
         let checker = Checker::new(ctx(), moved, found, changer, canceller);
         self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
-        let tender = Tender::new(ctx(), mover, finder, service.registrar.clone(), releaser);
+        let registrar = service.registrar.clone();
+        let tender = Tender::new(ctx(), mover, finder, registrar, releaser, opener);
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
@@ -399,7 +401,6 @@ fn service(
         deadlines(),
         known.demand.retrying().clone(),
     );
-    let poller = poller(&ctx(), &claimer, &settler, &known.limiter);
     let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
@@ -417,6 +418,8 @@ fn service(
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
         pollers: Pollers::new(ctx().time.clone()),
         deadlines: deadlines(),
+        retrier: retrier(ctx(), mover, &finder, &changer),
+        poller: poller(&ctx(), &claimer, &settler, &known.limiter),
         forester: Forester::new(ctx(), finder.clone(), canceller.clone()),
         canceller,
         jobs,
@@ -431,7 +434,6 @@ fn service(
         deaths: Deaths::new(ctx(), mover.clone()),
         finder,
         members: members.clone(),
-        poller,
         figures: Figures::new(ctx(), known.clone(), near()),
         pulse: known.pulse.clone(),
         demand: known.demand.clone(),

@@ -11,7 +11,7 @@ use super::{
     context::Context,
     dead_letters::{desk::Desk, places::Scope, walk::Wanted},
     dispatch::{gatekeeper::Gatekeeper, pollers::Pollers, unclaimed::Demand},
-    family::tree::Forester,
+    family::{retry::Retrier, tree::Forester},
     internal::{dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes},
     jobs,
     poll::{Handout, PollRequest, Poller, Refusal},
@@ -75,6 +75,7 @@ pub struct Service {
     pub(super) notices: Notices,
     pub(super) outcomes: Outcomes,
     pub(super) forester: Forester,
+    pub(super) retrier: Retrier,
     pub(super) deaths: Deaths,
 }
 
@@ -130,6 +131,12 @@ impl Service {
     #[must_use]
     pub const fn trees(&self) -> &Forester {
         &self.forester
+    }
+
+    /// Returns what runs the failed parts of trees again.
+    #[must_use]
+    pub const fn retries(&self) -> &Retrier {
+        &self.retrier
     }
 
     /// Returns the task that a key of a callback names: the live one, or the last; none when the key is not known.

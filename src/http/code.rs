@@ -31,6 +31,12 @@ pub enum Code {
     ParentNotFound,
     /// The tree of the parent has ended.
     TreeEnded,
+    /// The tree of the task goes on.
+    TreeNotEnded,
+    /// Nothing of the tree failed.
+    NothingFailed,
+    /// The task is in no tree.
+    NotInATree,
     /// The key names a live task.
     KeyTaken,
     /// No task has the key.
@@ -107,7 +113,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 52] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -121,6 +127,9 @@ impl Code {
         Self::UnusableParent,
         Self::ParentNotFound,
         Self::TreeEnded,
+        Self::TreeNotEnded,
+        Self::NothingFailed,
+        Self::NotInATree,
         Self::KeyTaken,
         Self::KeyNotFound,
         Self::IdempotencyKeyReused,
@@ -176,6 +185,9 @@ impl Code {
             Self::UnusableParent => "unusable_parent",
             Self::ParentNotFound => "parent_not_found",
             Self::TreeEnded => "tree_ended",
+            Self::TreeNotEnded => "tree_not_ended",
+            Self::NothingFailed => "nothing_failed",
+            Self::NotInATree => "not_in_a_tree",
             Self::KeyTaken => "key_taken",
             Self::KeyNotFound => "key_not_found",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
@@ -225,11 +237,12 @@ impl Code {
             Self::UnusableId | Self::UnusableKey | Self::IdempotencyKeyReused => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
-            Self::UnusableAction | Self::UnusableThen | Self::UnusableAfter => {
+            Self::UnusableAction | Self::UnusableThen | Self::UnusableAfter | Self::NotInATree => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::ParentNotFound | Self::DependencyNotFound => StatusCode::NOT_FOUND,
             Self::KeyTaken | Self::TooManyCallbacks | Self::TreeEnded => StatusCode::CONFLICT,
+            Self::TreeNotEnded | Self::NothingFailed => StatusCode::CONFLICT,
             Self::KeyNotFound | Self::TaskNotFound | Self::JobNotFound => StatusCode::NOT_FOUND,
             Self::KeyRequired | Self::KeyInvalid => StatusCode::UNAUTHORIZED,
             Self::AccessDenied | Self::ReadOnly => StatusCode::FORBIDDEN,
@@ -273,6 +286,9 @@ impl Code {
             Self::UnusableParent => "The parent cannot have this child",
             Self::ParentNotFound => "No such parent",
             Self::TreeEnded => "The tree of the parent has ended",
+            Self::TreeNotEnded => "The tree of the task goes on",
+            Self::NothingFailed => "Nothing of the tree failed",
+            Self::NotInATree => "The task is in no tree",
             Self::KeyTaken => "The key names a live task",
             Self::KeyNotFound => "No task has this key",
             Self::IdempotencyKeyReused => "The idempotency key belongs to another request",
@@ -331,15 +347,9 @@ impl Code {
     #[must_use]
     pub const fn advice(self) -> &'static str {
         match self {
-            Self::MalformedJson => {
-                "Send one JSON value in UTF-8; the detail names line and column of the first mistake."
-            }
-            Self::InvalidRequest => {
-                "Correct the fields that `errors` lists; each pointer is an RFC 6901 JSON pointer."
-            }
+            Self::MalformedJson | Self::InvalidRequest | Self::TooLarge => self.advice_on_bodies(),
             Self::Unsupported => "Leave out what the detail names: ignoring it would not be safe.",
             Self::InvalidTaskId => "Use the id that registration returned.",
-            Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
             Self::UnusableKey => "Give keys to tasks of callbacks only; see docs/keys.md.",
             Self::KeyTaken => "Read the task `existing`; the key is free once it has ended.",
             Self::Forbidden
@@ -370,13 +380,14 @@ impl Code {
             | Self::ScheduleEnded
             | Self::ParentNotFound
             | Self::TreeEnded
+            | Self::TreeNotEnded
+            | Self::NothingFailed
+            | Self::NotInATree
+            | Self::UnusableId
             | Self::TooManyCallbacks => self.advice_on_resources(),
             Self::MethodNotAllowed => "See the Allow header.",
             Self::RequestTimeout => "Send the whole body at once, then try again.",
             Self::PreconditionFailed => "Read it again and decide anew; its ETag has changed.",
-            Self::TooLarge => {
-                "Keep large data elsewhere and register a reference to it; the detail names the limit."
-            }
             Self::Internal => "Report it with the trace id.",
             Self::UnsupportedMediaType => "Send `application/json`, without content encoding.",
             Self::RoleMissing
@@ -386,6 +397,21 @@ impl Code {
             | Self::OutcomeUnknown
             | Self::RegistrationUnknown
             | Self::TooManyRequests => self.advice_on_parts(),
+        }
+    }
+
+    /// Returns advice on what was sent.
+    const fn advice_on_bodies(self) -> &'static str {
+        match self {
+            Self::MalformedJson => {
+                "Send one JSON value in UTF-8; the detail names line and column of the first mistake."
+            }
+            Self::TooLarge => {
+                "Keep large data elsewhere and register a reference to it; the detail names the limit."
+            }
+            _ => {
+                "Correct the fields that `errors` lists; each pointer is an RFC 6901 JSON pointer."
+            }
         }
     }
 
@@ -458,6 +484,10 @@ impl Code {
             }
             Self::UnusableParent => "Do what the detail says; see docs/trees.md.",
             Self::ParentNotFound => "Register the parent first, with `children`.",
+            Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
+            Self::TreeNotEnded => "Wait until its `tree_state` is an end; see docs/trees.md.",
+            Self::NothingFailed => "Read its tree: nothing in it failed, died or expired.",
+            Self::NotInATree => "Start a dead task again with `run`.",
             Self::TreeEnded => "Register the task by itself, or under a parent that goes on.",
             Self::TooManyCallbacks => "Delete configurations that are not needed.",
             Self::ScheduleNotFound => "It was never set, or it was deleted.",

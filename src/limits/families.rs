@@ -49,3 +49,12 @@ pub const TREE_ROWS_READ_MAX: usize = 100_000;
 
 /// Tasks that one request cancels of a tree: seconds of a store. The same request goes on.
 pub const TREE_CANCELS_MAX: usize = 5000;
+
+/// Tasks that one request runs again of a tree: seconds of a store. The next request goes on.
+pub const TREE_RETRIES_MAX: usize = 1000;
+
+/// Tasks of one parent that such a request runs again at once: they share syncs.
+pub const RETRIES_IN_FLIGHT_MAX: usize = 32;
+
+/// Parents above a task whose trees are opened with its own: deeper than anybody builds, and some seconds of a store.
+pub const TREE_LEVELS_OPENED_MAX: usize = 1000;

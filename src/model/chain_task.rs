@@ -61,7 +61,7 @@ pub fn follow_up(
     (place, follow): (usize, &FollowUp<Spec>),
     result: Option<TaskResult>,
 ) -> Holder {
-    let id = follow_id(row.id, row.generation, end, (place, follow));
+    let id = follow_id(row.id, row.generation_at(end), end, (place, follow));
     let mut spec = follow.task.clone();
     spec.create_time = end.at();
     spec.asked_start = None;

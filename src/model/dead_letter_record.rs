@@ -69,7 +69,7 @@ impl DeadLetterRecord {
         let error = row.detail.error.as_deref().unwrap_or_default();
         Some(Self {
             task: row.id,
-            generation: row.generation,
+            generation: row.run_generation(),
             end: row.detail.end_time?,
             attempt: row.attempt,
             error: error.chars().take(ERROR_CHARS_MAX).collect(),

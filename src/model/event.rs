@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{history::Answered, holder::Holder, result::TaskResult, row::State, time::Millis};
+use super::{
+    history::Answered, holder::Holder, kin::Again, result::TaskResult, row::State, time::Millis,
+};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,6 +119,15 @@ pub enum Event {
     TreeEnded {
         /// One of them failed.
         faulted: bool,
+        /// The round that has ended.
+        round: u32,
+    },
+    /// It goes on with its tree, which was opened again.
+    Again {
+        /// The round that it begins.
+        round: u32,
+        /// The part of it that goes on.
+        what: Again,
     },
     /// Too late to be useful, found by a look or a claim.
     Expire,

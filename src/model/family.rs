@@ -15,6 +15,13 @@
 //!
 //! A row has two sides. An add writes it at a fixed early time, the end of its child at the present one. So the end stays,
 //! whichever arrives last.
+//!
+//! The failed part of a tree may run again ([`super::again`]). Each task has rounds, beginning with 0, and the round of a parent
+//! is that of its tree. The row of a child is opened for its next round first, at a time that the round gives and no clock ever
+//! shows, so late writes of the rounds before lose. Then the record of the parent is opened: in its next round if it had ended,
+//! which needs the parent's own row above first, and so on up to the root. The rows of the parents follow, from the root down.
+//! Only then does the child begin its round. So nothing runs below a parent whose row says that its tree has ended. A child whose
+//! row is open for a round that it has not begun is what a call leaves that died: the check of its parent lets it begin.
 
 use std::time::Duration;
 
@@ -25,10 +32,44 @@ use super::{
     time::Millis,
 };
 
-pub use super::kin::{Kin, TreeEnd};
+pub use super::kin::{Again, Kin, Rounds, TreeEnd};
 
 /// The write time of a row by an add, in microseconds: every end is later.
 pub const ADDED_WRITTEN: i64 = 1;
+
+/// The write times of the rows of later rounds begin here: no clock gets there.
+const AGAIN_WRITTEN: i64 = 1 << 62;
+
+/// Returns the write time of a row that is opened for a round, in which the own run of the child runs again or not. Round 0 is
+/// that of the add.
+#[must_use]
+pub const fn opened_written(round: u32, run: bool) -> i64 {
+    if round == 0 {
+        ADDED_WRITTEN
+    } else {
+        AGAIN_WRITTEN + 4 * round as i64 + run as i64
+    }
+}
+
+/// Returns the write time of the end of a child in a round; `stamp` is the present one.
+#[must_use]
+pub const fn ended_written(round: u32, stamp: i64) -> i64 {
+    if round == 0 {
+        stamp
+    } else {
+        opened_written(round, true) + 1
+    }
+}
+
+/// Returns the write time of what gives the row of an ended child an end of life; `stamp` is the present one.
+#[must_use]
+pub const fn let_go_written(round: u32, stamp: i64) -> i64 {
+    if round == 0 {
+        stamp
+    } else {
+        opened_written(round, true) + 2
+    }
+}
 
 /// In how many buckets the rows of the children of one parent lie.
 pub const BUCKETS: u8 = 16;
@@ -359,6 +400,20 @@ mod tests {
             assert_eq!((tree.number(), tree.has_ended()), (number, number > 2));
         }
         assert_eq!(Tree::from_number(0), None);
+    }
+
+    #[test]
+    fn each_round_of_a_row_wins_over_those_before() {
+        let stamp = 1_800_000_000_000_000;
+        let mut before = 0;
+        for round in [0, 1, 2, u32::MAX - 1, u32::MAX] {
+            let opened = opened_written(round, false);
+            assert!(opened > before && opened <= opened_written(round, true));
+            let ended = ended_written(round, stamp);
+            assert!(ended > opened_written(round, true));
+            before = let_go_written(round, stamp);
+            assert!(before >= ended);
+        }
     }
 
     /// Stored places never change: a repetition by a later version must find the same rows and ids.

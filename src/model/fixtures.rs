@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{
     backoff::{Backoff, Jitter},
     ids::TaskId,
+    kin::Rounds,
     look_step::LookStep,
     state::{Detail, History, State, TaskRow},
     target::Target,
@@ -93,6 +94,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            rounds: Rounds::default(),
             history: History::default(),
             next: None,
         },

@@ -2,6 +2,9 @@
 
 use super::{ids::TaskId, time::Millis};
 
+/// The error of a task that waited for the own run of its parent, which did not succeed.
+pub const PARENT_FAILED: &str = "the own run of its parent did not succeed";
+
 /// The place of a task in its tree, as it was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Kin {
@@ -11,6 +14,33 @@ pub struct Kin {
     pub is_parent: bool,
     /// It starts when the own run of its parent has succeeded, and not before.
     pub after_parent: bool,
+}
+
+/// How often a task of a tree began again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rounds {
+    /// The round of the task: how often it began again, or how often its tree was opened again if it may have children.
+    pub round: u32,
+    /// How often its tree was opened since its own run began: each time raised the generation, and is no new run.
+    pub opened: u32,
+    /// It waits once more for the own run of its parent, or did so when it ended.
+    pub awaits: bool,
+}
+
+/// The part of a task that goes on when its tree, or that of its parent, was opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Its tree. Its own run stays as it ended.
+    Tree,
+    /// Its own run has failed, and runs again.
+    Run {
+        /// The start.
+        start: Millis,
+    },
+    /// It was cancelled with the own run of its parent, and waits for that once more.
+    Wait,
+    /// Nothing: it cannot run, and ends the round as it ended the one before.
+    Nothing,
 }
 
 /// The end of a tree, as the row of its parent has it.

@@ -14,8 +14,10 @@ impl Level {
     pub const FIRST: Self = Self(0);
     /// Knows follow-ups, tasks that wait for others, children that wait for the own run of their parent, and notices of trees.
     pub const CHAINS: Self = Self(1);
+    /// Knows the rounds of trees, so that their failed parts may run again.
+    pub const ROUNDS: Self = Self(2);
     /// The level of this program.
-    pub const OWN: Self = Self::CHAINS;
+    pub const OWN: Self = Self::ROUNDS;
 
     /// Returns the number that stores keep.
     #[must_use]

@@ -14,6 +14,7 @@
 //! | [`key`] | which task a key names, and when the key is free |
 //! | [`ordering`] | which task of a sequence may run |
 //! | [`family`] | when the tree of a task has ended |
+//! | [`again`] | what goes on when the failed part of a tree runs again |
 //! | [`join`] | what becomes of a task that waits for others |
 //! | [`chain`] | which tasks follow the ends of a task |
 //! | [`after`] | what a task waits for, as it was registered |
@@ -61,6 +62,7 @@ pub mod action;
 pub mod action_task;
 pub mod address;
 pub mod after;
+pub mod again;
 pub mod attempts;
 pub mod audit;
 pub mod backoff;

@@ -57,7 +57,7 @@ impl Notice {
     pub const fn new(row: &TaskRow, end: End, to: Destination) -> Self {
         Self {
             task: row.id,
-            generation: row.generation,
+            generation: row.generation_at(end),
             end,
             attempt: row.attempt,
             to,

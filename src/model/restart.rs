@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::{
     attempts, dead_letter,
     entry::Entry,
+    kin::Rounds,
     look,
     row::{Detail, State, TaskRow},
     time::Millis,
@@ -28,6 +29,11 @@ pub(super) fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
         next: start,
         detail: Detail {
             start,
+            rounds: Rounds {
+                opened: 0,
+                awaits: false,
+                ..base.detail.rounds
+            },
             ..base.detail
         },
         ..base
@@ -56,9 +62,11 @@ pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
 }
 
 /// Tells whether a look belongs to a redrive whose transition may still come: its task is dead, and it is of a later generation.
+/// Tasks of trees may begin again from each end.
 #[must_use]
 pub(super) fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
-    row.state == State::Dead
+    let is_of_tree = row.state.is_terminal() && row.detail.spec.kin.is_some();
+    (row.state == State::Dead || is_of_tree)
         && look.key.generation > row.generation
         && now < look.start.after(REDRIVE_OPEN)
 }
@@ -69,7 +77,7 @@ pub(super) fn is_under_way(look: &Entry, row: &TaskRow, now: Millis) -> bool {
 pub fn may_be_redriven(row: &TaskRow) -> bool {
     matches!(row.state, State::New | State::Retrying)
         && row.generation > 0
-        && row.attempt > row.tries
+        && (row.attempt > row.tries || row.detail.rounds.round > 0)
 }
 
 #[cfg(test)]

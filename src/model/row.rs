@@ -5,10 +5,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{
+    action::End,
     history::{Ending, History},
     holder::Holder,
     ids::TaskId,
-    kin::TreeEnd,
+    kin::{Rounds, TreeEnd},
     result::TaskResult,
     task::Spec,
     time::Millis,
@@ -47,6 +48,8 @@ pub struct Detail {
     pub erased: bool,
     /// How its tree ended, once it has; only for a task that may have children.
     pub tree: Option<TreeEnd>,
+    /// How often it began again with its tree.
+    pub rounds: Rounds,
     /// Its attempts before the last one.
     pub history: History,
     /// The task that takes the place of this one, which was replaced: it never starts (again).
@@ -130,7 +133,9 @@ impl TaskRow {
     /// this one is ever published.
     #[must_use]
     pub fn waits_for_parent(&self) -> bool {
-        self.state == State::New && self.generation == 0 && self.detail.spec.is_after_parent()
+        let Rounds { awaits, .. } = self.detail.rounds;
+        let waits = self.generation == 0 || awaits;
+        self.state == State::New && waits && self.detail.spec.is_after_parent()
     }
 
     /// Tells whether it waits for other tasks. Its release makes it a task of the next generation, too.
@@ -150,6 +155,21 @@ impl TaskRow {
     pub fn waits_for_children(&self) -> bool {
         let is_open = self.detail.tree.is_none() && self.detail.spec.is_parent();
         is_open && self.state.is_terminal()
+    }
+
+    /// Returns the generation in which the own run of the task began: its end is told by it.
+    #[must_use]
+    pub const fn run_generation(&self) -> u32 {
+        self.generation.saturating_sub(self.detail.rounds.opened)
+    }
+
+    /// Returns the generation by which an end of the task, or of its tree, is told.
+    #[must_use]
+    pub const fn generation_at(&self, end: End) -> u32 {
+        match end {
+            End::Run(..) => self.run_generation(),
+            End::Tree(_) => self.generation,
+        }
     }
 
     /// Returns what a conditional write must still find to replace this row.

@@ -13,14 +13,15 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId, kin::TreeEnd,
-    look, restart, task::Spec, time::Millis,
+    again, attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId,
+    kin::Rounds, look, restart, task::Spec, time::Millis,
 };
 use crate::flaw::{self, Flaw};
 
 pub use super::{
     event::{Event, Outcome, Refusal},
     history::History,
+    kin::PARENT_FAILED,
     row::{Detail, Expect, State, TaskRow, WORKER_LOST},
 };
 
@@ -30,9 +31,6 @@ pub const TERMINAL_TTL_MIN: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The longest life that a store can give a row (Cassandra: 20 years); a row that must live longer is kept for ever.
 const TERMINAL_TTL_MAX: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
-
-/// The error of a task that waited for the own run of its parent, which did not succeed.
-pub const PARENT_FAILED: &str = "the own run of its parent did not succeed";
 
 /// The error of a task that the gate of its callback has dropped begins so.
 pub const DROPPED: &str = "dropped by the gate of its callback";
@@ -92,7 +90,10 @@ pub fn next(
             heartbeat,
             now,
         )?,
-        Event::TreeEnded { faulted } if state.is_terminal() => tree_ended(base, faulted, now),
+        Event::TreeEnded { faulted, round } if state.is_terminal() => {
+            again::tree_ended(base, faulted, round, now)?
+        }
+        Event::Again { round, what } => again::again(base, round, what)?,
         event => moved(base, event, now)?,
     };
     let last = last.max(looked_at_until(id, acts_until.max(row.next)));
@@ -131,7 +132,11 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         (State::New | State::Retrying, Event::Kept) => ended(base, State::Succeeded, now),
         (
             State::New | State::Retrying | State::Claimed,
-            Event::Redrive { .. } | Event::Erase | Event::TreeEnded { .. } | Event::Kept,
+            Event::Redrive { .. }
+            | Event::Erase
+            | Event::TreeEnded { .. }
+            | Event::Again { .. }
+            | Event::Kept,
         ) => return Err(Refusal::Stale),
         (state, Event::Erase) if state.is_terminal() => erasure::erased(&base),
         (State::New | State::Retrying, Event::Expire) => expired(base, now)?,
@@ -183,6 +188,7 @@ fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal
         | Event::Redrive { .. }
         | Event::Erase
         | Event::TreeEnded { .. }
+        | Event::Again { .. }
         | Event::ParentFailed
         | Event::WaitOver { .. }
         | Event::Expire
@@ -203,13 +209,14 @@ fn unawaited(base: TaskRow, state: State, error: &str, now: Millis) -> TaskRow {
 /// be erased, once.
 fn applies_to_ended(row: &TaskRow, event: &Event) -> bool {
     if row.detail.erased {
-        return false;
+        return matches!(event, Event::Again { .. });
     }
     match event {
         // The end of a task of a tree was counted in that tree, and stays.
         Event::Redrive { .. } => row.state == State::Dead && row.detail.spec.kin.is_none(),
         Event::Erase => !row.waits_for_children(),
         Event::TreeEnded { .. } => row.waits_for_children(),
+        Event::Again { .. } => true,
         _ => false,
     }
 }
@@ -226,6 +233,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Redrive { .. }
         | Event::Erase
         | Event::TreeEnded { .. }
+        | Event::Again { .. }
         | Event::Await
         | Event::Release { .. }
         | Event::ParentFailed
@@ -260,20 +268,11 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            rounds: Rounds::default(),
             history: History::default(),
             next: None,
         },
     }
-}
-
-/// The row of a task whose own run had ended, and now its tree.
-fn tree_ended(base: TaskRow, faulted: bool, now: Millis) -> TaskRow {
-    let tree = Some(TreeEnd { faulted, at: now });
-    let detail = Detail {
-        tree,
-        ..base.detail
-    };
-    TaskRow { detail, ..base }
 }
 
 fn claim(

@@ -18,6 +18,9 @@ use crate::{
     },
 };
 
+/// The bytes that the round of an open row takes at most.
+const OPENED_BYTES_MAX: usize = 8;
+
 /// A row of a child, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChildRow {
@@ -27,9 +30,25 @@ pub enum ChildRow {
         spec: Box<Spec>,
         /// When its row was made.
         at: Millis,
+        /// The round that the row is open for.
+        opened: Opened,
     },
     /// It has ended, with all of its own tree.
-    Ended(Outcome),
+    Ended {
+        /// How.
+        outcome: Outcome,
+        /// In which round.
+        round: u32,
+    },
+}
+
+/// The round that the row of a child is open for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Opened {
+    /// The round.
+    pub round: u32,
+    /// The own run of the child is to run again in it.
+    pub run: bool,
 }
 
 /// Returns the name of the partition with the rows of a bucket of a parent's children.
@@ -40,27 +59,41 @@ pub fn children_partition(parent: TaskId, bucket: u8) -> Bytes {
     name.into()
 }
 
-/// Encodes the row of a child that is added; none when it is too large, and how large that is.
+/// Encodes the row of a child that is added; none when it is too large, and how large that is. There is room for the row of a
+/// later round.
 ///
 /// # Errors
 /// Its size.
 pub fn encode_added(spec: &Spec, at: Millis) -> Result<Bytes, usize> {
-    let row = v1::ChildRow {
-        spec: Some(spec_to_message(spec)),
-        added_ms: at.0,
-        ..v1::ChildRow::default()
-    };
+    let row = open_row(spec, at, Opened::default());
     let bytes = row.encoded_len();
-    if bytes > INDEX_VALUE_BYTES_MAX {
+    if bytes + OPENED_BYTES_MAX > INDEX_VALUE_BYTES_MAX {
         return Err(bytes);
     }
     Ok(row.encode_to_vec().into())
 }
 
-/// Encodes the row of a child that has ended.
+/// Encodes the row of a child that is open for a later round.
 #[must_use]
-pub fn encode_outcome(outcome: &Outcome) -> Bytes {
+pub fn encode_opened(spec: &Spec, at: Millis, opened: Opened) -> Bytes {
+    open_row(spec, at, opened).encode_to_vec().into()
+}
+
+fn open_row(spec: &Spec, at: Millis, opened: Opened) -> v1::ChildRow {
+    v1::ChildRow {
+        spec: Some(spec_to_message(spec)),
+        added_ms: at.0,
+        round: opened.round,
+        run: opened.run,
+        ..v1::ChildRow::default()
+    }
+}
+
+/// Encodes the row of a child that has ended in a round.
+#[must_use]
+pub fn encode_outcome(outcome: &Outcome, round: u32) -> Bytes {
     let row = v1::ChildRow {
+        round,
         state: i32::from(outcome.state.number()),
         faulted: outcome.faulted,
         end_ms: outcome.at.0,
@@ -82,7 +115,11 @@ pub fn decode_child(sort: &[u8], value: Bytes) -> Result<(TaskId, ChildRow), Mal
         let spec = row.spec.ok_or(Malformed::Missing("spec"))?;
         let spec = Box::new(spec_from_message(spec)?);
         let at = Millis(row.added_ms);
-        return Ok((id, ChildRow::Added { spec, at }));
+        let opened = Opened {
+            round: row.round,
+            run: row.run,
+        };
+        return Ok((id, ChildRow::Added { spec, at, opened }));
     }
     let state = i8::try_from(row.state).ok().and_then(State::from_number);
     let state = state.filter(|state| state.is_terminal());
@@ -91,23 +128,25 @@ pub fn decode_child(sort: &[u8], value: Bytes) -> Result<(TaskId, ChildRow), Mal
         faulted: row.faulted,
         at: Millis(row.end_ms),
     };
-    Ok((id, ChildRow::Ended(outcome)))
+    let round = row.round;
+    Ok((id, ChildRow::Ended { outcome, round }))
 }
 
-/// Encodes the record of a parent.
+/// Encodes the record of a parent, whose tree is in a round.
 #[must_use]
-pub fn encode_family(tree: Tree) -> Bytes {
+pub fn encode_family(tree: Tree, round: u32) -> Bytes {
     let tree = tree.number();
-    v1::Family { tree }.encode_to_vec().into()
+    v1::Family { tree, round }.encode_to_vec().into()
 }
 
-/// Decodes the record of a parent.
+/// Decodes the record of a parent: its tree, and the round of that.
 ///
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
-pub fn decode_family(value: Bytes) -> Result<Tree, Malformed> {
-    let v1::Family { tree } = v1::Family::decode(value)?;
-    Tree::from_number(tree).ok_or(Malformed::OutOfRange("tree"))
+pub fn decode_family(value: Bytes) -> Result<(Tree, u32), Malformed> {
+    let v1::Family { tree, round } = v1::Family::decode(value)?;
+    let tree = Tree::from_number(tree).ok_or(Malformed::OutOfRange("tree"))?;
+    Ok((tree, round))
 }
 
 #[cfg(test)]
@@ -123,20 +162,34 @@ mod tests {
         let at = Millis(7);
         let added = encode_added(&spec, at).unwrap();
         let read = decode_child(&sort, added);
-        assert_eq!(read, Ok((id, ChildRow::Added { spec, at })));
+        let opened = Opened::default();
+        let added = |opened| ChildRow::Added {
+            spec: spec.clone(),
+            at,
+            opened,
+        };
+        assert_eq!(read, Ok((id, added(opened))));
+        let opened = Opened {
+            round: 3,
+            run: true,
+        };
+        let read = decode_child(&sort, encode_opened(&spec, at, opened));
+        assert_eq!(read, Ok((id, added(opened))));
         let outcome = Outcome {
             state: State::Dead,
             faulted: true,
             at,
         };
-        let read = decode_child(&sort, encode_outcome(&outcome));
-        assert_eq!(read, Ok((id, ChildRow::Ended(outcome))));
+        for round in [0, 2] {
+            let read = decode_child(&sort, encode_outcome(&outcome, round));
+            assert_eq!(read, Ok((id, ChildRow::Ended { outcome, round })));
+        }
         for tree in [Tree::Open, Tree::Closing, Tree::Completed, Tree::Faulted] {
-            assert_eq!(decode_family(encode_family(tree)), Ok(tree));
+            assert_eq!(decode_family(encode_family(tree, 7)), Ok((tree, 7)));
         }
         assert!(decode_family(Bytes::new()).is_err());
         assert!(decode_child(&sort, Bytes::new()).is_err());
-        assert!(decode_child(b"x", encode_outcome(&outcome)).is_err());
+        assert!(decode_child(b"x", encode_outcome(&outcome, 0)).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Malformed, v1};
 use crate::model::{
     ids::TaskId,
-    kin::{Kin, TreeEnd},
+    kin::{Kin, Rounds, TreeEnd},
     time::Millis,
 };
 
@@ -51,5 +51,32 @@ pub fn tree_end_from_message(message: v1::TreeEnd) -> TreeEnd {
     TreeEnd {
         faulted: message.faulted,
         at: Millis(message.at_ms),
+    }
+}
+
+/// Converts the rounds of a task to their message; none when it never began again.
+#[must_use]
+pub fn rounds_to_message(rounds: Rounds) -> Option<v1::Rounds> {
+    let Rounds {
+        round,
+        opened,
+        awaits,
+    } = rounds;
+    let message = v1::Rounds {
+        round,
+        opened,
+        awaits,
+    };
+    (rounds != Rounds::default()).then_some(message)
+}
+
+/// Reads the rounds of a task from their message.
+#[must_use]
+pub fn rounds_from_message(message: Option<v1::Rounds>) -> Rounds {
+    let message = message.unwrap_or_default();
+    Rounds {
+        round: message.round,
+        opened: message.opened,
+        awaits: message.awaits,
     }
 }

@@ -46,8 +46,8 @@ pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};
 pub use family::{
-    ChildRow, children_partition, decode_child, decode_family, encode_added, encode_family,
-    encode_outcome,
+    ChildRow, Opened, children_partition, decode_child, decode_family, encode_added, encode_family,
+    encode_opened, encode_outcome,
 };
 pub use held::{decode_held, encode_held, held_partition};
 pub use holder::{decode_holder, encode_holder, holder_from_message, holder_to_message};
@@ -56,7 +56,7 @@ pub use join::{
     DependencyRow, decode_dependency, decode_join_sort, decode_marks, encode_dependency,
     encode_marks, join_partition,
 };
-pub use kin::{tree_end_from_message, tree_end_to_message};
+pub use kin::{rounds_from_message, rounds_to_message, tree_end_from_message, tree_end_to_message};
 pub use limit::{decode_pool, encode_pool};
 pub use ordering::{
     decode_member, decode_turn, encode_bound, encode_member, encode_rank, encode_turn,

@@ -245,6 +245,11 @@ pub const METRICS: &[Metric] = &[
         "Trees of tasks that have ended, completed or faulted.",
     ),
     counter(
+        "tickwheel_tree_tasks_retried_total",
+        &[],
+        "Failed tasks of trees that run again.",
+    ),
+    counter(
         "tickwheel_turns_passed_total",
         &[],
         "Tasks with an ordering key that were published because their turn had come.",

@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ),
     ("createTask batchCreateTasks batchCancelTasks", "poa"),
     ("cancelTask rescheduleTask runTask redeliverTask", "poa"),
+    ("retryFailed", "poa"),
     ("cancelTaskByKey rescheduleTaskByKey runTaskByKey", "poa"),
     ("setCallback deleteCallback setGate", "oa"),
     ("listDeadLetters groupDeadLetters listJobs getJob", "voa"),
@@ -94,7 +95,7 @@ pub(super) async fn closed() -> (Site, String) {
     (site, key)
 }
 
-fn code(answer: &Answer) -> (u16, String) {
+pub(super) fn code(answer: &Answer) -> (u16, String) {
     let problem = answer.problem();
     (answer.status.as_u16(), problem.code)
 }

@@ -28,6 +28,7 @@ mod poll;
 mod refused;
 mod repeats;
 mod results;
+mod retries;
 mod schedule_pages;
 mod schedules;
 mod served;

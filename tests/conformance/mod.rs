@@ -69,6 +69,7 @@ promises! {
     bulk::a_dead_task_is_a_record_in_the_topic_of_its_callback,
     joins::a_task_waits_for_others,
     trees::a_tree_ends_after_its_last_child,
+    trees::the_failed_part_of_a_tree_runs_again,
     schedules::each_time_is_one_run,
     schedules::a_paused_schedule_waits_and_can_be_triggered,
     schedules::expressions_are_explained_or_refused,

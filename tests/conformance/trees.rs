@@ -1,10 +1,10 @@
 //! Tasks have children, and their trees end once.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::service::{Service, echoes, text};
+use super::service::{Behaviour, Service, echoes, text};
 
 pub(super) async fn a_tree_ends_after_its_last_child(service: Arc<Service>) {
     let callback = service.name("tree");
@@ -40,4 +40,40 @@ pub(super) async fn a_tree_ends_after_its_last_child(service: Arc<Service>) {
     let ids = children["tasks"].as_array().unwrap().iter();
     let ids: Vec<String> = ids.map(|task| text(&task["id"])).collect();
     assert!(ids.len() == 2 && ids.contains(&added), "{children}");
+}
+
+pub(super) async fn the_failed_part_of_a_tree_runs_again(service: Arc<Service>) {
+    let callback = service.name("retried");
+    let fails_first: Behaviour = Arc::new(|task: &Value| {
+        let report = if task["payload"] == "bad" && task["attempt"] == 1 {
+            json!({"outcome": "failed", "error": "no"})
+        } else {
+            json!({"outcome": "succeeded"})
+        };
+        (Duration::ZERO, report)
+    });
+    let runs = service.worker(&callback, &fails_first);
+    let task = |payload: &str| json!({"callback": callback, "payload": payload});
+    let body = json!({"callback": callback, "children": [
+        task("good"),
+        {"callback": callback, "children": [task("bad")]}]});
+    let root = service.register(body).await;
+    let ends = |state: &'static str| {
+        let (service, root) = (&service, &root);
+        service.until("the tree has ended", move || async move {
+            service.task(root).await["tree_state"] == state
+        })
+    };
+    ends("faulted").await;
+    let path = format!("/v1/tasks/{root}/retry-failed");
+    let done = service.post(&path, &json!({})).await.ok();
+    assert_eq!(
+        (&done["retried"], &done["complete"]),
+        (&json!(1), &json!(true)),
+        "{done}"
+    );
+    ends("completed").await;
+    assert_eq!(runs.lock().unwrap().len(), 5, "one task has run twice");
+    let again = service.post(&path, &json!({})).await;
+    assert_eq!(again.problem(409), "nothing_failed");
 }

@@ -14,7 +14,7 @@ use tickwheel::model::{
     entry::{DoneReason, Entry},
     history::{Answered, Attempt, Ending},
     ids::{NodeId, TaskId},
-    kin::{Kin, TreeEnd},
+    kin::{Kin, Rounds, TreeEnd},
     notify::{Destination, EndStates, Notify},
     state::{Detail, History, State, TaskRow},
     target::Target,
@@ -186,6 +186,11 @@ pub(crate) fn row() -> TaskRow {
                 faulted: true,
                 at: START,
             }),
+            rounds: Rounds {
+                round: 3,
+                opened: 1,
+                awaits: true,
+            },
             history: History::default().with(Attempt {
                 attempt: 2,
                 worker: "w-0".to_owned(),

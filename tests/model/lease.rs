@@ -198,6 +198,7 @@ impl Lease {
                 died: None,
                 erased: false,
                 tree: None,
+                rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
                 next: None,
             },

@@ -54,6 +54,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             died: None,
             erased: false,
             tree: None,
+            rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,
         },

@@ -96,10 +96,7 @@ async fn message(
     id: TaskId,
     notice: &Notice,
 ) -> Result<Result<Told, String>, Failure> {
-    let task = service
-        .notices()
-        .task(notice.task, notice.generation)
-        .await?;
+    let task = service.notices().task(notice).await?;
     let task = task.map(|task| with_attempts(&task, View::Basic));
     match notice.end {
         End::Run(state, _) => of_run(id, notice, state, task),

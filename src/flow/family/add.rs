@@ -89,13 +89,12 @@ impl Admission {
         let (mut rows, mut waiting) = (Vec::new(), Vec::new());
         for (id, spec) in tasks {
             if let Some(parent) = spec.parent() {
-                let row = (parent, id, self.row(spec)?);
+                let row = (parent, id, self.row(spec)?, ADDED_WRITTEN);
                 waiting.extend(spec.is_after_parent().then(|| row.clone()));
                 rows.push(row);
             }
         }
-        let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
-        put.into_iter().collect::<Result<(), Fault>>()?;
+        rows::put(&self.ctx, rows).await?;
         rows::put_waiting(&self.ctx, waiting).await
     }
 
@@ -114,36 +113,42 @@ impl Admission {
         let mut rows = Vec::with_capacity(children.len());
         for (id, spec) in children {
             match self.row(spec) {
-                Ok(row) => rows.push((parent, *id, row)),
+                Ok(row) => rows.push((parent, *id, row, ADDED_WRITTEN)),
                 Err(fault) => drop(outside.insert(*id, Outside::Refused(fault))),
             }
         }
-        let ids: Vec<TaskId> = rows.iter().map(|(_, id, _)| *id).collect();
+        let ids: Vec<TaskId> = rows.iter().map(|(_, id, ..)| *id).collect();
         let waits: Vec<TaskId> = children
             .iter()
             .filter(|(_, spec)| spec.is_after_parent())
             .map(|(id, _)| *id)
             .collect();
-        let waiting = rows.iter().filter(|(_, id, _)| waits.contains(id));
+        let waiting = rows.iter().filter(|(_, id, ..)| waits.contains(id));
         let waiting: Vec<_> = waiting.cloned().collect();
-        let put = rows::put(&self.ctx, rows, ADDED_WRITTEN).await;
-        put.into_iter().collect::<Result<(), Fault>>()?;
+        rows::put(&self.ctx, rows).await?;
         // Behind the rows of children: a releaser that sees one of these, and then an open tree, knows that it cannot end.
         rows::put_waiting(&self.ctx, waiting).await?;
         let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
         let there = rows::reopened(&self.ctx, parent, there).await?;
         // Its record may be gone before its row.
-        let is_over = has_ended || family::add(there.tree) == Add::Over;
+        let is_over = match there.round {
+            0 => has_ended || family::add(there.tree) == Add::Over,
+            // The row may not have followed: then nothing may run below it yet.
+            round => {
+                family::add(there.tree) == Add::Over || !self.has_followed(parent, round).await?
+            }
+        };
         let old = self.ctx.now().before(REPEATED_AFTER);
         for id in ids {
             if !is_over && id.first_start() >= old {
                 continue;
             }
             let row = rows::child(&self.ctx, parent, id).await?;
-            if matches!(row, Some(ChildRow::Ended(_))) {
+            if matches!(row, Some(ChildRow::Ended { .. })) {
                 outside.insert(id, Outside::Was);
             } else if is_over {
-                self.take_back(parent, id, waits.contains(&id)).await;
+                // Before the answer: the tree may be opened again, and a refused child must not be found there then.
+                self.take_back(parent, id, waits.contains(&id)).await?;
                 let refused = Fault::Family(Refusal::Ended(parent));
                 outside.insert(id, Outside::Refused(refused));
             }
@@ -173,19 +178,22 @@ impl Admission {
         }
     }
 
-    /// Removes the row of a child that was refused, which nobody reads. The end of one that was added after all is later.
-    async fn take_back(&self, parent: TaskId, child: TaskId, waits: bool) {
-        if waits && let Err(fault) = rows::remove_waiting(&self.ctx, parent, &[child]).await {
-            tracing::debug!(%fault, "the row of a child that was refused was left");
+    /// Removes the row of a child that was refused. The end of one that was added after all is later.
+    async fn take_back(&self, parent: TaskId, child: TaskId, waits: bool) -> Result<(), Fault> {
+        if waits {
+            rows::remove_waiting(&self.ctx, parent, &[(child, 0)]).await?;
         }
-        let place = rows::place(parent, child);
-        let Ok(place) = place else { return };
+        let place = rows::place(parent, child)?;
         let written = ADDED_WRITTEN + 1;
         let removal = [IndexRemoval { place, written }];
         let removed = self.ctx.store.remove_index(&removal).await;
-        for error in removed.into_iter().filter_map(Result::err) {
-            tracing::debug!(%error, "the row of a child that was refused was left");
-        }
+        removed.into_iter().try_for_each(|result| Ok(result?))
+    }
+
+    /// Tells whether the row of a parent, whose record says that its tree goes on in this round, says so, too.
+    async fn has_followed(&self, parent: TaskId, round: u32) -> Result<bool, Fault> {
+        let row = self.mover.row(parent).await?;
+        Ok(row.is_some_and(|row| row.detail.rounds.round >= round && row.detail.tree.is_none()))
     }
 
     /// Looks for a parent, and tells whether its tree has ended as far as its row knows.

@@ -23,7 +23,8 @@ pub(in crate::flow) async fn step(ctx: &Context, row: &TaskRow) -> Result<(), Fa
         return Ok(());
     };
     if !flaw::is(Flaw::ChildNotNoted) {
-        rows::put_outcome(ctx, parent, row.id, &outcome).await?;
+        let told = (&outcome, row.detail.rounds.round);
+        rows::put_outcome(ctx, parent, row.id, told).await?;
     }
     ctx.pokes.add(parent, ctx.time.moment());
     Ok(())

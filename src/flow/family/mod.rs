@@ -4,6 +4,7 @@
 //! add: row of the child -> record of the parent, serially -> entry of the child
 //! end of a child: row of the child -> poke of the parent
 //! check: sweep -> closing -> all rows -> completed or faulted -> row of the parent -> its own parent
+//! retry: rows of children, and of parents above -> records and rows of these parents, from the root down -> the children
 //! ```
 //!
 //! - `rows` reads and writes the rows of children and the records of parents.
@@ -12,6 +13,8 @@
 //! - [`pokes`] is the list of parents that a node is to check soon.
 //! - `tend` is the stage that checks them.
 //! - `release` lets children go that wait for the own run of their parent.
+//! - `reopen` opens trees that have ended, for the retry and for the checks that complete one.
+//! - [`retry`] runs the failed part of a tree again.
 //! - [`tree`] shows a tree to people, and walks it for a cancel.
 //!
 //! A crash leaves a row without an entry, a record that is closing, or a tree that has ended and whose row does not say so. The
@@ -21,6 +24,8 @@ pub(in crate::flow) mod add;
 pub(in crate::flow) mod ended;
 pub mod pokes;
 pub(in crate::flow) mod release;
+pub(in crate::flow) mod reopen;
+pub mod retry;
 pub(in crate::flow) mod rows;
 pub(in crate::flow) mod tend;
 pub mod tree;

@@ -13,7 +13,7 @@ use crate::{
     flow::{
         api::Fault,
         context::Context,
-        tasks::{cancel::Canceller, reschedule::Changer},
+        tasks::{cancel::Canceller, reschedule::Changer, transition::Mover},
     },
     limits::{CHILDREN_PAGE, RELEASES_IN_FLIGHT_MAX},
     model::{
@@ -30,6 +30,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Releaser {
     ctx: Arc<Context>,
+    mover: Mover,
     changer: Changer,
     canceller: Canceller,
 }
@@ -39,11 +40,13 @@ impl Releaser {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
+        mover: Mover,
         changer: Changer,
         canceller: Canceller,
     ) -> Self {
         Self {
             ctx,
+            mover,
             changer,
             canceller,
         }
@@ -63,24 +66,44 @@ impl Releaser {
         });
         while let Some(at) = from {
             let page = rows::page(&self.ctx, parent.id, &at, CHILDREN_PAGE).await?;
-            let ids: Vec<TaskId> = page.rows.iter().map(|(id, _)| *id).collect();
-            if !ids.is_empty() && self.is_over(parent.id).await? {
+            from = page.next;
+            if page.rows.is_empty() {
+                continue;
+            }
+            if self.is_over(parent.id).await? {
                 // Their adds are refused, or were released by the check that has ended the tree.
                 return Ok(());
             }
-            let waiting = page.rows.into_iter().filter_map(|(id, row)| match row {
-                ChildRow::Added { spec, .. } => Some((id, Arc::new(*spec))),
-                ChildRow::Ended(_) => None,
-            });
-            let waiting: Vec<(TaskId, Arc<Spec>)> = waiting.collect();
+            let Some(parent) = self.over(parent.id).await? else {
+                return Ok(());
+            };
+            let (mut seen, mut waiting) = (Vec::new(), Vec::new());
+            for (id, row) in page.rows {
+                match row {
+                    ChildRow::Added { spec, opened, .. } => {
+                        seen.push((id, opened.round));
+                        waiting.push((id, Arc::new(*spec)));
+                    }
+                    ChildRow::Ended { round, .. } => seen.push((id, round)),
+                }
+            }
             for some in waiting.chunks(RELEASES_IN_FLIGHT_MAX) {
-                let releases = some.iter().map(|(id, spec)| self.one(parent, *id, spec));
+                let releases = some.iter().map(|(id, spec)| self.one(&parent, *id, spec));
                 try_join_all(releases).await?;
             }
-            rows::remove_waiting(&self.ctx, parent.id, &ids).await?;
-            from = page.next;
+            rows::remove_waiting(&self.ctx, parent.id, &seen).await?;
         }
         Ok(())
+    }
+
+    /// Reads the parent of children that were read before, and wait; none when its own run goes on again. A child that waits once
+    /// more does so behind the begin of that run.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(super) async fn over(&self, parent: TaskId) -> Result<Option<TaskRow>, Fault> {
+        let row = self.mover.row(parent).await?;
+        Ok(row.filter(|row| row.state.is_terminal()))
     }
 
     /// Tells whether the tree of a parent has ended. Read behind the rows of children that wait, it says whether their adds can

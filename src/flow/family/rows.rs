@@ -6,13 +6,15 @@ use crate::{
     flow::{api::Fault, context::Context},
     limits::FAMILY_RACES_MAX,
     model::{
-        family::{self, ADDED_WRITTEN, Outcome, Tree},
+        family::{self, Outcome, Tree},
         ids::TaskId,
         record::{Change, Kind, Mark, Name, Record},
+        task::Spec,
         time::Millis,
     },
     schema::{
-        ChildRow, children_partition, decode_child, decode_family, encode_family, encode_outcome,
+        ChildRow, Opened, children_partition, decode_child, decode_family, encode_family,
+        encode_opened, encode_outcome,
     },
     store::{
         self, Freshness, Swapped,
@@ -24,6 +26,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Read {
     pub(super) tree: Tree,
+    /// The round of the tree.
+    pub(super) round: u32,
     pub(super) record: Option<Record>,
 }
 
@@ -59,12 +63,17 @@ pub(super) async fn read(
 ) -> Result<Read, Fault> {
     let record = ctx.store.record(&name(parent)?, freshness).await?;
     let value = record.as_ref().and_then(|record| record.value.clone());
-    let tree = value.map_or(Ok(Tree::Open), decode_family);
-    let tree = tree.map_err(|cause| corrupt("read the record of a parent", &cause))?;
-    Ok(Read { tree, record })
+    let read = value.map_or(Ok((Tree::Open, 0)), decode_family);
+    let (tree, round) = read.map_err(|cause| corrupt("read the record of a parent", &cause))?;
+    Ok(Read {
+        tree,
+        round,
+        record,
+    })
 }
 
-/// Writes the record of a parent in place of what was read. The record of a tree that has ended expires at `expires`.
+/// Writes the record of a parent in place of what was read, in the same round. The record of a tree that has ended expires at
+/// `expires`.
 pub(super) async fn write(
     ctx: &Context,
     parent: TaskId,
@@ -72,15 +81,36 @@ pub(super) async fn write(
     tree: Tree,
     expires: Option<Millis>,
 ) -> Result<Written, Fault> {
+    write_round(ctx, parent, before, (tree, before.round), expires).await
+}
+
+/// Opens a tree in a later round.
+pub(super) async fn begin(
+    ctx: &Context,
+    parent: TaskId,
+    before: &Read,
+    round: u32,
+) -> Result<Written, Fault> {
+    write_round(ctx, parent, before, (Tree::Open, round), None).await
+}
+
+async fn write_round(
+    ctx: &Context,
+    parent: TaskId,
+    before: &Read,
+    (tree, round): (Tree, u32),
+    expires: Option<Millis>,
+) -> Result<Written, Fault> {
     let mark = Mark {
         nonce: ctx.time.random_uuid(),
         stamp: ctx.time.stamp(),
     };
-    let (name, value) = (name(parent)?, encode_family(tree));
+    let (name, value) = (name(parent)?, encode_family(tree, round));
     let change = Change::put(name, before.record.as_ref(), value, expires, mark)?;
     Ok(match ctx.store.put_if(&change).await? {
         Swapped::Applied => Written::Done(Read {
             tree,
+            round,
             record: Some(change.record().clone()),
         }),
         // Each version is closing once, so a write that arrives late finds its own version or fails.
@@ -103,56 +133,59 @@ pub(super) async fn reopened(ctx: &Context, parent: TaskId, read_: Read) -> Resu
     Err(raced(parent))
 }
 
-/// Writes rows of children; one result per row, in order.
-pub(super) async fn put(
-    ctx: &Context,
-    rows: Vec<(TaskId, TaskId, Bytes)>,
-    written: i64,
-) -> Vec<Result<(), Fault>> {
-    let put = |(parent, child, value): (TaskId, TaskId, Bytes)| {
-        let row = IndexPut::new(place(parent, child)?, value, written)?;
-        Ok::<_, Fault>(row)
-    };
-    let rows: Result<Vec<IndexPut>, Fault> = rows.into_iter().map(put).collect();
-    match rows {
-        Ok(rows) => {
-            let put = ctx.store.put_index(&rows).await;
-            put.into_iter().map(|result| Ok(result?)).collect()
-        }
-        Err(fault) => vec![Err(fault)],
-    }
+/// A row of a child that is to be written: its parent, its id, its value and its write time.
+pub(super) type Wanted = (TaskId, TaskId, Bytes, i64);
+
+/// Writes rows of children.
+pub(super) async fn put(ctx: &Context, rows: Vec<Wanted>) -> Result<(), Fault> {
+    put_at(ctx, rows, place).await
 }
 
 /// Writes the rows of children that wait for the own run of their parent. A row that was removed stays so.
-pub(super) async fn put_waiting(
+pub(super) async fn put_waiting(ctx: &Context, rows: Vec<Wanted>) -> Result<(), Fault> {
+    put_at(ctx, rows, waiting_place).await
+}
+
+async fn put_at(
     ctx: &Context,
-    rows: Vec<(TaskId, TaskId, Bytes)>,
+    rows: Vec<Wanted>,
+    place: fn(TaskId, TaskId) -> Result<Place, Fault>,
 ) -> Result<(), Fault> {
     if rows.is_empty() {
         return Ok(());
     }
     let mut puts = Vec::with_capacity(rows.len());
-    for (parent, child, value) in rows {
-        puts.push(IndexPut::new(
-            waiting_place(parent, child)?,
-            value,
-            ADDED_WRITTEN,
-        )?);
+    for (parent, child, value, written) in rows {
+        puts.push(IndexPut::new(place(parent, child)?, value, written)?);
     }
     let put = ctx.store.put_index(&puts).await;
     put.into_iter().try_for_each(|result| Ok(result?))
 }
 
-/// Removes the rows of children that wait no more.
+/// Returns the row of a child that is opened for a later round. Two calls may write it at different times, of which either wins.
+pub(super) fn opened(
+    ctx: &Context,
+    parent: TaskId,
+    child: TaskId,
+    spec: &Spec,
+    opened: Opened,
+) -> Wanted {
+    let value = encode_opened(spec, ctx.now(), opened);
+    let written = family::opened_written(opened.round, opened.run);
+    (parent, child, value, written)
+}
+
+/// Removes the rows of children that wait no more, in these rounds of theirs.
 pub(super) async fn remove_waiting(
     ctx: &Context,
     parent: TaskId,
-    children: &[TaskId],
+    children: &[(TaskId, u32)],
 ) -> Result<(), Fault> {
-    let written = ctx.time.stamp();
+    let stamp = ctx.time.stamp();
     let mut removals = Vec::with_capacity(children.len());
-    for child in children {
+    for (child, round) in children {
         let place = waiting_place(parent, *child)?;
+        let written = family::ended_written(*round, stamp);
         removals.push(IndexRemoval { place, written });
     }
     if removals.is_empty() {
@@ -167,16 +200,16 @@ fn waiting_place(parent: TaskId, child: TaskId) -> Result<Place, Fault> {
     Place::new(partition, sort(child)).map_err(Fault::from)
 }
 
-/// Writes how a child has ended, with all of its own tree. Repeating it is safe.
+/// Writes how a child has ended in a round, with all of its own tree. Repeating it is safe.
 pub(super) async fn put_outcome(
     ctx: &Context,
     parent: TaskId,
     child: TaskId,
-    outcome: &Outcome,
+    (outcome, round): (&Outcome, u32),
 ) -> Result<(), Fault> {
-    let row = (parent, child, encode_outcome(outcome));
-    let put = put(ctx, vec![row], ctx.time.stamp()).await;
-    put.into_iter().collect()
+    let written = family::ended_written(round, ctx.time.stamp());
+    let row = (parent, child, encode_outcome(outcome, round), written);
+    put(ctx, vec![row]).await
 }
 
 /// Gives rows of children that have ended an end of life.
@@ -186,11 +219,13 @@ pub(super) async fn let_go(
     rows: &[(TaskId, ChildRow)],
     expires: Millis,
 ) -> Result<(), Fault> {
-    let written = ctx.time.stamp();
+    let stamp = ctx.time.stamp();
     let mut puts = Vec::with_capacity(rows.len());
     for (child, row) in rows {
-        if let ChildRow::Ended(outcome) = row {
-            let put = IndexPut::new(place(parent, *child)?, encode_outcome(outcome), written)?;
+        if let ChildRow::Ended { outcome, round } = row {
+            let written = family::let_go_written(*round, stamp);
+            let value = encode_outcome(outcome, *round);
+            let put = IndexPut::new(place(parent, *child)?, value, written)?;
             puts.push(put.until(expires));
         }
     }

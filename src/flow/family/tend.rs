@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     release::Releaser,
+    reopen::Opener,
     rows::{self, Cursor, Written},
 };
 use crate::{
@@ -44,7 +45,7 @@ use crate::{
         task::Spec,
         time::Millis,
     },
-    schema::ChildRow,
+    schema::{ChildRow, Opened},
     store::Freshness,
     time_source::Moment,
 };
@@ -64,6 +65,7 @@ struct Open {
     id: TaskId,
     spec: Box<Spec>,
     added: Millis,
+    opened: Opened,
     /// The place before its row.
     before: Cursor,
 }
@@ -85,6 +87,7 @@ pub(in crate::flow) struct Tender {
     finder: Finder,
     registrar: Registrar,
     releaser: Releaser,
+    opener: Opener,
     tended: Arc<Mutex<HashMap<TaskId, Tended>>>,
 }
 
@@ -97,6 +100,7 @@ impl Tender {
         finder: Finder,
         registrar: Registrar,
         releaser: Releaser,
+        opener: Opener,
     ) -> Self {
         Self {
             ctx,
@@ -104,6 +108,7 @@ impl Tender {
             finder,
             registrar,
             releaser,
+            opener,
             tended: Arc::default(),
         }
     }
@@ -166,11 +171,14 @@ impl Tender {
         self.releaser.all(&row).await?;
         let mut there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
         for _ in 0..FAMILY_RACES_MAX {
+            if there.round != row.detail.rounds.round {
+                return self.other_round(parent, there.tree).await;
+            }
             let written = match family::check(there.tree, true) {
                 Check::Stop => return Ok(()),
                 Check::EndSteps => return self.end(row, there.tree).await,
                 Check::Sweep => match self.sweep(parent).await? {
-                    Rows::Open(open) => return self.stop_at(&row, *open).await,
+                    Rows::Open(open) => return self.stop_at(parent, *open).await,
                     Rows::Ended { faulted } if flaw::is(Flaw::TreeNotClosed) => {
                         let end = family::end(row.state, faulted);
                         rows::write(&self.ctx, parent, &there, end, None).await?
@@ -185,7 +193,7 @@ impl Tender {
                             rows::write(&self.ctx, parent, &there, Tree::Open, None).await?;
                         if matches!(written, Written::Done(_)) {
                             self.remember(parent, open.before.clone());
-                            return self.stop_at(&row, *open).await;
+                            return self.stop_at(parent, *open).await;
                         }
                         written
                     }
@@ -202,6 +210,17 @@ impl Tender {
             };
         }
         Err(rows::raced(parent))
+    }
+
+    /// Leaves a tree alone whose record and row are of different rounds: its own run may go on again by now. A call that opened
+    /// the record and died is completed; that asks for another check.
+    async fn other_round(&self, parent: TaskId, tree: Tree) -> Result<(), Fault> {
+        if tree.has_ended() {
+            // The row was read before it began another round.
+            self.ctx.pokes.add(parent, self.ctx.time.moment());
+            return Ok(());
+        }
+        self.opener.open(parent).await.map(drop)
     }
 
     /// Returns from when on nobody asks for the children of a tree that ends now.
@@ -228,12 +247,13 @@ impl Tender {
             let mut before = from.clone();
             for (id, row) in page.rows {
                 match row {
-                    ChildRow::Ended(outcome) => faulted |= outcome.faulted,
-                    ChildRow::Added { spec, at } => {
+                    ChildRow::Ended { outcome, .. } => faulted |= outcome.faulted,
+                    ChildRow::Added { spec, at, opened } => {
                         return Ok(Rows::Open(Box::new(Open {
                             id,
                             spec,
                             added: at,
+                            opened,
                             before,
                         })));
                     }
@@ -248,8 +268,7 @@ impl Tender {
     }
 
     /// Stops a check at a child that goes on. One that nothing stands for, as its add died, is entered.
-    async fn stop_at(&self, above: &TaskRow, open: Open) -> Result<(), Fault> {
-        let parent = above.id;
+    async fn stop_at(&self, parent: TaskId, open: Open) -> Result<(), Fault> {
         let age = self.ctx.now().since(open.added);
         if age < ADD_OPEN {
             let at = self.ctx.time.moment().after(ADD_OPEN.saturating_sub(age));
@@ -257,10 +276,13 @@ impl Tender {
             return Ok(());
         }
         match self.mover.row(open.id).await? {
+            Some(row) if row.has_ended() && row.detail.rounds.round < open.opened.round => {
+                return self.opener.complete(parent, &row, open.opened).await;
+            }
             // Its end steps failed, and were left to a look that may be far.
             Some(row) if row.has_ended() => return finish::steps(&self.ctx, &row).await,
             Some(row) if row.waits_for_parent() => {
-                return self.releaser.one(above, open.id, &row.detail.spec).await;
+                return self.release(parent, open.id, &row.detail.spec).await;
             }
             // It was cancelled while it waited, and had no look then.
             Some(row) if row.state == State::Cancelled && row.detail.spec.is_after_parent() => {
@@ -268,6 +290,10 @@ impl Tender {
                 return Ok(());
             }
             Some(_) => return Ok(()),
+            // It would be taken for a new one.
+            None if open.opened.round > 0 => {
+                return self.opener.close(parent, open.id, open.opened.round).await;
+            }
             None if self.finder.registered(open.id).await?.is_some() => return Ok(()),
             None => {}
         }
@@ -279,7 +305,7 @@ impl Tender {
         }
         if open.spec.is_after_parent() {
             let spec = Arc::new(*open.spec);
-            return self.releaser.one(above, open.id, &spec).await;
+            return self.release(parent, open.id, &spec).await;
         }
         tracing::debug!(task = %open.id, %parent, "a child whose add was not finished is entered");
         let child = Holder {
@@ -296,15 +322,24 @@ impl Tender {
             .try_for_each(|entered| entered.map(drop))
     }
 
+    /// Releases a child that waits for the own run of its parent, if that does not go on again.
+    async fn release(&self, parent: TaskId, child: TaskId, spec: &Arc<Spec>) -> Result<(), Fault> {
+        match self.releaser.over(parent).await? {
+            Some(above) => self.releaser.one(&above, child, spec).await,
+            None => Ok(()),
+        }
+    }
+
     /// Does the end steps of a tree: its rows get an end of life, and the row of the parent says how it ended.
     async fn end(&self, row: TaskRow, tree: Tree) -> Result<(), Fault> {
         let parent = row.id;
         self.memory().remove(&parent);
         self.let_go(parent, self.expires(&row)).await?;
-        let faulted = tree == Tree::Faulted;
+        let (faulted, round) = (tree == Tree::Faulted, row.detail.rounds.round);
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
-            state::next(parent, row, &spec, Event::TreeEnded { faulted }, now, nonce)
+            let event = Event::TreeEnded { faulted, round };
+            state::next(parent, row, &spec, event, now, nonce)
         };
         let row = match self.mover.apply(parent, Some(row), false, decide).await? {
             Moved::To(row) => {

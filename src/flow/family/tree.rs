@@ -109,7 +109,7 @@ impl Forester {
                 for (child, row) in page.rows {
                     let state = match row {
                         ChildRow::Added { .. } => "open",
-                        ChildRow::Ended(outcome) => name(outcome.state),
+                        ChildRow::Ended { outcome, .. } => name(outcome.state),
                     };
                     *node.children.entry(state).or_default() += 1;
                     if level < depth && nodes.len() + open.len() + 1 < TREE_NODES_SHOWN_MAX {

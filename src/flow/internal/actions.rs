@@ -109,7 +109,7 @@ pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<
                 }
             }
         };
-        let id = action_id(row.id, row.generation, end, place);
+        let id = action_id(row.id, row.generation_at(end), end, place);
         internal_task(id, CALLBACK, retention, write(&payload))
     };
     Ok(due.into_iter().map(task).collect())

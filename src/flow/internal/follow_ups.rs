@@ -49,8 +49,9 @@ pub(in crate::flow) async fn join(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     if !spec.then.iter().any(|follow| follow.in_tree) || flaw::is(Flaw::FollowUpNotJoined) {
         return Ok(());
     }
-    // The follow-ups of the own run of a root were added before its tree ended.
-    let is_over = row.detail.tree.is_some() && spec.parent().is_none();
+    // The follow-ups of the own run of a root were added before its tree ended, also where that was opened again.
+    let has_ended = row.detail.tree.is_some() || row.detail.rounds.opened > 0;
+    let is_over = has_ended && spec.parent().is_none();
     for end in [end_of_run(row), end_of_tree(row)].into_iter().flatten() {
         if !is_over {
             register(ctx, row, end, Part::InTree).await?;

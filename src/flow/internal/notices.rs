@@ -111,15 +111,16 @@ impl Notices {
         Self { ctx, mover }
     }
 
-    /// Reads a task that had ended in a generation as it is now, also when its retention has passed. None when it was redriven or
-    /// deleted since, or is gone.
+    /// Reads the task of a notice as it is now, also when its retention has passed. None when it, or its tree, went on again or
+    /// was deleted since, or is gone.
     ///
     /// # Errors
     /// When the store is away.
-    pub async fn task(&self, id: TaskId, generation: u32) -> Result<Option<TaskView>, Fault> {
-        let row = self.mover.row(id).await?;
+    pub async fn task(&self, notice: &Notice) -> Result<Option<TaskView>, Fault> {
+        let row = self.mover.row(notice.task).await?;
         let same = |row: &TaskRow| {
-            row.generation == generation && row.state.is_terminal() && !row.detail.erased
+            let generation = row.generation_at(notice.end);
+            generation == notice.generation && row.state.is_terminal() && !row.detail.erased
         };
         let now = self.ctx.now();
         Ok(row.filter(same).map(|row| view_of_row(row, None, now)))

@@ -71,7 +71,11 @@ impl Outcomes {
         let of_action = |(place, action): (usize, &Action)| {
             let mut ends = run.into_iter().chain(tree);
             let end = ends.find(|end| action.when.has(*end))?;
-            Some(action_id(view.id, view.generation, end, place))
+            let generation = match end {
+                End::Run(..) => view.run_generation,
+                End::Tree(_) => view.generation,
+            };
+            Some(action_id(view.id, generation, end, place))
         };
         let of_check = |(place, check): (usize, &Check)| {
             let has_come = check.time(view.id) <= now;

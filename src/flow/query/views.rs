@@ -21,6 +21,7 @@ use crate::{
 pub(super) fn view_of_entry(entry: &Entry, fired: bool) -> TaskView {
     let mut view = unwritten_view(entry.key.id, &entry.spec, entry.start);
     view.generation = entry.key.generation;
+    view.run_generation = entry.key.generation;
     match entry.kind {
         Kind::Done {
             reason: DoneReason::Cancelled,
@@ -68,6 +69,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         end_time: None,
         attempt: 0,
         generation: 0,
+        run_generation: 0,
         worker: String::new(),
         progress: None,
         result: None,
@@ -129,6 +131,7 @@ pub(in crate::flow) fn view_of_row(
     };
     TaskView {
         history: attempts::shown(&row),
+        run_generation: row.run_generation(),
         id: row.id,
         spec: row.detail.spec,
         content: None,

@@ -4,6 +4,7 @@
 //! them, and `finish` does what follows when a task has come to its end. [`deadlines`] watches the leases of running tasks,
 //! and `limiter` lets no more of a callback be claimed than its limits allow.
 
+mod again;
 pub mod asked;
 mod attempt_span;
 pub mod cancel;

@@ -31,7 +31,6 @@ use crate::{
         TASK_EVENTS,
         api::{Fault, RescheduleOutcome, TaskView, View},
         context::Context,
-        dead_letters::filing,
         dispatch::{
             near::{Near, NearTask},
             send::Sending,
@@ -42,7 +41,6 @@ use crate::{
             near_record::near_record,
             watermarks::Hands,
         },
-        internal::{dead_letter_topic, ends},
         ordering::{leave, place},
         query::find::{Finder, is_told_by, view_of_row},
     },
@@ -197,7 +195,7 @@ impl Changer {
             return Ok(self.too_late(row));
         };
         // Without its content there is nothing to run.
-        if way == Way::Redrive && !self.prepare(row.as_ref(), id, spec).await? {
+        if way.is_from_end() && !self.prepare(row.as_ref(), id, spec).await? {
             return Ok(self.too_late(row));
         }
         let dispatch = Dispatch {
@@ -228,7 +226,7 @@ impl Changer {
                 place::confirm_one(&self.ctx, place).await?;
                 leave::moved(&self.ctx, dispatch, spec, before).await;
                 moved?;
-                if way == Way::Redrive {
+                if way.is_from_end() {
                     self.withdraw_letter(&row).await;
                 }
                 let view = view_of_row(*row, None, now);
@@ -245,29 +243,6 @@ impl Changer {
         }
     }
 
-    /// Removes the letter of a task that was dead. One that stays is removed by the look.
-    async fn withdraw_letter(&self, row: &TaskRow) {
-        if let Err(fault) = filing::withdraw(&self.ctx, row).await {
-            tracing::debug!(task = %row.id, %fault, "its letter was left to the look");
-        }
-    }
-
-    /// Makes a dead task ready to run again: its content lives on, the letter of the death before its last one, which its
-    /// row is about to forget, is surely gone, and its end is told. Tells whether it has its content.
-    async fn prepare(
-        &self,
-        row: Option<&TaskRow>,
-        id: TaskId,
-        spec: &Arc<Spec>,
-    ) -> Result<bool, Fault> {
-        if let Some(row) = row {
-            filing::withdraw(&self.ctx, row).await?;
-            dead_letter_topic::file_before_redrive(&self.ctx, row).await?;
-            ends::tell(&self.ctx, row).await?;
-        }
-        finish::undo(&self.ctx, id, spec).await
-    }
-
     /// Sees to the record of the key before the row is written. False when the key names another task that is live.
     async fn keeps_key(
         &self,
@@ -277,7 +252,7 @@ impl Changer {
         dispatch: Dispatch,
     ) -> Result<bool, Fault> {
         let (id, start) = (dispatch.id, dispatch.start);
-        if way == Way::Release {
+        if matches!(way, Way::Release | Way::Again(_)) {
             // Tasks of trees have no keys, nor have those that wait for others.
             return Ok(true);
         }
@@ -316,6 +291,7 @@ impl Changer {
             Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
             // It had no entry but looks.
             Way::Release => {}
+            Way::Again(_) => metrics::counter!("tickwheel_tree_tasks_retried_total").increment(1),
         }
         let near = matches!(put, Put::Near(_));
         let wheel = dispatch.id.wheel();
@@ -332,7 +308,7 @@ impl Changer {
 
     /// Writes a look further on when what was put for a new start may have been read before the row named that start.
     /// Its claim was refused then, and nothing else would come back to the task. Tells whether that was so.
-    async fn look_again(&self, dispatch: Dispatch, put: &Put) -> Result<bool, Fault> {
+    pub(super) async fn look_again(&self, dispatch: Dispatch, put: &Put) -> Result<bool, Fault> {
         let entry = put.entry();
         let opened = self.hands.opened(dispatch.id.wheel()).await?;
         if self.ctx.tick().tick_of(entry.key.due) > opened {

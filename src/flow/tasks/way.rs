@@ -3,6 +3,8 @@
 use crate::{
     flow::query::find::is_hidden,
     model::{
+        again,
+        kin::Again,
         state::{Event, State, TaskRow},
         time::Millis,
     },
@@ -19,6 +21,8 @@ pub(super) enum Wanted {
     Redriven(Millis),
     /// To start at this time, since what it waits for has come.
     Released(Millis),
+    /// To start at this time (now) in this round, if its own run has failed.
+    Again(Millis, u32),
 }
 
 impl Wanted {
@@ -28,7 +32,8 @@ impl Wanted {
             Self::Moved(start)
             | Self::Run(start)
             | Self::Redriven(start)
-            | Self::Released(start) => start,
+            | Self::Released(start)
+            | Self::Again(start, _) => start,
         }
     }
 }
@@ -42,11 +47,18 @@ pub(super) enum Way {
     Redrive,
     /// From its wait for its parent, or for other tasks.
     Release,
+    /// From its end, in this round.
+    Again(u32),
 }
 
 impl Way {
     /// Returns the way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
     pub(super) fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
+        if let Wanted::Again(_, round) = wanted {
+            let runs = |row: &&TaskRow| again::can_run(row) && row.detail.rounds.round < round;
+            let row = row.filter(runs).filter(|row| !is_hidden(row, now));
+            return row.map(|_| Self::Again(round));
+        }
         let released = matches!(wanted, Wanted::Released(_));
         let Some(row) = row else {
             return Some(if released { Self::Release } else { Self::Move });
@@ -64,12 +76,21 @@ impl Way {
         }
     }
 
+    /// Tells whether the task has ended before: what its end left is undone.
+    pub(super) const fn is_from_end(self) -> bool {
+        matches!(self, Self::Redrive | Self::Again(_))
+    }
+
     /// Returns the event of the way.
     pub(super) const fn event(self, start: Millis) -> Event {
         match self {
             Self::Move => Event::Reschedule { start },
             Self::Redrive => Event::Redrive { start },
             Self::Release => Event::Release { start },
+            Self::Again(round) => Event::Again {
+                round,
+                what: Again::Run { start },
+            },
         }
     }
 }

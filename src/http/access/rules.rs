@@ -108,6 +108,7 @@ pub(in crate::http) const RULES: &[Rule] = &[
     rule("POST", "/v1/tasks/{id}/cancel", "cancelTask", Produce, Task, CHANGES),
     rule("POST", "/v1/tasks/{id}/reschedule", "rescheduleTask", Produce, Task, CHANGES),
     rule("POST", "/v1/tasks/{id}/run", "runTask", Produce, Task, CHANGES),
+    rule("POST", "/v1/tasks/{id}/retry-failed", "retryFailed", Produce, Whole, CHANGES),
     rule("POST", "/v1/tasks/{id}/redeliver", "redeliverTask", Produce, Task, CHANGES),
 
     rule("GET", "/v1/callbacks", "listCallbacks", Read, Filtered, READS),

@@ -324,7 +324,7 @@ pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
             "it waits for the own run of its parent, which decides on its start".to_owned()
         }
         VisibleState::Dead if task.spec.kin.is_some() => {
-            "it is dead, and its end counts in its tree: tasks of trees do not run again".to_owned()
+            "it is dead, and its end counts in its tree: run the failed part of that again with retry-failed".to_owned()
         }
         VisibleState::Published => "its record has been published".to_owned(),
         VisibleState::Dead if task.spec.key.is_some() => {

@@ -47,6 +47,7 @@ use crate::http::{
         tasks::read,
         tasks::cancel,
         trees::read,
+        trees::retry_failed,
         tasks::batch_cancel,
         tasks::reschedule,
         tasks::run,

@@ -68,6 +68,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         .route("/v1/tasks/{id}/reschedule", post(reschedule))
         .route("/v1/tasks/{id}/run", post(run))
         .route("/v1/tasks/{id}/redeliver", post(redeliver))
+        .route("/v1/tasks/{id}/retry-failed", post(trees::retry_failed))
 }
 
 /// Registers a task. Once the call is answered, the task is durable and will start.

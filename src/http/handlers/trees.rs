@@ -1,7 +1,7 @@
-//! The tree handlers show tasks with all below them to clients, and cancel them.
+//! The tree handlers show tasks with all below them to clients, cancel them, and run their failed parts again.
 
 use axum::{
-    extract::{Path, Query, State, rejection::PathRejection},
+    extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
@@ -11,11 +11,13 @@ use crate::{
     api::{
         problem::Problem,
         text::shorten,
-        tree::{CancelTreeResponse, TreeResponse},
+        time,
+        tree::{CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse},
         worker::View,
     },
+    flow::{api, family::retry::NotRetried},
     http::{
-        Api, answer,
+        Api, answer, body,
         convert::{
             Violations, own,
             task_view::task_response,
@@ -23,8 +25,9 @@ use crate::{
             unknown,
         },
         error::{Code, Error},
+        headers,
     },
-    limits::TREE_LEVELS_MAX,
+    limits::{REQUEST_BYTES_MAX, TREE_LEVELS_MAX},
     model::ids::TaskId,
 };
 
@@ -80,6 +83,71 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
         StatusCode::ACCEPTED
     };
     Ok((status, answer::json(&body)).into_response())
+}
+
+/// Runs the failed part of a tree again: the task and all below it that failed, died or expired, and the children that were
+/// cancelled because the own run of their parent did not succeed.
+///
+/// The tree goes on in another round, and so do the trees above it that have ended. Each ends once more, and its end is told once
+/// more. One request runs up to 1000 tasks again.
+#[utoipa::path(post, path = "/v1/tasks/{id}/retry-failed", tag = "tasks", operation_id = "retryFailed",
+    params(("id" = String, Path, description = "The task's id")),
+    request_body(content = Option<RetryFailedRequest>, description = "None, or what the answer before said"),
+    responses(
+        (status = 200, description = "All of the tree was looked at", body = RetryFailedResponse),
+        (status = 202, description = "More is left: send the request again with the `failed_before` of this answer", body = RetryFailedResponse),
+        (status = 409, description = "`tree_not_ended`: it goes on. `nothing_failed`: nothing of it failed", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`not_in_a_tree`: `run` starts a dead task again", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn retry_failed(
+    State(api): State<Api>,
+    id: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Error> {
+    let id = own::refuse_task(path_id(id)?)?;
+    headers::refuse_if_match(request.headers())?;
+    let wish: RetryFailedRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
+    let mut violations = Violations::default();
+    let before = wish.failed_before.as_ref().map(time::instant);
+    let before = before.and_then(|read| violations.take("/failed_before", read));
+    violations.finish()?;
+    let retried = api.service.retries().retry(id, before).await?;
+    let done = retried
+        .ok_or_else(Error::task_not_found)?
+        .map_err(why_not)?;
+    let task = api.service.get(id, api::View::Basic).await?;
+    let task = task.ok_or_else(Error::task_not_found)?;
+    let body = RetryFailedResponse {
+        task: task_response(&task, View::Basic),
+        retried: done.retried,
+        left: done.left,
+        complete: done.next.is_none(),
+        failed_before: done.next.map(Into::into),
+    };
+    let status = if done.next.is_none() {
+        StatusCode::OK
+    } else {
+        StatusCode::ACCEPTED
+    };
+    Ok((status, answer::json(&body)).into_response())
+}
+
+fn why_not(why: NotRetried) -> Error {
+    let (code, detail) = match why {
+        NotRetried::NoTree => (
+            Code::NotInATree,
+            "the task has no children and no parent: `run` starts it again if it is dead",
+        ),
+        NotRetried::GoesOn => (
+            Code::TreeNotEnded,
+            "the task, or something below it, has not ended: try again when it has, or cancel it first",
+        ),
+        NotRetried::NothingFailed => (
+            Code::NothingFailed,
+            "the task has ended with all below it, and nothing of it failed, died or expired",
+        ),
+    };
+    Error::new(code, detail)
 }
 
 fn query(uri: &Uri) -> Result<(Format, usize), Error> {

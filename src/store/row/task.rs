@@ -17,8 +17,9 @@ use crate::{
         time::Millis,
     },
     schema::{
-        Malformed, holder_from_message, holder_to_message, spec_from_message, spec_to_message,
-        spec_to_short_message, tree_end_from_message, tree_end_to_message, v1,
+        Malformed, holder_from_message, holder_to_message, rounds_from_message, rounds_to_message,
+        spec_from_message, spec_to_message, spec_to_short_message, tree_end_from_message,
+        tree_end_to_message, v1,
     },
 };
 
@@ -174,6 +175,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         died,
         erased,
         tree,
+        rounds,
         history,
         next,
     } = detail;
@@ -202,6 +204,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         death_stamp: *died,
         erased: *erased,
         tree: tree.as_ref().map(tree_end_to_message),
+        rounds: rounds_to_message(*rounds),
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
         answered: answered.as_ref().map(answered_message),
@@ -230,6 +233,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             died: message.death_stamp,
             erased: message.erased,
             tree: message.tree.map(tree_end_from_message),
+            rounds: rounds_from_message(message.rounds),
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),
                 dropped: message.attempts_dropped,

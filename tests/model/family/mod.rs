@@ -9,7 +9,9 @@
 //! slots and clocks, the cursor of a sweep, and trees of more levels: each level is such a tree.
 
 mod after;
+mod deep_world;
 mod retry;
+mod retry_deep;
 mod steps;
 
 use tickwheel::model::family::Tree;

@@ -218,6 +218,7 @@ fn whole(row: Row) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,
         },

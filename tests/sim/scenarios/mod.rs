@@ -37,6 +37,7 @@ mod redrive;
 mod repeated;
 mod replaced;
 mod restarts;
+mod retries;
 mod schedules;
 mod sick_topics;
 mod slots;
