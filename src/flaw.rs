@@ -100,6 +100,8 @@ pub enum Flaw {
     TreeNotClosed,
     /// The end of a child is told to its parent, and its row does not say so.
     ChildNotNoted,
+    /// A conditional write of a row does not compare the write that made it.
+    RowsNotNamed,
     /// The row of an ended task counts as written though the store did not take it.
     EndedRowLeft,
 }

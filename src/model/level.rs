@@ -14,8 +14,11 @@ impl Level {
     pub const FIRST: Self = Self(0);
     /// Knows follow-ups, tasks that wait for others, children that wait for the own run of their parent, and notices of trees.
     pub const CHAINS: Self = Self(1);
+    /// Names the row that a conditional write replaces by the write that made it. Knows parents that were registered without
+    /// children, and keys of parents and of tasks that wait for others.
+    pub const NAMED_ROWS: Self = Self(2);
     /// The level of this program.
-    pub const OWN: Self = Self::CHAINS;
+    pub const OWN: Self = Self::NAMED_ROWS;
 
     /// Returns the number that stores keep.
     #[must_use]
@@ -37,7 +40,9 @@ pub fn needed(spec: &Spec) -> (Level, &'static str) {
         .notify
         .as_ref()
         .is_some_and(|notify| !notify.tree.is_empty());
-    if spec.is_after_parent() {
+    if spec.key.is_some() && (spec.is_parent() || spec.after.is_some()) {
+        (Level::NAMED_ROWS, "key")
+    } else if spec.is_after_parent() {
         (Level::CHAINS, "after_parent")
     } else if !spec.then.is_empty() {
         (Level::CHAINS, "then")
@@ -114,6 +119,12 @@ mod tests {
             ..spec()
         };
         assert_eq!(needed(&child), (Level::CHAINS, "after_parent"));
+        let named = |spec: Spec| Spec {
+            key: Some("k".to_owned()),
+            ..spec
+        };
+        assert_eq!(needed(&named(waiting)), (Level::NAMED_ROWS, "key"));
+        assert_eq!(needed(&named(spec())).0, Level::FIRST);
         assert!(Level::OWN > Level::FIRST);
     }
 }
