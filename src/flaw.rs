@@ -108,6 +108,8 @@ pub enum Flaw {
     ChildNotNoted,
     /// The rows of tasks that are to run again are not opened in their trees before.
     RetryUnmarked,
+    /// A conditional write of a row does not compare the write that made it.
+    RowsNotNamed,
     /// The row of an ended task counts as written though the store did not take it.
     EndedRowLeft,
 }

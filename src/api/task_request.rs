@@ -52,7 +52,8 @@ pub struct TaskRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 255))]
     pub idempotency_key: Option<String>,
-    /// A name of your own for the task: of one key and callback at most one task is live. Only with a callback.
+    /// A name of your own for the task: of one key and callback at most one task is live. Only with a callback, and not for
+    /// children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_length = 1, max_length = 128))]
     pub key: Option<String>,
@@ -148,7 +149,7 @@ pub struct TaskRequest {
     )]
     #[cfg_attr(feature = "server", schema(max_items = 8))]
     pub checks: Option<Vec<Check>>,
-    /// The id of the task that it is a child of: one that was registered with `children`, and whose tree has not ended.
+    /// The id of the task that it is a child of: one that has not ended, with its tree if it has children already.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub parent: Option<String>,

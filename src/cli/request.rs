@@ -137,7 +137,7 @@ pub(super) struct RegisterArgs {
     /// Key of its sequence: tasks of the callback with the same one run one at a time, in the order of their starts.
     #[arg(long, value_name = "TEXT", conflicts_with = "topic")]
     ordering_key: Option<String>,
-    /// Id of the task that it is a child of: one that may have children, and whose tree has not ended.
+    /// Id of the task that it is a child of: one that has not ended, with its tree if it has children already.
     #[arg(long, value_name = "ID", conflicts_with_all = ["topic", "key"])]
     parent: Option<String>,
     /// Starts it when the own run of its parent has succeeded; it is cancelled if that run ends otherwise.
@@ -145,8 +145,8 @@ pub(super) struct RegisterArgs {
     after_parent: bool,
     #[command(flatten)]
     wait: WaitArgs,
-    /// Makes a task to which children can be added.
-    #[arg(long, conflicts_with_all = ["topic", "key"])]
+    /// Says that children will be added to it: it has a tree from the beginning.
+    #[arg(long, conflicts_with = "topic")]
     may_have_children: bool,
     /// The outcome when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
     #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]

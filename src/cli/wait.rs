@@ -8,7 +8,7 @@ use crate::api::join::{After, AfterCondition};
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct WaitArgs {
     /// Id of a task that it waits for (docs/joins.md); may be repeated.
-    #[arg(long = "after", value_name = "ID", conflicts_with_all = ["topic", "key", "after_parent"])]
+    #[arg(long = "after", value_name = "ID", conflicts_with_all = ["topic", "after_parent"])]
     ids: Vec<String>,
     /// The ends that it waits for: all-succeeded, which is the default, or all-ended.
     #[arg(long = "after-condition", value_name = "CONDITION", value_parser = condition, requires = "ids")]

@@ -261,7 +261,7 @@ impl Task {
         self
     }
 
-    /// Makes it a child of a task that was registered with children, or with [`Task::may_have_children`]. See docs/trees.md.
+    /// Makes it a child of a task that has not ended, with its tree if it has one. It has no key then. See docs/trees.md.
     pub fn parent(mut self, parent: TaskId) -> Self {
         self.request.parent = Some(parent.to_string());
         self
@@ -274,13 +274,13 @@ impl Task {
         self
     }
 
-    /// Starts the task when others have ended as it wants, and not before. It has no key then. See docs/joins.md.
+    /// Starts the task when others have ended as it wants, and not before. See docs/joins.md.
     pub fn after(mut self, after: After) -> Self {
         self.request.after = Some(after);
         self
     }
 
-    /// Lets children be added to the task later, by [`Task::parent`]. Its tree ends when all of them have ended.
+    /// Says that children are to be added to the task later, by [`Task::parent`]. Its tree ends when all of them have ended.
     pub fn may_have_children(mut self) -> Self {
         self.request.children.get_or_insert_default();
         self

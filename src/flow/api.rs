@@ -61,6 +61,14 @@ pub enum Fault {
     /// A task may not wait for others as it asks. The request had no effect.
     #[error("{0}")]
     Join(join::Refusal),
+    /// A task below another one of the same request cannot be registered. The request had no effect.
+    #[error("{fault}")]
+    Below {
+        /// Where it lies in the request, such as `/children/3`.
+        at: String,
+        /// Why.
+        fault: Box<Fault>,
+    },
     /// The tasks that follow a task are too large. The request had no effect.
     #[error("{0}")]
     Chain(chain::Refusal),

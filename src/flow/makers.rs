@@ -7,14 +7,14 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::near::Near,
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{add::Admission, reopen::Opener, retry::Retrier},
+    family::{add::Admission, adopt::Adopter, reopen::Opener, retry::Retrier},
     jobs,
     joins::enlist::Enlister,
     query::{find::Finder, remembered::Remembered},
     schedules::tasks::RunTasks,
     tasks::{
         asked::Asker, cancel::Canceller, register::Registrar, reschedule::Changer,
-        transition::Mover,
+        standing::Standing, transition::Mover,
     },
 };
 
@@ -29,6 +29,9 @@ pub(super) fn registration(
     let ctx = || Arc::clone(ctx);
     let finder = Finder::new(ctx(), mover.clone());
     let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
+    let standing = Standing::new(ctx(), hands.clone(), finder.clone());
+    let (moves, puts) = (mover.clone(), placer.clone());
+    let adopter = Adopter::new(ctx(), moves, finder.clone(), standing, puts);
     let registrar = Registrar::new(
         ctx(),
         hands.clone(),
@@ -36,7 +39,7 @@ pub(super) fn registration(
         near.clone(),
         callbacks,
         (
-            Admission::new(ctx(), mover.clone(), finder.clone()),
+            Admission::new(ctx(), mover.clone(), adopter),
             Enlister::new(ctx(), mover.clone(), finder.clone()),
         ),
     );

@@ -10,6 +10,7 @@ use axum::{
 pub use super::code::Code;
 use crate::{
     api::problem::{FieldError, PROBLEM_JSON, Problem},
+    flow::api::TaskView,
     model::ids::TaskId,
 };
 
@@ -92,12 +93,18 @@ impl Error {
 
     /// Builds the error of a key that a live task has.
     #[must_use]
-    pub(super) fn key_taken(id: TaskId) -> Self {
+    pub(super) fn key_taken(task: &TaskView) -> Self {
+        let id = task.id;
+        let tree = if task.spec.is_parent() {
+            "; it may have children, so no other task replaces it: cancel it with its tree first"
+        } else {
+            ""
+        };
         Self {
             existing: Some(id),
             ..Self::new(
                 Code::KeyTaken,
-                format!("the key names the task {id}, which is live"),
+                format!("the key names the task {id}, which is live{tree}"),
             )
         }
     }

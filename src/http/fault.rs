@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::error::{Code, Error};
 use crate::{
+    api::problem::FieldError,
     flow::api::Fault,
     model::{family::Refusal, join},
 };
@@ -30,8 +31,8 @@ impl From<Fault> for Error {
             Fault::Family(refusal) => {
                 let code = match refusal {
                     Refusal::NoParent(_) => Code::ParentNotFound,
-                    Refusal::NotAParent(_) | Refusal::TooLarge(_) => Code::UnusableParent,
-                    Refusal::Ended(_) => Code::TreeEnded,
+                    Refusal::NeverEnds(_) | Refusal::TooLarge(_) => Code::UnusableParent,
+                    Refusal::Ended(_) | Refusal::Replaced(_) => Code::TreeEnded,
                 };
                 Self::field(code, "/parent", detail)
             }
@@ -42,6 +43,17 @@ impl From<Fault> for Error {
                 };
                 let pointer = format!("/after/ids/{}", refusal.place());
                 Self::field(code, pointer, detail)
+            }
+            Fault::Below { at, fault } => {
+                let error = Self::from(*fault);
+                let below = |field: FieldError| FieldError {
+                    pointer: format!("{at}{}", field.pointer),
+                    ..field
+                };
+                Self {
+                    errors: error.errors.into_iter().map(below).collect(),
+                    ..error
+                }
             }
             Fault::Chain(_) => Self::field(Code::UnusableThen, "/then", detail),
             Fault::Unknown { .. } => Self::new(Code::OutcomeUnknown, detail),

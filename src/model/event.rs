@@ -99,6 +99,8 @@ pub enum Event {
     },
     /// Someone deletes a task that has ended.
     Erase,
+    /// It may have children from now on.
+    Adopt,
     /// It is registered, and waits for the own run of its parent, or for other tasks.
     Await,
     /// Its wait has come to its end: it starts now or later.
@@ -157,6 +159,8 @@ pub enum Refusal {
     },
     /// An attempt of it may be running.
     Running,
+    /// It may have children, which would go on without it.
+    HasTree,
     /// Its life has ended.
     Ended {
         /// How.

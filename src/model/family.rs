@@ -1,7 +1,7 @@
 //! The rules of families decide for registration, end steps and looks when the tree of a task has ended.
 //!
-//! A task that may have children is a parent, and says so when it is registered. Its tree ends once: after its own run and after
-//! the trees of all its children. Each child has a row of the index under its parent, which is written before its entry. So a
+//! A task that may have children is a parent. It says so when it is registered, or its row says so from its first child on
+//! ([`super::adoption`]). Its tree ends once: after its own run and after the trees of all its children. Each child has a row of the index under its parent, which is written before its entry. So a
 //! parent has no set of children in any record, and 100,000 of them cost no more than one, each.
 //!
 //! One record decides when the tree ends. It goes from open to closing, and all rows are read between. An add that comes
@@ -238,12 +238,17 @@ pub enum Refusal {
         "the parent {0} is not known; give the id of a task that this service has registered and still keeps"
     )]
     NoParent(TaskId),
-    /// The parent was registered without children.
+    /// The parent is a record of Kafka.
     #[error(
-        "the task {0} has no children; register a parent with `children`, which may be an empty list"
+        "the task {0} is a record of Kafka, and nothing tells when it has ended; register the child under a task that has a callback or a URL"
     )]
-    NotAParent(TaskId),
-    /// The tree of the parent has ended.
+    NeverEnds(TaskId),
+    /// Another task takes the place of the parent, which had no children.
+    #[error(
+        "the task {0} was replaced by another one of its key, and takes no children; register the child under that one"
+    )]
+    Replaced(TaskId),
+    /// The parent has ended, with its tree if it has one.
     #[error(
         "the tree of {0} has ended; register the task without `parent`, or under a task that goes on"
     )]

@@ -2,7 +2,7 @@
 //!
 //! A key names at most one live task of a callback. The record of the key says which; it is written on a condition, and
 //! before the task. So the first writer wins, and whoever finds the record can write its task again: the same id is the
-//! same entry. A key is free as soon as its task has ended.
+//! same entry. A key is free as soon as its task has ended, with all of its tree.
 //!
 //! The row of a live task decides its replacement: the write that ends it, or tells its attempt to stop, also names the
 //! task that comes instead. Then the record follows, then the entry of the new task. Any request that finds a step
@@ -71,7 +71,8 @@ pub fn judge(holder: &Holder, row: Option<&TaskRow>, mine: TaskId) -> Verdict {
         Some(row) if row.state == State::Dead && row.generation < holder.generation => {
             Verdict::Redriven
         }
-        Some(row) if row.state.is_terminal() => Verdict::Free,
+        // A parent has ended when its tree has.
+        Some(row) if row.has_ended() => Verdict::Free,
         // No row: nothing happened to the task, or it was never written. It must not be passed over in either case, since
         // its writer may be about to write it.
         Some(_) | None => Verdict::Live,

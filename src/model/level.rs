@@ -14,7 +14,10 @@ impl Level {
     pub const FIRST: Self = Self(0);
     /// Knows follow-ups, tasks that wait for others, children that wait for the own run of their parent, and notices of trees.
     pub const CHAINS: Self = Self(1);
-    /// Knows the rounds of trees, so that their failed parts may run again.
+    /// Names the row that a conditional write replaces by the write that made it. Knows parents that were registered without
+    /// children, and keys of parents and of tasks that wait for others.
+    pub const NAMED_ROWS: Self = Self(2);
+    /// Knows the rounds of trees, so that their failed parts may run again. The same version brought both.
     pub const ROUNDS: Self = Self(2);
     /// The level of this program.
     pub const OWN: Self = Self::ROUNDS;
@@ -39,7 +42,9 @@ pub fn needed(spec: &Spec) -> (Level, &'static str) {
         .notify
         .as_ref()
         .is_some_and(|notify| !notify.tree.is_empty());
-    if spec.is_after_parent() {
+    if spec.key.is_some() && (spec.is_parent() || spec.after.is_some()) {
+        (Level::NAMED_ROWS, "key")
+    } else if spec.is_after_parent() {
         (Level::CHAINS, "after_parent")
     } else if !spec.then.is_empty() {
         (Level::CHAINS, "then")
@@ -116,6 +121,12 @@ mod tests {
             ..spec()
         };
         assert_eq!(needed(&child), (Level::CHAINS, "after_parent"));
+        let named = |spec: Spec| Spec {
+            key: Some("k".to_owned()),
+            ..spec
+        };
+        assert_eq!(needed(&named(waiting)), (Level::NAMED_ROWS, "key"));
+        assert_eq!(needed(&named(spec())).0, Level::FIRST);
         assert!(Level::OWN > Level::FIRST);
     }
 }

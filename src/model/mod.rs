@@ -12,8 +12,10 @@
 //! | [`certificate`] | when a certificate ends |
 //! | [`holder`] | which task a record of a key names |
 //! | [`key`] | which task a key names, and when the key is free |
+//! | [`replacement`] | what becomes of a task whose key another one takes |
 //! | [`ordering`] | which task of a sequence may run |
 //! | [`family`] | when the tree of a task has ended |
+//! | [`adoption`] | which task may have children from now on |
 //! | [`again`] | what goes on when the failed part of a tree runs again |
 //! | [`join`] | what becomes of a task that waits for others |
 //! | [`chain`] | which tasks follow the ends of a task |
@@ -61,6 +63,7 @@ pub mod access;
 pub mod action;
 pub mod action_task;
 pub mod address;
+pub mod adoption;
 pub mod after;
 pub mod again;
 pub mod attempts;
@@ -110,6 +113,7 @@ pub mod ordering;
 pub mod preference;
 pub mod purse;
 pub mod record;
+pub mod replacement;
 pub mod restart;
 pub mod result;
 pub mod retry_look;

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    again, attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId,
-    kin::Rounds, look, restart, task::Spec, time::Millis,
+    adoption, again, attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId,
+    kin::Rounds, look, replacement, restart, task::Spec, time::Millis,
 };
 use crate::flaw::{self, Flaw};
 
@@ -73,6 +73,7 @@ pub fn next(
     }
     let (last, acts_until) = (base.last, acts_until(&base, now));
     let row = match event {
+        Event::Adopt => adoption::adopted(base)?,
         event if base.waits() => waiting(base, &event, now)?,
         Event::Await | Event::Release { .. } | Event::ParentFailed | Event::WaitOver { .. } => {
             return Err(Refusal::Stale);
@@ -117,7 +118,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             settle(attempts::answered(base, answered), outcome, chance, now)
         }
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
-        (_, Event::Replace { next }) => replaced(base, next, now)?,
+        (_, Event::Replace { next }) => replacement::replaced(base, next, now)?,
         (State::New | State::Retrying, Event::Dropped { reason }) => dropped(base, reason, now),
         (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
         // Its worker is gone, as its look has found; the look ends it then.
@@ -148,6 +149,7 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
             Event::Settle { .. }
             | Event::Abandoned { .. }
             | Event::Claim { .. }
+            | Event::Adopt
             | Event::Await
             | Event::Release { .. }
             | Event::WaitOver { .. }
@@ -167,6 +169,7 @@ fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal
         Event::Await => base,
         Event::Release { start } => restart::rescheduled(base, *start),
         Event::Cancel => ended(base, State::Cancelled, now),
+        Event::Replace { next } => replacement::replaced(base, Arc::clone(next), now)?,
         Event::ParentFailed if base.waits_for_parent() => {
             unawaited(base, State::Cancelled, PARENT_FAILED, now)
         }
@@ -182,7 +185,7 @@ fn waiting(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal
         Event::Reschedule { .. } => return Err(Refusal::Running),
         Event::Claim { .. }
         | Event::Settle { .. }
-        | Event::Replace { .. }
+        | Event::Adopt
         | Event::Dropped { .. }
         | Event::Kept
         | Event::Redrive { .. }
@@ -234,6 +237,7 @@ const fn after_the_end(state: State, event: &Event) -> Refusal {
         | Event::Erase
         | Event::TreeEnded { .. }
         | Event::Again { .. }
+        | Event::Adopt
         | Event::Await
         | Event::Release { .. }
         | Event::ParentFailed
@@ -332,27 +336,6 @@ fn claim(
             ..base.detail
         },
         ..base
-    })
-}
-
-/// Replaces a task. One that was told to stop before cannot tell two replacements apart: its key is taken without its row.
-fn replaced(base: TaskRow, next: Arc<Holder>, now: Millis) -> Result<TaskRow, Refusal> {
-    let runs = base.state == State::Claimed;
-    if runs && base.cancel_requested {
-        return Err(Refusal::Running);
-    }
-    let detail = Detail {
-        next: Some(next),
-        ..base.detail
-    };
-    let row = TaskRow { detail, ..base };
-    Ok(if runs {
-        TaskRow {
-            cancel_requested: true,
-            ..row
-        }
-    } else {
-        ended(row, State::Cancelled, now)
     })
 }
 

@@ -76,7 +76,7 @@ fn answer(result: Result<Transition, Refusal>) -> Answer {
         Err(Refusal::Stale) => Answer::Stale,
         Err(Refusal::Held { .. }) => Answer::Held,
         Err(Refusal::Early { .. }) => Answer::Early,
-        Err(Refusal::Running) => Answer::Running,
+        Err(Refusal::Running | Refusal::HasTree) => Answer::Running,
         Err(Refusal::Ended { .. }) => Answer::Ended,
     }
 }

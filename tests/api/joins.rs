@@ -293,7 +293,6 @@ async fn a_wait_that_cannot_be_is_refused() {
     let many: Vec<Value> = vec![known["id"].clone(); AFTER_IDS_MAX + 1];
     let within = after("x", json!({"ids": [known["id"]]}));
     let then = json!({"callback": "work", "then": [{"task": within}]});
-    let children = json!({"callback": "work", "children": [within]});
     for (body, pointer) in [
         (after("x", json!({"ids": []})), "/after/ids"),
         (after("x", twice), "/after/ids/1"),
@@ -304,7 +303,6 @@ async fn a_wait_that_cannot_be_is_refused() {
         ),
         (kafka, "/after"),
         (then, "/then/0/task/after"),
-        (children, "/children/0/after"),
     ] {
         let refused = site.post("/v1/tasks", body.to_string()).await;
         let problem = refused.problem();

@@ -2,6 +2,7 @@
 //! queue in memory.
 
 mod actions;
+mod adopted;
 mod attempts;
 mod audit;
 mod browsers;
@@ -15,6 +16,7 @@ mod ended;
 mod http2;
 mod jobs;
 mod joins;
+mod keyed;
 mod keys;
 mod keys_and_roles;
 mod labels;

@@ -19,6 +19,8 @@ use tickwheel::{
 
 use crate::local::Local;
 
+mod follow_ups;
+
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOPBACK: &[&str] = &["127.0.0.0/8", "::1"];
 const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";

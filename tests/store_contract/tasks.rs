@@ -107,18 +107,23 @@ async fn an_expectation_that_does_not_hold_is_a_conflict_with_what_is_there(stor
     let id = stores.task(0, stores.tick());
     let there = row(stores, id, State::Claimed, 2);
     swap(stores, &[transition(Expect::Absent, &there)]).await;
+    let nonce = there.nonce;
     let seen = |state, generation, attempt, cancel_requested| Expect::Row {
         state,
         generation,
         attempt,
         cancel_requested,
+        nonce,
     };
+    // It differs by its write alone.
+    let other = row(stores, id, State::Claimed, 2);
     for expect in [
         Expect::Absent,
         seen(State::New, 1, 2, false),
         seen(State::Claimed, 0, 2, false),
         seen(State::Claimed, 1, 1, false),
         seen(State::Claimed, 1, 2, true),
+        other.seen(),
     ] {
         let wanted = row(stores, id, State::Retrying, 2);
         let answers = swap(stores, &[transition(expect, &wanted)]).await;

@@ -202,6 +202,7 @@ impl Doer {
             content_type: "application/json".to_owned(),
             trace_parent: None,
             body: serde_json::to_vec(&message)?.into(),
+            previous: None,
         };
         let sent = self
             .delivery

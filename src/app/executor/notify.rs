@@ -170,6 +170,7 @@ async fn send(
                 content_type: "application/json".to_owned(),
                 trace_parent: None,
                 body: message.body,
+                previous: None,
             };
             delivery
                 .send(&message, &callback_of(call), call)

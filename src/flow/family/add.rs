@@ -2,22 +2,21 @@
 //!
 //! A row is durable before the record is read, and the record is read before the entry is written. So a parent that ends its tree
 //! has seen the row, or the add sees the end. A crash behind the row leaves a child that no entry stands for: the check of its
-//! parent completes the add. The parent itself is looked for first, so no row lies under an id that is not a parent's.
+//! parent completes the add. The parent itself is looked for first, and made one if it has no children yet ([`super::adopt`]).
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
 
-use super::rows;
+use super::{adopt::Adopter, rows};
 use crate::{
     flow::{
         api::Fault,
         context::Context,
-        query::find::Finder,
         tasks::transition::{Moved, Mover},
     },
     model::{
@@ -48,14 +47,30 @@ pub(in crate::flow) enum Outside {
 pub(in crate::flow) struct Admission {
     ctx: Arc<Context>,
     mover: Mover,
-    finder: Finder,
+    adopter: Adopter,
 }
 
 impl Admission {
     /// Admits by this store.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, finder: Finder) -> Self {
-        Self { ctx, mover, finder }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, adopter: Adopter) -> Self {
+        Self {
+            ctx,
+            mover,
+            adopter,
+        }
+    }
+
+    /// Makes parents of these tasks, before it is looked for what children of theirs are to wait for. Returns those that cannot
+    /// be.
+    pub(in crate::flow) async fn adopt(&self, parents: BTreeSet<TaskId>) -> HashMap<TaskId, Fault> {
+        let mut refused = HashMap::new();
+        for parent in parents {
+            if let Err(fault) = self.adopter.parent(parent).await {
+                refused.insert(parent, fault);
+            }
+        }
+        refused
     }
 
     /// Asks for the children among tasks that are about to be entered. Returns those that must not be; others cost nothing.
@@ -109,7 +124,7 @@ impl Admission {
         children: &[(TaskId, &Spec)],
         outside: &mut HashMap<TaskId, Outside>,
     ) -> Result<(), Fault> {
-        let has_ended = self.look_for(parent).await?;
+        let has_ended = self.adopter.parent(parent).await?;
         let mut rows = Vec::with_capacity(children.len());
         for (id, spec) in children {
             match self.row(spec) {
@@ -179,7 +194,12 @@ impl Admission {
     }
 
     /// Removes the row of a child that was refused. The end of one that was added after all is later.
-    async fn take_back(&self, parent: TaskId, child: TaskId, waits: bool) -> Result<(), Fault> {
+    pub(in crate::flow) async fn take_back(
+        &self,
+        parent: TaskId,
+        child: TaskId,
+        waits: bool,
+    ) -> Result<(), Fault> {
         if waits {
             rows::remove_waiting(&self.ctx, parent, &[(child, 0)]).await?;
         }
@@ -194,25 +214,5 @@ impl Admission {
     async fn has_followed(&self, parent: TaskId, round: u32) -> Result<bool, Fault> {
         let row = self.mover.row(parent).await?;
         Ok(row.is_some_and(|row| row.detail.rounds.round >= round && row.detail.tree.is_none()))
-    }
-
-    /// Looks for a parent, and tells whether its tree has ended as far as its row knows.
-    async fn look_for(&self, parent: TaskId) -> Result<bool, Fault> {
-        let refused = |refusal| Err(Fault::Family(refusal));
-        let row = self.mover.row(parent).await?;
-        let has_ended = row.as_ref().is_some_and(|row| row.detail.tree.is_some());
-        let spec = match row {
-            Some(row) if row.detail.erased => return refused(Refusal::NoParent(parent)),
-            Some(row) => Arc::clone(&row.detail.spec),
-            None => match self.finder.registered(parent).await? {
-                Some(found) => found.spec,
-                None => return refused(Refusal::NoParent(parent)),
-            },
-        };
-        if spec.is_parent() {
-            Ok(has_ended)
-        } else {
-            refused(Refusal::NotAParent(parent))
-        }
     }
 }

@@ -9,6 +9,7 @@
 //!
 //! - `rows` reads and writes the rows of children and the records of parents.
 //! - `add` admits children, for the registration.
+//! - `adopt` makes parents of tasks that were registered without children.
 //! - `ended` is the part of the end steps that concerns trees.
 //! - [`pokes`] is the list of parents that a node is to check soon.
 //! - `tend` is the stage that checks them.
@@ -21,6 +22,7 @@
 //! looks of the parent go on until its tree has ended, and repair each of them ([`crate::model::family`] has the rules).
 
 pub(in crate::flow) mod add;
+pub(in crate::flow) mod adopt;
 pub(in crate::flow) mod ended;
 pub mod pokes;
 pub(in crate::flow) mod release;

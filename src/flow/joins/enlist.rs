@@ -72,6 +72,19 @@ impl Enlister {
         refused
     }
 
+    /// Removes the rows of a task that will never be registered.
+    ///
+    /// # Errors
+    /// When some of them may have been left.
+    pub(in crate::flow) async fn withdraw(
+        &self,
+        waiter: TaskId,
+        ids: &[TaskId],
+    ) -> Result<(), Fault> {
+        rows::forget(&self.ctx, ids.iter().map(|id| (*id, waiter))).await?;
+        rows::remove(&self.ctx, waiter, ids).await
+    }
+
     async fn one(&self, waiter: Waiter<'_>) -> Result<(), Fault> {
         let known = match self.look_for(waiter).await {
             Ok(known) => known,

@@ -138,10 +138,23 @@ pub(super) async fn forget(
     ctx: &Context,
     pairs: impl Iterator<Item = (TaskId, TaskId)>,
 ) -> Result<(), Fault> {
+    let places = pairs.map(|(dependency, waiter)| waiting(dependency, waiter));
+    remove_all(ctx, places).await
+}
+
+/// Removes the rows of a waiter that will never be registered.
+pub(super) async fn remove(ctx: &Context, waiter: TaskId, ids: &[TaskId]) -> Result<(), Fault> {
+    remove_all(ctx, ids.iter().map(|id| own(waiter, *id))).await
+}
+
+async fn remove_all(
+    ctx: &Context,
+    places: impl Iterator<Item = Result<Place, Fault>>,
+) -> Result<(), Fault> {
     let written = ctx.time.stamp();
     let mut removals = Vec::new();
-    for (dependency, waiter) in pairs {
-        let place = waiting(dependency, waiter)?;
+    for place in places {
+        let place = place?;
         removals.push(IndexRemoval { place, written });
     }
     for some in removals.chunks(JOINS_PAGE) {

@@ -21,11 +21,12 @@ use futures_util::{StreamExt as _, stream};
 
 pub use super::idempotent::RequestMark;
 use super::{
+    below::{NewChild, Prepared},
     cancel::Canceller,
     idempotent::{self, Marked},
     keys::{self, Keys, Reserved},
     register::{Incoming, Registrar, unanswered},
-    replace::Replacer,
+    replace::{Replaced, Replacer},
     reschedule::Changer,
     standing::Standing,
     transition::Mover,
@@ -116,6 +117,15 @@ impl Then {
     }
 }
 
+/// The knowledge of others about the id of a task.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// The task may have been registered before.
+    was_out: bool,
+    /// No other request can name it.
+    is_private: bool,
+}
+
 /// Returns the decision to write a task, at once or unless it stands.
 fn write(incoming: Incoming, then: Then, looks: bool) -> Decided {
     let incoming = Box::new(incoming);
@@ -182,7 +192,16 @@ impl Asker {
     }
 
     /// Writes what is to be written before the task itself.
-    pub(super) async fn decide(&self, asked: AskedTask) -> Result<Decided, Fault> {
+    async fn decide(&self, asked: AskedTask) -> Result<Decided, Fault> {
+        Ok(self.decide_with(asked, &[]).await?.0)
+    }
+
+    /// Decides about a task with these children. Returns what it rests on, if that had to be written before the record of its key.
+    pub(super) async fn decide_with(
+        &self,
+        asked: AskedTask,
+        children: &[NewChild],
+    ) -> Result<(Decided, Option<Prepared>), Fault> {
         let AskedTask {
             task,
             id,
@@ -201,26 +220,34 @@ impl Asker {
                     self.rename(&mut incoming, id);
                     then = Then::Existing;
                 }
-                Marked::OtherRequest => return Ok(Decided::Done(Answer::OtherRequest)),
+                Marked::OtherRequest => return Ok((Decided::Done(Answer::OtherRequest), None)),
             }
         }
         let again = then == Then::Existing;
         let Some(name) = keys::name_of(&incoming.spec)? else {
             let looks = again || (id.is_some() && self.may_be_a_repetition(&incoming));
-            return Ok(write(incoming, then, looks));
+            return Ok((write(incoming, then, looks), None));
         };
         if again && let Some(task) = self.standing.one(incoming.id).await? {
-            return Ok(Decided::Done(then.answer(task)));
+            return Ok((Decided::Done(then.answer(task)), None));
         }
-        let was_out = again || id.is_some();
+        let rests = !children.is_empty() || !incoming.after.is_empty();
+        let prepared = self.prepare(&mut incoming, children.to_vec()).await?;
+        let known = Known {
+            was_out: again || id.is_some(),
+            is_private: id.is_none() && request.is_none(),
+        };
         let wish = (then, on_conflict);
-        let (decided, ids) = self.reserve(incoming, &name, wish, was_out).await?;
-        // A repetition is to get the same task.
-        if let (Some((mine, holder)), Some(mark), OnConflict::Ignore) = (ids, request, on_conflict)
+        let reserved = self.reserve(incoming, &name, wish, (known, &prepared));
+        let (decided, ids) = reserved.await?;
+        // A repetition is to get the same task. It would write what its own rests on under the id of the other one, so one that
+        // rests on something asks for the key again.
+        if let (Some((mine, holder)), Some(mark), OnConflict::Ignore, false) =
+            (ids, request, on_conflict, rests)
         {
             idempotent::point(&self.ctx, &mark, mine, holder).await?;
         }
-        Ok(decided)
+        Ok((decided, Some(prepared)))
     }
 
     /// Asks for the key of a task. Returns what is to be written, and the ids of this task and of the one that has the key.
@@ -229,8 +256,9 @@ impl Asker {
         incoming: Incoming,
         name: &Name,
         (then, on_conflict): (Then, OnConflict),
-        was_out: bool,
+        (known, prepared): (Known, &Prepared),
     ) -> Result<(Decided, Option<(TaskId, TaskId)>), Fault> {
+        let was_out = known.was_out;
         self.put_content(&incoming, was_out).await?;
         for _ in 0..limits::KEY_RACES_MAX {
             let task = (incoming.id, &incoming.spec);
@@ -248,17 +276,18 @@ impl Asker {
                 Reserved::Taken(holder) if on_conflict == OnConflict::Replace => {
                     let new = incoming.clone();
                     match self.replacer.replace(&holder, name, new).await? {
-                        Some(task) => {
-                            let replaced = Answer::Replaced(Box::new(task));
+                        Replaced::By(task) => {
+                            let replaced = Answer::Replaced(task);
                             return Ok((Decided::Done(replaced), None));
                         }
-                        None => continue,
+                        Replaced::ReadAgain => continue,
+                        Replaced::HasTree => holder,
                     }
                 }
                 Reserved::Taken(holder) => holder,
             };
-            if !was_out {
-                self.take_content(&incoming).await;
+            if known.is_private {
+                self.withdraw(&incoming, prepared).await;
             }
             let then = match on_conflict {
                 OnConflict::Ignore => Then::Existing,
@@ -295,7 +324,7 @@ impl Asker {
     }
 
     /// Deletes the content of a task that was not registered. One that stays costs its place in the store.
-    async fn take_content(&self, incoming: &Incoming) {
+    pub(super) async fn take_content(&self, incoming: &Incoming) {
         if incoming.content.is_some() {
             let (id, written) = (incoming.id, incoming.content_written);
             if let Err(error) = self.ctx.store.delete_bodies(&[id], written).await {

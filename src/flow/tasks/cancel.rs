@@ -389,8 +389,10 @@ const fn why_not(refusal: &Refusal) -> CancelOutcome {
         Refusal::Ended {
             state: State::Cancelled,
         } => CancelOutcome::AlreadyCancelled,
-        Refusal::Ended { .. } | Refusal::Stale | Refusal::Held { .. } | Refusal::Early { .. } => {
-            CancelOutcome::TooLate
-        }
+        Refusal::Ended { .. }
+        | Refusal::Stale
+        | Refusal::Held { .. }
+        | Refusal::Early { .. }
+        | Refusal::HasTree => CancelOutcome::TooLate,
     }
 }

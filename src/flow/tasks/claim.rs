@@ -437,7 +437,7 @@ const fn refused(refusal: &Refusal) -> ClaimAnswer {
             not_before: *not_before,
         },
         Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
-        Refusal::Stale | Refusal::Ended { .. } => ClaimAnswer::Stale,
+        Refusal::Stale | Refusal::Ended { .. } | Refusal::HasTree => ClaimAnswer::Stale,
     }
 }
 

@@ -5,7 +5,7 @@
 //! ([`crate::flow::family`], [`crate::flow::joins`]). The entry of a task that waits for others is a look, and comes before its
 //! row: a look that finds no row writes it.
 
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use futures_util::future::join_all;
 
@@ -17,7 +17,7 @@ use crate::{
         cluster::levels,
         family::add::Outside,
         internal::actions,
-        joins::enlist::Waiter,
+        joins::{enlist::Waiter, waiter::first_look},
         query::find,
     },
     limits,
@@ -25,7 +25,6 @@ use crate::{
         entry::Entry,
         ids::TaskId,
         level::{self, Level},
-        look::Grid,
         task::Spec,
     },
 };
@@ -87,7 +86,7 @@ impl Registrar {
         let there = there.filter(|(_, fault)| fault.is_none());
         let there: Vec<&Incoming> = there.map(|(task, _)| task).collect();
         // Before the rows under parents: a check of those completes the add of a child.
-        let refused = self.enlist(&there).await;
+        let refused = self.enlist_below(&there).await;
         let there = there.iter().filter(|task| !refused.contains_key(&task.id));
         let tasks = there.map(|task| (task.id, &*task.spec));
         let mut outside = self.admission.ask(tasks).await;
@@ -113,9 +112,33 @@ impl Registrar {
         results.into_iter().map(result).collect()
     }
 
+    /// Takes those on that wait for others, as [`Self::enlist`] does, behind a look at their parents. These are such before it is
+    /// seen what their children wait for. So of two tasks that are to wait for each other's trees one finds that the other has
+    /// children.
+    async fn enlist_below(&self, tasks: &[&Incoming]) -> HashMap<TaskId, Fault> {
+        let waits = |task: &&&Incoming| !task.after.is_empty() && !task.enlisted;
+        let parents = tasks
+            .iter()
+            .filter(waits)
+            .filter_map(|task| task.spec.parent());
+        let orphaned = self.admission.adopt(parents.collect()).await;
+        let (mut refused, mut others) = (HashMap::new(), Vec::with_capacity(tasks.len()));
+        for task in tasks {
+            let parent = task.spec.parent();
+            match parent.and_then(|parent| orphaned.get(&parent)) {
+                Some(fault) => drop(refused.insert(task.id, fault.clone())),
+                None => others.push(*task),
+            }
+        }
+        refused.extend(self.enlist(&others).await);
+        refused
+    }
+
     /// Takes those on that wait for others. Returns those that must not be entered.
-    async fn enlist(&self, tasks: &[&Incoming]) -> HashMap<TaskId, Fault> {
-        let waits = tasks.iter().filter(|task| !task.after.is_empty());
+    pub(super) async fn enlist(&self, tasks: &[&Incoming]) -> HashMap<TaskId, Fault> {
+        let waits = tasks
+            .iter()
+            .filter(|task| !task.after.is_empty() && !task.enlisted);
         let waiters: Vec<Waiter<'_>> = waits
             .map(|task| Waiter {
                 id: task.id,
@@ -129,8 +152,27 @@ impl Registrar {
         Box::pin(self.enlister.enlist(&waiters)).await
     }
 
+    /// Removes the rows of a task that will never be registered: those of its wait, and that under its parent. Its dependencies
+    /// and its parent may find them until then, and nothing stands for it.
+    pub(super) async fn retract(&self, task: &Incoming) {
+        if let Some(parent) = task.spec.parent() {
+            let waits = task.spec.is_after_parent();
+            if let Err(fault) = self.admission.take_back(parent, task.id, waits).await {
+                tracing::debug!(task = %task.id, %fault, "the row of a child that was refused was left");
+            }
+        }
+        if !task.after.is_empty()
+            && let Err(fault) = self.enlister.withdraw(task.id, &task.after).await
+        {
+            tracing::debug!(task = %task.id, %fault, "the rows of a wait that never began were left");
+        }
+    }
+
     /// Writes the contents and rows of tasks that are to be entered behind their parents.
     pub(super) async fn announce_below(&self, incoming: &[Incoming]) -> Result<(), Fault> {
+        if incoming.is_empty() {
+            return Ok(());
+        }
         let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
         self.put_bodies(incoming, &mut results).await;
         if let Some(fault) = results.into_iter().flatten().next() {
@@ -179,11 +221,7 @@ impl Registrar {
         let look = |index: &usize| {
             let task = incoming.get(*index)?;
             task.spec.after.as_ref()?;
-            let (id, spec) = (task.id, Arc::clone(&task.spec));
-            let at = Grid::of(id, self.ctx.shape()).one_step_after(self.ctx.now());
-            let stamp = self.ctx.time.stamp();
-            let look = Entry::look(id, 0, at, None, id.first_start(), spec, stamp);
-            Some((*index, look))
+            Some((*index, first_look(&self.ctx, task.id, &task.spec)))
         };
         let (indices, looks): (Vec<usize>, Vec<Entry>) = waiting.iter().filter_map(look).unzip();
         if looks.is_empty() {

@@ -14,6 +14,7 @@ use crate::{
         api::Fault,
         context::Context,
         entries::{entry_writer::Placer, near_record::near_record},
+        joins::waiter::first_look,
         ordering::place,
     },
     limits,
@@ -161,15 +162,29 @@ impl Keys {
                 && self.advance(&name, row.id, next).await?
                 && self.mover.row(next.id).await?.is_none()
             {
-                let dispatch = Dispatch::first(next.id, next.id.first_start());
-                let place = place::announce_one(&self.ctx, &next.spec, dispatch).await?;
-                for placed in placer.place(vec![self.entry_of(next)]).await {
-                    placed?;
-                }
-                place::confirm_one(&self.ctx, place).await?;
+                self.enter(placer, next).await?;
             }
         }
         finish::steps(&self.ctx, row).await
+    }
+
+    /// Writes the entry of a task that was never written, or is written over itself: it is durable then.
+    ///
+    /// # Errors
+    /// When it may not be durable; repeating it is safe.
+    pub(in crate::flow) async fn enter(&self, placer: &Placer, task: &Holder) -> Result<(), Fault> {
+        if task.spec.after.is_some() {
+            // It gets its place when it is let go. A look that finds no row writes it.
+            let look = first_look(&self.ctx, task.id, &task.spec);
+            let placed = placer.place(vec![look]).await;
+            return placed.into_iter().try_for_each(|placed| placed.map(drop));
+        }
+        let dispatch = Dispatch::first(task.id, task.id.first_start());
+        let place = place::announce_one(&self.ctx, &task.spec, dispatch).await?;
+        for placed in placer.place(vec![self.entry_of(task)]).await {
+            placed?;
+        }
+        place::confirm_one(&self.ctx, place).await
     }
 
     /// Returns the entry of a task that was never written, or is written over itself.

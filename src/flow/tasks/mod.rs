@@ -7,6 +7,7 @@
 mod again;
 pub mod asked;
 mod attempt_span;
+mod below;
 pub mod cancel;
 pub mod claim;
 pub(in crate::flow) mod claim_room;
@@ -22,6 +23,7 @@ pub(in crate::flow) mod keys;
 mod limit_pool;
 pub(in crate::flow) mod limiter;
 pub mod plant;
+mod prepare;
 pub(in crate::flow) mod put;
 pub(in crate::flow) mod redeliver;
 pub mod register;

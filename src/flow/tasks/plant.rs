@@ -1,21 +1,23 @@
 //! The planting stage registers for clients a task with its whole tree, by one request.
 //!
-//! The rows of all tasks below are written first, then the entry of the root, then the other entries. The entry of the root
-//! decides: before it nothing of the tree runs, and nothing is seen. A crash behind it leaves children without entries, which the
+//! The rows of all tasks below are written first (`prepare`), before the record of a key names the root. Then comes the entry of
+//! the root, then the other entries. The entry of the root decides: before it nothing of the tree runs, and nothing is seen. A crash behind it leaves children without entries, which the
 //! checks of their parents enter ([`crate::flow::family`]). Ids below are computed from that of the root, and starts from its
 //! start. So the repetition of a request that may be repeated writes the same tree over itself.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
+pub use super::below::{ChildStart, NewChild, count};
 use super::{
     asked::{Answer, AskedTask, Asker, Decided},
+    below::Grown,
     register::{Incoming, unanswered},
 };
 use crate::{
     flow::api::{Fault, NewTask, TaskView},
     model::{
         draft::TaskDraft, family, ids::TaskId, look_step::LookStep, preference::mix,
-        task::CONTENT_WRITTEN, time::Millis,
+        task::CONTENT_WRITTEN,
     },
 };
 
@@ -28,35 +30,6 @@ pub struct NewTree {
     pub children: Vec<NewChild>,
 }
 
-/// A task below the root.
-#[derive(Debug, Clone)]
-pub struct NewChild {
-    /// When it is to start.
-    pub start: ChildStart,
-    /// The task, as far as it was given; its parent is set here.
-    pub draft: TaskDraft,
-    /// Its own children.
-    pub children: Vec<NewChild>,
-}
-
-/// When a task below a root starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChildStart {
-    /// This long after the start of the root.
-    After(Duration),
-    /// At this time, but not before the root.
-    At(Millis),
-}
-
-impl ChildStart {
-    fn of(self, root: Millis) -> Millis {
-        match self {
-            Self::After(wait) => root.after(wait),
-            Self::At(at) => at.max(root),
-        }
-    }
-}
-
 impl Asker {
     /// Registers a tree. A task that is returned is durable, with all tasks below it.
     ///
@@ -66,25 +39,39 @@ impl Asker {
         let NewTree { root, children } = tree;
         let tasks = 1 + count(&children);
         self.ctx.store.let_in(tasks).await?;
-        let decided = self.decide(root).await;
-        let decided = self.look(vec![decided]).await.pop();
-        let (root, then) = match decided.unwrap_or_else(|| Err(unanswered()))? {
+        let (decided, prepared) = self.decide_with(root, &children).await?;
+        let decided = self.look(vec![Ok(decided)]).await.pop();
+        let (mut root, then) = match decided.unwrap_or_else(|| Err(unanswered()))? {
             Decided::Done(answer) => {
-                if let Answer::Existing(task) = &answer {
-                    self.finish(task, children).await?;
+                match (&answer, prepared) {
+                    (Answer::Replaced(_), Some(prepared)) => {
+                        self.enter_below(prepared.below).await?;
+                    }
+                    // The task of another request may have the key.
+                    (Answer::Existing(task), None) => self.finish(task, children).await?,
+                    _ => {}
                 }
                 return Ok(answer);
             }
             Decided::Write(root, then) | Decided::WriteUnlessStanding(root, then) => (*root, then),
         };
-        let below = self.grow(root.id, children).await?;
-        self.registrar.announce_below(&below).await?;
+        let below = match prepared {
+            None => self.prepare(&mut root, children).await?.below,
+            Some(prepared) if prepared.root == root.id => prepared.below,
+            Some(_) => Vec::new(),
+        };
         let root = self.registrar.enter(vec![root]).await.pop();
         let root = root.unwrap_or_else(|| Err(unanswered()))?;
-        for entered in self.registrar.enter_admitted(below).await {
-            entered?;
-        }
+        self.enter_below(below).await?;
         Ok(then.answer(root))
+    }
+
+    /// Enters tasks whose rows are durable, behind the entry of their root.
+    async fn enter_below(&self, below: Vec<Incoming>) -> Result<(), Fault> {
+        let entered = self.registrar.enter_admitted(below).await;
+        entered
+            .into_iter()
+            .try_for_each(|entered| entered.map(drop))
     }
 
     /// Enters what the first request of a tree may have left. Its tasks ask for their parents again.
@@ -92,19 +79,29 @@ impl Asker {
         if root.state.is_terminal() {
             return Ok(());
         }
-        let below = self.grow(root.id, children).await?;
-        for entered in self.registrar.enter(below).await {
-            match entered {
-                // The tree may end meanwhile.
-                Ok(_) | Err(Fault::Family(family::Refusal::Ended(_))) => {}
-                Err(fault) => return Err(fault),
+        let mut levels: BTreeMap<usize, Vec<Incoming>> = BTreeMap::new();
+        for Grown { at, task } in self.grow(root.id, children).await? {
+            levels.entry(at.split('/').count()).or_default().push(task);
+        }
+        // A child asks for its parent, which may have to be entered first.
+        for level in levels.into_values() {
+            for entered in self.registrar.enter(level).await {
+                match entered {
+                    // The tree may end meanwhile, and tasks that they were to wait for may be forgotten: the checks enter them.
+                    Ok(_) | Err(Fault::Family(family::Refusal::Ended(_)) | Fault::Join(_)) => {}
+                    Err(fault) => return Err(fault),
+                }
             }
         }
         Ok(())
     }
 
     /// Completes the tasks below a root, parents before their children.
-    async fn grow(&self, root: TaskId, children: Vec<NewChild>) -> Result<Vec<Incoming>, Fault> {
+    pub(super) async fn grow(
+        &self,
+        root: TaskId,
+        children: Vec<NewChild>,
+    ) -> Result<Vec<Grown>, Fault> {
         let mut grown = Vec::new();
         let mut open = vec![(root, Vec::<u32>::new(), children)];
         while let Some((parent, path, children)) = open.pop() {
@@ -128,17 +125,12 @@ impl Asker {
                 task.id = TaskId::new(start, wheel, seed).with_look_step(step);
                 task.start = start;
                 task.content_written = CONTENT_WRITTEN;
+                let at = path.iter().map(|place| format!("/children/{place}"));
+                let at = at.collect();
                 open.push((task.id, path, children));
-                grown.push(task);
+                grown.push(Grown { at, task });
             }
         }
         Ok(grown)
     }
-}
-
-/// Counts the tasks below a root.
-#[must_use]
-pub fn count(children: &[NewChild]) -> usize {
-    let below = children.iter().map(|child| 1 + count(&child.children));
-    below.sum()
 }

@@ -63,6 +63,8 @@ pub(in crate::flow) struct Incoming {
     pub(in crate::flow) content_written: i64,
     /// The tasks that it waits for.
     pub(in crate::flow) after: Vec<TaskId>,
+    /// The rows of that wait are durable.
+    pub(in crate::flow) enlisted: bool,
 }
 
 impl Incoming {
@@ -76,6 +78,7 @@ impl Incoming {
             content_written: CONTENT_WRITTEN,
             // Their rows are durable before anything names the task.
             after: Vec::new(),
+            enlisted: true,
         }
     }
 
@@ -341,6 +344,7 @@ impl Registrar {
             content,
             content_written: CONTENT_WRITTEN,
             after: after.unwrap_or_default(),
+            enlisted: false,
         })
     }
 

@@ -26,6 +26,17 @@ use crate::{
     },
 };
 
+/// The outcome of a replacement.
+#[derive(Debug)]
+pub(super) enum Replaced {
+    /// The new task has its place.
+    By(Box<TaskView>),
+    /// The old one has ended, or was replaced by another: the key is to be read again.
+    ReadAgain,
+    /// The old one may have children, so it stays.
+    HasTree,
+}
+
 /// The replacer of tasks.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Replacer {
@@ -52,7 +63,7 @@ impl Replacer {
         }
     }
 
-    /// Replaces a task; none when it has ended or was replaced by another: the key is to be read again.
+    /// Replaces a task.
     ///
     /// # Errors
     /// When it may have been replaced. A repetition finishes that, and replaces once more.
@@ -61,7 +72,7 @@ impl Replacer {
         old: &Holder,
         name: &Name,
         new: Incoming,
-    ) -> Result<Option<TaskView>, Fault> {
+    ) -> Result<Replaced, Fault> {
         let next = Arc::new(Holder {
             id: new.id,
             generation: 0,
@@ -79,12 +90,13 @@ impl Replacer {
             Moved::To(row) => Some(*row),
             // A user told its attempt to stop, so it never starts again: nothing is left to decide by its row.
             Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => None,
-            Moved::Refused(..) => return Ok(None),
+            Moved::Refused(Refusal::HasTree, _) => return Ok(Replaced::HasTree),
+            Moved::Refused(..) => return Ok(Replaced::ReadAgain),
         };
         let named = self.keys.advance(name, old.id, &next).await?;
         if replaced.is_none() && !named {
             // Of several that replace it without its row, the record has let one.
-            return Ok(None);
+            return Ok(Replaced::ReadAgain);
         }
         let entered = self.registrar.enter(vec![new]).await.pop();
         let view = entered.unwrap_or_else(|| Err(unanswered()))?;
@@ -92,6 +104,6 @@ impl Replacer {
             let first = first.load(Ordering::Relaxed);
             self.canceller.replaced(row, first).await;
         }
-        Ok(Some(view))
+        Ok(Replaced::By(Box::new(view)))
     }
 }

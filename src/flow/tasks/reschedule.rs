@@ -252,11 +252,7 @@ impl Changer {
         dispatch: Dispatch,
     ) -> Result<bool, Fault> {
         let (id, start) = (dispatch.id, dispatch.start);
-        if matches!(way, Way::Release | Way::Again(_)) {
-            // Tasks of trees have no keys, nor have those that wait for others.
-            return Ok(true);
-        }
-        if way == Way::Move {
+        if way == Way::Move || way == Way::Release {
             return self.keys.keep(id, spec, start).await.map(|()| true);
         }
         let taken = self

@@ -69,7 +69,10 @@ impl Way {
         }
         match (row.state, wanted) {
             (State::New | State::Retrying, Wanted::Moved(_) | Wanted::Run(_)) => Some(Self::Move),
-            (State::Dead, Wanted::Run(_) | Wanted::Redriven(_)) if !is_hidden(row, now) => {
+            // The end of a task of a tree was counted there, and stays: its key must not be taken back for it.
+            (State::Dead, Wanted::Run(_) | Wanted::Redriven(_))
+                if !is_hidden(row, now) && row.detail.spec.kin.is_none() =>
+            {
                 Some(Self::Redrive)
             }
             _ => None,

@@ -156,11 +156,14 @@ fn check_fields(task: &TaskRequest, at: &str, with_result: bool) -> Result<(), E
         ("parent", task.parent.is_some()),
         ("children", task.children.is_some()),
         ("after_parent", task.after_parent),
-        ("after", task.after.is_some()),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task that follows another one: leave it out";
         return Err(unusable(&format!("{at}/task/{field}"), detail));
+    }
+    if task.after.is_some() {
+        let detail = "cannot be set for a task that follows another one: what it names may be forgotten by then, and nobody is there to be told; register that task now, with an `after` that names this one as well";
+        return Err(unusable(&format!("{at}/task/after"), detail));
     }
     if task.kafka.is_some() {
         let detail = "a `kafka` task follows no other: it has no row that tells whether it went out, so it might go out twice; use `notify` with a topic, or a callback";

@@ -3,6 +3,7 @@
 use super::{
     action,
     chain::{self, chained},
+    join,
     new_task::Context,
 };
 use crate::{
@@ -48,10 +49,8 @@ impl Asked {
             let detail = "a `kafka` task is in no tree: nothing tells when it has ended; give the task a callback";
             return Err(Error::field(Code::UnusableParent, pointer, detail));
         }
-        if request.key.is_some() {
-            let detail =
-                "a task of a tree has no `key`; leave the key out, and name the task by its `id`";
-            return Err(Error::field(Code::UnusableParent, "/key", detail));
+        if request.key.is_some() && parent.is_some() {
+            return Err(keyed_child("/key"));
         }
         let kin = Kin {
             parent: parent.map(|text| parent_id(&text)).transpose()?,
@@ -134,16 +133,20 @@ fn one(
         ("idempotency_key", child.idempotency_key.is_some()),
         ("parent", child.parent.is_some()),
         ("on_conflict", child.on_conflict.is_some()),
-        ("after", child.after.is_some()),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task in `children`: leave it out";
         let pointer = format!("{at}/{field}");
         return Err(Error::field(Code::InvalidRequest, pointer, detail));
     }
+    if child.key.is_some() {
+        return Err(keyed_child(&format!("{at}/key")));
+    }
+    let after = join::take(&mut child, None, context.now).map_err(|error| below(error, at))?;
     let asked = Asked::take_as(&mut child, "").map_err(|error| below(error, at))?;
     let start = start(&child);
     let mut task = chained(child, context).map_err(|error| below(error, at))?;
+    task.draft.after = after.map(Box::new);
     asked
         .place(&mut task.draft, true)
         .map_err(|error| below(error, at))?;
@@ -152,6 +155,13 @@ fn one(
         draft: task.draft,
         children: all(asked.children, context, at, level + 1, left)?,
     })
+}
+
+/// Refuses the key of a child. Its row is under its parent before its key could be asked for, and a check of the parent may enter
+/// it from there, whoever has the key.
+fn keyed_child(pointer: &str) -> Error {
+    let detail = "a child has no `key`: it is in its tree before it could be asked whether another task has the key; leave it out, and name the task by its `id`";
+    Error::field(Code::UnusableParent, pointer, detail)
 }
 
 /// Reads when a task starts, counted from its root. Mistakes are found by the conversion of the task.

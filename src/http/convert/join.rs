@@ -36,10 +36,6 @@ pub(super) fn take(
         let detail = "a `kafka` task waits for no others: it has no row that could wait; give the task a callback";
         return Err(unusable("/after", detail));
     }
-    if request.key.is_some() {
-        let detail = "a task that waits for others has no `key`; leave the key out, and name the task by its `id`";
-        return Err(unusable("/key", detail));
-    }
     if request.after_parent {
         let detail = "excludes `after`: a child waits for the run of its parent, or for other tasks; give one";
         return Err(unusable("/after_parent", detail));
@@ -229,10 +225,6 @@ mod tests {
             (
                 json!({"id": null, "after": {"ids": [ONE], "deadline": "x"}}),
                 "/after/deadline",
-            ),
-            (
-                json!({"id": null, "key": "k", "after": {"ids": [ONE]}}),
-                "/key",
             ),
             (
                 json!({"id": null, "after_parent": true, "after": {"ids": [ONE]}}),

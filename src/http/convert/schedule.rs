@@ -267,9 +267,12 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         ("parent", request.parent.is_some()),
         ("children", request.children.is_some()),
         ("after_parent", request.after_parent),
-        ("after", request.after.is_some()),
     ];
     let mut violations = Violations::default();
+    if request.after.is_some() {
+        let detail = "cannot be set for the runs of a schedule: the tasks that it names end once, so all later runs would wait for nothing; let the run register a task that waits, or let it be followed by `then`";
+        violations.add("/task/after", detail);
+    }
     for (field, _) in own.into_iter().filter(|(_, given)| *given) {
         let detail = "cannot be set for the runs of a schedule: leave it out";
         violations.add(format!("/task/{field}"), detail);

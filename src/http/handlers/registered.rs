@@ -115,7 +115,7 @@ impl Registration {
                 Ok(Answer::Created(task)) => Ok((Some(RegistrationOutcome::Created), task)),
                 Ok(Answer::Existing(task)) => Ok((Some(RegistrationOutcome::Existing), task)),
                 Ok(Answer::Replaced(task)) => Ok((Some(RegistrationOutcome::Replaced), task)),
-                Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(task.id)),
+                Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(&task)),
                 Ok(Answer::OtherRequest) => Err(Error::new(
                     Code::IdempotencyKeyReused,
                     "the key was used within the last 24 h for a request with another body",

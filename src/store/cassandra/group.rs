@@ -71,7 +71,7 @@ struct SwapValues {
     if_generation: Option<i32>,
     if_attempt: Option<i32>,
     if_cancel_requested: Option<bool>,
-    unless_nonce: Uuid,
+    if_nonce: Option<Uuid>,
 }
 
 impl Item {
@@ -102,7 +102,7 @@ impl Item {
             if_generation: seen.generation,
             if_attempt: seen.attempt,
             if_cancel_requested: seen.cancel_requested,
-            unless_nonce: row.nonce,
+            if_nonce: seen.nonce,
         };
         Self {
             index,
@@ -126,7 +126,7 @@ impl Item {
             return (self.expect != Expect::Absent)
                 .then_some(Ok(Swapped::Conflict(Expect::Absent)));
         };
-        if seen.nonce == Some(self.values.nonce) {
+        if seen.columns.nonce == Some(self.values.nonce) {
             return Some(Ok(Swapped::Applied));
         }
         match seen.columns.into_expect() {
@@ -144,7 +144,6 @@ impl Item {
 #[derive(Debug)]
 struct Seen {
     columns: ExpectColumns,
-    nonce: Option<Uuid>,
 }
 
 impl Seen {
@@ -154,9 +153,9 @@ impl Seen {
             generation: found.get("generation").and_then(CqlValue::as_int),
             attempt: found.get("attempt").and_then(CqlValue::as_int),
             cancel_requested: found.get("cancel_requested").and_then(CqlValue::as_boolean),
+            nonce: found.get("nonce").and_then(CqlValue::as_uuid),
         };
-        let nonce = found.get("nonce").and_then(CqlValue::as_uuid);
-        Self { columns, nonce }
+        Self { columns }
     }
 }
 

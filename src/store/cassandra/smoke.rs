@@ -46,9 +46,9 @@ pub(super) async fn test(store: &Store) -> Result<(), Error> {
     .await?;
 
     let seen = State::Cancelled;
-    let taken = Swapped::Conflict(first_seen(&first));
+    let taken = |row: &TaskRow| Swapped::Conflict(row.seen());
     let again: Vec<Transition> = rows(&[a, b]).iter().map(absent).collect();
-    let refused = [taken.clone(), taken.clone()];
+    let refused: Vec<Swapped<Expect>> = first.iter().map(taken).collect();
     expect(
         store,
         "a group of two rows that are taken",
@@ -58,7 +58,7 @@ pub(super) async fn test(store: &Store) -> Result<(), Error> {
     .await?;
 
     let mixed: Vec<Transition> = rows(&[a, c]).iter().map(absent).collect();
-    let half = [taken, Swapped::Applied];
+    let half = [Swapped::Conflict(first_seen(&first)), Swapped::Applied];
     expect(store, "a group of a taken row and a new one", &mixed, &half).await?;
 
     let unseen = TaskRow {

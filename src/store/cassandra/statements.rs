@@ -56,12 +56,12 @@ const SWAP_CLOCK: &str = "UPDATE {}.clock SET version = ?, opened = ?, fired_due
                           IF version = ? AND opened = ? AND fired_due_ms = ? AND fired_id = ? AND erased = ? \
                           AND owner = ? AND lease_until_ms = ? AND wall_ms != ?";
 
-/// One statement for both expectations: an absent row is one whose columns are all null. The nonce is named
-/// so that a refusal returns it: a refusal by our own write is a success.
+/// One statement for both expectations: an absent row is one whose columns are all null. The nonce names the row that is
+/// replaced, and a refusal returns it: a refusal by our own write is a success.
 const SWAP_TASK: &str = "UPDATE {}.task USING TTL ? SET state = ?, generation = ?, attempt = ?, \
                          cancel_requested = ?, tries = ?, next_ms = ?, last_ms = ?, nonce = ?, detail = ? \
                          WHERE wheel = ? AND slot = ? AND id = ? \
-                         IF state = ? AND generation = ? AND attempt = ? AND cancel_requested = ? AND nonce != ?";
+                         IF state = ? AND generation = ? AND attempt = ? AND cancel_requested = ? AND nonce = ?";
 
 const RECORD: &str =
     "SELECT version, nonce, state, value, expires_ms FROM {}.record WHERE kind = ? AND key = ?";

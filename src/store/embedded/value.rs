@@ -244,6 +244,7 @@ pub fn parse_seen(value: &[u8]) -> Result<(Uuid, Expect), Undecodable> {
         cancel_requested: head.byte().map(|flag| flag != 0),
         generation: head.int(),
         attempt: head.int(),
+        nonce: Some(nonce),
     };
     // The row is there, so it is not absent, whatever its columns say.
     match columns.into_expect()? {

@@ -117,6 +117,8 @@ pub struct ExpectColumns {
     pub attempt: Option<i32>,
     /// The cancel flag.
     pub cancel_requested: Option<bool>,
+    /// The name of the write that made the row.
+    pub nonce: Option<Uuid>,
 }
 
 impl ExpectColumns {
@@ -130,11 +132,13 @@ impl ExpectColumns {
                 generation,
                 attempt,
                 cancel_requested,
+                nonce,
             } => Self {
                 state: Some(state.number()),
                 generation: Some(to_i32(generation)),
                 attempt: Some(to_i32(attempt)),
                 cancel_requested: Some(cancel_requested),
+                nonce: Some(nonce),
             },
         }
     }
@@ -152,6 +156,7 @@ impl ExpectColumns {
             generation: to_u32(self.generation, "generation")?,
             attempt: to_u32(self.attempt, "attempt")?,
             cancel_requested: there(self.cancel_requested, "cancel_requested")?,
+            nonce: there(self.nonce, "nonce")?,
         })
     }
 }

@@ -96,6 +96,7 @@ pub(super) fn seen(row: Option<Row>) -> Expect {
         generation: row.generation,
         attempt: row.attempt,
         cancel_requested: false,
+        nonce: uuid::Uuid::nil(),
     })
 }
 

@@ -9,6 +9,7 @@
 //! which the newest wins, so an outcome stays. Not in the model: the life of rows, slots and clocks, and trees: a dependency with
 //! a tree ends when that has ended.
 
+mod circles;
 mod steps;
 
 use tickwheel::model::{

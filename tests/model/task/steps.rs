@@ -235,7 +235,9 @@ impl Task {
             Ok(write) => steps.add("decide to claim", who, |s| {
                 s.workers[at] = Worker::Claims(ticket, write);
             }),
-            Err(Refusal::Stale | Refusal::Held { .. } | Refusal::Ended { .. }) => {
+            Err(
+                Refusal::Stale | Refusal::Held { .. } | Refusal::Ended { .. } | Refusal::HasTree,
+            ) => {
                 steps.add("claim is refused", who, |s| {
                     s.workers[at] = Worker::Idle;
                     s.consume(ticket);

@@ -2,6 +2,7 @@
 //! in virtual time.
 
 mod actions;
+mod adopted;
 mod after_parent;
 mod catch_up;
 mod chains;
@@ -20,6 +21,7 @@ mod given_away;
 mod invented;
 mod jobs;
 mod joins;
+mod keyed;
 mod late_writes;
 mod levels;
 mod lifecycle;

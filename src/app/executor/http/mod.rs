@@ -1,10 +1,12 @@
 //! The HTTP delivery carries out `http` tasks for the executor: it sends the request, and tells what the answer means.
 //!
+//! - [`body`] makes what is sent of a task.
 //! - [`calls`] sends one request, to an allowed address only.
 //! - [`hosts`] bounds the calls to each host.
 //! - [`signature`] signs a request.
 //! - [`verdict`] judges an answer.
 
+mod body;
 mod calls;
 mod hosts;
 mod signature;
@@ -15,6 +17,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use self::{
+    body::Body,
     calls::{Answer, Caller},
     hosts::Hosts,
     signature::signature,
@@ -46,6 +49,8 @@ pub(super) struct Message {
     pub(super) content_type: String,
     pub(super) trace_parent: Option<String>,
     pub(super) body: Bytes,
+    /// The task before, where the body has its result beside a payload.
+    pub(super) previous: Option<String>,
 }
 
 /// How the delivery of a task went.
@@ -118,15 +123,20 @@ impl Delivery {
         let Target::Http { callback, call } = &spec.target else {
             return Ok(Outcome::Fail("the task has no URL".to_owned()).into());
         };
+        let body = match Body::of(job) {
+            Ok(body) => body,
+            Err(error) => return Ok(Outcome::Fail(error).into()),
+        };
         let message = Message {
             id: call
                 .message_id
                 .clone()
                 .unwrap_or_else(|| job.id.to_string()),
             attempt: job.attempt,
-            content_type: job.content_type.clone(),
+            content_type: body.content_type,
             trace_parent: job.trace_parent.clone(),
-            body: job.payload.0.clone(),
+            body: body.bytes,
+            previous: body.previous,
         };
         let sent = self.send(&message, callback, call).await?;
         if let Sent::Gone(..) = &sent {
@@ -202,6 +212,8 @@ impl Delivery {
         ];
         let signed = signature(&policy.secrets, (&message.id, timestamp), &message.body);
         headers.extend(signed.map(|signed| ("webhook-signature", signed)));
+        let previous = message.previous.clone();
+        headers.extend(previous.map(|id| ("tickwheel-previous", id)));
         let parent = message.trace_parent.clone();
         headers.extend(parent.map(|parent| ("traceparent", parent)));
         let own = policy.headers.iter().chain(&call.headers).cloned();
