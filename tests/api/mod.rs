@@ -4,6 +4,7 @@
 mod actions;
 mod attempts;
 mod audit;
+mod backfills;
 mod browsers;
 mod callback_figures;
 mod callbacks;
@@ -14,6 +15,7 @@ mod dead_letters;
 mod ended;
 mod http2;
 mod jobs;
+mod jobs_by_rows;
 mod joins;
 mod keys;
 mod keys_and_roles;
