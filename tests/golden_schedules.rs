@@ -91,6 +91,8 @@ fn backfill() -> Job {
         seed: 2 << 70,
         from: Millis(START.0 + 4),
         to: Millis(START.0 + 5),
+        overlap: Overlap::Allow,
+        last: None,
     };
     Job {
         backfill: Some(Box::new(backfill)),
@@ -103,6 +105,20 @@ fn backfill() -> Job {
             behind: Millis(START.0 + 7),
         },
         ..Job::new(JobKind::Backfill, JobFilter::default(), START)
+    }
+}
+
+/// Its runs follow each other.
+fn backfill_in_turn() -> Job {
+    let job = backfill();
+    let backfill = job.backfill.map(|backfill| Backfill {
+        overlap: Overlap::BufferOne,
+        last: Some(id()),
+        ..*backfill
+    });
+    Job {
+        backfill: backfill.map(Box::new),
+        ..job
     }
 }
 
@@ -138,5 +154,7 @@ fn records_of_schedules_are_read_as_they_were_written() {
         Ok(schedule())
     );
     assert_eq!(decode_run(encode_run(&listed())), Ok(listed()));
-    assert_eq!(decode_job(encode_job(&backfill())), Ok(backfill()));
+    for job in [backfill(), backfill_in_turn()] {
+        assert_eq!(decode_job(encode_job(&job)), Ok(job));
+    }
 }

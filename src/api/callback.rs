@@ -320,12 +320,12 @@ pub struct GateResponse {
     pub who: Option<String>,
 }
 
-/// The present activity of a callback, as far as the node that was asked knows.
+/// The present activity of a callback on all nodes. Each node tells the others its share within a second.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
 pub struct CallbackActivity {
-    /// Workers that polled this node for its tasks within ten minutes, by name; a hundred at most.
+    /// Workers that polled for its tasks within ten minutes, by name; a hundred at most.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub workers: Vec<CallbackWorker>,
     /// Due tasks that no worker has taken.
@@ -334,10 +334,10 @@ pub struct CallbackActivity {
     /// Since when the oldest of them is due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_due_time: Option<InstantText>,
-    /// Attempts that this node has given out and that are running.
+    /// Attempts that are running, as the nodes know that gave them out.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub running: u64,
-    /// Tasks that wait for their next attempt: those whose reports this node has taken since it started.
+    /// Tasks that wait for their next attempt: those whose reports the nodes have taken since they started.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required = false))]
     pub retrying: u64,
@@ -349,11 +349,11 @@ pub struct CallbackActivity {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required = false))]
     pub dead: u64,
-    /// How late this node handed its tasks over in the last five minutes; absent when there were none.
+    /// How late its tasks were handed over in the last five minutes; absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<CallbackLateness>,
-    /// Whether there may be more: other nodes may know of them, or there are too many to count. The figures are lower bounds
-    /// then.
+    /// Whether there may be more: other nodes may not have told of them yet, or there are too many to count. The figures are
+    /// lower bounds then.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub partial: bool,
 }
@@ -381,7 +381,8 @@ pub struct CallbackWorker {
     /// The version of its program, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// How long ago it last polled this node, in milliseconds.
+    /// How long ago it last polled, in milliseconds; up to ten seconds more where it polled another node than the one that is
+    /// asked.
     pub last_poll_ms: u64,
 }
 

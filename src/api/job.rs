@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{
+    schedule::Overlap,
     task_response::{TaskResponse, TaskState},
     text::{DurationText, InstantText},
 };
@@ -23,7 +24,7 @@ pub enum JobKind {
     Redrive,
     /// Tasks that wait start at another time.
     Reschedule,
-    /// Dead tasks are deleted for good.
+    /// Tasks that have ended are deleted for good.
     Delete,
     /// Runs of a schedule whose times have passed are registered. It is begun at the schedule.
     Backfill,
@@ -99,7 +100,7 @@ pub struct JobFilter {
     /// Tasks of this collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Tasks in this state. Redrive and delete take dead tasks only.
+    /// Tasks in this state. Redrive takes dead tasks only, delete those that have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<TaskState>,
     /// Tasks with all of these labels.
@@ -112,10 +113,11 @@ pub struct JobFilter {
     /// Tasks that start at or after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time_from: Option<InstantText>,
-    /// Tasks that start before this. With Cassandra, cancel and reschedule need it.
+    /// Tasks that start before this. With Cassandra, cancel and reschedule need it, or a label that the callback names in
+    /// `indexed_labels`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time_to: Option<InstantText>,
-    /// Dead tasks with this class of error, as groups of dead letters show it; a whole error stands for its class.
+    /// Tasks that ended with this class of error, as groups of dead letters show it; a whole error stands for its class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -185,6 +187,9 @@ pub struct JobResponse {
     /// The schedule, of a backfill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// The fate of runs that would overlap, of a backfill.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<Overlap>,
     /// The new start of every task, of a reschedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<InstantText>,
@@ -207,7 +212,8 @@ pub struct JobResponse {
     pub failed: u64,
     /// Tasks that had ended or did not match any more when their turn came.
     pub skipped: u64,
-    /// All tasks of the job; of a dry run, those that were found so far. Absent until it is known.
+    /// All tasks of the job; of a dry run, those that were found so far. Absent until it is known: dead tasks and times of a
+    /// schedule are counted before, others as they are found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_estimate: Option<u64>,
     /// The first 20 tasks of a dry run, as they are now; where one job is read.

@@ -368,7 +368,9 @@ pub struct BackfillRequest {
     pub from: InstantText,
     /// The last time; it must have passed. There may be 10,000 runs in between.
     pub to: InstantText,
-    /// About runs that would overlap: `allow`, which is the default. Others are not supported yet.
+    /// The fate of a run whose turn comes while one of the backfill, or of the schedule, has not ended. `allow`, the default:
+    /// both run. `skip`: it is left out. `buffer_one`: it waits, so that they run one after the other. `cancel_other`: the
+    /// others are told to stop, and it runs when they have ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// So many runs a second at most.

@@ -18,7 +18,7 @@ use super::{
     schedule_transfer::{RestoreArgs, export, restore},
 };
 use crate::{
-    api::schedule::CronText,
+    api::schedule::{CronText, Overlap},
     client::{
         BackfillRequest, Client, PauseRequest, PreviewResponse, ScheduleRequest, ScheduleResponse,
         TaskRequest,
@@ -99,6 +99,9 @@ pub(super) struct BackfillArgs {
     /// So many runs a second at most.
     #[arg(long, value_name = "NUMBER")]
     rate: Option<f64>,
+    /// About runs that would overlap: allow (the default), skip, buffer_one or cancel_other.
+    #[arg(long, value_name = "POLICY", value_parser = super::schedule_set::overlap)]
+    overlap: Option<Overlap>,
     /// Start nothing: count the runs, and show the first of their times.
     #[arg(long)]
     dry_run: bool,
@@ -272,6 +275,7 @@ async fn runs(of: &Of, limit: usize) -> Result<(), Failure> {
 async fn backfill(args: &BackfillArgs) -> Result<Exit, Failure> {
     let (from, to) = (args.from.as_str().into(), args.to.as_str().into());
     let span = BackfillRequest {
+        overlap: args.overlap,
         rate_per_second: args.rate,
         dry_run: args.dry_run,
         ..BackfillRequest::new(from, to)

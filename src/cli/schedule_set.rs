@@ -115,7 +115,7 @@ impl SetArgs {
     }
 }
 
-fn overlap(text: &str) -> Result<Overlap, String> {
+pub(super) fn overlap(text: &str) -> Result<Overlap, String> {
     named(text, "skip, allow, buffer_one or cancel_other")
 }
 

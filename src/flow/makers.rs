@@ -11,9 +11,10 @@ use super::{
     jobs,
     joins::enlist::Enlister,
     query::{find::Finder, remembered::Remembered},
+    records::callbacks::Callbacks,
     schedules::tasks::RunTasks,
     tasks::{
-        asked::Asker, cancel::Canceller, register::Registrar, reschedule::Changer,
+        asked::Asker, cancel::Canceller, erase::Eraser, register::Registrar, reschedule::Changer,
         standing::Standing, transition::Mover,
     },
 };
@@ -57,15 +58,23 @@ pub(super) fn desks(
     finder: &Finder,
     canceller: &Canceller,
     changer: &Changer,
-    runs: RunTasks,
+    (runs, callbacks): (RunTasks, Callbacks),
 ) -> (Desk, jobs::desk::Desk) {
-    let letters = Desk::new(Arc::clone(&ctx), mover.clone(), changer.clone());
-    let by = jobs::work::Changers {
+    let eraser = Eraser::new(Arc::clone(&ctx), mover.clone());
+    let letters = Desk::new(
+        Arc::clone(&ctx),
+        mover.clone(),
+        changer.clone(),
+        eraser.clone(),
+    );
+    let by = jobs::changers::Changers {
         finder: finder.clone(),
         canceller: canceller.clone(),
         changer: changer.clone(),
         letters: letters.clone(),
+        eraser,
         runs,
+        callbacks,
     };
     (letters, jobs::desk::Desk::new(ctx, by))
 }

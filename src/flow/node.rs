@@ -10,7 +10,7 @@ use tokio_util::{
 use super::{
     cluster::members::Members,
     context::Context,
-    dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, pollers::Pollers, send::Sender},
+    dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, send::Sender},
     entries::{entry_writer::Placer, watermarks::Hands},
     family::{release::Releaser, reopen::Opener, tend::Tender, tree::Forester},
     internal::{
@@ -22,6 +22,7 @@ use super::{
     poll::Poller,
     query::{
         figures::Figures, find::Finder, list::Lister, pending::Census, remembered::Remembered,
+        shares::Shares,
     },
     records::{audit::Audit, callbacks::Callbacks},
     schedules::{self, tasks::RunTasks},
@@ -200,6 +201,8 @@ impl Node {
         });
         let limiter = known.limiter.clone();
         self.keep("limits", &self.stop, move |stop| limiter.clone().run(stop));
+        let shares = self.service.shares.clone();
+        self.keep("shares", &self.stop, move |stop| shares.clone().run(stop));
         let demand = known.demand.clone();
         self.keep("demand", &self.stop, move |stop| demand.clone().run(stop));
         if let Some(underway) = self.ctx.underway.clone() {
@@ -389,7 +392,6 @@ fn service(
     known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
-    let deadlines = || known.deadlines.clone();
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let (finder, claimed) = (Finder::new(ctx(), mover.clone()), Arc::default());
     let claimer = claimer(&ctx(), mover, &claimed, known);
@@ -398,14 +400,15 @@ fn service(
         mover.clone(),
         (hands(), placer(), near()),
         claimed,
-        deadlines(),
+        known.deadlines.clone(),
         known.demand.retrying().clone(),
     );
     let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
     let runs = RunTasks::new(ctx(), registrar.clone(), mover.clone(), canceller.clone());
-    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, runs.clone());
+    let of_jobs = (runs.clone(), known.callbacks.clone());
+    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
     let schedules = schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone());
     Service {
         ctx: ctx(),
@@ -416,10 +419,9 @@ fn service(
         api_keys: known.callbacks.api_keys(),
         audit: Audit::new(Arc::clone(&ctx().store), ctx().time.clone()),
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
-        pollers: Pollers::new(ctx().time.clone()),
-        deadlines: deadlines(),
         retrier: retrier(ctx(), mover, &finder, &changer),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
+        shares: Shares::new(ctx(), known.clone()),
         forester: Forester::new(ctx(), finder.clone(), canceller.clone()),
         canceller,
         jobs,

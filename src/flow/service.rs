@@ -10,7 +10,7 @@ use super::{
     cluster::members::Members,
     context::Context,
     dead_letters::{desk::Desk, places::Scope, walk::Wanted},
-    dispatch::{gatekeeper::Gatekeeper, pollers::Pollers, unclaimed::Demand},
+    dispatch::{gatekeeper::Gatekeeper, unclaimed::Demand},
     family::{retry::Retrier, tree::Forester},
     internal::{dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes},
     jobs,
@@ -22,6 +22,8 @@ use super::{
         find::Finder,
         list::{Cursor, Lister, TaskPage},
         recent::Pulse,
+        second,
+        shares::{self, Shares},
         stats::Stats,
     },
     records::{api_keys::ApiKeys, audit::Audit, callbacks::Callbacks},
@@ -30,7 +32,6 @@ use super::{
         asked::{self, AskedTask, Asker},
         cancel::{self, Canceller},
         claim::Claimer,
-        deadlines::Deadlines,
         keys::{self, Keys},
         plant::{self, NewTree},
         redeliver::{self, Redelivery},
@@ -70,8 +71,7 @@ pub struct Service {
     pub(super) api_keys: ApiKeys,
     pub(super) audit: Audit,
     pub(super) gatekeeper: Gatekeeper,
-    pub(super) pollers: Pollers,
-    pub(super) deadlines: Deadlines,
+    pub(super) shares: Shares,
     pub(super) notices: Notices,
     pub(super) outcomes: Outcomes,
     pub(super) forester: Forester,
@@ -301,7 +301,11 @@ impl Service {
                 let callbacks = request.callbacks.clone();
                 let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
                 let (worker, version) = (request.worker.clone(), request.version.clone());
-                let seen = || self.pollers.polled(&worker, version.as_deref(), &callbacks);
+                let seen = || {
+                    self.shares
+                        .pollers()
+                        .polled(&worker, version.as_deref(), &callbacks)
+                };
                 asked();
                 seen();
                 let answer = poller.poll(request).await;
@@ -421,7 +425,8 @@ impl Service {
         &self.audit
     }
 
-    /// Returns what is going on with a callback, as far as this node knows. Held and dead tasks are counted to a bound.
+    /// Returns what is going on with a callback on all nodes, as they have told it within a second. Held and dead tasks are
+    /// counted to a bound.
     ///
     /// # Errors
     /// When the store is away.
@@ -435,17 +440,18 @@ impl Service {
             self.desk.groups(&wanted),
         )
         .await?;
-        let (ready, oldest, exact) = self.demand.of(callback);
+        let (shares, exact) = self.shares.of(callback).await?;
         let now = self.ctx.now();
+        let polled = |worker| shares::polled(worker, now);
         Ok(Activity {
-            workers: self.pollers.of(callback),
-            ready,
-            oldest,
-            running: self.deadlines.running(callback) as u64,
-            retrying: self.demand.retrying().of(callback, now) as u64,
+            lateness: second::lateness_of(&shares.late, shares.latest_ms),
+            workers: shares.workers.into_iter().map(polled).collect(),
+            ready: shares.ready,
+            oldest: shares.oldest,
+            running: shares.running,
+            retrying: shares.retrying,
             held: held.0,
             dead: dead.groups.iter().map(|group| group.tasks).sum(),
-            lateness: self.pulse.lateness_of(now, callback),
             partial: !(exact && held.1) || dead.cut,
         })
     }

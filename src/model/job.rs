@@ -12,7 +12,11 @@ use std::{collections::BTreeMap, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    entry::Key, ids::TaskId, look_step::LookStep, schedule::life::ScheduleSpec, time::Millis,
+    entry::Key,
+    ids::TaskId,
+    look_step::LookStep,
+    schedule::life::{Overlap, ScheduleSpec},
+    time::Millis,
 };
 
 /// Tasks of a page at most.
@@ -42,7 +46,7 @@ pub enum JobKind {
     Redrive,
     /// It starts at another time.
     Reschedule,
-    /// A dead one is deleted.
+    /// One that has ended is deleted.
     Delete,
     /// It is registered: a run of a schedule whose time has passed.
     Backfill,
@@ -70,9 +74,9 @@ impl JobKind {
         }
     }
 
-    /// Tells whether it works on dead tasks; the others work on tasks that have not ended.
+    /// Tells whether it works on tasks that have ended; the others work on tasks that have not.
     #[must_use]
-    pub const fn is_of_dead(self) -> bool {
+    pub const fn is_of_ended(self) -> bool {
         match self {
             Self::Redrive | Self::Delete => true,
             Self::Cancel | Self::Reschedule | Self::Backfill => false,
@@ -179,6 +183,13 @@ pub enum Place {
         /// The task.
         id: Uuid,
     },
+    /// Among rows that are in the order of ids.
+    Rows {
+        /// Which rows.
+        of: Rows,
+        /// Behind the one of this task.
+        behind: Uuid,
+    },
     /// Among the times of a schedule, behind this one.
     Times {
         /// The last time that was found.
@@ -186,6 +197,22 @@ pub enum Place {
     },
     /// Nowhere: all was searched.
     End,
+}
+
+/// Rows among which the tasks of a job are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rows {
+    /// Those of all tasks that have ended.
+    Ended,
+    /// Those of the tasks that ended on one day.
+    Filed {
+        /// Days since 1970.
+        day: i64,
+        /// The place of their state in the order of a day.
+        state: u8,
+    },
+    /// Those of a label.
+    Labelled,
 }
 
 /// A task of a page.
@@ -220,6 +247,18 @@ pub struct Backfill {
     pub from: Millis,
     /// The last time.
     pub to: Millis,
+    /// The fate of a run whose turn comes while another has not ended.
+    pub overlap: Overlap,
+    /// The last run that was decided on, where its end decides about the next.
+    pub last: Option<TaskId>,
+}
+
+impl Backfill {
+    /// Tells whether the end of a run decides about the next.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.overlap != Overlap::Allow
+    }
 }
 
 /// How many tasks met which end.
@@ -262,6 +301,10 @@ pub enum Found {
         /// Tasks of which no more than the id could be read.
         unread: u64,
     },
+    /// The next time of a backfill, which does not run because another run has not ended.
+    Passed(Place),
+    /// No task yet: another run has to end first. The search goes on at this instant.
+    Wait(Millis),
     /// The tasks could not be read.
     Failed(String),
 }
@@ -282,6 +325,9 @@ pub struct Job {
     pub kind: JobKind,
     /// Its tasks.
     pub filter: JobFilter,
+    /// Its tasks are found by rows of the index, or by their own rows once they have ended. Else those that have not ended are
+    /// found in the wheels, and dead ones by their letters.
+    pub by_rows: bool,
     /// The runs, of a backfill.
     pub backfill: Option<Box<Backfill>>,
     /// The new start of each task, of a reschedule.
@@ -314,6 +360,8 @@ pub struct Job {
     pub not_before: Millis,
     /// The tasks before the page.
     pub counts: Counts,
+    /// All tasks, where that could be told before they were found.
+    pub estimate: Option<u64>,
     /// The first tasks of a dry run.
     pub sample: Vec<TaskId>,
     /// The last thing that went wrong.

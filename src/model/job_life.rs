@@ -33,6 +33,7 @@ impl Job {
         Self {
             kind,
             filter,
+            by_rows: false,
             backfill: None,
             start: None,
             rate_milli: None,
@@ -54,6 +55,7 @@ impl Job {
                 failed: 0,
                 matching: 0,
             },
+            estimate: None,
             sample: Vec::new(),
             error: None,
         }
@@ -104,6 +106,9 @@ impl Job {
     /// Returns how many tasks the next page has at most.
     #[must_use]
     pub fn page_items(&self) -> usize {
+        if self.decides_each() {
+            return 1;
+        }
         let Some(rate) = self.rate_milli.filter(|_| !self.dry_run) else {
             return PAGE_ITEMS_MAX;
         };
@@ -131,6 +136,14 @@ impl Job {
         let items = u64::try_from(items).unwrap_or(u64::MAX);
         let micros = items.saturating_mul(1_000_000_000).div_ceil(rate.max(1));
         Duration::from_micros(micros)
+    }
+
+    /// Tells whether the end of one run decides about the next. The decision is in the record before the run is entered, so two
+    /// leaders at once cannot decide differently.
+    #[must_use]
+    pub fn decides_each(&self) -> bool {
+        let is_strict = self.backfill.as_ref().is_some_and(|of| of.is_strict());
+        is_strict && !self.dry_run
     }
 
     fn pause_max(&self) -> Duration {
@@ -214,8 +227,22 @@ impl Job {
                     self.sample
                         .extend(items.iter().map(|item| item.id).take(room));
                 } else {
+                    if let Some(backfill) = self.backfill.as_mut().filter(|of| of.is_strict()) {
+                        backfill.last = items.last().map(|item| item.id).or(backfill.last);
+                    }
                     self.items = items;
                 }
+            }
+            Found::Passed(place) => {
+                self.place = place;
+                self.searches_failed = 0;
+                self.counts.skipped += 1;
+                // It has had its turn.
+                self.not_before = self.not_before.max(now.after(self.span(1)));
+            }
+            Found::Wait(until) => {
+                self.searches_failed = 0;
+                self.not_before = self.not_before.max(until);
             }
             Found::Failed(error) => {
                 self.error = Some(shortened(&error));
@@ -281,7 +308,7 @@ impl Job {
         })
     }
 
-    /// Returns how many tasks there are, once that is known.
+    /// Returns how many tasks there are, once that is known or was told before.
     #[must_use]
     pub fn total(&self) -> Option<u64> {
         let Counts {
@@ -294,7 +321,10 @@ impl Job {
             return Some(matching + failed);
         }
         let found = done + skipped + failed + self.items.len() as u64;
-        (self.place == Place::End || self.state == JobState::Completed).then_some(found)
+        if self.place == Place::End || self.state == JobState::Completed {
+            return Some(found);
+        }
+        self.estimate.map(|estimate| estimate.max(found))
     }
 
     /// Returns from when on its record may be gone.

@@ -6,8 +6,12 @@ use uuid::Uuid;
 
 use super::*;
 use crate::model::{
+    fixtures,
     ids::TaskId,
-    job::{Counts, JobItem},
+    job::{Backfill, Counts, JobItem},
+    look_step::LookStep,
+    schedule::life::{Missed, Overlap, ScheduleSpec},
+    task::Spec,
     wheel::WheelNumber,
 };
 
@@ -266,4 +270,69 @@ fn a_reschedule_passes_over_what_starts_then_already() {
     // The start that the job means has come: what is due already is as it should be.
     assert!(job.moves(later, later, target));
     assert!(!job.moves(NOW, NOW, target));
+}
+
+/// A backfill whose runs follow each other.
+fn in_turn(dry_run: bool) -> Job {
+    let spec = ScheduleSpec {
+        crons: Vec::new(),
+        every: Some(SECOND),
+        zone: "UTC".to_owned(),
+        start: None,
+        end: None,
+        limit: None,
+        jitter: Duration::ZERO,
+        overlap: Overlap::Skip,
+        missed: Missed::Latest,
+        window: SECOND,
+        pause_on_failure: false,
+        note: String::new(),
+        labels: std::collections::BTreeMap::new(),
+        task: Spec::clone(&fixtures::spec()).into(),
+    };
+    let backfill = Backfill {
+        schedule: "s".to_owned(),
+        incarnation: 1,
+        generation: 1,
+        step: LookStep::covering(SECOND),
+        anchor: NOW,
+        spec,
+        seed: 1,
+        from: NOW,
+        to: NOW,
+        overlap: Overlap::BufferOne,
+        last: None,
+    };
+    Job {
+        backfill: Some(Box::new(backfill)),
+        estimate: Some(5),
+        dry_run,
+        ..Job::new(JobKind::Backfill, JobFilter::default(), NOW).led(ME, NOW)
+    }
+}
+
+#[test]
+fn the_record_names_the_run_whose_end_decides_before_that_run_is_entered() {
+    let job = in_turn(false);
+    assert_eq!((job.page_items(), job.total()), (1, Some(5)));
+    let behind = Place::Times { behind: NOW };
+    let last = |job: &Job| job.backfill.as_ref().and_then(|of| of.last);
+    let job = job
+        .advanced(0, Tally::default(), page(1, behind), (NOW, NOW))
+        .unwrap();
+    assert_eq!((last(&job), job.items.len()), (Some(item(0).id), 1));
+    let later = NOW.after(SECOND * 2);
+    let job = job
+        .advanced(1, done(1), Some(Found::Wait(later)), (NOW, NOW))
+        .unwrap();
+    assert_eq!(job.step(ME, true, NOW), Step::Wait(later));
+    assert_eq!((job.place, job.counts.done), (behind, 1));
+    assert_eq!(last(&job), Some(item(0).id), "while one waits");
+    let passed = Some(Found::Passed(Place::End));
+    let job = job
+        .advanced(2, Tally::default(), passed, (later, later))
+        .unwrap();
+    assert_eq!(job.state, JobState::Completed);
+    assert_eq!((job.counts.skipped, job.total()), (1, Some(2)));
+    assert_eq!(in_turn(true).page_items(), PAGE_ITEMS_MAX, "it starts none");
 }

@@ -71,6 +71,7 @@ pub mod audit;
 pub mod backoff;
 pub mod backup;
 pub mod callback;
+pub mod callback_share;
 pub mod certificate;
 pub mod chain;
 pub mod chain_task;

@@ -12,7 +12,8 @@ use super::{
 use crate::model::{
     entry::{Key, KeyCode},
     ids::TaskId,
-    job::{Backfill, Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place},
+    job::{Backfill, Counts, Job, JobFilter, JobItem, JobKind, JobState, Lease, Place, Rows},
+    schedule::life::Overlap,
     time::Millis,
 };
 
@@ -39,6 +40,7 @@ pub fn encode_job(job: &Job) -> Bytes {
     let Job {
         kind,
         filter,
+        by_rows,
         backfill,
         start,
         rate_milli,
@@ -55,16 +57,17 @@ pub fn encode_job(job: &Job) -> Bytes {
         searches_failed,
         not_before,
         counts,
+        estimate,
         sample,
         error,
     } = job;
-    let item = |item: &JobItem| v1::JobItem {
-        id: bytes_of(item.id.uuid()),
-        generation: item.generation,
-        time_ms: item.time.map(|at| at.0),
-    };
+    let is_later = *by_rows || backfill.as_ref().is_some_and(|of| of.is_strict());
+    let (kind, later_kind) = kinds(*kind, is_later);
     let message = v1::Job {
-        kind: number(&KINDS, *kind),
+        kind,
+        later_kind,
+        by_rows: *by_rows,
+        estimate: *estimate,
         filter: Some(filter_message(filter)),
         start_time_ms: start.map(|at| at.0),
         rate_milli: *rate_milli,
@@ -76,7 +79,7 @@ pub fn encode_job(job: &Job) -> Bytes {
         leader: lease.map(|lease| bytes_of(lease.node)),
         lease_until_ms: lease.map_or(0, |lease| lease.until.0),
         page: *page,
-        items: items.iter().map(item).collect(),
+        items: items.iter().map(item_message).collect(),
         tries: *tries,
         place: place_message(place),
         searches_failed: *searches_failed,
@@ -90,6 +93,25 @@ pub fn encode_job(job: &Job) -> Bytes {
         backfill: backfill.as_deref().map(backfill_message),
     };
     message.encode_to_vec().into()
+}
+
+/// Returns the two numbers of a kind. Nodes of an earlier version would look for the tasks of a later job in another way: they
+/// cannot read it, and leave it to others.
+fn kinds(kind: JobKind, is_later: bool) -> (i32, i32) {
+    let kind = number(&KINDS, kind);
+    if is_later {
+        (v1::JobKind::Later.into(), kind)
+    } else {
+        (kind, 0)
+    }
+}
+
+fn item_message(item: &JobItem) -> v1::JobItem {
+    v1::JobItem {
+        id: bytes_of(item.id.uuid()),
+        generation: item.generation,
+        time_ms: item.time.map(|at| at.0),
+    }
 }
 
 /// Decodes a job.
@@ -115,8 +137,15 @@ pub fn decode_job(bytes: Bytes) -> Result<Job, Malformed> {
         })
     });
     let sample = message.sample.iter().map(|id| task(id, "sample"));
+    let kind = if message.kind == i32::from(v1::JobKind::Later) {
+        message.later_kind
+    } else {
+        message.kind
+    };
     Ok(Job {
-        kind: read(&KINDS, message.kind, "kind")?,
+        kind: read(&KINDS, kind, "kind")?,
+        by_rows: message.by_rows,
+        estimate: message.estimate,
         filter: filter(message.filter.ok_or(Malformed::Missing("filter"))?),
         start: message.start_time_ms.map(Millis),
         rate_milli: message.rate_milli,
@@ -193,6 +222,9 @@ fn backfill_message(backfill: &Backfill) -> v1::JobBackfill {
         spec: Some(schedule::spec_message(&backfill.spec)),
         from_time_ms: backfill.from.0,
         to_time_ms: backfill.to.0,
+        overlap: (backfill.overlap != Overlap::Allow)
+            .then(|| number(&schedule::OVERLAPS, backfill.overlap)),
+        last: backfill.last.map(|id| bytes_of(id.uuid())),
     }
 }
 
@@ -207,6 +239,14 @@ fn backfill_of(message: v1::JobBackfill) -> Result<Backfill, Malformed> {
         spec: schedule::spec_of(message.spec.ok_or(Malformed::Missing("backfill.spec"))?)?,
         from: Millis(message.from_time_ms),
         to: Millis(message.to_time_ms),
+        overlap: match message.overlap {
+            None => Overlap::Allow,
+            Some(overlap) => read(&schedule::OVERLAPS, overlap, "backfill.overlap")?,
+        },
+        last: message
+            .last
+            .map(|id| task(&id, "backfill.last"))
+            .transpose()?,
     })
 }
 
@@ -235,6 +275,7 @@ fn place_message(place: &Place) -> Option<v1::job::Place> {
             time_ms: time.0,
             id: bytes_of(id),
         })),
+        Place::Rows { of, behind } => Some(v1::job::Place::Rows(row_place(of, behind))),
         Place::Times { behind } => Some(v1::job::Place::BehindTimeMs(behind.0)),
         Place::End => Some(v1::job::Place::End(true)),
     }
@@ -258,11 +299,40 @@ fn place(message: Option<v1::job::Place>) -> Result<Place, Malformed> {
             time: Millis(at.time_ms),
             id: uuid(&at.id, "letters.id")?,
         },
+        Some(v1::job::Place::Rows(at)) => Place::Rows {
+            of: match v1::JobRows::try_from(at.of) {
+                Ok(v1::JobRows::Ended) => Rows::Ended,
+                Ok(v1::JobRows::Labelled) => Rows::Labelled,
+                Ok(v1::JobRows::Filed) => Rows::Filed {
+                    day: at.day,
+                    state: u8::try_from(at.state)
+                        .map_err(|_| Malformed::OutOfRange("rows.state"))?,
+                },
+                Ok(v1::JobRows::Unspecified) | Err(_) => {
+                    return Err(Malformed::OutOfRange("rows.of"));
+                }
+            },
+            behind: uuid(&at.id, "rows.id")?,
+        },
         Some(v1::job::Place::BehindTimeMs(behind)) => Place::Times {
             behind: Millis(behind),
         },
         Some(v1::job::Place::End(_)) => Place::End,
     })
+}
+
+fn row_place(of: Rows, behind: Uuid) -> v1::RowPlace {
+    let (rows, day, state) = match of {
+        Rows::Ended => (v1::JobRows::Ended, 0, 0),
+        Rows::Filed { day, state } => (v1::JobRows::Filed, day, state.into()),
+        Rows::Labelled => (v1::JobRows::Labelled, 0, 0),
+    };
+    v1::RowPlace {
+        of: rows.into(),
+        id: bytes_of(behind),
+        day,
+        state,
+    }
 }
 
 fn uuid(bytes: &[u8], name: &'static str) -> Result<Uuid, Malformed> {

@@ -6,6 +6,7 @@
 mod action;
 mod api_key;
 mod callback;
+mod callback_share;
 mod chain;
 mod content;
 mod dead_letter;
@@ -42,6 +43,7 @@ use crate::{
 pub use action::actions_bytes;
 pub use api_key::{decode_api_key, decode_audit, encode_api_key, encode_audit};
 pub use callback::{decode_callback, encode_callback, policy_bytes};
+pub use callback_share::{decode_callback_share, encode_callback_share};
 pub use content::{content_bytes, decode_content, encode_content};
 pub use dead_letter::{LetterValue, decode_letter, encode_letter};
 pub use epoch::{decode_epoch, encode_epoch};

@@ -36,7 +36,7 @@ mod open {
     pub(super) const RETENTION: u32 = 1 << 9;
 }
 
-const OVERLAPS: [(Overlap, v1::ScheduleOverlap); 4] = [
+pub(super) const OVERLAPS: [(Overlap, v1::ScheduleOverlap); 4] = [
     (Overlap::Skip, v1::ScheduleOverlap::Skip),
     (Overlap::Allow, v1::ScheduleOverlap::Allow),
     (Overlap::BufferOne, v1::ScheduleOverlap::BufferOne),

@@ -46,11 +46,13 @@ pub enum IndexKind {
     Level = 11,
     /// Tasks that wait for a task.
     Waiter = 15,
+    /// What each node knows of the activity of a callback.
+    Share = 20,
 }
 
 impl IndexKind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Records,
         Self::Held,
         Self::Dead,
@@ -63,6 +65,7 @@ impl IndexKind {
         Self::Ended,
         Self::Level,
         Self::Waiter,
+        Self::Share,
     ];
 
     /// Returns the number that stores keep.

@@ -4,10 +4,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use tickwheel::flow::poll::PollRequest;
+
 use super::{
+    Site,
     callbacks::{PATH, ready},
     worker::call,
 };
+use crate::sim::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -119,4 +123,55 @@ async fn a_callback_counts_tasks_that_wait_for_a_retry_that_are_held_and_that_ar
     assert_eq!(counts().await, [0, 3, 1]);
     site.post(&gate, r#"{"gate":"open"}"#).await.ok();
     assert_eq!(counts().await, [0, 0, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_node_shows_what_all_nodes_know_of_a_callback() {
+    let world = World::new(4, 1000);
+    let (first, second) = (world.node(1), world.node(2));
+    let site = Site::of(world, second);
+    site.world.pass(5 * SECOND).await;
+    site.put(PATH, &json!({})).await;
+    let worker = |name: &str| PollRequest {
+        worker: name.to_owned(),
+        callbacks: vec!["send_email".to_owned()],
+        max: 10,
+        wait: 5 * SECOND,
+        version: Some("1.2".to_owned()),
+    };
+    for _ in 0..3 {
+        site.registered(json!({"callback": "send_email"})).await;
+    }
+    site.world.pass(SECOND).await;
+    let (mut running, mut names) = (0, Vec::new());
+    for (node, name) in [(&first, "w-1"), (&site.node, "w-2")] {
+        if let Ok(handout) = node.service().poll(worker(name)).await {
+            running += handout.accept().len();
+        }
+        names.push(name);
+    }
+    assert_eq!(running, 3);
+    site.world.pass(3 * SECOND).await;
+    let shown = site.get(PATH).await.ok();
+    let seen = shown["workers"].as_array().unwrap();
+    let workers: Vec<&str> = seen
+        .iter()
+        .map(|one| one["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(workers, names, "{shown}");
+    assert!(seen.iter().all(|one| one["version"] == "1.2"), "{shown}");
+    assert_eq!(shown["running"], 3, "{shown}");
+    assert!(shown["lateness"]["max_ms"].is_u64(), "{shown}");
+    let other = first.service().activity("send_email").await.unwrap();
+    assert_eq!((other.running, other.workers.len()), (3, 2));
+    // The share of a node that has died is left out, once nobody can hope for it any more.
+    first.crash();
+    site.world.pass(45 * SECOND).await;
+    let left = site.get(PATH).await.ok();
+    let workers = left["workers"].as_array().unwrap();
+    assert_eq!(
+        (workers.len(), &workers[0]["name"]),
+        (1, &json!("w-2")),
+        "{left}"
+    );
 }

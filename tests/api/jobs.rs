@@ -13,7 +13,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const JOBS: &str = "/v1/jobs";
 
 /// A node on disk, whose lists have all tasks.
-async fn site() -> Site {
+pub(super) async fn site() -> Site {
     let world = World::on_disk(2, 1000);
     let node = world.node(1);
     let site = Site::of(world, node);
@@ -28,7 +28,7 @@ async fn task(site: &Site, body: Value) -> String {
 }
 
 /// Registers so many tasks of a callback that start in an hour.
-async fn tasks(site: &Site, count: usize, more: Value) -> Vec<String> {
+pub(super) async fn tasks(site: &Site, count: usize, more: Value) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
         let mut body = json!({"callback": "work", "delay": "1h"});
@@ -40,7 +40,7 @@ async fn tasks(site: &Site, count: usize, more: Value) -> Vec<String> {
     ids
 }
 
-async fn states(site: &Site, ids: &[String]) -> Vec<String> {
+pub(super) async fn states(site: &Site, ids: &[String]) -> Vec<String> {
     let mut states = Vec::new();
     for id in ids {
         let answer = site.get(&format!("/v1/tasks/{id}")).await;
@@ -54,11 +54,11 @@ async fn states(site: &Site, ids: &[String]) -> Vec<String> {
 }
 
 #[track_caller]
-fn all_are(states: &[String], state: &str) {
+pub(super) fn all_are(states: &[String], state: &str) {
     assert!(states.iter().all(|one| one == state), "{states:?}");
 }
 
-async fn created(site: &Site, body: Value) -> Value {
+pub(super) async fn created(site: &Site, body: Value) -> Value {
     let answer = site.post(JOBS, body.to_string()).await;
     assert_eq!(answer.status, 202, "{:?}", answer.body);
     let job = answer.json();
@@ -67,7 +67,7 @@ async fn created(site: &Site, body: Value) -> Value {
     job
 }
 
-async fn read(site: &Site, job: &Value) -> Value {
+pub(super) async fn read(site: &Site, job: &Value) -> Value {
     let id = job["id"].as_str().unwrap();
     site.get(&format!("{JOBS}/{id}")).await.ok()
 }
@@ -78,7 +78,7 @@ async fn order(site: &Site, job: &Value, order: &str) -> super::Answer {
 }
 
 /// Registers a job and waits for its end.
-async fn done(site: &Site, body: Value) -> Value {
+pub(super) async fn done(site: &Site, body: Value) -> Value {
     let job = created(site, body).await;
     for _ in 0..200 {
         let job = read(site, &job).await;
@@ -91,12 +91,12 @@ async fn done(site: &Site, body: Value) -> Value {
 }
 
 #[track_caller]
-fn counts(job: &Value) -> [u64; 3] {
+pub(super) fn counts(job: &Value) -> [u64; 3] {
     ["done", "skipped", "failed"].map(|name| job[name].as_u64().unwrap())
 }
 
 /// Kills tasks by attempts that all fail.
-async fn kill(site: &Site, ids: &[String]) {
+pub(super) async fn kill(site: &Site, ids: &[String]) {
     let fails: Behaviour = Arc::new(|_, _| {
         let error = "no answer after 300 ms".to_owned();
         (SECOND / 10, Some(Outcome::Retry { error, after: None }))

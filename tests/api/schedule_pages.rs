@@ -423,7 +423,6 @@ async fn a_backfill_starts_a_run_for_each_time_that_has_passed() {
             "/to",
             "no time",
         ),
-        (json!({"overlap": "skip"}), "/overlap", "only `allow`"),
         (json!({"rate_per_second": 0}), "/rate_per_second", "must be"),
     ] {
         let problem = begun(more.clone()).await.problem();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tickwheel::{
-    client::{Client, JobFilter, JobKind, JobRequest, JobState, Task, secs},
+    client::{Client, JobFilter, JobKind, JobRequest, JobState, Task, TaskState, secs},
     time_source::TimeSource,
 };
 
@@ -98,6 +98,14 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
         "{table}"
     );
     assert_eq!(table.lines().count(), 6, "{table}");
+    let ended = ["--filter", "callback=work", "--filter", "state=cancelled"];
+    let deleted = command(&[&["task", "delete"], &ended[..]].concat()).await;
+    assert!(
+        out(&deleted).contains("completed: 3 done of 3, 0 skipped, 0 failed"),
+        "{} {}",
+        out(&deleted),
+        err(&deleted)
+    );
     let other = Task::callback("other").delay(secs(3600));
     let task = client.register(other).await.unwrap().id.to_string();
     for (wrong, why) in [
@@ -108,7 +116,7 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
         ),
         (
             &["task", "cancel", "--filter", "error=x"],
-            "--filter: is for dead tasks",
+            "--filter: is for tasks that have ended",
         ),
         (&["task", "redrive"], "expected --filter or --all"),
         (
@@ -128,6 +136,7 @@ async fn a_program_registers_a_job_and_follows_it() {
     let client = Client::connect(&site.url).unwrap();
     let filter = JobFilter {
         callback: Some("work".to_owned()),
+        state: Some(TaskState::Failed),
         ..JobFilter::default()
     };
     let request = JobRequest {

@@ -38,6 +38,26 @@ async fn schedules_are_set_shown_paused_and_deleted() {
     ];
     let asked = out(&command(&asked).await);
     assert!(asked.contains("Every 5 minutes"), "{asked}");
+    let span = [
+        "--from",
+        "2025-01-06T00:00:00Z",
+        "--to",
+        "2025-01-09T00:00:00Z",
+    ];
+    let in_turn = ["--overlap", "buffer_one", "--dry-run", "-o", "jsonl"];
+    let backfill = ["schedule", "backfill", "nightly"];
+    let dry = command(&[&backfill[..], &span, &in_turn].concat()).await;
+    let dry = json_lines(&out(&dry));
+    assert_eq!(
+        (&dry[0]["overlap"], &dry[0]["total_estimate"]),
+        (&json!("buffer_one"), &json!(3))
+    );
+    let wrong = command(&[&backfill[..], &span, &["--overlap", "all"]].concat()).await;
+    assert!(
+        err(&wrong).contains("buffer_one or cancel_other"),
+        "{}",
+        err(&wrong)
+    );
     let paused = command(&[
         "schedule", "pause", "nightly", "--reason", "holidays", "--who", "ann",
     ])

@@ -4,15 +4,16 @@ use bytes::Bytes;
 use tickwheel::{
     model::{
         callback::{Callback, Policy},
+        callback_share::{CallbackShare, SeenWorker},
         gate::{Gate, GateState, Held},
         ids::NodeId,
-        job::{Job, JobFilter, JobItem, JobKind, Place},
+        job::{Job, JobFilter, JobItem, JobKind, Place, Rows},
         limit::{Asked, Limits, Pool, Rate, Share, Waiting},
         task::Priority,
     },
     schema::{
-        decode_callback, decode_held, decode_job, decode_pool, encode_callback, encode_held,
-        encode_job, encode_pool,
+        decode_callback, decode_callback_share, decode_held, decode_job, decode_pool,
+        encode_callback, encode_callback_share, encode_held, encode_job, encode_pool,
     },
 };
 
@@ -139,12 +140,47 @@ fn records_of_jobs() {
         request: Some(7),
         ..Job::new(JobKind::Cancel, filter, START).led(id().uuid(), START)
     };
-    let samples = [letters, wheels].map(|job| encode_job(&job).to_vec());
+    let rows = Job {
+        by_rows: true,
+        estimate: Some(9),
+        place: Place::Rows {
+            of: Rows::Filed { day: 7, state: 1 },
+            behind: id().uuid(),
+        },
+        ..Job::new(JobKind::Delete, JobFilter::default(), START)
+    };
+    let samples = [letters, wheels, rows].map(|job| encode_job(&job).to_vec());
     target("job", samples.to_vec()).run(|bytes| {
         let Ok(job) = decode_job(Bytes::copy_from_slice(bytes)) else {
             return false;
         };
         assert_eq!(decode_job(encode_job(&job)).unwrap(), job);
+        true
+    });
+}
+
+#[test]
+fn rows_of_shares() {
+    let share = CallbackShare {
+        workers: vec![SeenWorker {
+            name: "w".to_owned(),
+            version: Some("1".to_owned()),
+            last: START,
+        }],
+        ready: 1,
+        oldest: Some(START),
+        running: 2,
+        retrying: 3,
+        late: vec![4, 5],
+        latest_ms: 6,
+    };
+    let sample = encode_callback_share(&share, START).to_vec();
+    target("share", vec![sample]).run(|bytes| {
+        let Ok((at, share)) = decode_callback_share(Bytes::copy_from_slice(bytes)) else {
+            return false;
+        };
+        let again = decode_callback_share(encode_callback_share(&share, at));
+        assert_eq!(again, Ok((at, share)));
         true
     });
 }

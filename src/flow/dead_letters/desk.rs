@@ -15,7 +15,7 @@ use crate::{
         context::Context,
         query::find::{is_hidden, view_of_row},
         tasks::{
-            erase::{Erased, Eraser},
+            erase::{Erased, Eraser, Of},
             finish,
             reschedule::Changer,
             transition::Mover,
@@ -74,9 +74,14 @@ pub struct Desk {
 impl Desk {
     /// Works through these.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>, mover: Mover, changer: Changer) -> Self {
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        mover: Mover,
+        changer: Changer,
+        eraser: Eraser,
+    ) -> Self {
         Self {
-            eraser: Eraser::new(Arc::clone(&ctx), mover.clone()),
+            eraser,
             ctx,
             mover,
             changer,
@@ -196,6 +201,6 @@ impl Desk {
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub async fn delete(&self, id: TaskId) -> Result<Erased, Fault> {
-        self.eraser.erase(id).await
+        self.eraser.erase(id, Of::Dead).await
     }
 }

@@ -90,6 +90,18 @@ impl Pollers {
         polled.filter(|polled| polled.ago <= KEPT).collect()
     }
 
+    /// Returns the callbacks for which workers have polled lately.
+    #[must_use]
+    pub fn callbacks(&self) -> Vec<String> {
+        let now = self.time.moment();
+        let seen = self.lock();
+        let is_kept = |poll: &Poll| now.since(poll.at) <= KEPT;
+        let kept = seen.by_name.iter();
+        kept.filter(|(_, workers)| workers.values().any(is_kept))
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,7 +16,9 @@ use crate::{
     flow::{
         api::{Fault, TaskView, View},
         context::Context,
+        entries::ended_rows,
         query::find::Finder,
+        records::callbacks::Callbacks,
     },
     limits::{JOBS_KEPT_MAX, JOBS_OPEN_MAX},
     model::job::{HasEnded, Job},
@@ -48,6 +50,20 @@ pub enum Changed {
     Absent,
 }
 
+/// The tasks that a store finds for a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// All of them: those that wait however far ahead they start, and those that have ended.
+    All,
+    /// Those that wait up to a given start, and those of a callback that have ended.
+    Some {
+        /// Those that wait also by one of the labels that are asked for.
+        labelled: bool,
+        /// Also those that have succeeded.
+        succeeded: bool,
+    },
+}
+
 /// A change that a person makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -65,6 +81,7 @@ pub struct Desk {
     ctx: Arc<Context>,
     jobs: Jobs,
     finder: Finder,
+    callbacks: Callbacks,
     wake: Arc<Notify>,
     runner: Runner,
 }
@@ -72,10 +89,11 @@ pub struct Desk {
 impl Desk {
     /// Keeps jobs that this runner leads.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>, parts: super::work::Changers) -> Self {
+    pub(in crate::flow) fn new(ctx: Arc<Context>, parts: super::changers::Changers) -> Self {
         let (wake, jobs) = (Arc::new(Notify::new()), Jobs::new(Arc::clone(&ctx)));
         Self {
             finder: parts.finder.clone(),
+            callbacks: parts.callbacks.clone(),
             runner: Runner::new(Arc::clone(&ctx), jobs.clone(), parts, Arc::clone(&wake)),
             ctx,
             jobs,
@@ -88,10 +106,29 @@ impl Desk {
         self.runner.clone()
     }
 
-    /// Tells whether tasks that wait are found however far ahead they start; else a filter needs an end.
-    #[must_use]
-    pub fn finds_all(&self) -> bool {
-        self.ctx.store.lists_ended_tasks()
+    /// Tells which tasks the store finds, of a callback and with these labels.
+    ///
+    /// # Errors
+    /// When the configuration of the callback cannot be read.
+    pub async fn reach<'a>(
+        &self,
+        callback: Option<&str>,
+        mut labels: impl Iterator<Item = &'a String>,
+    ) -> Result<Reach, Fault> {
+        if self.ctx.store.lists_ended_tasks() {
+            return Ok(Reach::All);
+        }
+        let Some(callback) = callback else {
+            return Ok(Reach::Some {
+                labelled: false,
+                succeeded: false,
+            });
+        };
+        let copy = self.callbacks.snapshot();
+        Ok(Reach::Some {
+            labelled: labels.any(|name| copy.is_indexed(callback, name)),
+            succeeded: ended_rows::lists_succeeded(&self.ctx, callback).await?,
+        })
     }
 
     /// Registers a job; its request has this key, if it has one.

@@ -16,13 +16,15 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::{
+    changers::Changers,
+    estimate,
     records::{Jobs, Written},
     search::Search,
-    work::{Changers, Work, rest_until},
+    work::{Work, rest_until},
 };
 use crate::{
     flaw::{self, Flaw},
-    flow::{api::Fault, context::Context},
+    flow::{api::Fault, context::Context, dead_letters::desk},
     limits::{JOB_TURN, JOBS_LOOK_EVERY},
     model::job::{Counts, Job, JobState, Place, Step, Tally},
 };
@@ -33,6 +35,7 @@ pub(in crate::flow) struct Runner {
     ctx: Arc<Context>,
     jobs: Jobs,
     search: Search,
+    letters: desk::Desk,
     work: Work,
     wake: Arc<Notify>,
     /// Jobs that have ended: they never change.
@@ -42,7 +45,8 @@ pub(in crate::flow) struct Runner {
 impl Runner {
     pub(super) fn new(ctx: Arc<Context>, jobs: Jobs, by: Changers, wake: Arc<Notify>) -> Self {
         Self {
-            search: Search::new(Arc::clone(&ctx), by.letters.clone(), by.finder.clone()),
+            search: Search::new(Arc::clone(&ctx), &by),
+            letters: by.letters.clone(),
             work: Work::new(Arc::clone(&ctx), by),
             ctx,
             jobs,
@@ -146,10 +150,12 @@ impl Runner {
         } else {
             None
         };
+        let estimate = estimate::of(&self.ctx, &self.letters, job).await;
         let now = self.ctx.now();
         let advanced = |there: &Job| {
             let (tally, found) = (tally.clone(), found.clone());
-            there.advanced(job.page, tally, found, (began, now))
+            let next = there.advanced(job.page, tally, found, (began, now))?;
+            Some(Job { estimate, ..next })
         };
         let written = self.jobs.write(id, advanced).await?;
         if let Written::To(next) = &written {

@@ -1,10 +1,16 @@
-//! The job search finds the tasks of a job's next page for the runner, in the wheels or among the dead letters.
+//! The job search finds the tasks of a job's next page for the runner, in the wheels, among rows or among the dead letters.
 //!
-//! Tasks that have not ended are found by the walk of the lists ([`crate::flow::query::list`]), dead ones by that of the dead
-//! letters. Those of a backfill are times of its schedule. All else is looked at here. Nothing of a filter is ignored.
+//! Tasks that have not ended are found by the walk of the lists ([`crate::flow::query::list`]), or by a label that their callback
+//! has named. Dead ones are found by the walk of the dead letters, others that have ended by their rows. All else is looked at
+//! here. Nothing of a filter is ignored.
 
 use std::sync::Arc;
 
+use super::{
+    backfill::Times,
+    changers::Changers,
+    places::{cursor, first_labelled, place},
+};
 use crate::{
     flow::{
         api::{Fault, TaskView, VisibleState},
@@ -19,14 +25,9 @@ use crate::{
             find::Finder,
             list::{Cursor, Lister},
         },
-        schedules::plans::plan,
     },
-    limits::JOB_PAGE_READS_MAX,
-    model::{
-        job::{Backfill, Found, Job, JobFilter, JobItem, JobKind, Place},
-        schedule::{life::ScheduleSpec, run::Namer},
-        time::Millis,
-    },
+    limits::{JOB_PAGE_READS_MAX, RACED_RETRY_AFTER},
+    model::job::{Found, Job, JobFilter, JobItem, JobKind, Place},
     store,
 };
 
@@ -38,24 +39,28 @@ pub(super) struct Search {
     lister: Arc<Lister>,
     letters: desk::Desk,
     finder: Finder,
+    times: Times,
 }
 
 impl Search {
-    pub(super) fn new(ctx: Arc<Context>, letters: desk::Desk, finder: Finder) -> Self {
+    pub(super) fn new(ctx: Arc<Context>, by: &Changers) -> Self {
+        let callbacks = Some(by.callbacks.clone());
         Self {
-            // The place of a job is one in the wheels.
-            lister: Arc::new(Lister::new(Arc::clone(&ctx), finder.clone(), None)),
+            lister: Arc::new(Lister::new(Arc::clone(&ctx), by.finder.clone(), callbacks)),
+            times: Times::new(Arc::clone(&ctx), by),
             ctx,
-            letters,
-            finder,
+            letters: by.letters.clone(),
+            finder: by.finder.clone(),
         }
     }
 
     /// Finds the next page.
     pub(super) async fn next(&self, job: &Job) -> Found {
         let found = if let Some(backfill) = &job.backfill {
-            self.times(job, backfill)
-        } else if job.kind.is_of_dead() {
+            self.times.next(job, backfill).await
+        } else if job.kind.is_of_ended() && job.by_rows {
+            self.ended(job).await
+        } else if job.kind.is_of_ended() {
             self.dead(job).await
         } else {
             self.waiting(job).await
@@ -65,38 +70,46 @@ impl Search {
 
     /// Finds tasks that have not ended.
     async fn waiting(&self, job: &Job) -> Result<Found, Fault> {
-        let JobFilter {
-            callback,
-            state,
-            from,
-            to,
-            collection,
-            labels,
-            error,
-        } = &job.filter;
+        let (filter, to) = (filter(job), &job.filter.to);
+        let goes_on = cursor(job.place, *to);
+        let goes_on = match goes_on {
+            None if job.by_rows => Some(first_labelled(*to)),
+            goes_on => goes_on,
+        };
+        if job.by_rows && !self.lister.is_labelled(&filter) {
+            return Err(Fault::Unavailable {
+                reason:
+                    "the callback names none of the labels any more, by which its tasks are found"
+                        .to_owned(),
+                retry_after: RACED_RETRY_AFTER,
+            });
+        }
+        self.listed(job, &filter, goes_on).await
+    }
+
+    /// Finds tasks that have ended, by their rows.
+    async fn ended(&self, job: &Job) -> Result<Found, Fault> {
         let filter = Filter {
-            callback: callback.clone(),
-            collection: collection.clone(),
-            state: state.as_deref().and_then(state_named),
-            labels: labels.clone(),
-            error: error.clone(),
-            from: *from,
-            to: *to,
-            pending: true,
-            ..Filter::default()
+            ended: true,
+            pending: false,
+            every: true,
+            ..filter(job)
         };
-        let mut cursor = match job.place {
-            Place::Wheels {
-                behind,
-                through,
-                to,
-            } => Some(Cursor::in_wheels(behind, through, to)),
-            Place::Start | Place::Letters { .. } | Place::Times { .. } | Place::End => None,
-        };
+        let goes_on = cursor(job.place, job.filter.to);
+        self.listed(job, &filter, goes_on).await
+    }
+
+    /// Finds the next tasks of a list.
+    async fn listed(
+        &self,
+        job: &Job,
+        filter: &Filter,
+        mut cursor: Option<Cursor>,
+    ) -> Result<Found, Fault> {
         let (mut items, items_max) = (Vec::new(), job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
             let room = items_max.saturating_sub(items.len());
-            let page = self.lister.list(&filter, cursor, room).await?;
+            let page = self.lister.list(filter, cursor, room).await?;
             for task in &page.tasks {
                 if self.has_work(job, task) {
                     items.push(item(task));
@@ -107,57 +120,9 @@ impl Search {
                 break;
             }
         }
-        let place = cursor.map_or(Place::End, |at| Place::Wheels {
-            behind: at.behind,
-            through: at.through,
-            to: at.to,
-        });
         Ok(Found::Page {
             items,
-            place,
-            unread: 0,
-        })
-    }
-
-    /// Finds the next times of a backfill.
-    fn times(&self, job: &Job, backfill: &Backfill) -> Result<Found, Fault> {
-        let Backfill { from, to, spec, .. } = backfill;
-        // A backfill is also for times before the schedule was to begin.
-        let spec = ScheduleSpec {
-            start: None,
-            end: None,
-            ..spec.clone()
-        };
-        let zones = self.ctx.settings.zones;
-        let plan = plan(zones, &backfill.schedule, &spec, backfill.anchor)?;
-        let behind = match job.place {
-            Place::Times { behind } => behind,
-            Place::Start | Place::Wheels { .. } | Place::Letters { .. } | Place::End => {
-                Millis(from.0.saturating_sub(1))
-            }
-        };
-        let mut times = plan.times(behind, job.page_items().saturating_add(1));
-        times.retain(|time| time <= to);
-        let more = times.len() > job.page_items();
-        times.truncate(job.page_items());
-        let namer = Namer {
-            name: &backfill.schedule,
-            incarnation: backfill.incarnation,
-            step: backfill.step,
-            shape: self.ctx.shape(),
-        };
-        let item = |time: &Millis| JobItem {
-            id: namer.backfilled(backfill.seed, *time, job.created),
-            generation: 0,
-            time: Some(*time),
-        };
-        let place = match times.last() {
-            Some(last) if more => Place::Times { behind: *last },
-            Some(_) | None => Place::End,
-        };
-        Ok(Found::Page {
-            items: times.iter().map(item).collect(),
-            place,
+            place: place(cursor),
             unread: 0,
         })
     }
@@ -170,7 +135,11 @@ impl Search {
         };
         let mut behind = match job.place {
             Place::Letters { time, id } => Some(Spot { time, id }),
-            Place::Start | Place::Wheels { .. } | Place::Times { .. } | Place::End => None,
+            Place::Start
+            | Place::Wheels { .. }
+            | Place::Rows { .. }
+            | Place::Times { .. }
+            | Place::End => None,
         };
         let (mut items, mut unread, items_max) = (Vec::new(), 0, job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
@@ -230,6 +199,31 @@ pub(super) fn fits(filter: &JobFilter, task: &TaskView) -> bool {
         .is_none_or(|state| task.state.name() == state)
         && filter.from.is_none_or(|from| task.start >= from)
         && filter.to.is_none_or(|to| task.start < to)
+}
+
+/// The tasks of a job that have not ended.
+fn filter(job: &Job) -> Filter {
+    let JobFilter {
+        callback,
+        state,
+        from,
+        to,
+        collection,
+        labels,
+        error,
+    } = job.filter.clone();
+    Filter {
+        callback,
+        collection,
+        state: state.as_deref().and_then(state_named),
+        labels,
+        error,
+        from,
+        to,
+        pending: true,
+        every: !job.by_rows,
+        ..Filter::default()
+    }
 }
 
 fn state_named(name: &str) -> Option<VisibleState> {

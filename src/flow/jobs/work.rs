@@ -8,18 +8,14 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 
-use super::search::fits;
+use super::{changers::Changers, search::fits};
 use crate::{
     flow::{
         api::{CancelOutcome, Fault, RescheduleOutcome, TaskView, View, VisibleState},
         context::Context,
-        dead_letters::desk,
-        query::find::Finder,
-        schedules::tasks::RunTasks,
         tasks::{
-            cancel::Canceller,
-            erase::Erased,
-            reschedule::{Changer, Condition},
+            erase::{Erased, Of},
+            reschedule::Condition,
         },
     },
     limits::JOB_ITEMS_IN_FLIGHT_MAX,
@@ -29,16 +25,6 @@ use crate::{
         time::Millis,
     },
 };
-
-/// The stages that change tasks.
-#[derive(Debug, Clone)]
-pub(in crate::flow) struct Changers {
-    pub(in crate::flow) finder: Finder,
-    pub(in crate::flow) canceller: Canceller,
-    pub(in crate::flow) changer: Changer,
-    pub(in crate::flow) letters: desk::Desk,
-    pub(in crate::flow) runs: RunTasks,
-}
 
 /// How the work on a task ended.
 enum End {
@@ -114,6 +100,7 @@ impl Work {
                 match job.kind {
                     JobKind::Reschedule => self.reschedule(job, item).await,
                     JobKind::Redrive => self.redrive(item).await,
+                    JobKind::Delete | JobKind::Cancel if job.by_rows => self.erase(item).await,
                     JobKind::Delete | JobKind::Cancel => self.delete(item).await,
                     // A record of another version.
                     JobKind::Backfill => End::Failed("the job names no schedule".to_owned()),
@@ -222,7 +209,23 @@ impl Work {
         match self.by.letters.delete(item.id).await {
             Err(fault) => fault.into(),
             Ok(Erased::Done | Erased::Unknown) => End::Done,
-            Ok(Erased::NotDead(_)) => End::Skipped,
+            Ok(Erased::Left(_)) => End::Skipped,
+        }
+    }
+
+    /// Deletes a task that had ended when it was found. One that is deleted already has its end steps repeated: an earlier try of
+    /// this page may have died before them.
+    async fn erase(&self, item: JobItem) -> End {
+        let generation = item.generation;
+        match self
+            .by
+            .eraser
+            .erase(item.id, Of::Ended { generation })
+            .await
+        {
+            Err(fault) => fault.into(),
+            Ok(Erased::Done | Erased::Unknown) => End::Done,
+            Ok(Erased::Left(_)) => End::Skipped,
         }
     }
 }

@@ -3,24 +3,24 @@
 use super::second::Lateness;
 use crate::{flow::dispatch::pollers::Polled, model::time::Millis};
 
-/// The present activity of a callback, as far as a node knows.
+/// The present activity of a callback on all nodes, as they have told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Activity {
-    /// Workers that polled the node lately, by name.
+    /// Workers that polled lately, by name.
     pub workers: Vec<Polled>,
     /// Due tasks that no worker has taken.
     pub ready: u64,
     /// Since when the oldest of them is due.
     pub oldest: Option<Millis>,
-    /// Attempts that this node watches.
+    /// Attempts that the nodes watch.
     pub running: u64,
-    /// Tasks that wait for their next attempt, as this node knows.
+    /// Tasks that wait for their next attempt, as the nodes know.
     pub retrying: u64,
     /// Tasks that gates hold.
     pub held: u64,
     /// Tasks that are dead and kept.
     pub dead: u64,
-    /// How late this node handed tasks over in the last five minutes.
+    /// How late tasks were handed over in the last five minutes.
     pub lateness: Option<Lateness>,
     /// Other nodes may know of more.
     pub partial: bool,

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::second::{KEPT, Lateness, Second, lateness};
+use super::second::{KEPT, Second, classes};
 use crate::{limits::CALLBACKS_TOLD_MAX, model::time::Millis};
 
 /// How long the parts are in which work is counted.
@@ -50,12 +50,21 @@ impl CallbackLateness {
         }
     }
 
-    /// Returns how late the tasks of a callback were; none when none was handed over lately.
-    pub(super) fn of(&self, now: Millis, callback: &str) -> Option<Lateness> {
+    /// Returns how late the tasks of a callback were lately: how many of each class, and the latest.
+    pub(super) fn of(&self, now: Millis, callback: &str) -> (Vec<u64>, i64) {
         let step = now.0.div_euclid(STEP_MS);
-        let parts = self.callbacks.get(callback)?.iter();
+        let parts = self.callbacks.get(callback).into_iter().flatten();
         let lately: Vec<Second> = parts.filter(|part| !is_over(part, step)).cloned().collect();
-        lateness(&lately)
+        classes(&lately)
+    }
+
+    /// Returns the callbacks of which tasks were handed over lately.
+    pub(super) fn names(&self, now: Millis) -> Vec<String> {
+        let step = now.0.div_euclid(STEP_MS);
+        let is_lately =
+            |parts: &VecDeque<Second>| parts.back().is_some_and(|part| !is_over(part, step));
+        let lately = self.callbacks.iter().filter(|(_, parts)| is_lately(parts));
+        lately.map(|(name, _)| name.clone()).collect()
     }
 }
 
@@ -67,7 +76,7 @@ fn is_over(part: &Second, step: i64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::second::lateness_of, *};
 
     const AT: Millis = Millis(1_000_000_000);
 
@@ -80,7 +89,8 @@ mod tests {
         }
         known.note(AT, "work", 40);
         let of = |known: &CallbackLateness, after: i64, callback| {
-            let late = known.of(Millis(AT.0 + after), callback)?;
+            let (late, latest) = known.of(Millis(AT.0 + after), callback);
+            let late = lateness_of(&late, latest)?;
             Some((late.p50_ms, late.p99_ms, late.max_ms))
         };
         assert_eq!(of(&known, 20_000, "mail"), Some((2, 2, 7_000)));
@@ -98,10 +108,11 @@ mod tests {
         }
         assert_eq!(known.callbacks.len(), CALLBACKS_TOLD_MAX);
         known.note(AT, "mail", 1);
-        assert_eq!(known.of(AT, "mail"), None);
+        assert_eq!(known.of(AT, "mail").0.iter().sum::<u64>(), 0);
         let later = Millis(AT.0 + 400_000);
         known.note(later, "mail", 1);
-        assert!(known.of(later, "mail").is_some());
+        assert_eq!(known.of(later, "mail").0.iter().sum::<u64>(), 1);
+        assert_eq!(known.names(later), ["mail"]);
         assert_eq!(known.callbacks.len(), 1);
     }
 }

@@ -36,6 +36,10 @@ pub struct Filter {
     pub to: Option<Millis>,
     /// Only those that have not ended: a list that leaves the others out does not walk over them.
     pub pending: bool,
+    /// Only those that have ended, by their rows.
+    pub ended: bool,
+    /// Every one: not by the rows of a label, which tasks lack that were registered before their callback named it.
+    pub every: bool,
     /// Also the service's own tasks.
     pub internal: bool,
     /// Only those that are no children.
@@ -48,7 +52,7 @@ impl Filter {
     /// Tells whether only tasks are wanted that have ended, and have a row that says so.
     pub(super) fn wants_ended_only(&self) -> bool {
         let of_row = |state: VisibleState| state.is_terminal() && state != VisibleState::Published;
-        !self.pending && self.state.is_some_and(of_row)
+        self.ended || (!self.pending && self.state.is_some_and(of_row))
     }
 
     /// Tells whether tasks that have ended are wanted among others, or alone.
@@ -79,8 +83,9 @@ impl Filter {
     /// Tells whether a task is wanted by all but its labels.
     pub(super) fn matches(&self, task: &TaskView, to: Millis) -> bool {
         let in_state = self.state.is_none_or(|state| task.state == state);
-        let ended = self.pending && task.state.is_terminal();
-        in_state && !ended && self.in_range(task.start, to) && self.matches_traits(task)
+        let has_ended = task.state.is_terminal();
+        let is_other = (self.pending && has_ended) || (self.ended && !has_ended);
+        in_state && !is_other && self.in_range(task.start, to) && self.matches_traits(task)
     }
 
     /// Tells whether a task is of the callback, the collection and the class of error.

@@ -296,11 +296,19 @@ impl Lister {
 
     /// Returns the wanted label by which tasks are found.
     fn label<'a>(&self, filter: &'a Filter, any: bool) -> Option<Label<'a>> {
+        if filter.every {
+            return None;
+        }
         let (callback, copy) = (filter.callback.as_deref()?, self.callbacks.as_ref()?);
         let copy = copy.snapshot();
         Label::among(callback, &filter.labels, |name| {
             any || copy.is_indexed(callback, name)
         })
+    }
+
+    /// Tells whether tasks are found by one of the wanted labels.
+    pub(in crate::flow) fn is_labelled(&self, filter: &Filter) -> bool {
+        self.label(filter, false).is_some()
     }
 
     /// Takes a task if it is wanted; tells whether the page ends behind it.

@@ -17,6 +17,7 @@ pub(in crate::flow) mod places;
 pub mod recent;
 pub(in crate::flow) mod remembered;
 pub mod second;
+pub(in crate::flow) mod shares;
 pub mod stats;
 mod views;
 mod wheel_walk;

@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     callback_lateness::CallbackLateness,
-    second::{KEPT, Lateness, Second},
+    second::{KEPT, Second},
 };
 use crate::model::{ids::TaskId, target::Target, time::Millis};
 
@@ -84,9 +84,14 @@ impl Pulse {
         }
     }
 
-    /// Returns how late this node handed over the tasks of a callback lately; none when there were none.
-    pub(in crate::flow) fn lateness_of(&self, now: Millis, callback: &str) -> Option<Lateness> {
+    /// Returns how late this node handed over the tasks of a callback lately: how many of each class, and the latest.
+    pub(super) fn late_of(&self, now: Millis, callback: &str) -> (Vec<u64>, i64) {
         self.lock().callbacks.of(now, callback)
+    }
+
+    /// Returns the callbacks of which this node handed over tasks lately.
+    pub(super) fn callbacks(&self, now: Millis) -> Vec<String> {
+        self.lock().callbacks.names(now)
     }
 
     /// Returns the seconds from the oldest to the one before `now`, those without work included.

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// How long a second is remembered.
 pub(in crate::flow) const KEPT: Duration = Duration::from_secs(300);
 
-/// Upper bounds of the classes of lateness, in milliseconds; the last class has none.
+/// Upper bounds of the classes of lateness, in milliseconds; the last class has none. Nodes tell each other the numbers of their
+/// classes, so these never change.
 const CLASSES_MS: [i64; 15] = [
     0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 60_000,
 ];
@@ -44,6 +45,29 @@ impl Second {
         self.fired += 1;
         self.latest_ms = self.latest_ms.max(late_ms);
     }
+}
+
+/// Sums up what was handed over in these seconds: how many of each class, and the latest.
+pub(super) fn classes(seconds: &[Second]) -> (Vec<u64>, i64) {
+    let mut sums = vec![0; CLASSES_MS.len() + 1];
+    for second in seconds {
+        for (sum, count) in sums.iter_mut().zip(second.classes) {
+            *sum += count;
+        }
+    }
+    let latest = seconds.iter().map(|second| second.latest_ms).max();
+    (sums, latest.unwrap_or_default())
+}
+
+/// Returns how late tasks were handed over, of which so many are of each class; none when there were none.
+pub(in crate::flow) fn lateness_of(late: &[u64], latest_ms: i64) -> Option<Lateness> {
+    let mut sum = Second::new(0);
+    for (class, count) in sum.classes.iter_mut().zip(late) {
+        *class = *count;
+    }
+    sum.fired = late.iter().sum();
+    sum.latest_ms = latest_ms;
+    lateness(&[sum])
 }
 
 /// How late tasks were handed over.

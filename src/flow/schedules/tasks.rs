@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 
-use super::runs::Runs;
+use super::{records::Schedules, runs::Runs};
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -108,33 +108,49 @@ impl RunTasks {
         backfill: &Backfill,
         items: &[JobItem],
     ) -> Result<(), Fault> {
-        let Backfill {
-            schedule,
-            spec,
-            generation,
-            ..
-        } = backfill;
-        let (mut listed, mut tasks) = (Vec::new(), Vec::new());
+        let Backfill { schedule, spec, .. } = backfill;
+        let (mut rows, mut tasks) = (Vec::new(), Vec::new());
         for item in items {
-            let time = item.time.unwrap_or_else(|| item.id.first_start());
-            let run = Run {
-                id: item.id,
-                generation: *generation,
-                seq: 0,
-                time,
-                entered: true,
-            };
-            listed.push(Listed {
-                run,
-                cause: Cause::Backfill,
-                skipped: false,
-            });
-            tasks.push(self.make(schedule, spec, (item.id, time)).await?);
+            let row = listed(backfill, item, false);
+            let made = self.make(schedule, spec, (item.id, row.run.time)).await?;
+            rows.push(row);
+            tasks.push(made);
         }
         Runs::new(Arc::clone(&self.ctx))
-            .put(schedule, &listed)
+            .put(schedule, &rows)
             .await?;
         self.enter(tasks).await
+    }
+
+    /// Lists runs that a backfill leaves out.
+    pub(in crate::flow) async fn skipped(
+        &self,
+        backfill: &Backfill,
+        items: &[JobItem],
+    ) -> Result<(), Fault> {
+        let listed: Vec<Listed> = items
+            .iter()
+            .map(|item| listed(backfill, item, true))
+            .collect();
+        let runs = Runs::new(Arc::clone(&self.ctx));
+        runs.put(&backfill.schedule, &listed).await
+    }
+
+    /// Returns the runs of a schedule itself that are due and have not ended, as far as its record has them in sight.
+    pub(in crate::flow) async fn begun(&self, name: &str) -> Result<Vec<TaskId>, Fault> {
+        let (_, schedule) = Schedules::new(Arc::clone(&self.ctx)).read(name).await?;
+        let Some(schedule) = schedule.filter(Schedule::is_there) else {
+            return Ok(Vec::new());
+        };
+        let now = self.ctx.now();
+        let due = schedule.ahead.iter().copied();
+        let due: Vec<Run> = due.filter(|run| run.id.first_start() <= now).collect();
+        let seen = self.seen(&schedule, &due).await?.into_iter();
+        let goes_on = |seen: &Seen| matches!(seen, Seen::Unstarted | Seen::Active);
+        Ok(seen
+            .filter(|(_, seen)| goes_on(seen))
+            .map(|(id, _)| id)
+            .collect())
     }
 
     /// Reads how runs stand.
@@ -227,6 +243,21 @@ impl RunTasks {
             answer?;
         }
         Ok(())
+    }
+}
+
+/// The row of a run that a backfill makes up for.
+fn listed(backfill: &Backfill, item: &JobItem, skipped: bool) -> Listed {
+    Listed {
+        run: Run {
+            id: item.id,
+            generation: backfill.generation,
+            seq: 0,
+            time: item.time.unwrap_or_else(|| item.id.first_start()),
+            entered: true,
+        },
+        cause: Cause::Backfill,
+        skipped,
     }
 }
 

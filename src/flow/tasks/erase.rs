@@ -1,4 +1,5 @@
-//! The erase stage deletes dead tasks for people: what the client gave and what the callback returned is gone after that.
+//! The erase stage deletes tasks that have ended for people: what the client gave and what the callback returned is gone after
+//! that.
 //!
 //! The row is written first and stays as a tombstone, so that no entry or message of the task can bring it back. Then the
 //! content that is kept apart goes, and the letter last. A crash in between leaves a letter, and the reader that meets it
@@ -27,10 +28,31 @@ use crate::{
 pub enum Erased {
     /// It is deleted.
     Done,
-    /// It is not dead.
-    NotDead(Box<TaskView>),
+    /// It is not one that was to be deleted.
+    Left(Box<TaskView>),
     /// There is no such task, or none that can be read.
     Unknown,
+}
+
+/// The tasks that may be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::flow) enum Of {
+    /// A dead one.
+    Dead,
+    /// One that has ended, in this generation: one that was redriven since has another.
+    Ended {
+        /// The generation.
+        generation: u32,
+    },
+}
+
+impl Of {
+    fn has(self, row: &TaskRow) -> bool {
+        match self {
+            Self::Dead => row.state == State::Dead,
+            Self::Ended { generation } => row.has_ended() && row.generation == generation,
+        }
+    }
 }
 
 /// The eraser.
@@ -47,11 +69,11 @@ impl Eraser {
         Self { ctx, mover }
     }
 
-    /// Deletes a dead task.
+    /// Deletes a task, if it is one of these.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
-    pub(in crate::flow) async fn erase(&self, id: TaskId) -> Result<Erased, Fault> {
+    pub(in crate::flow) async fn erase(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {
         let Some(row) = self.mover.row(id).await? else {
             return Ok(Erased::Unknown);
         };
@@ -62,8 +84,8 @@ impl Eraser {
         if is_hidden(&row, self.ctx.now()) {
             return Ok(Erased::Unknown);
         }
-        if row.state != State::Dead {
-            return Ok(self.not_dead(row));
+        if !of.has(&row) {
+            return Ok(self.left(row));
         }
         if row.detail.spec.end_is_awaited() {
             // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
@@ -72,8 +94,7 @@ impl Eraser {
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
             // It may have been redriven meanwhile, and have ended well.
-            let is_dead = row.is_some_and(|row| row.state == State::Dead);
-            if !is_dead {
+            if !row.is_some_and(|row| of.has(row)) {
                 return Err(Refusal::Stale);
             }
             state::next(id, row, &spec, Event::Erase, now, nonce)
@@ -83,12 +104,12 @@ impl Eraser {
                 finish::steps(&self.ctx, &row).await?;
                 Ok(Erased::Done)
             }
-            Moved::Refused(_, Some(row)) if !row.detail.erased => Ok(self.not_dead(*row)),
+            Moved::Refused(_, Some(row)) if !row.detail.erased => Ok(self.left(*row)),
             Moved::Refused(..) => Ok(Erased::Unknown),
         }
     }
 
-    fn not_dead(&self, row: TaskRow) -> Erased {
-        Erased::NotDead(Box::new(view_of_row(row, None, self.ctx.now())))
+    fn left(&self, row: TaskRow) -> Erased {
+        Erased::Left(Box::new(view_of_row(row, None, self.ctx.now())))
     }
 }

@@ -16,7 +16,7 @@ use crate::{
         task_response::TaskState,
         time,
     },
-    flow::api::VisibleState,
+    flow::{api::VisibleState, jobs::desk::Reach},
     http::error::{Code, Error},
     limits::{JOB_LABELS_MAX, JOB_RATE_MAX, JOB_RATE_MIN, LABEL_CHARS_MAX},
     model::{
@@ -26,15 +26,11 @@ use crate::{
     },
 };
 
-/// Converts a request. Where the store `finds_all`, tasks that wait are found however far ahead they start.
+/// Converts a request, for a store that finds these tasks.
 ///
 /// # Errors
 /// All mistakes of the request; without any, all fields of the filter that cannot be used.
-pub(in crate::http) fn job(
-    request: &JobRequest,
-    now: Millis,
-    finds_all: bool,
-) -> Result<Job, Error> {
+pub(in crate::http) fn job(request: &JobRequest, now: Millis, reach: Reach) -> Result<Job, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     let filter = filter(&request.filter, wrong);
@@ -48,11 +44,12 @@ pub(in crate::http) fn job(
         let detail = "is begun at its schedule: POST /v1/schedules/{name}/backfill";
         return Err(Error::field(Code::UnusableFilter, "/kind", detail));
     }
-    let unusable = unusable(request, &filter, finds_all);
+    let unusable = unusable(request, &filter, reach);
     if !unusable.is_empty() {
         return Err(Error::fields(Code::UnusableFilter, unusable));
     }
     Ok(Job {
+        by_rows: by_rows(request, &filter, reach),
         start,
         rate_milli,
         dry_run: request.dry_run,
@@ -156,8 +153,20 @@ fn start(request: &JobRequest, now: Millis, wrong: &mut Violations) -> Option<Mi
     None
 }
 
+/// Tells whether the tasks of a job are found by rows: those that have ended in whatever way, and those that wait of a store that
+/// finds no others without an end of their starts.
+fn by_rows(request: &JobRequest, filter: &job::JobFilter, reach: Reach) -> bool {
+    match request.kind {
+        JobKind::Delete => request.filter.state != Some(TaskState::Dead),
+        JobKind::Cancel | JobKind::Reschedule => {
+            matches!(reach, Reach::Some { labelled: true, .. }) && filter.to.is_none()
+        }
+        JobKind::Redrive | JobKind::Backfill => false,
+    }
+}
+
 /// Returns the fields of a filter that its job cannot honour.
-fn unusable(request: &JobRequest, filter: &job::JobFilter, finds_all: bool) -> Vec<FieldError> {
+fn unusable(request: &JobRequest, filter: &job::JobFilter, reach: Reach) -> Vec<FieldError> {
     let mut found = Vec::new();
     let mut add = |pointer: &str, detail: &str| {
         found.push(FieldError {
@@ -165,57 +174,81 @@ fn unusable(request: &JobRequest, filter: &job::JobFilter, finds_all: bool) -> V
             detail: detail.to_owned(),
         });
     };
-    let is_of_dead = job::JobKind::from(request.kind).is_of_dead();
+    let is_of_ended = job::JobKind::from(request.kind).is_of_ended();
     if filter.is_empty() && !request.all {
         add(
             "/filter",
             "leaves out no task: narrow it down, or say `\"all\": true` if every task is meant",
         );
     }
-    if filter.error.is_some() && !is_of_dead {
+    if filter.error.is_some() && !is_of_ended {
         add(
             "/filter/error",
-            "is for dead tasks: use the kind `redrive` or `delete`, or leave it out",
+            "is for tasks that have ended: use the kind `redrive` or `delete`, or leave it out",
         );
     }
-    let state = request.filter.state;
-    match (request.kind, state) {
-        (_, None) => {}
-        (JobKind::Redrive | JobKind::Delete, Some(TaskState::Dead)) => {}
-        (JobKind::Redrive | JobKind::Delete, Some(_)) => {
-            add(
-                "/filter/state",
-                "this kind works on dead tasks only: say `dead`, or leave it out",
-            );
-        }
-        (_, Some(TaskState::Dead)) => {
-            add(
-                "/filter/state",
-                "dead tasks have ended: use the kind `redrive` or `delete`",
-            );
-        }
-        (_, Some(state)) if has_ended(state) => {
-            add(
-                "/filter/state",
-                "tasks in this state have ended: say one that has not, or leave it out",
-            );
-        }
-        (JobKind::Reschedule, Some(TaskState::Claimed | TaskState::Processing)) => {
-            add(
-                "/filter/state",
-                "a task that runs cannot be moved: say `scheduled`, `enqueued` or `retrying`, or leave it out",
-            );
-        }
-        (_, Some(_)) => {}
+    if let Some(detail) = unusable_state(request.kind, request.filter.state) {
+        add("/filter/state", detail);
     }
-    if !is_of_dead && !finds_all && filter.to.is_none() {
+    let Reach::Some {
+        labelled,
+        succeeded,
+    } = reach
+    else {
+        return found;
+    };
+    if !is_of_ended && filter.to.is_none() && !labelled {
         add(
             "/filter/start_time_to",
             "is needed with this store, which has no list of all tasks: give the end of the starts that are meant; the wheel is \
-             read up to there",
+             read up to there. It is not needed with a label that the callback names in `indexed_labels`",
         );
     }
+    if by_rows(request, filter, reach) && is_of_ended {
+        if filter.callback.is_none() {
+            add(
+                "/filter/callback",
+                "is needed with this store, which finds tasks that have ended by their callback; only those in state `dead` are \
+                 found without one",
+            );
+        } else if !succeeded && filter.error.is_none() {
+            let detail = match request.filter.state {
+                None => {
+                    "is needed with this store: tasks that succeed are found where their callback says `list_succeeded`"
+                }
+                Some(TaskState::Succeeded) => {
+                    "is found where its callback says `list_succeeded`: set that, or say another state"
+                }
+                Some(_) => return found,
+            };
+            add("/filter/state", detail);
+        }
+    }
     found
+}
+
+/// Tells why a kind of job cannot work on tasks in a state.
+fn unusable_state(kind: JobKind, state: Option<TaskState>) -> Option<&'static str> {
+    let state = state?;
+    Some(match (kind, state) {
+        (JobKind::Redrive | JobKind::Delete, TaskState::Dead) => return None,
+        (JobKind::Redrive, _) => "this kind works on dead tasks only: say `dead`, or leave it out",
+        (JobKind::Delete, TaskState::Published) => {
+            "a record has no row that could be deleted: say another state, or leave it out"
+        }
+        (JobKind::Delete, state) if has_ended(state) => return None,
+        (JobKind::Delete, _) => {
+            "this kind works on tasks that have ended: say a state that has, or leave it out"
+        }
+        (_, TaskState::Dead) => "dead tasks have ended: use the kind `redrive` or `delete`",
+        (_, state) if has_ended(state) => {
+            "tasks in this state have ended: say one that has not, or leave it out"
+        }
+        (JobKind::Reschedule, TaskState::Claimed | TaskState::Processing) => {
+            "a task that runs cannot be moved: say `scheduled`, `enqueued` or `retrying`, or leave it out"
+        }
+        (_, _) => return None,
+    })
 }
 
 fn has_ended(state: TaskState) -> bool {
@@ -248,6 +281,7 @@ pub(in crate::http) fn job_response(id: uuid::Uuid, job: &Job) -> JobResponse {
             .backfill
             .as_ref()
             .map(|backfill| backfill.schedule.clone()),
+        overlap: job.backfill.as_ref().map(|of| of.overlap.into()),
         start_time: job.start.map(Into::into),
         rate_per_second: job.rate_milli.map(rate),
         dry_run: job.dry_run,

@@ -235,12 +235,7 @@ fn overlap(request: &ScheduleRequest, wrong: &mut Violations) -> life::Overlap {
         let why = "the runs of a task with an `ordering_key` wait for each other already";
         wrong.add("/overlap", format!("must be `allow`: {why}"));
     }
-    match request.overlap {
-        None | Some(Overlap::Skip) => life::Overlap::Skip,
-        Some(Overlap::Allow) => life::Overlap::Allow,
-        Some(Overlap::BufferOne) => life::Overlap::BufferOne,
-        Some(Overlap::CancelOther) => life::Overlap::CancelOther,
-    }
+    request.overlap.unwrap_or(Overlap::Skip).into()
 }
 
 const fn missed(missed: Option<Missed>) -> life::Missed {
@@ -374,11 +369,9 @@ pub(in crate::http) fn backfill(
             wrong.add("/to", "has not passed: later runs start by themselves");
         }
     }
-    if request
-        .overlap
-        .is_some_and(|overlap| overlap != Overlap::Allow)
-    {
-        let detail = "only `allow` is supported: the runs of a backfill run beside each other; a rate spreads them";
+    let overlap = request.overlap.unwrap_or(Overlap::Allow);
+    if overlap != Overlap::Allow && !schedule.spec.task.target.is_tracked() {
+        let detail = "must be `allow`: the end of a record in a topic of Kafka is not known";
         wrong.add("/overlap", detail);
     }
     violations.finish()?;
@@ -393,9 +386,12 @@ pub(in crate::http) fn backfill(
         seed,
         from,
         to,
+        overlap: overlap.into(),
+        last: None,
     };
-    check_span(name, schedule, desk, (from, to))?;
+    let count = check_span(name, schedule, desk, (from, to))?;
     Ok(Job {
+        estimate: Some(count),
         rate_milli,
         dry_run: request.dry_run,
         backfill: Some(Box::new(backfill)),
@@ -426,7 +422,7 @@ fn check_span(
     schedule: &Schedule,
     desk: &Desk,
     (from, to): (Millis, Millis),
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let span = (schedule.anchor(), from, to);
     let most = BACKFILL_RUNS_MAX + 1;
     let count = times_of_span(name, &schedule.spec, desk, span, most)?.len();
@@ -437,7 +433,7 @@ fn check_span(
                 "there are more than {BACKFILL_RUNS_MAX} times from `from` to `to`: make it several backfills"
             )
         }
-        _ => return Ok(()),
+        count => return Ok(count as u64),
     };
     Err(Error::field(Code::InvalidRequest, "/to", detail))
 }

@@ -192,12 +192,7 @@ pub(in crate::http) fn schedule_request(spec: &ScheduleSpec) -> ScheduleRequest 
         end_time: spec.end.map(Into::into),
         limit: spec.limit,
         jitter: (spec.jitter > Duration::ZERO).then(|| DurationText::readable(spec.jitter)),
-        overlap: Some(match spec.overlap {
-            life::Overlap::Skip => Overlap::Skip,
-            life::Overlap::Allow => Overlap::Allow,
-            life::Overlap::BufferOne => Overlap::BufferOne,
-            life::Overlap::CancelOther => Overlap::CancelOther,
-        }),
+        overlap: Some(spec.overlap.into()),
         missed: Some(match spec.missed {
             life::Missed::Latest => Missed::Latest,
             life::Missed::All => Missed::All,
@@ -209,5 +204,27 @@ pub(in crate::http) fn schedule_request(spec: &ScheduleSpec) -> ScheduleRequest 
         labels: (!spec.labels.is_empty()).then(|| spec.labels.clone()),
         paused: false,
         task: Some(chain::request(&spec.task)),
+    }
+}
+
+impl From<Overlap> for life::Overlap {
+    fn from(overlap: Overlap) -> Self {
+        match overlap {
+            Overlap::Skip => Self::Skip,
+            Overlap::Allow => Self::Allow,
+            Overlap::BufferOne => Self::BufferOne,
+            Overlap::CancelOther => Self::CancelOther,
+        }
+    }
+}
+
+impl From<life::Overlap> for Overlap {
+    fn from(overlap: life::Overlap) -> Self {
+        match overlap {
+            life::Overlap::Skip => Self::Skip,
+            life::Overlap::Allow => Self::Allow,
+            life::Overlap::BufferOne => Self::BufferOne,
+            life::Overlap::CancelOther => Self::CancelOther,
+        }
     }
 }

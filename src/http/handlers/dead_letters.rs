@@ -163,7 +163,7 @@ pub(in crate::http) async fn delete(
     match api.service.dead_letters().delete(id).await? {
         Erased::Done => Ok(StatusCode::NO_CONTENT),
         Erased::Unknown => Err(Error::task_not_found()),
-        Erased::NotDead(task) => {
+        Erased::Left(task) => {
             let state = task.state.name();
             let detail = format!("the task of this id is no dead letter: it is {state}");
             Err(Error::new(Code::TaskNotFound, detail))

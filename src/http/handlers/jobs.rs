@@ -81,7 +81,13 @@ pub(super) async fn register(
     (key, text): (Option<String>, &str),
 ) -> Result<Response, Error> {
     let desk = api.service.jobs();
-    let job = job(asked, api.options.time.now(), desk.finds_all())?;
+    let filter = &asked.filter;
+    let labels = filter
+        .labels
+        .iter()
+        .flat_map(std::collections::BTreeMap::keys);
+    let reach = desk.reach(filter.callback.as_deref(), labels).await?;
+    let job = job(asked, api.options.time.now(), reach)?;
     let job = Job {
         request: key.is_some().then(|| xxh3_128(text.as_bytes())),
         ..job

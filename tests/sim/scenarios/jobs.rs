@@ -51,7 +51,7 @@ fn job(world: &World, kind: JobKind) -> Job {
     let filter = JobFilter {
         callback: Some("work".to_owned()),
         collection: Some("bulk".to_owned()),
-        to: (!kind.is_of_dead()).then(|| world.time.now().after(AHEAD * 2)),
+        to: (!kind.is_of_ended()).then(|| world.time.now().after(AHEAD * 2)),
         ..JobFilter::default()
     };
     Job {
@@ -126,26 +126,38 @@ async fn kill(world: &World, service: &Arc<Service>, ids: &[TaskId]) {
 
 /// Runs a world in a runtime of its own, so that its nodes end with it.
 fn crashed(kind: JobKind, nth: usize, fate: fn() -> Fate) -> Result<(), String> {
+    crashed_by(kind, false, nth, fate)
+}
+
+/// The same; the tasks are found by rows, if that is said.
+fn crashed_by(kind: JobKind, by_rows: bool, nth: usize, fate: fn() -> Fate) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build();
-    runtime.unwrap().block_on(crash(kind, nth, fate))
+    runtime.unwrap().block_on(crash((kind, by_rows), nth, fate))
 }
 
 /// Tells the damage after a job whose first leader died at its n-th write.
-async fn crash(kind: JobKind, nth: usize, fate: fn() -> Fate) -> Result<(), String> {
+async fn crash(
+    (kind, by_rows): (JobKind, bool),
+    nth: usize,
+    fate: fn() -> Fate,
+) -> Result<(), String> {
     let world = World::new(2, 1000);
     let (leader, armed) = dying(&world, nth, fate);
     let other = world.node(2);
     world.pass(SECOND * 3).await;
     let service = other.service();
     let (matching, others) = tasks(&world, &service).await;
-    if kind.is_of_dead() {
+    if kind.is_of_ended() {
         let all: Vec<TaskId> = matching.iter().chain(&others).copied().collect();
         kill(&world, &service, &all).await;
     }
-    let job = job(&world, kind);
+    let job = Job {
+        by_rows,
+        ..job(&world, kind)
+    };
     let start = job.start;
     armed.store(true, SeqCst);
     // The node that is asked begins at once. Its own last write may be the one that it dies at.
@@ -172,7 +184,7 @@ async fn crash(kind: JobKind, nth: usize, fate: fn() -> Fate) -> Result<(), Stri
     }
     for id in &others {
         let view = service.get(*id, View::Basic).await.unwrap();
-        let state = if kind.is_of_dead() {
+        let state = if kind.is_of_ended() {
             VisibleState::Dead
         } else {
             VisibleState::Scheduled
@@ -225,6 +237,14 @@ fn a_redrive_over_a_filter_survives_its_leader_at_some_writes() {
 fn a_delete_over_a_filter_survives_its_leader_at_some_writes() {
     for nth in [1, 4, 9] {
         let result = crashed(JobKind::Delete, nth, || Fate::StopBefore);
+        assert_eq!(result, Ok(()), "{nth}");
+    }
+}
+
+#[test]
+fn a_delete_of_ended_tasks_survives_its_leader_at_some_writes() {
+    for nth in [0, 2, 3, 5, 8] {
+        let result = crashed_by(JobKind::Delete, true, nth, || Fate::StopBefore);
         assert_eq!(result, Ok(()), "{nth}");
     }
 }
