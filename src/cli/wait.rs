@@ -90,7 +90,6 @@ mod tests {
             vec!["--after", "a", "--after-later"],
             vec!["--after-deadline", "1m"],
             vec!["--after", "a", "--after-condition", "some"],
-            vec!["--after", "a", "--key", "k"],
             vec!["--after", "a", "--topic", "t"],
             vec!["--after", "a", "--after-parent"],
         ] {

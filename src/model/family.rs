@@ -1,8 +1,9 @@
 //! The rules of families decide for registration, end steps and looks when the tree of a task has ended.
 //!
 //! A task that may have children is a parent. It says so when it is registered, or its row says so from its first child on
-//! ([`super::adoption`]). Its tree ends once: after its own run and after the trees of all its children. Each child has a row of the index under its parent, which is written before its entry. So a
-//! parent has no set of children in any record, and 100,000 of them cost no more than one, each.
+//! ([`super::adoption`]). Its tree ends once: after its own run and after the trees of all its children. Each child has a row of
+//! the index under its parent, which is written before its entry. So a parent has no set of children in any record, and 100,000
+//! of them cost no more than one, each.
 //!
 //! One record decides when the tree ends. It goes from open to closing, and all rows are read between. An add that comes
 //! meanwhile finds it closing and opens it again, which is another version: the end that was about to be written is refused by

@@ -13,8 +13,8 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
-    adoption, again, attempts, dead_letter, erasure, history::Ending, holder::Holder, ids::TaskId,
-    kin::Rounds, look, replacement, restart, task::Spec, time::Millis,
+    adoption, again, attempts, dead_letter, erasure, history::Ending, ids::TaskId, kin::Rounds,
+    look, replacement, restart, task::Spec, time::Millis,
 };
 use crate::flaw::{self, Flaw};
 

@@ -46,7 +46,7 @@ pub enum IndexKind {
     Level = 11,
     /// Tasks that wait for a task.
     Waiter = 15,
-    /// What each node knows of the activity of a callback.
+    /// The activity of a callback as each node knows it.
     Share = 20,
 }
 

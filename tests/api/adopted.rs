@@ -154,8 +154,13 @@ async fn a_task_that_waits_for_others_and_a_replaced_one() {
     let waits = register(&site, waits).await;
     register(&site, below(&waits, "child")).await;
     assert_eq!(read(&site, &waits).await["state"], "waiting");
-    assert_eq!(work(&site).await, 2);
-    assert_eq!(work(&site).await, 1);
+    // The child does not wait, its parent does.
+    let mut done = 0;
+    while done < 3 {
+        let taken = work(&site).await;
+        assert_ne!(taken, 0, "{done} have run");
+        done += taken;
+    }
     assert_eq!(read(&site, &waits).await["tree_state"], "completed");
     // Its attempt goes on, and its key is that of another task.
     let named = json!({"callback": "work", "key": "k", "on_conflict": "replace"});

@@ -112,9 +112,9 @@ async fn a_run_whose_turn_comes_too_soon_is_left_out_or_ends_the_other() {
     assert_eq!(executions.len() as u64, done);
     run_one_at_a_time(&executions);
     let listed = runs(&site, "hourly").await;
-    let left_out = listed.iter().filter(|run| run["state"] == "skipped");
+    let left_out = listed.iter().filter(|run| run["reason"] == "skipped");
     assert_eq!(left_out.count() as u64, skipped, "{listed:?}");
-    // Nobody takes these: each but the last is told to stop by the one behind it.
+    // No worker takes these: each but the last is told to stop by the one behind it.
     worker.abort();
     let job = begun(&site, json!({"overlap": "cancel_other"})).await;
     let job = ended(&site, &job).await;

@@ -1,8 +1,8 @@
 //! The estimate tells how many tasks a job is about, for its progress, where that can be told before all of them are found.
 //!
 //! It can be told of dead tasks that are named by their callback and error alone: their letters are counted. The number of
-//! times of a backfill is known when it is registered. All other tasks are counted as they are found. An estimate that cannot be made in
-//! time is none, and the job goes on without it.
+//! times of a backfill is known when it is registered. All other tasks are counted as they are found. An estimate that cannot
+//! be made in time is none, and the job goes on without it.
 
 use std::time::Duration;
 

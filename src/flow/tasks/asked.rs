@@ -196,7 +196,8 @@ impl Asker {
         Ok(self.decide_with(asked, &[]).await?.0)
     }
 
-    /// Decides about a task with these children. Returns what it rests on, if that had to be written before the record of its key.
+    /// Decides about a task with these children. Returns the rows it rests on, if these had to come before the record of its
+    /// key.
     pub(super) async fn decide_with(
         &self,
         asked: AskedTask,

@@ -91,6 +91,12 @@ impl Replacer {
             // A user told its attempt to stop, so it never starts again: nothing is left to decide by its row.
             Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => None,
             Moved::Refused(Refusal::HasTree, _) => return Ok(Replaced::HasTree),
+            // Its own run is over, and its tree is not.
+            Moved::Refused(_, Some(row))
+                if row.detail.spec.is_parent() && row.state.is_terminal() && !row.has_ended() =>
+            {
+                return Ok(Replaced::HasTree);
+            }
             Moved::Refused(..) => return Ok(Replaced::ReadAgain),
         };
         let named = self.keys.advance(name, old.id, &next).await?;

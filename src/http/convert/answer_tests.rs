@@ -94,6 +94,7 @@ fn task(spec: Spec) -> TaskView {
         end_time: None,
         attempt: 0,
         generation: 0,
+        run_generation: 0,
         worker: String::new(),
         progress: None,
         result: None,

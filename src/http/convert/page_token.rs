@@ -230,6 +230,8 @@ mod tests {
             from: Some(Millis::EPOCH),
             to: Some(Millis::MAX),
             pending: true,
+            ended: true,
+            every: true,
             internal: true,
             roots: true,
             schedule: Some("nightly".to_owned()),

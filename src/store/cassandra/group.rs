@@ -340,7 +340,10 @@ mod tests {
             seen.and_then(|seen| seen.columns.generation)
         });
         assert_eq!(generations, [Some(3), Some(4), None]);
-        let nonce = |id| seen.get(&Uuid::from_u128(id)).and_then(|seen| seen.nonce);
+        let nonce = |id| {
+            seen.get(&Uuid::from_u128(id))
+                .and_then(|seen| seen.columns.nonce)
+        };
         assert_eq!(nonce(8), Some(Uuid::from_u128(80)));
     }
 }

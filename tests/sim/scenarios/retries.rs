@@ -174,8 +174,8 @@ async fn retry(service: &Service, root: TaskId) -> Option<Answer> {
     service.retries().retry(root, None).await.ok().flatten()
 }
 
-/// Plants a tree, lets it end, and runs its failed part again at a node that dies or fails at operation `nth` from then on. A call
-/// without an answer is made at another node. Returns how many operations there were, or the thing that was wrong.
+/// Plants a tree, lets it end, and runs its failed part again at a node that dies or fails at operation `nth` from then on. A
+/// call without an answer is made at another node. Returns how many operations there were, or the thing that was wrong.
 async fn run(nth: usize, fate: Fate) -> Result<usize, String> {
     let world = World::new(1, 1000);
     world.queue.create_topic(TOPIC, None);

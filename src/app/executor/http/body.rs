@@ -1,7 +1,7 @@
 //! The body of a delivery is the payload of its task, or for a follow-up that has one, the payload and the result before it.
 //!
-//! The result of the task before a follow-up is its payload where it has none ([`crate::model::chain_task`]). One of a callback may
-//! have both: its client cannot know whether workers take it or the service delivers it.
+//! The result of the task before a follow-up is its payload where it has none ([`crate::model::chain_task`]). One of a callback
+//! may have both: its client cannot know whether workers take it or the service delivers it.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
