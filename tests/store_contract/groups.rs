@@ -69,7 +69,7 @@ async fn a_lost_race_costs_nobody_else(stores: &Stores) {
     for (index, claim) in mine.iter_mut().enumerate() {
         let taken = index % 3 == 0;
         expected.push(if taken {
-            Swapped::Conflict(claim.row.seen())
+            Swapped::Conflict(theirs[index / 3].row.seen())
         } else if index % 5 == 0 {
             Swapped::Applied
         } else if index % 7 == 0 {
@@ -135,7 +135,8 @@ async fn of_racing_groups_each_row_has_one_winner(stores: &Stores) {
             }
             Swapped::Conflict(seen) => {
                 assert_ne!(winner, Some(claim.row.nonce));
-                assert_eq!(seen, claim.row.seen());
+                let there = stored[position].as_ref().map(TaskRow::seen);
+                assert_eq!(Some(seen), there);
             }
             Swapped::Unknown => {
                 unknown.insert(claim.row.id);
