@@ -184,7 +184,8 @@ impl Shares {
             .filter_map(|name| {
                 let share = rounded(self.own(&name).0);
                 let before = told.get(&name);
-                let is_new = before.map_or(!share.is_idle(), |before| before.share != share);
+                let is_new =
+                    before.map_or_else(|| !share.is_idle(), |before| before.share != share);
                 let is_old = before.is_some_and(|before| {
                     now.since(before.at) >= SHARES_TOLD_AGAIN || now < before.at
                 });

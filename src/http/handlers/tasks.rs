@@ -106,7 +106,7 @@ pub(in crate::http) async fn create(
     // A slow store must not fill the room for bodies.
     drop(text);
     let mut admitted = api.admission.registration(task.tasks())?;
-    let registered = registered::register(&api, vec![task]).await.pop();
+    let registered = Box::pin(registered::register(&api, vec![task])).await.pop();
     let registered =
         registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
     if registered.is_registered() {
@@ -152,7 +152,7 @@ pub(super) async fn batch_create(
     });
     drop(text);
     let results: Vec<BatchCreateResult> = batch
-        .answer(async |tasks: Vec<asked::Read>| registered::register(&api, tasks).await)
+        .answer(async |tasks: Vec<asked::Read>| Box::pin(registered::register(&api, tasks)).await)
         .await;
     if results.iter().any(|result| result.task.is_some()) {
         admitted.registered();
