@@ -118,7 +118,10 @@ async fn a_retry_of_a_tree_that_goes_on_is_refused() {
         "json",
     ];
     let parent = [&register[..], &["--may-have-children"]].concat();
-    for (arguments, code) in [(parent, "has not ended"), (register.to_vec(), "in no tree")] {
+    for (arguments, code) in [
+        (parent, "has not ended"),
+        (register.to_vec(), "no children and no parent"),
+    ] {
         let made = json(&run(&site.url, &arguments, "").await);
         let retry = ["task", "retry-failed", made["id"].as_str().unwrap()];
         let refused = run(&site.url, &retry, "").await;
