@@ -153,7 +153,7 @@ async fn crashed(nth: usize) {
     let fates = move |_, call: Call| {
         let dies = call.writes && watched.load(SeqCst) && seen.fetch_add(1, SeqCst) == nth;
         match dies {
-            true if nth % 2 == 0 => Fate::StopBefore,
+            true if nth.is_multiple_of(2) => Fate::StopBefore,
             true => Fate::StopAfter,
             false => Fate::Go,
         }

@@ -66,7 +66,9 @@ async fn end(site: &Site, ids: &[String], outcome: Outcome) {
 }
 
 fn delete(filter: Value) -> Value {
-    json!({"kind": "delete", "filter": filter})
+    let mut job = json!({"kind": "delete"});
+    job["filter"] = filter;
+    job
 }
 
 #[tokio::test(start_paused = true)]

@@ -46,7 +46,9 @@ fn task(payload: &str) -> Value {
 }
 
 fn with(mut task: Value, fields: Value) -> Value {
-    let fields = fields.as_object().unwrap().clone();
+    let Value::Object(fields) = fields else {
+        panic!("{fields} is no object");
+    };
     task.as_object_mut().unwrap().extend(fields);
     task
 }

@@ -95,9 +95,11 @@ pub(crate) struct Shift {
     pub(crate) reader: Option<Reader>,
 }
 
+type Read = dyn Fn(&[u8], i64) -> anyhow::Result<()> + Send + Sync;
+
 /// See [`Shift::reader`].
 #[derive(Clone)]
-pub(crate) struct Reader(pub(crate) Arc<dyn Fn(&[u8], i64) -> anyhow::Result<()> + Send + Sync>);
+pub(crate) struct Reader(pub(crate) Arc<Read>);
 
 impl std::fmt::Debug for Reader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

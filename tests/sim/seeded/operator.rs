@@ -234,9 +234,9 @@ impl Operator {
             let job = job(&service);
             service.jobs().register(Some(key), job).await
         };
-        let id = match self.call(register).await? {
-            Registered::Created(id, _) | Registered::Again(id, _) => id,
-            _ => return Some(Done::so(false)),
+        let (Registered::Created(id, _) | Registered::Again(id, _)) = self.call(register).await?
+        else {
+            return Some(Done::so(false));
         };
         for _ in 0..JOB_ASKED {
             self.sim.time.sleep(PAUSE).await;
