@@ -475,7 +475,7 @@ impl Reading {
             if task.registered.is_none() {
                 task.start = start;
             }
-            task.piece = task.piece.or(is_piece.then_some(run.n));
+            task.piece = task.piece.or_else(|| is_piece.then_some(run.n));
             task.runs.push(run);
         }
         for (id, mut task) in self.tasks {

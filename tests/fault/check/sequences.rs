@@ -78,7 +78,7 @@ pub(super) fn in_order(history: &History) -> Vec<String> {
 /// The start by which the service orders a task, as it told its client or a worker.
 fn starts(piece: &Piece, task: &Task) -> i64 {
     let told = task.runs.first().map(|run| run.due);
-    told.unwrap_or(piece.starts())
+    told.unwrap_or_else(|| piece.starts())
 }
 
 /// No turn is given before the start of its task, by any clock, nor before the one that had it has ended.

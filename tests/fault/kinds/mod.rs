@@ -93,7 +93,7 @@ impl Caller {
         let answer = self.post("/v1/tasks", mark, body).await;
         let told = outcome(answer.as_ref());
         let body = answer.map(|answer| answer.body).unwrap_or_default();
-        let id = body["id"].as_str().or(body["existing"].as_str());
+        let id = body["id"].as_str().or_else(|| body["existing"].as_str());
         let id = id.unwrap_or_default().to_owned();
         // The service says from when on the task counts: a start that has passed means now.
         let starts = body["start_time"]
