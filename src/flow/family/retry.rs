@@ -2,7 +2,7 @@
 //! were cancelled because the own run of their parent did not succeed.
 //!
 //! It walks down from the task of the request, parents before their children, within a bound. The rows of the children are opened
-//! by pages, then the tree of their parent and all above ([`super::reopen`]), then the children begin. So a crash leaves nothing
+//! by pages, then the tree of their parent and all above (`reopen`), then the children begin. So a crash leaves nothing
 //! half done that checks do not complete, and the same request goes on: what runs again is passed over. Tasks that fail anew
 //! while a walk of several requests goes on are left alone, by the time before which tasks must have ended.
 
