@@ -408,7 +408,7 @@ impl Client {
     /// was too late.
     ///
     /// # Errors
-    /// As [`Client::reschedule`].
+    /// As [`Client::reschedule`]. A dead task of a tree is refused: [`Client::retry_failed`] runs it again.
     pub async fn run_now(&self, id: TaskId) -> Result<RescheduleResponse, Error> {
         let path = format!("/v1/tasks/{id}/run");
         self.call(Method::POST, &path, None, false).await

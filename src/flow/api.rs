@@ -275,6 +275,8 @@ pub enum RescheduleOutcome {
     Rescheduled,
     /// It is running, has ended (dead tasks can be told to run), or was published.
     TooLate,
+    /// It is dead, and its end counts in its tree, of which the failed part can run again.
+    InTree,
     /// The precondition (`If-Match`) does not hold.
     Mismatch,
 }

@@ -8,6 +8,7 @@
 //! - `page` is the status page for people.
 
 mod access;
+mod advice;
 mod answer;
 mod body;
 mod code;

@@ -31,4 +31,21 @@ pub const JOIN_CHECKED_AGAIN: Duration = Duration::from_secs(3);
 /// How long before its deadline a node remembers it for a waiter: longer than the longest way between two looks.
 pub const JOIN_DEADLINE_AHEAD: Duration = Duration::from_secs(20 * 60);
 
+/// How long rows of a wait stay whose registration did not come to its end: longer than anybody repeats a registration, and
+/// than an outage that a wait is to survive in its first day.
+pub const JOIN_ROWS_KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// How long a wait lasts before its rows are written once more, to stay for as long as it does. Most waits are over by then and
+/// do not pay for it.
+pub const JOIN_ROWS_KEPT_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Waiters of which a node remembers how far their dependencies have ended: some 100 bytes each. All rows of another one are
+/// read again.
+pub const JOINS_REMEMBERED_MAX: usize = 10_000;
+
+/// Rows behind the first that a check reads when that one has ended: ends come in no order.
+pub const JOINS_SWEEP_PAGE: usize = 50;
+
+const _: () = assert!(JOIN_ROWS_KEPT_AFTER.as_secs() * 2 < JOIN_ROWS_KEPT.as_secs());
+const _: () = assert!(JOINS_SWEEP_PAGE < JOINS_PAGE);
 const _: () = assert!(JOIN_CHECKED_AGAIN.as_millis() > JOIN_MARKS_AGE_MAX.as_millis());

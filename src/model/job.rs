@@ -298,8 +298,8 @@ pub enum Found {
         items: Vec<JobItem>,
         /// Where the search goes on.
         place: Place,
-        /// Tasks of which no more than the id could be read.
-        unread: u64,
+        /// Tasks of which no more than the id could be understood.
+        unread: Vec<TaskId>,
     },
     /// The next time of a backfill, which does not run because another run has not ended.
     Passed(Place),

@@ -220,7 +220,10 @@ impl Job {
             } => {
                 self.place = place;
                 self.searches_failed = 0;
-                self.counts.failed += unread;
+                self.counts.failed += unread.len() as u64;
+                if let Some(id) = unread.first() {
+                    self.error = Some(format!("{id}: its row cannot be understood"));
+                }
                 if self.dry_run {
                     self.counts.matching += items.len() as u64;
                     let room = SAMPLE_MAX.saturating_sub(self.sample.len());

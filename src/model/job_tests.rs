@@ -36,7 +36,7 @@ fn page(count: u64, place: Place) -> Option<Found> {
     Some(Found::Page {
         items: items(count),
         place,
-        unread: 0,
+        unread: Vec::new(),
     })
 }
 

@@ -18,16 +18,22 @@ use std::time::Duration;
 use super::{
     family::Outcome,
     ids::TaskId,
-    preference::mix,
     state::{State, TERMINAL_TTL_MIN},
     task::Spec,
     time::Millis,
 };
 
-pub use super::after::{After, Asked, Condition};
+pub use super::{
+    after::{After, Asked, Condition},
+    join_marks::Marks,
+};
 
 /// The write time of a row by a registration, in microseconds: every end is later.
 pub const ADDED_WRITTEN: i64 = 1;
+
+/// The write time of such a row once it stays for as long as the wait, in microseconds. Before, it ends by itself: its
+/// registration may never come to its end.
+pub const KEPT_WRITTEN: i64 = ADDED_WRITTEN + 1;
 
 /// How long behind its first start the row of a task is kept at least, once it has ended. One that has none can only be gone
 /// after that.
@@ -47,7 +53,7 @@ pub const DEADLINE_PASSED: &str = "deadline passed";
 pub enum Seen {
     /// It has not ended.
     Open,
-    /// It was never seen, or not at the registration of the waiter.
+    /// It was never seen, or not at the registration of the waiter, or nobody understands it.
     Unknown,
     /// It was known, and has been forgotten: it had ended, and nobody knows how.
     Gone,
@@ -66,6 +72,8 @@ pub enum Verdict {
     Failed(TaskId, Outcome),
     /// It ends since this one is not known.
     Missing(TaskId),
+    /// It ends since nobody knows all that it waits for.
+    Lost,
     /// It ends since this one has not ended.
     Late(TaskId),
 }
@@ -86,6 +94,10 @@ impl Verdict {
                 Some((false, format!("{DEPENDENCY_FAILED}: {id}: {how}")))
             }
             Self::Missing(id) => Some((true, format!("{DEPENDENCY_MISSING}: {id}"))),
+            Self::Lost => {
+                let error = format!("{DEPENDENCY_MISSING}: rows of the wait are gone");
+                Some((true, error))
+            }
             Self::Late(id) => {
                 let error = format!("{DEADLINE_PASSED}: {id} has not ended");
                 Some((true, error))
@@ -149,8 +161,9 @@ pub fn decide(after: &After, seen: &[(TaskId, Seen)], now: Millis) -> Verdict {
     match (unknown, open) {
         (Some(id), _) if is_late => Verdict::Missing(id),
         (None, Some(id)) if is_late => Verdict::Late(id),
-        // A row that is not there yet: the registration goes on, or the rows were read in parts.
         (None, None) if seen.len() >= after.tasks as usize => Verdict::Goes(last),
+        // Rows that are not there. They came before the row of the waiter, so they do not come any more.
+        (None, None) if is_late => Verdict::Lost,
         _ => Verdict::Waits,
     }
 }
@@ -230,42 +243,17 @@ pub fn check(
     Ok(())
 }
 
-/// The callbacks of tasks that others wait for, by a few bits: the end of a task of another one need not ask.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Marks(pub [u64; 4]);
+/// Tells what a dependency is to its waiter whose row says nothing of its end: whether it was known when the waiter was
+/// registered. A row that nobody understands says nothing at all, and without `later` all were known.
+#[must_use]
+pub const fn was_known(after: &After, by_row: bool) -> bool {
+    by_row || !after.later
+}
 
-impl Marks {
-    /// All callbacks: of tasks that are not known yet.
-    pub const ALL: Self = Self([u64::MAX; 4]);
-
-    /// The mark of one callback.
-    #[must_use]
-    pub fn of(callback: &str) -> Self {
-        let fold = |seed: u64, byte: u8| mix(seed ^ u64::from(byte));
-        let hash = callback.bytes().fold(0x6a6f_696e, fold);
-        let mut bits = [0; 4];
-        // Two bits choose the word, six the bit in it.
-        if let Some(word) = bits.get_mut((hash >> 6) as usize & 3) {
-            *word = 1 << (hash & 63);
-        }
-        Self(bits)
-    }
-
-    /// Returns these with others.
-    #[must_use]
-    pub fn with(self, other: Self) -> Self {
-        let mut bits = self.0;
-        for (word, more) in bits.iter_mut().zip(other.0) {
-            *word |= more;
-        }
-        Self(bits)
-    }
-
-    /// Tells whether all of others are among these.
-    #[must_use]
-    pub fn has(self, other: Self) -> bool {
-        self.with(other) == self
-    }
+/// Tells whether the end of a dependency is one that its waiter passes over: it waits for the others still.
+#[must_use]
+pub fn passes(after: &After, outcome: &Outcome) -> bool {
+    after.condition == Condition::AllEnded || has_succeeded(outcome)
 }
 
 #[cfg(test)]

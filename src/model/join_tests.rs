@@ -213,12 +213,50 @@ fn a_child_waits_for_nothing_that_could_wait_for_its_tree() {
 }
 
 #[test]
-fn marks_are_fixed_and_grow() {
-    let (one, other) = (Marks::of("mail"), Marks::of("report"));
-    assert_ne!(one, other);
-    assert!(one.with(other).has(one) && one.with(other).has(other));
-    assert!(!one.has(other) && Marks::ALL.has(other));
-    assert!(!Marks::default().has(one));
-    let bits: u32 = one.0.iter().map(|word| word.count_ones()).sum();
-    assert_eq!(bits, 1);
+fn a_wait_whose_rows_are_gone_ends_at_its_deadline() {
+    let after = After {
+        deadline: Some(NOW),
+        ..after(Condition::AllEnded, 2)
+    };
+    let good = (id(0), ended(State::Succeeded, false, 5));
+    let before = Millis(NOW.0 - 1);
+    for seen in [&[][..], &[good]] {
+        assert_eq!(decide(&after, seen, before), Verdict::Waits);
+        assert_eq!(decide(&after, seen, NOW), Verdict::Lost);
+    }
+    let (fails, error) = Verdict::Lost.end().unwrap();
+    assert_eq!((fails, reason(&error)), (true, Some("dependency_missing")));
+    // What is known of the others says more.
+    let open = [(id(0), Seen::Open)];
+    assert_eq!(decide(&after, &open, NOW), Verdict::Late(id(0)));
+}
+
+#[test]
+fn ends_that_a_waiter_wants_are_passed_over() {
+    let outcome = |state, faulted| Outcome {
+        state,
+        faulted,
+        at: Millis(5),
+    };
+    let (wants, any) = (
+        after(Condition::AllSucceeded, 2),
+        after(Condition::AllEnded, 2),
+    );
+    for (state, faulted, is_good) in [
+        (State::Succeeded, false, true),
+        (State::Succeeded, true, false),
+        (State::Dead, true, false),
+        (State::Cancelled, false, false),
+    ] {
+        let outcome = outcome(state, faulted);
+        assert_eq!(passes(&wants, &outcome), is_good, "{outcome:?}");
+        assert!(passes(&any, &outcome));
+    }
+    // A row that nobody understands says nothing, and without `later` all were known.
+    let later = After {
+        later: true,
+        ..wants
+    };
+    assert!(was_known(&wants, false) && was_known(&later, true));
+    assert!(!was_known(&later, false));
 }

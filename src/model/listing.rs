@@ -106,6 +106,38 @@ pub fn place(entry: &Entry, row: Option<&TaskRow>, known: &Known<'_>) -> Place {
     })
 }
 
+/// Decides whether a task whose row cannot be understood is met at this entry: at the due entry of a start that it waits for, or
+/// waited for, else at its look ahead of `fired`. A task that was moved meanwhile may be met twice.
+#[must_use]
+pub fn place_unread(entry: &Entry, known: &Known<'_>) -> Place {
+    match entry.kind {
+        Kind::Due {
+            expected_attempt,
+            first,
+        } if expected_attempt == 0 || first => Place::Here,
+        Kind::Look { .. } if is_ahead(entry, known.clock) => {
+            let looks = if is_just_done(entry, known) {
+                successors(entry, None, known)
+            } else {
+                Vec::new()
+            };
+            Place::Unless(Others {
+                start: entry.start,
+                generation: entry.key.generation,
+                behind: entry.key,
+                looks,
+            })
+        }
+        Kind::Due { .. } | Kind::Look { .. } | Kind::Done { .. } => Place::Elsewhere,
+    }
+}
+
+/// Tells whether an entry lies ahead of what was handed over.
+fn is_ahead(entry: &Entry, clock: &ClockRow) -> bool {
+    let (due, id) = (entry.key.due, entry.key.id);
+    Position { due, id } > clock.fired
+}
+
 /// Tells whether a look is due but `fired`, which moves once a tick, may not show yet that it was done.
 fn is_just_done(look: &Entry, known: &Known<'_>) -> bool {
     let behind = known.shape.tick().duration() * 2;
@@ -132,17 +164,13 @@ fn is_due_at(entry: &Entry, start: Millis, generation: u32) -> bool {
 
 /// Tells whether a look is the one that the task stands or falls with.
 fn carries(look: &Entry, row: Option<&TaskRow>, clock: &ClockRow) -> bool {
-    let at = Position {
-        due: look.key.due,
-        id: look.key.id,
-    };
     match row {
         // A later generation that left no row never came to be.
-        None => look.key.generation == 0 && at > clock.fired,
+        None => look.key.generation == 0 && is_ahead(look, clock),
         Some(row) if row.state.is_terminal() => {
             row.detail.end_time.is_none_or(|end| look.key.due >= end)
         }
-        Some(_) => at > clock.fired,
+        Some(_) => is_ahead(look, clock),
     }
 }
 

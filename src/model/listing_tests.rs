@@ -130,6 +130,31 @@ fn what_was_moved_is_listed_at_its_new_start() {
 }
 
 #[test]
+fn a_task_that_nobody_understands_is_met_once() {
+    let (shape, now) = (shape(), Millis(2_000_500));
+    let clock = clock(2_000_000, 900);
+    let known = Known {
+        clock: &clock,
+        shape: &shape,
+        now,
+    };
+    let at = |entry: &Entry| place_unread(entry, &known);
+    let first = due(0, 0, START.0);
+    assert_eq!(at(&first), Place::Here);
+    // Of later generations and attempts, and looks that were done.
+    assert_eq!(at(&due(1, 2, 2_400_000).first_of_generation()), Place::Here);
+    assert_eq!(at(&due(0, 1, 2_030_000)), Place::Elsewhere);
+    assert_eq!(at(&look(1_999_000)), Place::Elsewhere);
+    let cancelled = first.marked_done(DoneReason::Cancelled, START, 2);
+    assert_eq!(at(&cancelled), Place::Elsewhere);
+    let Place::Unless(others) = at(&look(2_064_000)) else {
+        panic!("it is looked at");
+    };
+    assert!(others.include(&first), "it is met there");
+    assert_eq!(others.dues(), [START]);
+}
+
+#[test]
 fn a_record_is_listed_at_its_start_or_at_its_backup() {
     let record = |due: i64| {
         let target = Target::Kafka {

@@ -99,6 +99,7 @@ pub mod internal_task;
 pub mod job;
 pub mod job_life;
 pub mod join;
+pub mod join_marks;
 pub mod key;
 pub mod kin;
 pub mod lanes;

@@ -115,8 +115,11 @@ pub fn decode_dependency(value: Bytes) -> Result<DependencyRow, Malformed> {
 /// Encodes the record of marks.
 #[must_use]
 pub fn encode_marks(marks: Marks) -> Bytes {
-    let words = marks.0.to_vec();
-    v1::JoinMarks { words }.encode_to_vec().into()
+    let message = v1::JoinMarks {
+        words: marks.callbacks.to_vec(),
+        all_until_ms: marks.all_until.map(|until| until.0),
+    };
+    message.encode_to_vec().into()
 }
 
 /// Decodes the record of marks.
@@ -124,9 +127,15 @@ pub fn encode_marks(marks: Marks) -> Bytes {
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
 pub fn decode_marks(value: Bytes) -> Result<Marks, Malformed> {
-    let words = v1::JoinMarks::decode(value)?.words;
-    let words = words.try_into();
-    words.map(Marks).map_err(|_| Malformed::OutOfRange("words"))
+    let v1::JoinMarks {
+        words,
+        all_until_ms,
+    } = v1::JoinMarks::decode(value)?;
+    let callbacks = words.try_into();
+    Ok(Marks {
+        callbacks: callbacks.map_err(|_| Malformed::OutOfRange("words"))?,
+        all_until: all_until_ms.map(Millis),
+    })
 }
 
 #[cfg(test)]
@@ -157,7 +166,9 @@ mod tests {
         assert_eq!(decode_join_sort(&join_partition(id)), Ok(id));
         assert!(decode_join_sort(b"x").is_err());
         let marks = Marks::of("mail").with(Marks::of("report"));
-        assert_eq!(decode_marks(encode_marks(marks)), Ok(marks));
+        for marks in [marks, marks.with(Marks::of_unknown(Millis(7)))] {
+            assert_eq!(decode_marks(encode_marks(marks)), Ok(marks));
+        }
         assert!(decode_marks(Bytes::new()).is_err());
     }
 }

@@ -345,8 +345,8 @@ pub trait TaskStore: Send + Sync {
     fn lists_ended_tasks(&self) -> bool {
         false
     }
-    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended. Rows
-    /// that cannot be understood are left out.
+    /// Reads up to `rows_max` rows behind an id in the order of ids, and returns those of tasks that have ended. Of rows
+    /// that cannot be understood it returns the ids.
     ///
     /// It is called only where [`TaskStore::lists_ended_tasks`] holds. A store whose rows lie apart finds
     /// none.
@@ -401,6 +401,8 @@ pub trait TaskStore: Send + Sync {
 pub struct EndedPage {
     /// The rows, by id.
     pub rows: Vec<TaskRow>,
+    /// Tasks whose rows cannot be understood, by id.
+    pub unread: Vec<TaskId>,
     /// The last id that was looked at; none if there are no rows behind these.
     pub reached: Option<TaskId>,
 }

@@ -17,6 +17,7 @@ mod ended;
 mod http2;
 mod jobs;
 mod jobs_by_rows;
+mod jobs_unreadable;
 mod joins;
 mod keyed;
 mod keys;

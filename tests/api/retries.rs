@@ -305,15 +305,22 @@ async fn a_dead_task_of_a_tree_says_how_it_runs_again() {
         }
     }
     site.world.pass(3 * SECOND).await;
-    let run = site
-        .post(&format!("{}/run", path(&nodes[1])), "")
-        .await
-        .ok();
-    assert_eq!(run["outcome"], "too_late");
-    assert!(
-        run["reason"].as_str().unwrap().contains("retry-failed"),
-        "{run}"
-    );
+    let run = site.post(&format!("{}/run", path(&nodes[1])), "").await;
+    let run = run.problem();
+    assert_eq!((run.status, &*run.code), (409, "in_a_tree"), "{run:?}");
+    assert!(run.detail.contains("retry-failed"), "{run:?}");
+    // One of many says so at its place, and so does a job.
+    let ids = json!({"ids": [nodes[1]["id"]]});
+    let redriven = site.post("/v1/dead-letters/redrive", ids.to_string());
+    let redriven = redriven.await.ok();
+    assert_eq!(redriven["redriven"], 0, "{redriven}");
+    let refused = &redriven["results"][0]["error"];
+    assert_eq!(refused["code"], "in_a_tree", "{redriven}");
+    let job = json!({"kind": "redrive", "filter": {"callback": "work"}});
+    let job = super::jobs::done(&site, job).await;
+    assert_eq!(super::jobs::counts(&job), [0, 0, 1], "{job}");
+    let error = job["error"].as_str().unwrap();
+    assert!(error.contains("retry-failed"), "{error}");
     let letters = || async {
         let letters = site.get("/v1/dead-letters?callback=work").await.ok();
         letters["dead_letters"].as_array().unwrap().len()

@@ -62,7 +62,7 @@ impl Times {
             return Ok(Found::Page {
                 items,
                 place,
-                unread: 0,
+                unread: Vec::new(),
             });
         }
         match backfill.overlap {

@@ -2,9 +2,9 @@
 //!
 //! Tasks that have not ended are found by the walk of the lists ([`crate::flow::query::list`]), or by a label that their callback
 //! has named. Dead ones are found by the walk of the dead letters, others that have ended by their rows. All else is looked at
-//! here. Nothing of a filter is ignored.
+//! here. Nothing of a filter is ignored. A task whose row cannot be understood is told to the job, which counts it as failed.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     backfill::Times,
@@ -106,10 +106,11 @@ impl Search {
         filter: &Filter,
         mut cursor: Option<Cursor>,
     ) -> Result<Found, Fault> {
-        let (mut items, items_max) = (Vec::new(), job.page_items());
+        let (mut items, mut unread, items_max) = (Vec::new(), BTreeSet::new(), job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
             let room = items_max.saturating_sub(items.len());
             let page = self.lister.list(filter, cursor, room).await?;
+            unread.extend(page.unread);
             for task in &page.tasks {
                 if self.has_work(job, task) {
                     items.push(item(task));
@@ -123,7 +124,7 @@ impl Search {
         Ok(Found::Page {
             items,
             place: place(cursor),
-            unread: 0,
+            unread: unread.into_iter().collect(),
         })
     }
 
@@ -141,7 +142,7 @@ impl Search {
             | Place::Times { .. }
             | Place::End => None,
         };
-        let (mut items, mut unread, items_max) = (Vec::new(), 0, job.page_items());
+        let (mut items, mut unread, items_max) = (Vec::new(), Vec::new(), job.page_items());
         for _ in 0..JOB_PAGE_READS_MAX {
             let room = items_max.saturating_sub(items.len());
             let page = self.letters.list(&wanted, behind, room).await?;
@@ -155,7 +156,7 @@ impl Search {
                         }
                         .into());
                     }
-                    None => unread += 1,
+                    None => unread.push(listed.letter.id),
                     Some(task) if self.is_wanted(job, task).await? => items.push(item(task)),
                     Some(_) => {}
                 }

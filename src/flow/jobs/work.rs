@@ -175,9 +175,15 @@ impl Work {
             {
                 End::Done
             }
-            Ok(Some((RescheduleOutcome::Mismatch | RescheduleOutcome::TooLate, _)) | None) => {
-                End::Skipped
-            }
+            Ok(
+                Some((
+                    RescheduleOutcome::Mismatch
+                    | RescheduleOutcome::TooLate
+                    | RescheduleOutcome::InTree,
+                    _,
+                ))
+                | None,
+            ) => End::Skipped,
         }
     }
 
@@ -190,6 +196,10 @@ impl Work {
             Ok(Some((RescheduleOutcome::Mismatch, task))) if follows(&task, item) => End::Done,
             Ok(Some((RescheduleOutcome::TooLate, task))) if is_dead_since(&task, item) => {
                 let why = "it stays dead: its key names another live task, or its payload is gone";
+                End::Failed(why.to_owned())
+            }
+            Ok(Some((RescheduleOutcome::InTree, _))) => {
+                let why = "its end counts in its tree: run the failed part of that again with retry-failed";
                 End::Failed(why.to_owned())
             }
             Ok(Some((RescheduleOutcome::Mismatch | RescheduleOutcome::TooLate, _)) | None) => {

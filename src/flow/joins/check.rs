@@ -1,7 +1,8 @@
 //! The checker lets tasks go for a node that wait for others, once these have ended, or ends them.
 //!
-//! A check reads the rows of a waiter. One that comes by a look, by a deadline, or soon after the registration, also asks all
-//! dependencies whose rows say nothing. Any number of checks may run at once, on any nodes: one conditional write of the row of
+//! A check reads the rows of a waiter: up to the first open one after an end that the waiter passes over, all of them after
+//! another one. One that comes by a look, by a deadline, or soon after the registration, also asks all dependencies whose rows
+//! say nothing. Any number of checks may run at once, on any nodes: one conditional write of the row of
 //! the waiter decides. The lists are hints: a node that dies leaves its waiters to their looks.
 
 use std::sync::Arc;
@@ -9,7 +10,10 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::rows;
+use super::{
+    rows::{self, Joined},
+    sweep,
+};
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -19,33 +23,46 @@ use crate::{
         tasks::{cancel::Canceller, reschedule::Changer, transition::Mover},
     },
     limits::{
-        FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX, JOIN_DEADLINE_AHEAD, JOINS_IN_FLIGHT_MAX, JOINS_PAGE,
+        FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX, JOIN_DEADLINE_AHEAD, JOIN_ROWS_KEPT,
+        JOIN_ROWS_KEPT_AFTER, JOINS_IN_FLIGHT_MAX,
     },
     model::{
-        family::Outcome,
         ids::TaskId,
-        join::{self, After, KEPT_MIN, Seen, Verdict},
+        join::{self, After, Condition, Seen, Verdict},
         row::TaskRow,
+        task::Spec,
         time::Millis,
     },
     schema::DependencyRow,
 };
 
-/// How far a check asks.
+/// How far a check looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Depth {
+    /// The rows of the waiter up to the first open one, if one is.
+    FirstOpen,
     /// The rows of the waiter.
     Rows,
     /// The dependencies as well.
     Dependencies,
 }
 
+/// The waiter of which a check is, and the time of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) waiter: TaskId,
+    pub(super) after: &'a After,
+    pub(super) now: Millis,
+    /// The deadline has passed.
+    pub(super) is_late: bool,
+}
+
 /// The checker of a node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Checker {
-    ctx: Arc<Context>,
-    mover: Mover,
-    finder: Finder,
+    pub(super) ctx: Arc<Context>,
+    pub(super) mover: Mover,
+    pub(super) finder: Finder,
     changer: Changer,
     canceller: Canceller,
 }
@@ -72,10 +89,15 @@ impl Checker {
     /// Checks what is on the lists until `stop`.
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         let mut checks = JoinSet::new();
-        let (ended, asked) = (&self.ctx.joins.ended, &self.ctx.joins.asked);
+        let joins = &self.ctx.joins;
+        let (ended, failed, asked) = (&joins.ended, &joins.failed, &joins.asked);
         while !stop.is_cancelled() {
             let mut room = JOINS_IN_FLIGHT_MAX.saturating_sub(checks.len());
-            for (list, depth) in [(ended, Depth::Rows), (asked, Depth::Dependencies)] {
+            for (list, depth) in [
+                (ended, Depth::FirstOpen),
+                (failed, Depth::Rows),
+                (asked, Depth::Dependencies),
+            ] {
                 let taken = list.take(self.ctx.time.moment(), room);
                 room -= taken.len();
                 for (waiter, tries) in taken {
@@ -83,8 +105,8 @@ impl Checker {
                     checks.spawn(async move { checker.tend(waiter, depth, tries).await });
                 }
             }
-            let next = [ended.next(), asked.next()].into_iter().flatten().min();
-            let next = next.filter(|_| room > 0);
+            let next = [ended.next(), failed.next(), asked.next()];
+            let next = next.into_iter().flatten().min().filter(|_| room > 0);
             let until = async {
                 match next {
                     Some(at) => self.ctx.time.sleep_until(at).await,
@@ -94,6 +116,7 @@ impl Checker {
             tokio::select! {
                 () = stop.cancelled() => {}
                 () = ended.added(), if room > 0 => {}
+                () = failed.added(), if room > 0 => {}
                 () = asked.added(), if room > 0 => {}
                 Some(_) = checks.join_next() => {}
                 () = until => {}
@@ -125,16 +148,25 @@ impl Checker {
         if flaw::is(Flaw::WaiterLeft) {
             return Ok(());
         }
-        let rows = rows::dependencies(&self.ctx, waiter).await?;
         let now = self.ctx.now();
-        let is_late = after.deadline.is_some_and(|deadline| now >= deadline);
-        let seen = if is_late || depth == Depth::Dependencies {
-            self.ask(waiter, rows, (now, is_late)).await?
-        } else {
-            let seen = |(id, row)| (id, seen_by_row(row));
-            rows.into_iter().map(seen).collect()
+        let of = Asking {
+            waiter,
+            after,
+            now,
+            is_late: after.deadline.is_some_and(|deadline| now >= deadline),
         };
-        let verdict = join::decide(after, &seen, now);
+        if self.waits_still(of, depth).await? {
+            self.come_back(waiter, after, now);
+            return Ok(());
+        }
+        let rows = rows::dependencies(&self.ctx, waiter).await?;
+        let seen = if of.is_late || depth == Depth::Dependencies {
+            self.ask(of, &rows).await?
+        } else {
+            let seen = |one: &Joined| (one.id, seen_by_row(after, one.row));
+            rows.iter().map(seen).collect()
+        };
+        let verdict = verdict(of, &spec, &seen);
         if let Some((fails, error)) = verdict.end() {
             return Box::pin(self.canceller.wait_over(waiter, &spec, fails, error)).await;
         }
@@ -142,73 +174,44 @@ impl Checker {
             Verdict::Goes(ended) => ended,
             _ if flaw::is(Flaw::WaiterTooSoon) => None,
             _ => {
+                sweep::remember(&self.ctx, waiter, after, &seen);
+                if depth == Depth::Dependencies {
+                    self.keep(of, &spec, &rows).await?;
+                }
                 self.come_back(waiter, after, now);
                 return Ok(());
             }
         };
+        self.ctx.joins.leave(waiter);
         let start = waiter.first_start().max(ended.unwrap_or(now));
         Box::pin(self.changer.release(waiter, &spec, start)).await
     }
 
-    /// Asks those dependencies whose rows do not say how they ended, and notes what they say.
-    async fn ask(
-        &self,
-        waiter: TaskId,
-        rows: Vec<(TaskId, DependencyRow)>,
-        at: (Millis, bool),
-    ) -> Result<Vec<(TaskId, Seen)>, Fault> {
-        let mut all = Vec::with_capacity(rows.len());
-        for some in rows.chunks(JOINS_PAGE) {
-            let is_open =
-                |(_, row): &&(TaskId, DependencyRow)| matches!(row, DependencyRow::Open { .. });
-            let ids: Vec<TaskId> = some.iter().filter(is_open).map(|(id, _)| *id).collect();
-            let mut found = self.mover.rows_each(&ids).await.into_iter();
-            let mut ended = Vec::new();
-            for (id, row) in some {
-                let DependencyRow::Open { known } = row else {
-                    all.push((*id, seen_by_row(*row)));
-                    continue;
-                };
-                let there = found.next().unwrap_or(Ok(None))?;
-                let outcome = there.as_ref().and_then(Outcome::of);
-                ended.extend(outcome.map(|outcome| (waiter, *id, outcome)));
-                all.push(match (outcome, there) {
-                    (Some(outcome), _) => (*id, Seen::Ended(outcome)),
-                    (None, Some(_)) => (*id, Seen::Open),
-                    (None, None) => (*id, self.without_row(*id, *known, at).await?),
-                });
-            }
-            if ended.is_empty() {
-                continue;
-            }
-            // So that the next check need not ask again. It comes soon: another check may have read the rows before this.
-            rows::put_outcomes(&self.ctx, ended.into_iter()).await?;
-            let joins = &self.ctx.joins;
-            joins.ended.add(waiter, self.ctx.time.moment());
+    /// Tells whether a dependency is open, so that nothing is to be done, where a check need not look further than that.
+    async fn waits_still(&self, of: Asking<'_>, depth: Depth) -> Result<bool, Fault> {
+        // However one has ended, those that wait for all ends pass over it.
+        let is_any = of.after.condition == Condition::AllEnded;
+        let suffices = match depth {
+            Depth::FirstOpen => true,
+            Depth::Rows => is_any,
+            Depth::Dependencies => false,
+        };
+        if of.is_late || !suffices || flaw::is(Flaw::WaiterTooSoon) {
+            return Ok(false);
         }
-        Ok(all)
+        sweep::finds_open(&self.ctx, of.waiter, of.after).await
     }
 
-    /// Looks for a dependency that has no row: it has not begun, or was never there, or was forgotten.
-    async fn without_row(
-        &self,
-        id: TaskId,
-        known: bool,
-        (now, is_late): (Millis, bool),
-    ) -> Result<Seen, Fault> {
-        if known && now < id.first_start().after(KEPT_MIN) {
-            return Ok(Seen::Open);
+    /// Lets the rows of a wait that lasts long stay for as long as it does.
+    async fn keep(&self, of: Asking<'_>, spec: &Spec, rows: &[Joined]) -> Result<(), Fault> {
+        if of.now < spec.create_time.after(JOIN_ROWS_KEPT_AFTER) {
+            return Ok(());
         }
-        if !known && !is_late {
-            // Whether it is there matters at the deadline only.
-            return Ok(Seen::Unknown);
-        }
-        let found = self.finder.registered(id).await?;
-        Ok(match (found, known) {
-            (Some(_), _) => Seen::Open,
-            (None, true) => Seen::Gone,
-            (None, false) => Seen::Unknown,
-        })
+        let left = rows.iter().filter_map(|one| match one.row {
+            DependencyRow::Open { known } if !one.is_kept => Some((one.id, known)),
+            DependencyRow::Open { .. } | DependencyRow::Ended(_) => None,
+        });
+        rows::keep(&self.ctx, of.waiter, &left.collect::<Vec<_>>()).await
     }
 
     /// Remembers the deadline of a waiter that goes on waiting, if it is near.
@@ -224,10 +227,22 @@ impl Checker {
     }
 }
 
-const fn seen_by_row(row: DependencyRow) -> Seen {
+/// Tells what the row of a waiter says of a dependency.
+pub(super) fn seen_by_row(after: &After, row: DependencyRow) -> Seen {
     match row {
-        DependencyRow::Open { known: true } => Seen::Open,
-        DependencyRow::Open { known: false } => Seen::Unknown,
+        DependencyRow::Open { known } if join::was_known(after, known) => Seen::Open,
+        DependencyRow::Open { .. } => Seen::Unknown,
         DependencyRow::Ended(outcome) => Seen::Ended(outcome),
     }
+}
+
+/// Decides about a waiter. Rows that are not there come no more once its registration would have ended long ago.
+fn verdict(of: Asking<'_>, spec: &Spec, seen: &[(TaskId, Seen)]) -> Verdict {
+    let verdict = join::decide(of.after, seen, of.now);
+    let has_rows = seen.len() >= of.after.tasks as usize;
+    let are_gone = !has_rows && of.now >= spec.create_time.after(JOIN_ROWS_KEPT);
+    if verdict == Verdict::Waits && are_gone {
+        return Verdict::Lost;
+    }
+    verdict
 }

@@ -7,8 +7,9 @@ use super::{marks, rows};
 use crate::{
     flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
-    model::{dead_letter, family::Outcome, ids::TaskId, row::TaskRow, state::TERMINAL_TTL_MIN},
-    schema::DependencyRow,
+    model::{
+        dead_letter, family::Outcome, ids::TaskId, join, row::TaskRow, state::TERMINAL_TTL_MIN,
+    },
 };
 
 /// Does what the end of a task asks for beside those that wait for it, and for its own wait. Repeating it is safe.
@@ -38,8 +39,15 @@ async fn tell(ctx: &Context, dependency: TaskId, outcome: Outcome) -> Result<(),
         }
         let outcomes = page.ids.iter().map(|waiter| (*waiter, dependency, outcome));
         rows::put_outcomes(ctx, outcomes).await?;
+        // An end that may end a wait has all rows of the waiter read. After another one a check stops at the first open one.
+        let joins = &ctx.joins;
+        let list = if join::has_succeeded(&outcome) {
+            &joins.ended
+        } else {
+            &joins.failed
+        };
         for waiter in &page.ids {
-            ctx.joins.ended.add(*waiter, ctx.time.moment());
+            list.add(*waiter, ctx.time.moment());
         }
         rows::forget(ctx, page.ids.iter().map(|waiter| (dependency, *waiter))).await?;
         if !page.more {
@@ -50,6 +58,7 @@ async fn tell(ctx: &Context, dependency: TaskId, outcome: Outcome) -> Result<(),
 
 /// Gives the rows of a waiter that has ended an end of life. Its dependencies need not know it any more.
 async fn let_go(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    ctx.joins.leave(row.id);
     let dependencies = rows::dependencies(ctx, row.id).await?;
     if dependencies.is_empty() {
         return Ok(());
@@ -57,7 +66,6 @@ async fn let_go(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
     let end = row.ended_at().unwrap_or_else(|| ctx.now());
     let expires = end.after(dead_letter::kept(row).max(TERMINAL_TTL_MIN));
     rows::let_go(ctx, row.id, &dependencies, expires).await?;
-    let is_open = |one: &&(TaskId, DependencyRow)| matches!(one.1, DependencyRow::Open { .. });
-    let open = dependencies.iter().filter(is_open);
-    rows::forget(ctx, open.map(|(id, _)| (*id, row.id))).await
+    let open = dependencies.iter().filter(|one| one.is_open());
+    rows::forget(ctx, open.map(|one| (one.id, row.id))).await
 }

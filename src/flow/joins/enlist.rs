@@ -2,7 +2,7 @@
 //!
 //! It looks for the dependencies, and refuses a wait that cannot come to its end. Then it sets the marks, writes the rows of both
 //! sides, and reads the rows of the dependencies: an end that came before its rows were there is noted here. A crash behind the
-//! rows leaves them without a waiter; the end of a dependency removes them from its side.
+//! rows leaves them without a waiter; they end by themselves.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -22,6 +22,7 @@ use crate::{
         ids::TaskId,
         join::{self, Marks},
         task::Spec,
+        time::Millis,
     },
 };
 
@@ -105,6 +106,9 @@ impl Enlister {
             marks: Marks::default(),
         };
         let now = self.ctx.now();
+        let after = waiter.spec.after.as_deref();
+        let deadline = after.and_then(|after| after.deadline);
+        let unknown = Marks::of_unknown(deadline.unwrap_or(Millis::MAX));
         for ids in waiter.ids.chunks(AFTER_LOOKED_FOR_AT_ONCE) {
             for (id, subject) in ids.iter().zip(self.finder.subjects(ids).await) {
                 // The retention of a hidden one has passed: it reads as unknown.
@@ -115,7 +119,7 @@ impl Enlister {
                 let place = (known.tasks.len(), *id);
                 join::check(waiter.spec, place, spec).map_err(Fault::Join)?;
                 let mark = spec.and_then(Spec::callback).map(Marks::of);
-                known.marks = known.marks.with(mark.unwrap_or(Marks::ALL));
+                known.marks = known.marks.with(mark.unwrap_or(unknown));
                 known.tasks.push((*id, found.is_some()));
             }
         }
@@ -128,9 +132,9 @@ impl Enlister {
             let rows = self.mover.rows_each(ids).await;
             let ended = ids.iter().zip(&rows).filter_map(|(id, row)| {
                 let outcome = Outcome::of(row.as_ref().ok()?.as_ref()?)?;
-                Some((waiter.id, *id, outcome))
+                Some((*id, outcome))
             });
-            rows::put_outcomes(&self.ctx, ended).await?;
+            rows::note(&self.ctx, waiter.id, &ended.collect::<Vec<_>>()).await?;
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! The marks say for end steps which callbacks have tasks that others wait for.
 //!
-//! A registration sets the marks of its dependencies, in one record, before it writes any row. They stay. A node reads the
-//! record again when its copy is some seconds old, and only where a task ends whose mark is not set. So ends of tasks for
-//! which nobody ever waited cost a read in two seconds, all together.
+//! A registration sets the marks of its dependencies, in one record, before it writes any row. They stay, but for those of
+//! tasks that are not known, which end behind the deadline of the wait. A node reads the record again when its copy is some
+//! seconds old, and only where a task ends whose mark is not set. So ends of tasks for which nobody ever waited cost a read in
+//! two seconds, all together.
 
 use crate::{
     flow::{api::Fault, context::Context},
@@ -24,19 +25,20 @@ const KEY: &str = "marks";
 /// When the store is away.
 pub(super) async fn may_be_awaited(ctx: &Context, callback: &str) -> Result<bool, Fault> {
     let (joins, mark) = (&ctx.joins, Marks::of(callback));
-    if let Some(answer) = joins.may_have(mark, ctx.time.moment()) {
+    let now = || (ctx.time.moment(), ctx.now());
+    if let Some(answer) = joins.may_have(mark, now()) {
         return Ok(answer);
     }
     // Many tasks may end at once: one of them reads for all.
     let _one = joins.reading.lock().await;
-    if let Some(answer) = joins.may_have(mark, ctx.time.moment()) {
+    if let Some(answer) = joins.may_have(mark, now()) {
         return Ok(answer);
     }
     let began = ctx.time.moment();
     let record = ctx.store.record(&name()?, Freshness::Quorum).await?;
     let marks = marks_of(record.as_ref())?;
     joins.learn(marks, Some(began));
-    Ok(marks.has(mark))
+    Ok(marks.covers(mark, ctx.now()))
 }
 
 /// Sets marks. They are durable then.

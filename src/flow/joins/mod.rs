@@ -12,15 +12,20 @@
 //! - `enlist` takes waiters on, for the registration.
 //! - `ended` is the part of the end steps that concerns joins.
 //! - `waiter` is what the look of a waiter asks for.
-//! - `check` is the stage that lets waiters go.
+//! - `check` is the stage that lets waiters go; `sweep` spares it most rows, and `ask` asks dependencies for it.
+//!
+//! Rows of a wait end by themselves, since its registration may never come to its end. A look of a waiter that has waited for a
+//! day writes those once more that are open, to stay.
 //!
 //! Pokes are hints, and so are the end steps of dependencies: the look of a waiter asks all of its dependencies again, from a
 //! minute on and at least every quarter of an hour ([`crate::model::join`] has the rules).
 
+mod ask;
 pub(in crate::flow) mod check;
 pub(in crate::flow) mod ended;
 pub(in crate::flow) mod enlist;
 mod marks;
 pub mod memory;
 pub(in crate::flow) mod rows;
+mod sweep;
 pub(in crate::flow) mod waiter;

@@ -7,16 +7,44 @@ use crate::{
         api::{Fault, TaskView, Waits},
         context::Context,
     },
-    limits::JOINS_PAGE,
-    model::{family::Outcome, ids::TaskId, join::ADDED_WRITTEN, time::Millis},
+    limits::{JOIN_ROWS_KEPT, JOINS_PAGE},
+    model::{
+        family::Outcome,
+        ids::TaskId,
+        join::{ADDED_WRITTEN, KEPT_WRITTEN},
+        time::Millis,
+    },
     schema::{
         DependencyRow, decode_dependency, decode_join_sort, encode_dependency, join_partition,
     },
-    store::{
-        self,
-        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
-    },
+    store::index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
 };
+
+/// A row of a waiter, which stands for a dependency.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::flow) struct Joined {
+    /// The dependency.
+    pub(in crate::flow) id: TaskId,
+    /// The row as it was read. One that nobody understands says nothing.
+    pub(in crate::flow) row: DependencyRow,
+    /// It stays for as long as the wait.
+    pub(super) is_kept: bool,
+}
+
+impl Joined {
+    /// Tells whether the row says nothing of an end.
+    pub(in crate::flow) const fn is_open(&self) -> bool {
+        matches!(self.row, DependencyRow::Open { .. })
+    }
+}
+
+/// Rows of a waiter, in order.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) rows: Vec<Joined>,
+    /// The sort key behind which there may be more.
+    pub(super) next: Option<Bytes>,
+}
 
 /// Waiters of a dependency, in order.
 #[derive(Debug)]
@@ -26,23 +54,46 @@ pub(super) struct Waiters {
     pub(super) more: bool,
 }
 
-/// Writes the rows of a waiter on both sides: for each dependency, whether it is known. Repeating it is safe.
+/// Writes the rows of a waiter on both sides: for each dependency, whether it is known. Repeating it is safe. They end by
+/// themselves, since the registration may never come to its end, until [`keep`] writes them again.
 pub(super) async fn put(
     ctx: &Context,
     waiter: TaskId,
     dependencies: &[(TaskId, bool)],
 ) -> Result<(), Fault> {
-    let mut rows = Vec::with_capacity(2 * dependencies.len());
-    for (id, known) in dependencies {
-        let value = encode_dependency(&DependencyRow::Open { known: *known });
-        rows.push(IndexPut::new(own(waiter, *id)?, value, ADDED_WRITTEN)?);
-        let names = waiting(*id, waiter)?;
-        rows.push(IndexPut::new(names, Bytes::new(), ADDED_WRITTEN)?);
-    }
+    let end = ctx.now().after(JOIN_ROWS_KEPT);
+    let rows = both(waiter, dependencies, ADDED_WRITTEN)?;
+    let rows: Vec<IndexPut> = rows.into_iter().map(|row| row.until(end)).collect();
     write(ctx, &rows).await
 }
 
-/// Writes how dependencies have ended into the rows of their waiters. Repeating it is safe.
+/// Writes rows of a wait that goes on once more, to stay for as long as it does. An end that was noted meanwhile stays, and so
+/// does a removal. Repeating it is safe.
+pub(super) async fn keep(
+    ctx: &Context,
+    waiter: TaskId,
+    dependencies: &[(TaskId, bool)],
+) -> Result<(), Fault> {
+    write(ctx, &both(waiter, dependencies, KEPT_WRITTEN)?).await
+}
+
+fn both(
+    waiter: TaskId,
+    dependencies: &[(TaskId, bool)],
+    written: i64,
+) -> Result<Vec<IndexPut>, Fault> {
+    let mut rows = Vec::with_capacity(2 * dependencies.len());
+    for (id, known) in dependencies {
+        let value = encode_dependency(&DependencyRow::Open { known: *known });
+        rows.push(IndexPut::new(own(waiter, *id)?, value, written)?);
+        let names = waiting(*id, waiter)?;
+        rows.push(IndexPut::new(names, Bytes::new(), written)?);
+    }
+    Ok(rows)
+}
+
+/// Writes how dependencies have ended into the rows of their waiters: of each, the waiter and the dependency. Repeating it is
+/// safe.
 pub(super) async fn put_outcomes(
     ctx: &Context,
     outcomes: impl Iterator<Item = (TaskId, TaskId, Outcome)>,
@@ -56,16 +107,28 @@ pub(super) async fn put_outcomes(
     write(ctx, &rows).await
 }
 
+/// Notes for a waiter how dependencies have ended that were asked. They need not tell it any more, since the outcomes are durable
+/// first. Repeating it is safe.
+pub(super) async fn note(
+    ctx: &Context,
+    waiter: TaskId,
+    ended: &[(TaskId, Outcome)],
+) -> Result<(), Fault> {
+    let outcomes = ended.iter();
+    put_outcomes(ctx, outcomes.map(|(id, outcome)| (waiter, *id, *outcome))).await?;
+    forget(ctx, ended.iter().map(|(id, _)| (*id, waiter))).await
+}
+
 /// Gives the rows of a waiter that has ended an end of life.
 pub(super) async fn let_go(
     ctx: &Context,
     waiter: TaskId,
-    dependencies: &[(TaskId, DependencyRow)],
+    dependencies: &[Joined],
     expires: Millis,
 ) -> Result<(), Fault> {
     let stamp = ctx.time.stamp();
     let mut rows = Vec::with_capacity(dependencies.len());
-    for (id, row) in dependencies {
+    for Joined { id, row, .. } in dependencies {
         let put = IndexPut::new(own(waiter, *id)?, encode_dependency(row), stamp)?;
         rows.push(put.until(expires));
     }
@@ -76,35 +139,64 @@ pub(super) async fn let_go(
 pub(in crate::flow) async fn dependencies(
     ctx: &Context,
     waiter: TaskId,
-) -> Result<Vec<(TaskId, DependencyRow)>, Fault> {
-    let mut range = IndexRange {
-        partition: partition(IndexKind::Join, waiter)?,
-        after: None,
-        rows_max: JOINS_PAGE,
-    };
-    let mut all = Vec::new();
+) -> Result<Vec<Joined>, Fault> {
+    let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = ctx.store.index_range(&range).await?;
-        for row in page.rows {
-            let id = decode_join_sort(&row.sort).map_err(|cause| corrupt(&cause))?;
-            let row = decode_dependency(row.value).map_err(|cause| corrupt(&cause))?;
-            all.push((id, row));
-        }
-        if page.next.is_none() {
+        let Page { rows, next } = page(ctx, waiter, after, JOINS_PAGE).await?;
+        all.extend(rows);
+        if next.is_none() {
             return Ok(all);
         }
-        range.after = page.next;
+        after = next;
     }
+}
+
+/// Reads some of the rows of a waiter, behind a sort key. A row that nobody understands costs no other one: it counts as open,
+/// so that its dependency is asked. One that names no task is left out.
+pub(super) async fn page(
+    ctx: &Context,
+    waiter: TaskId,
+    after: Option<Bytes>,
+    rows_max: usize,
+) -> Result<Page, Fault> {
+    let partition = partition(IndexKind::Join, waiter)?;
+    let range = IndexRange {
+        partition,
+        after,
+        rows_max,
+    };
+    let page = ctx.store.index_range(&range).await?;
+    let rows = page.rows.into_iter().filter_map(|row| {
+        let id = named(&row.sort, waiter)?;
+        let is_kept = row.written > ADDED_WRITTEN;
+        let row = decode_dependency(row.value).unwrap_or_else(|cause| {
+            tracing::warn!(task = %waiter, dependency = %id, %cause, "a row of a wait cannot be understood");
+            DependencyRow::Open { known: false }
+        });
+        Some(Joined { id, row, is_kept })
+    });
+    Ok(Page {
+        rows: rows.collect(),
+        next: page.next,
+    })
+}
+
+/// Returns the task that a row of a task names.
+fn named(sort: &Bytes, of: TaskId) -> Option<TaskId> {
+    let id = decode_join_sort(sort);
+    let told = id.map_err(|cause| {
+        tracing::warn!(task = %of, %cause, "a row of a wait names no task");
+    });
+    told.ok()
 }
 
 /// Completes the view of a task with what it waits for.
 pub(in crate::flow) async fn shown(ctx: &Context, mut task: TaskView) -> Result<TaskView, Fault> {
     if task.spec.after.is_some() {
         let rows = dependencies(ctx, task.id).await?;
-        let is_open = |one: &&(TaskId, DependencyRow)| matches!(one.1, DependencyRow::Open { .. });
         task.waits = Some(Waits {
-            open: Some(rows.iter().filter(is_open).count()),
-            ids: rows.into_iter().map(|(id, _)| id).collect(),
+            open: Some(rows.iter().filter(|one| one.is_open()).count()),
+            ids: rows.into_iter().map(|one| one.id).collect(),
         });
     }
     Ok(task)
@@ -112,18 +204,17 @@ pub(in crate::flow) async fn shown(ctx: &Context, mut task: TaskView) -> Result<
 
 /// Reads the first waiters of a dependency.
 pub(super) async fn waiters(ctx: &Context, dependency: TaskId) -> Result<Waiters, Fault> {
-    let range = IndexRange {
+    let mut range = IndexRange {
         partition: partition(IndexKind::Waiter, dependency)?,
         after: None,
         rows_max: JOINS_PAGE,
     };
-    let mut range = range;
     loop {
         let page = ctx.store.index_range(&range).await?;
-        let ids = page.rows.iter().map(|row| decode_join_sort(&row.sort));
-        let ids: Vec<TaskId> = ids
-            .collect::<Result<_, _>>()
-            .map_err(|cause| corrupt(&cause))?;
+        let rows = page.rows.iter();
+        let ids: Vec<TaskId> = rows
+            .filter_map(|row| named(&row.sort, dependency))
+            .collect();
         let more = page.next.is_some();
         // A page may be empty and not the last.
         if !ids.is_empty() || !more {
@@ -188,9 +279,4 @@ fn waiting(dependency: TaskId, waiter: TaskId) -> Result<Place, Fault> {
 
 fn partition(kind: IndexKind, id: TaskId) -> Result<Partition, Fault> {
     Partition::new(kind, join_partition(id)).map_err(Fault::from)
-}
-
-fn corrupt(cause: &dyn std::fmt::Display) -> Fault {
-    let (operation, reason) = ("read a row of a join", cause.to_string());
-    store::Error::Corrupt { operation, reason }.into()
 }

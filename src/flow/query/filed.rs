@@ -175,7 +175,7 @@ pub(super) async fn read(
     read.into_iter().collect()
 }
 
-/// Reads the task of a row; none when it cannot be understood, or is not as the row says, which is removed then.
+/// Reads the task of a row. One that is not as the row says is absent, and the row is removed.
 ///
 /// # Errors
 /// When the store is away.
@@ -184,11 +184,11 @@ pub(super) async fn task(
     finder: &Finder,
     part: Part<'_>,
     (id, row): (TaskId, IndexRow),
-) -> Result<Option<TaskView>, Fault> {
+) -> Result<OneOfList, Fault> {
     let task = match finder.one_of_list(id).await? {
-        OneOfList::Task(task) => Some(*task),
+        OneOfList::Task(task) => Some(task),
         OneOfList::Absent => None,
-        OneOfList::Unreadable => return Ok(None),
+        OneOfList::Unreadable => return Ok(OneOfList::Unreadable),
     };
     let is_here = |task: &TaskView| {
         let ended = task.end_time.map(ended_rows::day_of);
@@ -201,11 +201,11 @@ pub(super) async fn task(
         };
         has_trait && ended == Some(part.day)
     };
-    let task = task.filter(is_here);
-    if task.is_none() {
+    let Some(task) = task.filter(|task| is_here(task.as_ref())) else {
         ended_rows::forget(ctx, part, &row).await;
-    }
-    Ok(task)
+        return Ok(OneOfList::Absent);
+    };
+    Ok(OneOfList::Task(task))
 }
 
 const fn visible(state: State) -> Option<VisibleState> {

@@ -80,6 +80,11 @@ impl Filter {
         self.may_be_of(entry.key.id, &entry.spec) && (!certain || self.in_range(entry.start, to))
     }
 
+    /// Tells whether the task of an entry may be wanted whose row cannot be understood.
+    pub(super) fn may_be(&self, entry: &Entry, to: Millis) -> bool {
+        self.may_be_of(entry.key.id, &entry.spec) && self.in_range(entry.start, to)
+    }
+
     /// Tells whether a task is wanted by all but its labels.
     pub(super) fn matches(&self, task: &TaskView, to: Millis) -> bool {
         let in_state = self.state.is_none_or(|state| task.state == state);

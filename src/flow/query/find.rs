@@ -203,7 +203,10 @@ impl Finder {
     }
 
     /// Finds what the registrations of tasks left: those that lie at their starts, as most do, by one read.
-    async fn registered_all(&self, ids: &[TaskId]) -> Vec<Result<Option<Registered>, Fault>> {
+    pub(in crate::flow) async fn registered_all(
+        &self,
+        ids: &[TaskId],
+    ) -> Vec<Result<Option<Registered>, Fault>> {
         if ids.is_empty() {
             return Vec::new();
         }

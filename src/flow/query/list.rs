@@ -22,7 +22,11 @@
 //!
 //! The walk itself is in `wheel_walk`.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -33,7 +37,7 @@ use super::{
     find::{Finder, OneOfList, is_hidden, is_told_by, view_of_row},
     page::{Found, before_all},
     places::Places,
-    wheel_walk::{Clocks, WheelWalk},
+    wheel_walk::{Clocks, Resolved, WheelWalk},
 };
 use crate::{
     flow::{
@@ -98,6 +102,7 @@ impl Lister {
         let mut found = Found {
             tasks: Vec::new(),
             ids: HashSet::new(),
+            unread: BTreeSet::new(),
             tasks_max,
             slots_left: limits::LIST_SLOTS_MAX,
             entries_left: limits::LIST_ENTRIES_MAX,
@@ -119,6 +124,7 @@ impl Lister {
             tasks: found.tasks,
             next,
             to,
+            unread: found.unread,
         })
     }
 
@@ -157,14 +163,17 @@ impl Lister {
         found: &mut Found,
     ) -> Result<Cursor, Fault> {
         let (entries, reached) = walk.read(&at, found).await?;
-        let resolved = walk.resolve(entries, filter, &at, states).await?;
+        let Resolved { tasks, unread } = walk.resolve(entries, filter, &at, states).await?;
         at.behind = reached;
-        for (key, task) in resolved {
+        for (key, task) in tasks {
             if self.offer(task, filter, at.to, found).await? {
                 at.behind = key;
                 break;
             }
         }
+        // Those behind are read again.
+        let unread = unread.into_iter().filter(|(key, _)| *key <= at.behind);
+        found.unread.extend(unread.map(|(_, id)| id));
         Ok(at)
     }
 
@@ -187,9 +196,12 @@ impl Lister {
             }
             let (id, task) = (row.id, view_of_row(row, None, now));
             if self.offer(task, filter, at.to, found).await? {
+                let before = page.unread.into_iter().filter(|unread| *unread < id);
+                found.unread.extend(before);
                 return Ok(Some(id));
             }
         }
+        found.unread.extend(page.unread);
         Ok(page.reached)
     }
 
@@ -222,9 +234,16 @@ impl Lister {
                 })
                 .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
             while let Some((behind, task)) = tasks.try_next().await? {
-                let Some(task) = task else { continue };
-                if self.offer(task, filter, at.to, found).await? {
-                    return Ok(Some(Filed { behind, ..part.at }));
+                match task {
+                    OneOfList::Task(task) => {
+                        if self.offer(*task, filter, at.to, found).await? {
+                            return Ok(Some(Filed { behind, ..part.at }));
+                        }
+                    }
+                    OneOfList::Unreadable => {
+                        found.unread.insert(behind);
+                    }
+                    OneOfList::Absent => {}
                 }
             }
             if let Some(behind) = part.next {
@@ -288,7 +307,10 @@ impl Lister {
                 {
                     label_rows::forget(&self.ctx, label, &row).await;
                 }
-                OneOfList::Absent | OneOfList::Unreadable => {}
+                OneOfList::Absent => {}
+                OneOfList::Unreadable => {
+                    found.unread.insert(id);
+                }
             }
         }
         Ok(next)

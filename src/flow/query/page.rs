@@ -1,6 +1,6 @@
 //! The page gathers for the lister what one request has found, and says where the next one goes on.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use uuid::Uuid;
 
@@ -37,12 +37,15 @@ pub struct TaskPage {
     pub next: Option<Cursor>,
     /// Only tasks that start before this are listed.
     pub to: Millis,
+    /// Tasks that may be wanted, and whose rows cannot be understood. One may be here on two pages.
+    pub unread: BTreeSet<TaskId>,
 }
 
 /// The result of one request so far, and how much more it may do.
 pub(super) struct Found {
     pub(super) tasks: Vec<TaskView>,
     pub(super) ids: HashSet<TaskId>,
+    pub(super) unread: BTreeSet<TaskId>,
     pub(super) tasks_max: usize,
     pub(super) slots_left: usize,
     pub(super) entries_left: usize,

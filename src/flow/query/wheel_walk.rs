@@ -38,6 +38,14 @@ pub(super) struct WheelWalk<'a> {
     pub(super) clocks: Clocks,
 }
 
+/// The tasks of entries that were read.
+pub(super) struct Resolved {
+    /// Those that are listed, in order.
+    pub(super) tasks: Vec<(Key, TaskView)>,
+    /// Those that may be wanted, and whose rows cannot be understood.
+    pub(super) unread: Vec<(Key, TaskId)>,
+}
+
 impl<'a> WheelWalk<'a> {
     /// Reads the hands of all wheels.
     ///
@@ -107,7 +115,7 @@ impl<'a> WheelWalk<'a> {
         Ok((entries, reached))
     }
 
-    /// Makes tasks of those entries that are the place of one, in order. Those in states that are filed come later.
+    /// Makes tasks of those entries that are the place of one. Those in states that are filed come later.
     ///
     /// # Errors
     /// When the store is away.
@@ -117,7 +125,7 @@ impl<'a> WheelWalk<'a> {
         filter: &Filter,
         at: &Cursor,
         states: &States,
-    ) -> Result<Vec<(Key, TaskView)>, Fault> {
+    ) -> Result<Resolved, Fault> {
         entries.retain(|entry| filter.may_match(entry, at.to));
         let mut ids: Vec<TaskId> = entries
             .iter()
@@ -127,7 +135,10 @@ impl<'a> WheelWalk<'a> {
         ids.sort_unstable();
         ids.dedup();
         let (rows, unreadable) = self.rows(&ids).await?;
-        entries.retain(|entry| !unreadable.contains(&entry.key.id));
+        let (unread, entries): (Vec<Entry>, Vec<Entry>) = entries
+            .into_iter()
+            .partition(|entry| unreadable.contains(&entry.key.id));
+        let unread = self.unread(unread, filter, at.to).await?;
         let placed = stream::iter(entries)
             .map(|entry| self.placed(entry, &rows))
             .buffered(limits::STORE_READS_IN_FLIGHT_MAX);
@@ -150,7 +161,29 @@ impl<'a> WheelWalk<'a> {
             };
             Some((entry.key, view))
         };
-        Ok(placed.into_iter().filter_map(view).collect())
+        let tasks = placed.into_iter().filter_map(view).collect();
+        Ok(Resolved { tasks, unread })
+    }
+
+    /// Returns where tasks are met whose rows cannot be understood.
+    async fn unread(
+        &self,
+        entries: Vec<Entry>,
+        filter: &Filter,
+        to: Millis,
+    ) -> Result<Vec<(Key, TaskId)>, Fault> {
+        let mut unread = Vec::new();
+        for entry in entries {
+            let (key, id) = (entry.key, entry.key.id);
+            let Some(known) = self.known(id).filter(|_| filter.may_be(&entry, to)) else {
+                continue;
+            };
+            let place = listing::place_unread(&entry, &known);
+            if self.is_here(id, place).await? {
+                unread.push((key, id));
+            }
+        }
+        Ok(unread)
     }
 
     /// Reads rows. Also returns the tasks whose rows cannot be understood: the list is without them.
@@ -183,23 +216,32 @@ impl<'a> WheelWalk<'a> {
         rows: &HashMap<TaskId, TaskRow>,
     ) -> Result<Option<Entry>, Fault> {
         let id = entry.key.id;
-        let Some(clock) = self.clocks.get(&id.wheel()) else {
+        let Some(known) = self.known(id) else {
             return Ok(None);
         };
-        let known = Known {
-            clock,
+        let place = listing::place(&entry, rows.get(&id), &known);
+        Ok(self.is_here(id, place).await?.then_some(entry))
+    }
+
+    /// Returns the state of the wheel of a task; none where it has none.
+    fn known(&self, id: TaskId) -> Option<Known<'_>> {
+        Some(Known {
+            clock: self.clocks.get(&id.wheel())?,
             shape: self.ctx.shape(),
             now: self.ctx.now(),
-        };
-        match listing::place(&entry, rows.get(&id), &known) {
-            Place::Here => Ok(Some(entry)),
-            Place::Elsewhere => Ok(None),
+        })
+    }
+
+    /// Tells whether a task is listed at the entry of which this was decided.
+    async fn is_here(&self, id: TaskId, place: Place) -> Result<bool, Fault> {
+        Ok(match place {
+            Place::Here => true,
+            Place::Elsewhere => false,
             Place::Unless(others) => {
                 let found = self.ctx.store.find_entries(id, &others.dues()).await?;
-                let elsewhere = found.iter().any(|other| others.include(other));
-                Ok((!elsewhere).then_some(entry))
+                !found.iter().any(|other| others.include(other))
             }
-        }
+        })
     }
 
     /// The signs of life of the attempts that run.

@@ -209,7 +209,14 @@ impl Asker {
             request,
             on_conflict,
         } = asked;
-        let mut incoming = self.registrar.admit(task).await?;
+        let mut incoming = match self.registrar.admit(task).await {
+            Ok(incoming) => incoming,
+            Err(fault @ Fault::Upgrading { .. }) => {
+                let before = self.taken_before(id, request.as_ref()).await?;
+                return Ok((Decided::Done(before.ok_or(fault)?), None));
+            }
+            Err(fault) => return Err(fault),
+        };
         if let Some(id) = id {
             self.rename(&mut incoming, id);
         }
@@ -249,6 +256,29 @@ impl Asker {
             idempotent::point(&self.ctx, &mark, mine, holder).await?;
         }
         Ok((decided, Some(prepared)))
+    }
+
+    /// Returns the answer to the repetition of a request whose task was taken before a node came that does not know all of its
+    /// features: there is nothing left to refuse. None where it stands not.
+    async fn taken_before(
+        &self,
+        id: Option<TaskId>,
+        request: Option<&RequestMark>,
+    ) -> Result<Option<Answer>, Fault> {
+        let marked = match request {
+            Some(mark) => idempotent::known(&self.ctx, mark).await?,
+            None => None,
+        };
+        let id = match marked {
+            Some(Marked::OtherRequest) => return Ok(Some(Answer::OtherRequest)),
+            Some(Marked::Again(id)) => Some(id),
+            Some(Marked::First) | None => id,
+        };
+        let Some(id) = id else {
+            return Ok(None);
+        };
+        let task = self.standing.one(id).await?;
+        Ok(task.map(|task| Then::Existing.answer(task)))
     }
 
     /// Asks for the key of a task. Returns what is to be written, and the ids of this task and of the one that has the key.

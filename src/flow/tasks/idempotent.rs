@@ -83,6 +83,17 @@ pub(super) async fn mark(
     })
 }
 
+/// Returns what is known of a request that is not written down here; none if it has not come before.
+///
+/// # Errors
+/// [`Fault::Unavailable`] when the store is away.
+pub(super) async fn known(ctx: &Arc<Context>, mark: &RequestMark) -> Result<Option<Marked>, Fault> {
+    let name = Name::new(Kind::IdempotencyKey, &mark.key)?;
+    let record = ctx.store.record(&name, Freshness::Quorum).await?;
+    let record = record.filter(|record| !record.is_removed());
+    record.map(|record| read(&record, mark.hash)).transpose()
+}
+
 /// Lets the record of a mark name another task: the one that has the key of the task it named.
 ///
 /// # Errors

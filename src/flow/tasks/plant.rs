@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 pub use super::below::{ChildStart, NewChild, count};
 use super::{
-    asked::{Answer, AskedTask, Asker, Decided},
+    asked::{Answer, AskedTask, Asker, Decided, Then},
     below::Grown,
     register::{Incoming, unanswered},
 };
@@ -57,7 +57,15 @@ impl Asker {
             Decided::Write(root, then) | Decided::WriteUnlessStanding(root, then) => (*root, then),
         };
         let below = match prepared {
-            None => self.prepare(&mut root, children).await?.below,
+            None => match self.prepare(&mut root, children).await {
+                Ok(prepared) => prepared.below,
+                // A tree that stands was taken before the node came that does not know all of it.
+                Err(fault @ Fault::Upgrading { .. }) => {
+                    let task = self.standing().one(root.id).await?;
+                    return task.map(|task| Then::Existing.answer(task)).ok_or(fault);
+                }
+                Err(fault) => return Err(fault),
+            },
             Some(prepared) if prepared.root == root.id => prepared.below,
             Some(_) => Vec::new(),
         };
@@ -81,7 +89,13 @@ impl Asker {
             return Ok(());
         }
         let mut levels: BTreeMap<usize, Vec<Incoming>> = BTreeMap::new();
-        for Grown { at, task } in self.grow(root.id, children).await? {
+        let grown = match self.grow(root.id, children).await {
+            Ok(grown) => grown,
+            // They were taken with their root, and their rows are durable: the checks of their parents enter them.
+            Err(Fault::Upgrading { .. }) => return Ok(()),
+            Err(fault) => return Err(fault),
+        };
+        for Grown { at, task } in grown {
             levels.entry(at.split('/').count()).or_default().push(task);
         }
         // A child asks for its parent, which may have to be entered first.
@@ -89,7 +103,12 @@ impl Asker {
             for entered in self.registrar.enter(level).await {
                 match entered {
                     // The tree may end meanwhile, and tasks that they were to wait for may be forgotten: the checks enter them.
-                    Ok(_) | Err(Fault::Family(family::Refusal::Ended(_)) | Fault::Join(_)) => {}
+                    Ok(_)
+                    | Err(
+                        Fault::Family(family::Refusal::Ended(_))
+                        | Fault::Join(_)
+                        | Fault::Upgrading { .. },
+                    ) => {}
                     Err(fault) => return Err(fault),
                 }
             }

@@ -192,7 +192,7 @@ impl Changer {
         let start = wanted.start();
         let planned = stage_of(row.as_ref());
         let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
-            return Ok(self.too_late(row));
+            return Ok(self.without_way(row, wanted));
         };
         // Without its content there is nothing to run.
         if way.is_from_end() && !self.prepare(row.as_ref(), id, spec).await? {
@@ -300,6 +300,24 @@ impl Changer {
     fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {
         let view = view_of_row(row?, None, self.ctx.now());
         Some((RescheduleOutcome::TooLate, view))
+    }
+
+    /// Answers a caller whose wish the row does not allow.
+    fn without_way(
+        &self,
+        row: Option<TaskRow>,
+        wanted: Wanted,
+    ) -> Option<(RescheduleOutcome, TaskView)> {
+        let now = self.ctx.now();
+        let is_of_tree = |row: &TaskRow| Way::is_of_tree(row, wanted, now);
+        let of_tree = row.as_ref().is_some_and(is_of_tree);
+        let (outcome, view) = self.too_late(row)?;
+        let outcome = if of_tree {
+            RescheduleOutcome::InTree
+        } else {
+            outcome
+        };
+        Some((outcome, view))
     }
 
     /// Writes a look further on when what was put for a new start may have been read before the row named that start.

@@ -79,6 +79,13 @@ impl Way {
         }
     }
 
+    /// Tells whether there is no way only because the end of a dead task counts in its tree.
+    pub(super) fn is_of_tree(row: &TaskRow, wanted: Wanted, now: Millis) -> bool {
+        let runs = matches!(wanted, Wanted::Run(_) | Wanted::Redriven(_));
+        let is_dead = row.state == State::Dead && !is_hidden(row, now);
+        runs && is_dead && row.detail.spec.kin.is_some()
+    }
+
     /// Tells whether the task has ended before: what its end left is undone.
     pub(super) const fn is_from_end(self) -> bool {
         matches!(self, Self::Redrive | Self::Again(_))

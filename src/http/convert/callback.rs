@@ -9,7 +9,7 @@ use super::{
     http_call,
     new_task::{self, RETENTION_MIN, read_duration},
     notify, own,
-    target::foreign,
+    target::{foreign, refuse_own},
     task_view::some_text,
     violations::{Violations, callback, name},
 };
@@ -51,11 +51,16 @@ pub(in crate::http) fn callback_name(text: String) -> Result<String, Error> {
     Ok(name)
 }
 
-/// Converts a configuration, for a service that has a Kafka or not.
+/// Converts a configuration, for a service that has a Kafka or not. Topics that Kafka knows as the service's own begin with
+/// `own_topics`.
 ///
 /// # Errors
 /// All mistakes of the request; without any, what this service cannot do.
-pub(in crate::http) fn policy(request: &CallbackRequest, has_kafka: bool) -> Result<Policy, Error> {
+pub(in crate::http) fn policy(
+    request: &CallbackRequest,
+    has_kafka: bool,
+    own_topics: &str,
+) -> Result<Policy, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     new_task::check_attempts(request.max_attempts, wrong);
@@ -103,13 +108,23 @@ pub(in crate::http) fn policy(request: &CallbackRequest, has_kafka: bool) -> Res
     let labels: BTreeMap<String, String> = new_task::labels(labels, wrong).into_iter().collect();
     check_labels(&labels, wrong);
     violations.finish()?;
+    check_topics(&policy, has_kafka, own_topics)?;
+    Ok(Policy { labels, ..policy })
+}
+
+/// Checks that records can go to the topics of a configuration.
+fn check_topics(policy: &Policy, has_kafka: bool, own_topics: &str) -> Result<(), Error> {
     notify::check(policy.notify.as_ref(), has_kafka)?;
-    if policy.dead_letter_topic.is_some() && !has_kafka {
+    notify::check_topic(policy.notify.as_ref(), own_topics)?;
+    let Some(topic) = &policy.dead_letter_topic else {
+        return Ok(());
+    };
+    let field = "/dead_letter_topic";
+    if !has_kafka {
         let detail = "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT";
-        let field = "/dead_letter_topic";
         return Err(Error::field(Code::Unsupported, field, detail));
     }
-    Ok(Policy { labels, ..policy })
+    refuse_own(field, topic, own_topics)
 }
 
 /// Checks that the labels of a callback are small enough to be added to each of its tasks.
@@ -333,7 +348,7 @@ mod tests {
     const NOW: Millis = Millis(1_800_000_000_000);
 
     fn read(text: &str) -> Result<Policy, Error> {
-        policy(&json::read::<CallbackRequest>(text)?, true)
+        policy(&json::read::<CallbackRequest>(text)?, true, "team-7.")
     }
 
     fn pointers(error: &Error) -> Vec<&str> {
@@ -391,13 +406,22 @@ mod tests {
         let read_policy = read(text).unwrap();
         assert_eq!(read_policy.dead_letter_topic.as_deref(), Some("mail.dlt"));
         let request = json::read::<CallbackRequest>(text).unwrap();
-        let error = policy(&request, false).unwrap_err();
+        let error = policy(&request, false, "team-7.").unwrap_err();
         assert_eq!(
             (error.code, pointers(&error)),
             (Code::Unsupported, vec!["/dead_letter_topic"])
         );
-        let own = read(r#"{"dead_letter_topic": "tickwheel.mail.high"}"#).unwrap_err();
-        assert_eq!(pointers(&own), ["/dead_letter_topic"]);
+        // By the name that all services know, and by the prefix of this one.
+        for topic in ["tickwheel.mail.high", "team-7.mail.high"] {
+            let text = format!(r#"{{"dead_letter_topic": "{topic}"}}"#);
+            let own = read(&text).unwrap_err();
+            assert_eq!(own.code, Code::InvalidRequest);
+            assert_eq!(pointers(&own), ["/dead_letter_topic"]);
+            let text = format!(r#"{{"notify": {{"kafka": {{"topic": "{topic}"}}}}}}"#);
+            let own = read(&text).unwrap_err();
+            assert_eq!(own.code, Code::InvalidRequest);
+            assert_eq!(pointers(&own), ["/notify/kafka/topic"]);
+        }
     }
 
     #[test]

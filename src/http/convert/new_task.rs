@@ -26,7 +26,7 @@ use crate::{
     model::{
         action::Actions,
         draft::{BackoffDraft, Defaults, TaskDraft},
-        notify::{Destination, Notify},
+        notify::Notify,
         target::Target,
         task::{Body, Content},
         time::Millis,
@@ -147,25 +147,12 @@ fn check_offered(
     ))
 }
 
-/// Refuses topics that Kafka knows as the service's own: the publisher does, and the task would never go out.
+/// Refuses topics that Kafka knows as the service's own.
 fn check_topics(target: &Target, told: Option<&Notify>, own: &str) -> Result<(), Error> {
-    let of_target = match target {
-        Target::Kafka { topic, .. } => Some(("/kafka/topic", topic)),
-        Target::Callback { .. } | Target::Http { .. } => None,
-    };
-    let of_notice = match told.map(|notify| &notify.to) {
-        Some(Destination::Kafka { topic }) => Some(("/notify/kafka/topic", topic)),
-        Some(Destination::Http(_)) | None => None,
-    };
-    let mut topics = of_target.into_iter().chain(of_notice);
-    match topics.find(|(_, topic)| topic.starts_with(own)) {
-        None => Ok(()),
-        Some((pointer, _)) => {
-            let detail =
-                format!("topics that begin with `{own}` are the service's own: use another one");
-            Err(Error::field(Code::InvalidRequest, pointer, detail))
-        }
+    if let Target::Kafka { topic, .. } = target {
+        target::refuse_own("/kafka/topic", topic, own)?;
     }
+    notify::check_topic(told, own)
 }
 
 /// The start that was asked for, if it has passed.

@@ -2,7 +2,7 @@
 
 use super::{
     http_call,
-    target::foreign,
+    target::{foreign, refuse_own},
     violations::{Violations, name},
 };
 use crate::{
@@ -99,6 +99,17 @@ pub(super) fn check(notify: Option<&notify::Notify>, has_kafka: bool) -> Result<
             "this service has no Kafka: start it with --queue kafka --kafka HOST:PORT",
         )),
         Some(Destination::Kafka { .. } | Destination::Http(_)) | None => Ok(()),
+    }
+}
+
+/// Refuses a topic that Kafka knows as the service's own, which begins with `own`.
+///
+/// # Errors
+/// As of [`refuse_own`].
+pub(super) fn check_topic(notify: Option<&notify::Notify>, own: &str) -> Result<(), Error> {
+    match notify.map(|notify| &notify.to) {
+        Some(Destination::Kafka { topic }) => refuse_own("/notify/kafka/topic", topic, own),
+        Some(Destination::Http(_)) | None => Ok(()),
     }
 }
 

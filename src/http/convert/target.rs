@@ -16,6 +16,7 @@ use crate::{
         },
         task_request::TaskRequest,
     },
+    http::error::{Code, Error},
     limits::HEADERS_MAX,
     model::{target::Target, task::Content},
     queue::message::{START_TIME_HEADER, TASK_ID_HEADER, TOPIC_PREFIX},
@@ -159,6 +160,19 @@ pub(super) fn foreign(topic: String) -> Result<String, String> {
         ));
     }
     Ok(topic)
+}
+
+/// Refuses a topic that Kafka knows as the service's own, which begins with `own`: the publisher does, and its record would
+/// never go out.
+///
+/// # Errors
+/// [`Code::InvalidRequest`], with the field.
+pub(super) fn refuse_own(pointer: &str, topic: &str, own: &str) -> Result<(), Error> {
+    if !topic.starts_with(own) {
+        return Ok(());
+    }
+    let detail = format!("topics that begin with `{own}` are the service's own: use another one");
+    Err(Error::field(Code::InvalidRequest, pointer, detail))
 }
 
 fn read_headers(

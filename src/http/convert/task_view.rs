@@ -21,6 +21,7 @@ use crate::{
         worker::View,
     },
     flow::api::{self, TaskView, VisibleState},
+    http::error::{Code, Error},
     model::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
@@ -298,7 +299,7 @@ impl From<api::CancelOutcome> for CancelOutcome {
     }
 }
 
-/// Converts the outcome of a reschedule; none when its precondition does not hold.
+/// Converts the outcome of a reschedule; none when its precondition does not hold, or the end of the task counts in a tree.
 #[must_use]
 pub(in crate::http) const fn reschedule_outcome(
     outcome: api::RescheduleOutcome,
@@ -306,8 +307,18 @@ pub(in crate::http) const fn reschedule_outcome(
     match outcome {
         api::RescheduleOutcome::Rescheduled => Some(RescheduleOutcome::Rescheduled),
         api::RescheduleOutcome::TooLate => Some(RescheduleOutcome::TooLate),
-        api::RescheduleOutcome::Mismatch => None,
+        api::RescheduleOutcome::Mismatch | api::RescheduleOutcome::InTree => None,
     }
+}
+
+/// Returns the problem of a dead task of a tree that is to run by itself.
+#[must_use]
+pub(in crate::http) fn in_a_tree(task: &TaskView) -> Error {
+    let id = task.id;
+    let detail = format!(
+        "the task {id} is dead, and its end counts in its tree: once that has ended, run its failed part again with retry-failed"
+    );
+    Error::new(Code::InATree, detail)
 }
 
 /// Says why a task cannot be cancelled or moved any more.
@@ -324,7 +335,7 @@ pub(in crate::http) fn why_too_late(task: &TaskView) -> String {
             "it waits for the own run of its parent, which decides on its start".to_owned()
         }
         VisibleState::Dead if task.spec.kin.is_some() => {
-            "it is dead, and its end counts in its tree: run the failed part of that again with retry-failed".to_owned()
+            "it is dead, and its end counts in its tree, of which the failed part can run again with retry-failed".to_owned()
         }
         VisibleState::Published => "its record has been published".to_owned(),
         VisibleState::Dead if task.spec.key.is_some() => {

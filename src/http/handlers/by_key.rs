@@ -92,6 +92,7 @@ pub(in crate::http) async fn reschedule(
     responses(
         (status = 200, description = "Who won", body = RescheduleResponse),
         (status = 404, description = "`key_not_found`: no task has the key", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`in_a_tree`: it is dead, and its end counts in its tree; see retry-failed", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn run(

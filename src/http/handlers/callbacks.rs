@@ -36,7 +36,10 @@ use crate::{
         headers::{self, Preconditions},
     },
     limits::{CALLBACKS_MAX, GATES_MAX, NAME_CHARS_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
-    model::callback::{Callback, Policy},
+    model::{
+        callback::{Callback, Policy},
+        topic_names::TOPIC_PREFIX,
+    },
 };
 
 pub(in crate::http) fn routes() -> Router<Api> {
@@ -98,7 +101,8 @@ pub(in crate::http) async fn set(
     let condition = headers::preconditions(request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let request = json::read::<CallbackRequest>(&text)?;
-    let policy = policy(&request, api.options.has_kafka)?;
+    let own_topics = api.service.queue_name(TOPIC_PREFIX);
+    let policy = policy(&request, api.options.has_kafka, &own_topics)?;
     drop(text);
     let callbacks = api.service.callbacks();
     let changed = callbacks

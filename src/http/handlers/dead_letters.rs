@@ -23,7 +23,7 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::VisibleState,
+        api::{TaskView, VisibleState},
         dead_letters::{
             desk::{Listed, Preview, Redriven},
             places::{Scope, Spot},
@@ -36,7 +36,8 @@ use crate::{
         access::Caller,
         answer, body,
         convert::{
-            self, Violations, dead_letter_token as token, json, own, task_view::task_response,
+            self, Violations, dead_letter_token as token, json, own,
+            task_view::{in_a_tree, task_response},
             unknown,
         },
         error::{Code, Error},
@@ -239,6 +240,7 @@ fn shown(group: Group, cut: bool) -> DeadLetterGroup {
 impl From<Redriven> for RedriveResult {
     fn from(answer: Redriven) -> Self {
         match answer {
+            Ok(Some((false, task))) if is_of_tree(&task) => in_a_tree(&task).into(),
             Ok(Some((redriven, task))) => Self {
                 outcome: Some(match task.state {
                     _ if redriven => RedriveOutcome::Redriven,
@@ -252,6 +254,11 @@ impl From<Redriven> for RedriveResult {
             Err(fault) => Error::from(fault).into(),
         }
     }
+}
+
+/// Tells whether a task stays dead since its end counts in a tree.
+fn is_of_tree(task: &TaskView) -> bool {
+    task.state == VisibleState::Dead && task.spec.kin.is_some()
 }
 
 impl From<Error> for RedriveResult {

@@ -46,7 +46,9 @@ use crate::{
             json,
             new_task::{Context, new_start},
             own,
-            task_view::{reschedule_outcome, task_response, why_too_late, with_attempts},
+            task_view::{
+                in_a_tree, reschedule_outcome, task_response, why_too_late, with_attempts,
+            },
             unknown,
         },
         error::{Code, Error},
@@ -342,6 +344,7 @@ pub(in crate::http) async fn reschedule(
         ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
     responses(
         (status = 200, description = "Who won", body = RescheduleResponse),
+        (status = 409, description = "`in_a_tree`: it is dead, and its end counts in its tree; see retry-failed", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn run(
@@ -363,6 +366,7 @@ pub(in crate::http) async fn run(
         ("if-match" = Option<String>, Header, description = "Only if the task still has this ETag")),
     responses(
         (status = 200, description = "Who won, and the task that is delivered", body = RescheduleResponse),
+        (status = 409, description = "`in_a_tree`: it is dead, and its end counts in its tree; see retry-failed", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "The task has changed", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not delivered", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn redeliver(
@@ -390,6 +394,9 @@ pub(super) fn restarted(
     moved: Option<(api::RescheduleOutcome, TaskView)>,
 ) -> Result<Response, Error> {
     let (outcome, task) = moved.ok_or_else(Error::task_not_found)?;
+    if outcome == api::RescheduleOutcome::InTree {
+        return Err(in_a_tree(&task));
+    }
     let outcome = reschedule_outcome(outcome).ok_or_else(|| {
         let detail = format!("the task's ETag is {} now", headers::etag(&task));
         Error::new(Code::PreconditionFailed, detail)

@@ -8,7 +8,7 @@ use tickwheel::{
         api::{Fault, NewTask, View},
         service::Service,
         tasks::{
-            asked::{Answer, AskedTask},
+            asked::{Answer, AskedTask, RequestMark},
             plant::{ChildStart, NewChild, NewTree},
         },
     },
@@ -166,5 +166,93 @@ async fn what_an_earlier_version_would_forget_is_refused_while_one_is_there() {
     world.pass(SECOND * 15).await;
     for node in [&one, &two, &third] {
         assert_eq!(taken(&world, &node.service()).await, [true; 3]);
+    }
+}
+
+/// Requests that come twice: by an id, by a mark, and each of them with a key as well.
+fn repeated(task: &NewTask, first: u64) -> Vec<AskedTask> {
+    let id = |number: u64| {
+        let step = LookStep::covering(SECOND * 60);
+        TaskId::new(task.start, WheelNumber::new(0).unwrap(), number).with_look_step(step)
+    };
+    let by_id = |number: u64| asked(task.clone(), Some(id(number)));
+    let by_mark = |number: u64| AskedTask {
+        request: Some(mark(number)),
+        ..asked(task.clone(), None)
+    };
+    let keyed = |mut asked: AskedTask, number: u64| {
+        asked.task.draft.key = Some(format!("key {number}"));
+        asked
+    };
+    vec![
+        by_id(first),
+        by_mark(first + 1),
+        keyed(by_id(first + 2), first + 2),
+        keyed(by_mark(first + 3), first + 3),
+    ]
+}
+
+fn mark(number: u64) -> RequestMark {
+    RequestMark {
+        key: format!("request {number}"),
+        hash: u128::from(number),
+    }
+}
+
+/// Registers chains, and trees with a child that waits for its parent.
+async fn registered(
+    service: &Service,
+    chain: &NewTask,
+    (root, child): (&NewTask, &NewTask),
+) -> Vec<Result<Answer, Fault>> {
+    let mut answers = service.register_asked(repeated(chain, 1)).await;
+    for root in repeated(root, 5) {
+        let tree = NewTree {
+            root,
+            children: vec![NewChild {
+                start: ChildStart::After(SECOND),
+                draft: child.draft.clone(),
+                children: Vec::new(),
+            }],
+        };
+        answers.push(service.register_tree(tree).await);
+    }
+    answers
+}
+
+/// The task is there already, so there is nothing that an earlier version could damage.
+#[tokio::test(start_paused = true)]
+async fn what_was_taken_before_an_earlier_version_came_is_answered_again() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(SECOND * 5).await;
+    let (chain, mut root, mut child) = (chained(&world), plain(&world), chained(&world));
+    for (task, is_parent) in [(&mut root, true), (&mut child, false)] {
+        task.draft.kin = Some(Box::new(Kin {
+            parent: None,
+            is_parent,
+            after_parent: !is_parent,
+        }));
+    }
+    let first = registered(&service, &chain, (&root, &child)).await;
+    earlier(&world).await;
+    let again = registered(&service, &chain, (&root, &child)).await;
+    assert_eq!((first.len(), again.len()), (8, 8));
+    for (place, answers) in first.into_iter().zip(again).enumerate() {
+        let (Ok(Answer::Created(first)), Ok(Answer::Existing(again))) = &answers else {
+            panic!("{place}: {answers:?}");
+        };
+        assert_eq!(first.id, again.id, "{place}");
+    }
+    // Another body under the mark of one of them, and new tasks.
+    let other = AskedTask {
+        request: Some(RequestMark { hash: 9, ..mark(2) }),
+        ..asked(chain.clone(), None)
+    };
+    let other = service.register_asked(vec![other]).await;
+    assert!(matches!(other[..], [Ok(Answer::OtherRequest)]), "{other:?}");
+    for answer in service.register_asked(repeated(&chain, 20)).await {
+        assert!(matches!(answer, Err(Fault::Upgrading { .. })), "{answer:?}");
     }
 }

@@ -21,6 +21,8 @@ mod given_away;
 mod invented;
 mod jobs;
 mod joins;
+mod joins_bounds;
+mod joins_damaged;
 mod keyed;
 mod late_writes;
 mod levels;

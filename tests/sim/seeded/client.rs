@@ -146,9 +146,12 @@ async fn reschedule(
             Ok(Some((RescheduleOutcome::Rescheduled, view))) => {
                 Told::Rescheduled(view.start.0 - Sim::instant(0).0)
             }
-            Ok(Some((RescheduleOutcome::TooLate | RescheduleOutcome::Mismatch, _))) => {
-                Told::TooLate
-            }
+            Ok(Some((
+                RescheduleOutcome::TooLate
+                | RescheduleOutcome::InTree
+                | RescheduleOutcome::Mismatch,
+                _,
+            ))) => Told::TooLate,
             Ok(None) => Told::NotFound,
             Err(_) => Told::Unknown,
         },

@@ -47,7 +47,10 @@ pub(in crate::store::embedded) fn page(
             Ok(row) if row.state.is_terminal() => page.rows.push(row),
             Ok(_) => {}
             // The others are listed. A read of the task by its id says what is wrong with it.
-            Err(cause) => tracing::debug!(task = %id, %cause, "a row is left out of a list"),
+            Err(cause) => {
+                tracing::debug!(task = %id, %cause, "a row is left out of a list");
+                page.unread.push(id);
+            }
         }
     }
     Ok(page)

@@ -1,0 +1,113 @@
+//! This part of a check asks the dependencies of a waiter whose rows do not say how they ended, and notes what they say.
+//!
+//! A dependency whose row nobody understands is unknown: it may be mended, and at its deadline the waiter ends. One that a later
+//! version wrote is open, and left to the nodes of that version.
+
+use super::{
+    check::{Asking, Checker, seen_by_row},
+    rows,
+};
+use crate::{
+    flow::api::Fault,
+    limits::{AFTER_LOOKED_FOR_AT_ONCE, JOINS_PAGE},
+    model::{
+        family::Outcome,
+        ids::TaskId,
+        join::{self, KEPT_MIN, Seen},
+    },
+    schema::DependencyRow,
+    store,
+};
+
+impl Checker {
+    /// Asks the dependencies of these rows, and notes what they say.
+    pub(super) async fn ask(
+        &self,
+        of: Asking<'_>,
+        rows: &[rows::Joined],
+    ) -> Result<Vec<(TaskId, Seen)>, Fault> {
+        let mut all = Vec::with_capacity(rows.len());
+        for some in rows.chunks(JOINS_PAGE) {
+            let open = some.iter().filter(|one| one.is_open());
+            let open: Vec<TaskId> = open.map(|one| one.id).collect();
+            let mut found = self.mover.rows_each(&open).await.into_iter();
+            let (mut ended, mut sought) = (Vec::new(), Vec::new());
+            for one in some {
+                let DependencyRow::Open { known } = one.row else {
+                    all.push((one.id, seen_by_row(of.after, one.row)));
+                    continue;
+                };
+                let seen = match found.next().unwrap_or(Ok(None)) {
+                    Ok(Some(row)) => Outcome::of(&row).map_or(Seen::Open, Seen::Ended),
+                    Ok(None) => {
+                        let known = join::was_known(of.after, known);
+                        let seen = without_row(of, one.id, known);
+                        if seen.is_none() {
+                            sought.push((all.len(), one.id, known));
+                        }
+                        seen.unwrap_or(Seen::Unknown)
+                    }
+                    Err(error) => not_understood(of, one.id, error)?,
+                };
+                if let Seen::Ended(outcome) = seen {
+                    ended.push((one.id, outcome));
+                }
+                all.push((one.id, seen));
+            }
+            self.seek(sought, &mut all).await?;
+            if !ended.is_empty() {
+                // So that the next check need not ask again. It comes soon: another check may have read the rows before this.
+                rows::note(&self.ctx, of.waiter, &ended).await?;
+                let joins = &self.ctx.joins;
+                joins.failed.add(of.waiter, self.ctx.time.moment());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Looks for dependencies that have no row, some at once: of each its place, and whether it was known.
+    async fn seek(
+        &self,
+        sought: Vec<(usize, TaskId, bool)>,
+        all: &mut [(TaskId, Seen)],
+    ) -> Result<(), Fault> {
+        for some in sought.chunks(AFTER_LOOKED_FOR_AT_ONCE) {
+            let ids: Vec<TaskId> = some.iter().map(|(_, id, _)| *id).collect();
+            let found = self.finder.registered_all(&ids).await;
+            for ((place, id, known), found) in some.iter().zip(found) {
+                let seen = match (found?, known) {
+                    (Some(_), _) => Seen::Open,
+                    (None, true) => Seen::Gone,
+                    (None, false) => Seen::Unknown,
+                };
+                if let Some(at) = all.get_mut(*place) {
+                    *at = (*id, seen);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells what a dependency without a row is: it has not begun, or was never there, or was forgotten; none if it has to be
+/// looked for.
+fn without_row(of: Asking<'_>, id: TaskId, known: bool) -> Option<Seen> {
+    if known && of.now < id.first_start().after(KEPT_MIN) {
+        return Some(Seen::Open);
+    }
+    // Whether one is there that was not known matters at the deadline only.
+    (!known && !of.is_late).then_some(Seen::Unknown)
+}
+
+fn not_understood(of: Asking<'_>, id: TaskId, error: store::Error) -> Result<Seen, Fault> {
+    let (waiter, is_late) = (of.waiter, of.is_late);
+    match error {
+        store::Error::Corrupt { .. } => {
+            tracing::warn!(task = %waiter, dependency = %id, %error, "a task that is waited for cannot be understood");
+            Ok(Seen::Unknown)
+        }
+        // At the deadline a node decides that understands it.
+        store::Error::Newer { .. } if !is_late => Ok(Seen::Open),
+        error => Err(error.into()),
+    }
+}
