@@ -47,9 +47,9 @@ pub(super) enum Place {
     SameRuntime,
 }
 
-/// Adds and removes attempts; the heart beats until [`Heart::stop`].
+/// Adds and removes attempts; the heart beats until [`Heartbeater::stop`].
 #[derive(Debug)]
-pub(super) struct Heart {
+pub(super) struct Heartbeater {
     shared: Arc<Shared>,
     beating: Mutex<Option<Beating>>,
 }
@@ -73,7 +73,7 @@ struct State {
     stopped: bool,
 }
 
-impl Heart {
+impl Heartbeater {
     /// Starts the heart.
     ///
     /// # Errors
@@ -418,7 +418,8 @@ mod tests {
             answered: short.key.id,
             time: time.clone(),
         });
-        let heart = Heart::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
+        let heart =
+            Heartbeater::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
         for number in 1..=40 {
             heart.add(&attempt(number, Duration::from_secs(20)), time.moment());
         }
