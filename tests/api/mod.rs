@@ -15,6 +15,7 @@ mod costs;
 mod dead_letter_topic;
 mod dead_letters;
 mod ended;
+mod first_page;
 mod http2;
 mod jobs;
 mod jobs_by_rows;
