@@ -69,8 +69,8 @@ sim: ## that many scenarios from seeds of each family, on every core, in release
 	FROM=$(FROM) $(SIM)
 	FROM=$$((1000000 + $(FROM))) $(SIM)
 
-sim-replay: ## SEED=.. [KEEP=..]: one scenario again; its trace is left under target/sim
-	SEED=$(SEED) KEEP=$(KEEP) \
+sim-replay: ## SEED=.. [KEEP=..] [FLAW=..]: one scenario again, with a planted bug; its trace is left under target/sim
+	SEED=$(SEED) KEEP=$(KEEP) FLAW=$(FLAW) \
 		$(CARGO) test --workspace --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
 
 prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
