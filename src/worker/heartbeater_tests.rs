@@ -85,7 +85,8 @@ async fn calls_that_hang_do_not_hold_up_the_heartbeats_of_short_timeouts() {
         time: time.clone(),
         calls: Mutex::default(),
     });
-    let heart = Heartbeater::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
+    let heart =
+        Heartbeater::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
     for number in 1..=40 {
         heart.add(
             &attempt(&time, number, Duration::from_secs(20)),
