@@ -17,8 +17,9 @@ use crate::time_source::{Moment, TimeSource};
 /// Calls to one host at once.
 const CALLS_MAX: u32 = 8;
 
-/// Calls to one host at once while they are quick. They hold their places in the executor for a moment only.
-pub(super) const QUICK_CALLS_MAX: u32 = 32;
+/// Calls to one host at once while they are quick. They hold their places in the executor for a moment only, and should the host
+/// die, a quarter of its places for as long as a call may last.
+pub(super) const QUICK_CALLS_MAX: u32 = 16;
 
 /// Calls that usually last no longer than this are quick.
 const QUICK: Duration = Duration::from_millis(50);
@@ -137,9 +138,7 @@ impl Hosts {
             };
             let now = self.time.moment();
             let mut hosts = self.lock();
-            let host = hosts
-                .entry(name.to_owned())
-                .or_insert_with(|| Host::new(now));
+            let host = known(&mut hosts, name, now);
             if let Some(place) = self.place(name, host, now) {
                 return Ok(place);
             }
@@ -155,9 +154,7 @@ impl Hosts {
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(name) {
             hosts.retain(|_, host| host.running + host.waiting > 0);
         }
-        let host = hosts
-            .entry(name.to_owned())
-            .or_insert_with(|| Host::new(now));
+        let host = known(&mut hosts, name, now);
         if let Some(place) = self.place(name, host, now) {
             return Asked::Place(place);
         }
@@ -187,6 +184,13 @@ impl Hosts {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Host>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns a host, which is remembered from now on.
+fn known<'a>(hosts: &'a mut HashMap<String, Host>, name: &str, now: Moment) -> &'a mut Host {
+    hosts
+        .entry(name.to_owned())
+        .or_insert_with(|| Host::new(now))
 }
 
 impl Drop for Place {
@@ -226,13 +230,16 @@ mod tests {
         all.into_iter().map(Result::unwrap).collect()
     }
 
-    /// Makes a host known as one whose calls last so long.
-    async fn known(hosts: &Hosts, name: &str, call: Duration) {
+    /// Returns hosts of which `quick` is known as one whose calls last 4 ms.
+    async fn with_a_quick_host() -> (TimeSource, Hosts) {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let hosts = Hosts::new(time.clone());
         for _ in 0..64 {
-            let place = hosts.enter(name).await;
-            hosts.time.sleep(call).await;
+            let place = hosts.enter("quick").await;
+            time.sleep(Duration::from_millis(4)).await;
             drop(place);
         }
+        (time, hosts)
     }
 
     #[tokio::test(start_paused = true)]
@@ -270,10 +277,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn tasks_of_a_quick_host_wait_for_their_places_and_all_come() {
-        let time = TimeSource::simulated(Millis(0), 1);
-        let hosts = Hosts::new(time.clone());
-        known(&hosts, "quick", Duration::from_millis(4)).await;
-        let calls = (0..400).map(|_| async {
+        let (time, hosts) = with_a_quick_host().await;
+        let calls = (0..300).map(|_| async {
             let place = hosts.enter("quick").await;
             time.sleep(Duration::from_millis(4)).await;
             place.is_ok()
@@ -285,9 +290,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_quick_host_that_dies_lets_go_of_those_that_wait() {
-        let time = TimeSource::simulated(Millis(0), 1);
-        let hosts = Hosts::new(time.clone());
-        known(&hosts, "quick", Duration::from_millis(4)).await;
+        let (time, hosts) = with_a_quick_host().await;
         let held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
         let began = time.moment();
         let waiting = join_all((0..64).map(|_| hosts.enter("quick"))).await;
@@ -305,9 +308,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_is_given_up_leaves_its_place_to_the_next_one() {
-        let time = TimeSource::simulated(Millis(0), 1);
-        let hosts = Hosts::new(time.clone());
-        known(&hosts, "quick", Duration::from_millis(4)).await;
+        let (_, hosts) = with_a_quick_host().await;
         let mut held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
         let mut given_up = Box::pin(hosts.enter("quick"));
         assert!(futures_util::poll!(&mut given_up).is_pending());
