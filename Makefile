@@ -4,8 +4,9 @@
 
 CARGO ?= cargo
 STACK := tests/stack/stack
-# Programs of tests that `cargo test` leaves out: they need servers, or kill them.
-ASKED := --test servers --test fault --test drill
+# Programs of tests that `cargo test` leaves out: they need servers, or kill them. Every build is of the whole workspace: with
+# fewer members cargo picks other features of a dependency, and builds what lies on top of it once more.
+ASKED := --workspace --test servers --test fault --test drill
 
 # Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
 DENIED := bans licenses sources
@@ -17,7 +18,7 @@ check: ## format, lint, docs, tidy, licences, spelling: the quick part of the ga
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) clippy $(ASKED) --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
-	$(CARGO) test --quiet --test tidy
+	$(CARGO) test --workspace --quiet --test tidy
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check $(DENIED); \
 		else echo "licences are not checked: cargo install --locked cargo-deny"; fi
 	@if command -v typos >/dev/null; then typos; \
@@ -28,7 +29,7 @@ test: check ## the gate and the quick tests, also on real Cassandra and Kafka; p
 	$(CARGO) build --workspace --examples --quiet
 	tests/timed --workspace --lib --bins --tests --no-fail-fast
 	$(CARGO) test --workspace --doc --quiet
-	$(STACK) run --durable -- tests/timed --test servers
+	$(STACK) run --durable -- tests/timed --workspace --test servers
 
 # What a machine with a time limit leaves out: SKIP="--skip name" among the long tests, and the drill without DRILL.
 SKIP ?=
@@ -36,12 +37,12 @@ DRILL ?= yes
 
 test-all: test ## every test: faults, kills, floods, planted flaws, long searches
 	tests/timed --workspace --lib --tests --no-fail-fast -- --ignored --skip smtp:: $(SKIP)
-	@if python3 -c 'import aiosmtpd' 2>/dev/null; then tests/timed --test integration smtp:: -- --ignored; \
+	@if python3 -c 'import aiosmtpd' 2>/dev/null; then tests/timed --workspace --test integration smtp:: -- --ignored; \
 		else echo "e-mails to a mail server are not tested: pip install aiosmtpd"; fi
-	$(STACK) run --durable -- sh -c 'tests/timed --test servers -- --ignored --skip secured::; servers=$$?; \
-		tests/timed --test fault --no-fail-fast && exit $$servers'
-	$(STACK) run --secured -- tests/timed --test servers -- --ignored secured::
-	$(if $(DRILL),$(CARGO) test --test drill)
+	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
+		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
+	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
+	$(if $(DRILL),$(CARGO) test --workspace --test drill)
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
 	TICKWHEEL_BUILD_TOOLS=no tests/alerts
@@ -49,9 +50,9 @@ test-all: test ## every test: faults, kills, floods, planted flaws, long searche
 
 test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
 	$(STACK) fetch --cassandra 4.1
-	$(STACK) run --durable --cassandra 4.1 -- sh -c 'tests/timed --test servers && tests/timed --test servers -- \
-		--ignored --skip secured::'
-	$(STACK) run --secured --cassandra 4.1 -- tests/timed --test servers -- --ignored secured::
+	$(STACK) run --durable --cassandra 4.1 -- sh -c 'tests/timed --workspace --test servers && \
+		tests/timed --workspace --test servers -- --ignored --skip secured::'
+	$(STACK) run --secured --cassandra 4.1 -- tests/timed --workspace --test servers -- --ignored secured::
 
 operations: ## alert rules and packages, with checkers that are built from their Go modules where they are not installed
 	tests/alerts
@@ -61,29 +62,30 @@ operations: ## alert rules and packages, with checkers that are built from their
 # Seeds from 1000000 on are the second family, with scenes of the operating model.
 SEEDS ?= 100000
 FROM ?= 0
-SIM = SEEDS=$(SEEDS) JOBS=$(JOBS) $(CARGO) test --release --features flaws --test sim -- seeds_break_nothing --nocapture
+SIM = SEEDS=$(SEEDS) JOBS=$(JOBS) $(CARGO) test --workspace --release --features flaws --test sim -- \
+	seeds_break_nothing --nocapture
 
 sim: ## that many scenarios from seeds of each family, on every core, in release
 	FROM=$(FROM) $(SIM)
 	FROM=$$((1000000 + $(FROM))) $(SIM)
 
-sim-replay: ## SEED=.. [KEEP=..]: one scenario again; its trace is left under target/sim
-	SEED=$(SEED) KEEP=$(KEEP) \
-		$(CARGO) test --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
+sim-replay: ## SEED=.. [KEEP=..] [FLAW=..]: one scenario again, with a planted bug; its trace is left under target/sim
+	SEED=$(SEED) KEEP=$(KEEP) FLAW=$(FLAW) \
+		$(CARGO) test --workspace --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
 
 prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
-	TICKWHEEL_PROVE=1 $(CARGO) test --release --test model -- --nocapture --test-threads=1
+	TICKWHEEL_PROVE=1 $(CARGO) test --workspace --release --test model -- --nocapture --test-threads=1
 
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
-	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --test fuzz -- --nocapture --test-threads=1
+	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --workspace --test fuzz -- --nocapture --test-threads=1
 
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)
 
 fault: ## three nodes on three servers of each kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
 	$(STACK) fetch
-	$(CARGO) test --test drill -- --all --minutes 5 $(FAULT)
+	$(CARGO) test --workspace --test drill -- --all --minutes 5 $(FAULT)
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check $(DENIED)

@@ -116,3 +116,6 @@ pub mod store;
 pub mod telemetry;
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]
 pub mod time_source;
+#[cfg(feature = "queue")]
+#[cfg_attr(not(tickwheel_rooms), doc(hidden))]
+pub mod wake;

@@ -13,12 +13,16 @@
     reason = "a test that fails may say so by panicking"
 )]
 
+#[path = "fuzz/access.rs"]
+mod access;
 #[path = "fuzz/callbacks.rs"]
 mod callbacks;
 #[path = "fuzz/config.rs"]
 mod config;
 #[path = "fuzz/disk.rs"]
 mod disk;
+#[path = "fuzz/features.rs"]
+mod features;
 #[path = "fuzz/http.rs"]
 mod http;
 #[path = "fuzz/mutate.rs"]

@@ -13,6 +13,8 @@ mod cluster;
 mod conformance;
 mod conforms_on_servers;
 mod end_to_end;
+mod kept_data;
+mod kept_keyspace;
 #[allow(
     dead_code,
     unused_imports,

@@ -14,6 +14,8 @@ mod circles;
 mod links;
 #[path = "tidy/names.rs"]
 mod names;
+#[path = "tidy/order.rs"]
+mod order;
 #[path = "tidy/packages.rs"]
 mod packages;
 #[path = "tidy/prose.rs"]
@@ -273,10 +275,10 @@ const ARROWS: [(&str, &str); 12] = [
     ("src/schema/", "model limits"),
     ("src/api/", "model limits"),
     ("src/store/", "model schema limits failpoint time_source"),
-    ("src/queue/", "model schema limits time_source"),
+    ("src/queue/", "model schema limits time_source wake"),
     (
         "src/flow/",
-        "model schema store queue limits failpoint telemetry time_source",
+        "model schema store queue limits failpoint telemetry time_source wake",
     ),
     ("src/telemetry/", "limits time_source"),
     ("src/config/", "model limits"),

@@ -2,26 +2,36 @@
 //! directory of it, for the operator.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufReader, IsTerminal as _, Write as _},
+    fs::{self, OpenOptions},
+    io::{self, BufWriter, IsTerminal as _, Read, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use bytes::{Buf as _, Bytes};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::mpsc;
 
 use super::{ClientArgs, Exit, Failure};
 use crate::{
     client::Client,
     limits::BACKUP_RATE_MIN,
     model::time::rfc3339,
-    store::embedded::backup::restore::{self, Restored},
+    store::embedded::backup::{
+        increment,
+        restore::{self, Restored},
+        source::Source,
+    },
 };
+
+/// Parts of a copy that wait for the disk.
+const CHUNKS_WAITING: usize = 4;
 
 const EXAMPLES: &str = "Examples:
   tickwheel backup create /backup/monday.tickwheel --rate 20MiB
+  tickwheel backup create /backup/tuesday.tickwheel --since /backup/monday.tickwheel
   tickwheel backup restore /backup/monday.tickwheel --data-dir /var/lib/tickwheel-new
 
 The file holds every payload: keep it as safe as the data directory.";
@@ -55,6 +65,9 @@ pub(super) struct CreateArgs {
     /// Most bytes a second, such as 20MiB: the disk has other work to do.
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<u64>,
+    /// An earlier copy in the same folder: only what differs from it is written. The new file rests on that one, so keep both.
+    #[arg(long, value_name = "FILE")]
+    since: Option<PathBuf>,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -71,68 +84,139 @@ pub(super) struct RestoreArgs {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let (file, restored) = match command {
+    let (file, checked) = match command {
         Command::Create(args) => {
             let client = args.client.connect()?;
-            let made = create(&client, &args.of.file, args.rate).await?;
+            let made = create(&client, &args).await?;
             (args.of.file, made)
         }
         Command::Check(FileArgs { file }) => (file.clone(), in_thread(move || check(&file)).await?),
         Command::Restore(RestoreArgs { of, data_dir }) => {
             let (file, into) = (of.file.clone(), data_dir.clone());
-            let restored = in_thread(move || Ok(restore::restore(opened(&file)?, &into)?)).await?;
+            let restored =
+                in_thread(move || Ok(restore::restore(Source::open(&file)?, &into)?)).await?;
             let (directory, said) = (data_dir.display(), said(&restored));
             writeln!(io::stdout(), "{directory}: restored, {said}")?;
             return Ok(Exit::Ok);
         }
     };
-    writeln!(
-        io::stdout(),
-        "{}: whole, {}",
-        file.display(),
-        said(&restored)
-    )?;
+    let (whole, since) = checked;
+    let (file, said) = (file.display(), said(&whole));
+    match since {
+        None => writeln!(io::stdout(), "{file}: whole, {said}")?,
+        Some(since) => writeln!(io::stdout(), "{file}: whole together with {since}, {said}")?,
+    }
     Ok(Exit::Ok)
 }
 
+/// A copy that was checked, and the name of the file that it rests on.
+type Checked = (Restored, Option<String>);
+
 /// Reads a copy into a file of another name, checks it, and gives it its name: a file of that name is whole.
-async fn create(client: &Client, file: &Path, rate: Option<u64>) -> Result<Restored, Failure> {
+async fn create(client: &Client, args: &CreateArgs) -> Result<Checked, Failure> {
+    let file = &args.of.file;
     if file.exists() {
         return Err(Failure::usage(format!(
             "{} is there already: a backup overwrites nothing",
             file.display()
         )));
     }
+    if let Some(since) = &args.since {
+        let (folder, of) = (folder(file)?, folder(since)?);
+        if folder != of {
+            return Err(Failure::usage(format!(
+                "{} must lie in the folder of {}: a copy is read together with the one that it rests on",
+                file.display(),
+                since.display()
+            )));
+        }
+    }
     let mut name = file.as_os_str().to_owned();
     name.push(".part");
     let part = PathBuf::from(name);
-    let made = filled(client, &part, rate).await;
+    let made = filled(client, &part, args).await;
     if made.is_err() {
         // The reason of the failure matters more than the rest of a file.
         fs::remove_file(&part).unwrap_or_default();
     }
-    made?;
-    let checked = part.clone();
-    let made = in_thread(move || check(&checked)).await?;
+    let made = made?;
     let named = fs::rename(&part, file);
     named.map_err(|error| unusable(file, &error))?;
     Ok(made)
 }
 
-async fn filled(client: &Client, part: &Path, rate: Option<u64>) -> Result<(), Failure> {
-    let mut copy = client.backup(rate).await?;
+/// Returns the folder of a file, whatever it is called.
+fn folder(file: &Path) -> Result<PathBuf, Failure> {
+    let parent = file.parent().unwrap_or(file);
+    let here = parent.as_os_str().is_empty();
+    let folder = if here { Path::new(".") } else { parent };
+    fs::canonicalize(folder).map_err(|error| unusable(folder, &error))
+}
+
+/// Hands the bytes of a copy to the thread that writes the file, and checks the file.
+async fn filled(client: &Client, part: &Path, args: &CreateArgs) -> Result<Checked, Failure> {
+    let mut copy = client.backup(args.rate).await?;
+    let (sender, receiver) = mpsc::channel(CHUNKS_WAITING);
+    let (to, since) = (part.to_owned(), args.since.clone());
+    let made = Made {
+        receiver,
+        rest: Bytes::new(),
+    };
+    // The channel is closed with it: the writer has come to the end then.
+    let sending = async move {
+        let bar = bar();
+        while let Some(bytes) = copy.next().await? {
+            bar.inc(bytes.len() as u64);
+            if sender.send(bytes).await.is_err() {
+                // The writer has ended, and says why.
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        Ok::<(), Failure>(())
+    };
+    let writing = in_thread(move || write(made, since.as_deref(), &to));
+    let (sent, written) = tokio::join!(sending, writing);
+    // A copy that was broken off is cut off for the writer: that is not the reason.
+    sent.and(written)?;
+    let part = part.to_owned();
+    in_thread(move || check(&part)).await
+}
+
+fn write(mut made: Made, since: Option<&Path>, part: &Path) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     // It holds payloads: for its owner alone.
     options.write(true).create(true).truncate(true).mode(0o600);
-    let mut file = options.open(part).map_err(|error| unusable(part, &error))?;
-    let bar = bar();
-    while let Some(bytes) = copy.next().await? {
-        file.write_all(&bytes)
-            .map_err(|error| unusable(part, &error))?;
-        bar.inc(bytes.len() as u64);
+    let file = options.open(part).map_err(|error| unusable(part, &error))?;
+    match since {
+        Some(since) => increment::write(made, since, &file, part)?,
+        None => {
+            let mut buffered = BufWriter::with_capacity(1 << 20, &file);
+            let copied = io::copy(&mut made, &mut buffered).and_then(|_| buffered.flush());
+            copied.map_err(|error| unusable(part, &error))?;
+        }
     }
-    bar.finish_and_clear();
     file.sync_all().map_err(|error| unusable(part, &error))
+}
+
+/// The bytes of a copy as they come in.
+struct Made {
+    receiver: mpsc::Receiver<Bytes>,
+    rest: Bytes,
+}
+
+impl Read for Made {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let Some(next) = self.receiver.blocking_recv() else {
+                return Ok(0);
+            };
+            self.rest = next;
+        }
+        let count = self.rest.as_ref().read(into)?;
+        self.rest.advance(count);
+        Ok(count)
+    }
 }
 
 fn bar() -> ProgressBar {
@@ -145,14 +229,10 @@ fn bar() -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
-fn check(file: &Path) -> Result<Restored, Failure> {
-    let checked = restore::check(opened(file)?);
-    Ok(checked?)
-}
-
-fn opened(file: &Path) -> Result<BufReader<File>, Failure> {
-    let opened = File::open(file).map_err(|error| unusable(file, &error))?;
-    Ok(BufReader::with_capacity(1 << 20, opened))
+fn check(file: &Path) -> Result<Checked, Failure> {
+    let source = Source::open(file)?;
+    let since = source.since().map(str::to_owned);
+    Ok((restore::check(source)?, since))
 }
 
 fn unusable(file: &Path, error: &io::Error) -> Failure {

@@ -34,7 +34,7 @@ use super::{
     wheel::{
         catch_up::CatchUp,
         owner::Clock,
-        read_permits::Turns,
+        read_permits::ReadPermits,
         recover::Recovery,
         stages::{self, Stages},
     },
@@ -66,7 +66,7 @@ impl Node {
         let sender = sender(&ctx, &known);
         let mover = Mover::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
-        let turns = Arc::new(Turns::new(ctx.store.reads_at_once()));
+        let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
         let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
@@ -345,7 +345,7 @@ fn looker(
     sender: &Sender,
     placer: &Placer,
     mover: &Mover,
-    turns: &Arc<Turns>,
+    turns: &Arc<ReadPermits>,
     known: &Remembered,
 ) -> Looker {
     let (ctx, turns, demand) = (Arc::clone(ctx), Arc::clone(turns), known.demand.clone());

@@ -7,7 +7,7 @@
 //! - [`handlers`] holds the routes; [`convert`] decides what a request means; [`error`] lists all errors.
 //! - `page` is the status page for people.
 
-mod access;
+pub mod access;
 mod advice;
 mod answer;
 mod body;

@@ -45,3 +45,7 @@ pub const OVERFLOW_WRITE_BYTES: usize = 256 * 1024;
 
 /// Bytes that are read back from an overflow file at once: amortises the call, and is read on the caller's thread.
 pub const OVERFLOW_READ_BYTES: u64 = 256 * 1024;
+
+/// Copies of the store that rest on each other: all of them are read at once, each with a file and a piece in memory, and one
+/// that is damaged makes those above it worthless. A month of days, with a whole one at its beginning.
+pub const BACKUP_CHAIN_MAX: usize = 31;

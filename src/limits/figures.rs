@@ -24,3 +24,9 @@ pub const SHARES_KEPT: Duration = Duration::from_secs(30);
 
 /// Shares of a callback that are read: those of the nodes of a cluster, and of some that are gone.
 pub const SHARES_READ_MAX: usize = 200;
+
+/// How often held and dead tasks are counted for metrics at most: they change by what people do.
+pub const STOCK_COUNTED_EVERY: Duration = Duration::from_secs(60);
+
+/// Letters of dead tasks that are counted for metrics: a few hundred milliseconds of reads. Beyond it the count is a lower bound.
+pub const DEAD_LETTERS_STOCK_MAX: usize = 100_000;

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::weighted_round_robin::Turns;
+use super::weighted_round_robin::WeightedRoundRobin;
 use crate::model::{task::Priority, time::Millis};
 
 /// A message that waits in a [`ReadyQueue`].
@@ -30,7 +30,7 @@ pub struct ReadyQueue<T> {
     held: BTreeMap<(Millis, i64), T>,
     /// By start, for each priority.
     ready: [BTreeMap<(Millis, i64), T>; Priority::ALL.len()],
-    turns: Turns,
+    turns: WeightedRoundRobin,
     /// The number of the last message that was added; numbers keep those of one time in order.
     last: i64,
     /// The number of the last message that was put back; it is before all others.
@@ -42,7 +42,7 @@ impl<T> Default for ReadyQueue<T> {
         Self {
             held: BTreeMap::new(),
             ready: Default::default(),
-            turns: Turns::new(Priority::ALL.len()),
+            turns: WeightedRoundRobin::new(Priority::ALL.len()),
             last: 0,
             first: 0,
         }

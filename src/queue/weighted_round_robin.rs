@@ -16,12 +16,12 @@ const WEIGHTS: [usize; 3] = [
 
 /// The turns of some lanes.
 #[derive(Debug, Clone)]
-pub struct Turns {
+pub struct WeightedRoundRobin {
     /// The number of items that each lane may still take in the current round.
     credits: Vec<usize>,
 }
 
-impl Turns {
+impl WeightedRoundRobin {
     /// Begins a round for a number of lanes.
     #[must_use]
     pub fn new(lanes: usize) -> Self {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn the_urgent_are_first_and_the_last_does_not_starve() {
-        let mut turns = Turns::new(3);
+        let mut turns = WeightedRoundRobin::new(3);
         let order: Vec<usize> = (0..42)
             .filter_map(|_| {
                 turns
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_is_alone_gets_everything() {
-        let mut turns = Turns::new(3);
+        let mut turns = WeightedRoundRobin::new(3);
         assert_eq!(turns.grant(&[0, 0, 500], 300), [0, 0, 300]);
         assert_eq!(turns.grant(&[0, 0, 0], 300), [0, 0, 0]);
         assert_eq!(turns.grant(&[1, 1, 1], 300), [1, 1, 1]);
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_large_grant_keeps_the_shares() {
-        let mut turns = Turns::new(3);
+        let mut turns = WeightedRoundRobin::new(3);
         assert_eq!(turns.grant(&[1000, 1000, 1000], 210), [160, 40, 10]);
     }
 }

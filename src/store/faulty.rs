@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use super::{
     ClockStore, EndedPage, Erasure, Error, Firsts, Freshness, Heartbeat, NodeRow, NodeStore, Page,
     Parked, RangePage, RangeScan, Scan, Store, Swapped, TaskStore, Underway, WheelStore,
+    index::IndexKind,
 };
 use crate::{
     model::{
@@ -38,6 +39,10 @@ pub struct Call {
     pub writes: bool,
     /// Whether it is a conditional write.
     pub conditional: bool,
+    /// How many rows it writes, or reads by their names; one for a page of a range.
+    pub rows: usize,
+    /// The kind of the rows of the index that it writes or reads.
+    pub index: Option<IndexKind>,
 }
 
 impl Call {
@@ -46,6 +51,8 @@ impl Call {
             operation,
             writes: false,
             conditional: false,
+            rows: 1,
+            index: None,
         }
     }
 
@@ -61,6 +68,10 @@ impl Call {
             conditional: true,
             ..Self::write(operation)
         }
+    }
+
+    const fn of(self, rows: usize) -> Self {
+        Self { rows, ..self }
     }
 
     /// Returns the error of a call whose outcome the caller does not learn.
@@ -225,7 +236,8 @@ impl WheelStore for Faulty {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
         let (count, entries) = (entries.len(), entries.to_vec());
         let put = |store: Arc<dyn Store>| async move { store.put_entries(&entries).await };
-        self.plain_all(Call::write("put_entries"), count, put).await
+        self.plain_all(Call::write("put_entries").of(count), count, put)
+            .await
     }
 
     async fn scan(&self, scan: &Scan) -> Result<Page, Error> {
@@ -241,9 +253,9 @@ impl WheelStore for Faulty {
     }
 
     async fn find_entries(&self, id: TaskId, dues: &[Millis]) -> Result<Vec<Entry>, Error> {
-        let dues = dues.to_vec();
+        let (call, dues) = (Call::read("find_entries").of(dues.len()), dues.to_vec());
         let read = move |store: Arc<dyn Store>| async move { store.find_entries(id, &dues).await };
-        self.plain(Call::read("find_entries"), read).await
+        self.plain(call, read).await
     }
 
     fn reads_at_once(&self) -> Option<usize> {
@@ -270,20 +282,21 @@ impl WheelStore for Faulty {
         let put = move |store: Arc<dyn Store>| async move {
             store.put_bodies(&bodies, written, ttl_seconds).await
         };
-        self.plain_all(Call::write("put_bodies"), count, put).await
+        self.plain_all(Call::write("put_bodies").of(count), count, put)
+            .await
     }
 
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error> {
-        let ids = ids.to_vec();
+        let (call, ids) = (Call::read("bodies").of(ids.len()), ids.to_vec());
         let read = |store: Arc<dyn Store>| async move { store.bodies(&ids).await };
-        self.plain(Call::read("bodies"), read).await
+        self.plain(call, read).await
     }
 
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error> {
-        let ids = ids.to_vec();
+        let (call, ids) = (Call::write("delete_bodies").of(ids.len()), ids.to_vec());
         let delete =
             move |store: Arc<dyn Store>| async move { store.delete_bodies(&ids, written).await };
-        self.plain(Call::write("delete_bodies"), delete).await
+        self.plain(call, delete).await
     }
 
     async fn park(&self, parked: &Parked) -> Result<(), Error> {
@@ -338,9 +351,9 @@ impl TaskStore for Faulty {
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Result<Vec<Option<TaskRow>>, Error> {
-        let ids = ids.to_vec();
+        let (call, ids) = (Call::read("tasks").of(ids.len()), ids.to_vec());
         let read = move |store: Arc<dyn Store>| async move { store.tasks(&ids, freshness).await };
-        self.plain(Call::read("tasks"), read).await
+        self.plain(call, read).await
     }
 
     async fn tasks_each(
@@ -348,7 +361,7 @@ impl TaskStore for Faulty {
         ids: &[TaskId],
         freshness: Freshness,
     ) -> Vec<Result<Option<TaskRow>, Error>> {
-        let (call, count) = (Call::read("tasks"), ids.len());
+        let (call, count) = (Call::read("tasks").of(ids.len()), ids.len());
         let ids = ids.to_vec();
         let read =
             move |store: Arc<dyn Store>| async move { Ok(store.tasks_each(&ids, freshness).await) };
@@ -368,7 +381,7 @@ impl TaskStore for Faulty {
 
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
         let (count, transitions) = (transitions.len(), transitions.to_vec());
-        let call = Call::swap("swap_tasks");
+        let call = Call::swap("swap_tasks").of(count);
         let swap = |store: Arc<dyn Store>| async move { store.swap_tasks(&transitions).await };
         match self.call(call, swap).await {
             Reply::Here(swapped) => swapped,
@@ -386,7 +399,7 @@ impl TaskStore for Faulty {
         let put = move |store: Arc<dyn Store>| async move {
             store.put_heartbeats(&heartbeats, kept).await
         };
-        self.plain_all(Call::write("put_heartbeats"), count, put)
+        self.plain_all(Call::write("put_heartbeats").of(count), count, put)
             .await
     }
 
@@ -394,9 +407,10 @@ impl TaskStore for Faulty {
         &self,
         attempts: &[(TaskId, u32)],
     ) -> Result<Vec<Option<Heartbeat>>, Error> {
+        let call = Call::read("heartbeats").of(attempts.len());
         let attempts = attempts.to_vec();
         let read = |store: Arc<dyn Store>| async move { store.heartbeats(&attempts).await };
-        self.plain(Call::read("heartbeats"), read).await
+        self.plain(call, read).await
     }
 }
 

@@ -140,6 +140,16 @@ pub const METRICS: &[Metric] = &[
         "Tasks that wait for their next attempt, as this node knows.",
     ),
     gauge(
+        "tickwheel_held_tasks",
+        &["callback"],
+        "Due tasks that a closed gate of their callback holds, on all nodes; counted about once a minute, up to 10,000 a callback.",
+    ),
+    gauge(
+        "tickwheel_dead_tasks",
+        &["callback"],
+        "Tasks that are dead and kept, on all nodes; counted about once a minute, up to 100,000 in all.",
+    ),
+    gauge(
         "tickwheel_gates_closed",
         &["callback", "gate"],
         "Gates of a callback, for all its tasks or for a collection, that are paused or dropping.",
@@ -203,6 +213,11 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_ticks_total",
         &["result"],
         "Swaps of clocks by what became of them: why they were made (advanced, took_over and others), or lost.",
+    ),
+    gauge(
+        "tickwheel_wheels",
+        &[],
+        "Wheels of the service, of which each is to be owned by one node.",
     ),
     gauge(
         "tickwheel_wheels_owned",

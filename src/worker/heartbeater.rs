@@ -47,9 +47,9 @@ pub(super) enum Place {
     SameRuntime,
 }
 
-/// Adds and removes attempts; the heart beats until [`Heart::stop`].
+/// Adds and removes attempts; the heart beats until [`Heartbeater::stop`].
 #[derive(Debug)]
-pub(super) struct Heart {
+pub(super) struct Heartbeater {
     shared: Arc<Shared>,
     beating: Mutex<Option<Beating>>,
 }
@@ -73,7 +73,7 @@ struct State {
     stopped: bool,
 }
 
-impl Heart {
+impl Heartbeater {
     /// Starts the heart.
     ///
     /// # Errors
@@ -341,96 +341,5 @@ fn patience(attempt: &Attempt, asked: Duration) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-
-    use super::*;
-    use crate::{
-        api::{
-            poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
-            worker::{
-                ClaimRequest, ClaimResponse, SettleRequest, SettleResponse, SubscribeRequest,
-                SubscribeResponse,
-            },
-        },
-        client::Error,
-        model::{ids::TaskId, time::Millis, wheel::WheelNumber},
-    };
-
-    /// Answers heartbeats of one attempt at once, and those of others never.
-    #[derive(Debug)]
-    struct Stuck {
-        answered: TaskId,
-        time: TimeSource,
-    }
-
-    fn refused<T>() -> Result<T, Error> {
-        Err(Error::Invalid("not asked for here".to_owned()))
-    }
-
-    #[async_trait]
-    impl Server for Stuck {
-        async fn poll(&self, _: &PollRequest, _: Duration) -> Result<PollResponse, Error> {
-            refused()
-        }
-        async fn leave(&self, _: &LeaveRequest) -> Result<LeaveResponse, Error> {
-            refused()
-        }
-        async fn subscribe(&self, _: &SubscribeRequest) -> Result<SubscribeResponse, Error> {
-            refused()
-        }
-        async fn claim(&self, _: &ClaimRequest) -> Result<ClaimResponse, Error> {
-            refused()
-        }
-        async fn settle(&self, _: &SettleRequest) -> Result<SettleResponse, Error> {
-            refused()
-        }
-        async fn heartbeat(
-            &self,
-            request: &HeartbeatRequest,
-            limit: Duration,
-        ) -> Result<HeartbeatResponse, Error> {
-            let answered = self.answered.to_string();
-            if request.tasks.iter().any(|task| task.id != answered) {
-                self.time.sleep(limit).await;
-                return refused();
-            }
-            let results = request.tasks.iter().map(|_| HeartbeatResult {
-                status: HeartbeatStatus::Ok,
-                error: None,
-                reason: None,
-            });
-            Ok(HeartbeatResponse {
-                results: results.collect(),
-            })
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn calls_that_hang_do_not_hold_up_the_heartbeats_of_short_timeouts() {
-        let time = TimeSource::simulated(Millis(0), 1);
-        let attempt = |number: u64, timeout: Duration| {
-            let id = TaskId::new(Millis(0), WheelNumber::from_low_bits(0), number);
-            Arc::new(Attempt::new(Key { id, attempt: 1 }, timeout, time.moment()))
-        };
-        let short = attempt(0, Duration::from_secs(3));
-        let server = Arc::new(Stuck {
-            answered: short.key.id,
-            time: time.clone(),
-        });
-        let heart = Heart::start(Place::SameRuntime, "w".to_owned(), server, time.clone()).unwrap();
-        for number in 1..=40 {
-            heart.add(&attempt(number, Duration::from_secs(20)), time.moment());
-        }
-        heart.add(&short, time.moment());
-        for _ in 0..240 {
-            time.sleep(Duration::from_millis(250)).await;
-            assert!(
-                time.moment() < short.deadline(),
-                "no heartbeat in time after {:?}",
-                time.now()
-            );
-        }
-        heart.stop().await;
-    }
-}
+#[path = "heartbeater_tests.rs"]
+mod tests;

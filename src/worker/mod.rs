@@ -81,7 +81,7 @@ pub use self::{
 };
 use self::{
     handler::Handler,
-    heartbeater::{Heart, Place},
+    heartbeater::{Heartbeater, Place},
     poller::PollRunner,
     run::Tools,
     settler::Settler,
@@ -153,7 +153,7 @@ struct Parts {
     running: TaskTracker,
     runners: JoinSet<()>,
     settler: tokio::task::JoinHandle<()>,
-    heart: Arc<Heart>,
+    heart: Arc<Heartbeater>,
 }
 
 impl Worker {
@@ -215,7 +215,7 @@ impl Worker {
         let (name, time) = (self.name.clone(), self.time.clone());
         let heart_server = Arc::clone(&self.heart_server);
         let heart =
-            Heart::start(self.place, name, heart_server, time).map_err(Error::Heartbeats)?;
+            Heartbeater::start(self.place, name, heart_server, time).map_err(Error::Heartbeats)?;
         let heart = Arc::new(heart);
         let (reports, receiver) = mpsc::channel(BATCH_ITEMS_MAX);
         let settler = Settler {

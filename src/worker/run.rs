@@ -9,7 +9,7 @@ use super::{
     attempt::Attempt,
     context::Context,
     handler::Handler,
-    heartbeater::Heart,
+    heartbeater::Heartbeater,
     job::{Job, Raw},
     outcome::Outcome,
     settler::Report,
@@ -19,7 +19,7 @@ use crate::{model::row::TIMED_OUT, time_source::TimeSource};
 /// The parts that every attempt of a callback needs.
 pub(super) struct Tools {
     pub(super) handler: Handler,
-    pub(super) heart: Arc<Heart>,
+    pub(super) heart: Arc<Heartbeater>,
     pub(super) reports: mpsc::Sender<Report>,
     pub(super) time: TimeSource,
     /// How long an attempt may take whose task has no limit of its own; none is for ever.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::{
     attempt::Attempt,
-    heartbeater::Heart,
+    heartbeater::Heartbeater,
     outcome::Outcome,
     retry::{Retry, is_worth_repeating},
     server::Server,
@@ -48,7 +48,7 @@ pub(super) struct Settler {
     pub(super) reports: mpsc::Receiver<Report>,
     pub(super) worker: String,
     pub(super) server: Arc<dyn Server>,
-    pub(super) heart: Arc<Heart>,
+    pub(super) heart: Arc<Heartbeater>,
     pub(super) time: TimeSource,
 }
 

@@ -71,10 +71,15 @@ pub(crate) struct Node {
 }
 
 impl Cluster {
-    /// Creates the keyspace with the program's own `init`.
+    /// Creates a keyspace with the program's own `init`.
     pub(crate) fn init(stack: Stack, wheels: u16) -> Self {
+        let keyspace = format!("t{:016x}", TimeSource::real().random());
+        Self::init_on(stack, keyspace, wheels)
+    }
+
+    /// The same with a name, where there may be a keyspace already.
+    pub(crate) fn init_on(stack: Stack, keyspace: String, wheels: u16) -> Self {
         let time = TimeSource::real();
-        let keyspace = format!("t{:016x}", time.random());
         let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join(&keyspace);
         std::fs::create_dir_all(&logs).expect("the folder for logs can be made");
         let cluster = Self {

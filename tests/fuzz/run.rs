@@ -16,7 +16,7 @@ use super::mutate;
 const SEED: u64 = 0x7469_636b_7768_6565;
 
 /// Targets that share the minutes of a long run.
-const TARGETS: u32 = 26;
+const TARGETS: u32 = 52;
 
 /// A decoder with its samples, and the memory that it may take.
 pub(crate) struct Target<'a> {

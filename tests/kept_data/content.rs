@@ -1,11 +1,13 @@
 //! The content of kept data is one of everything that the service keeps.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use tickwheel::time_source::TimeSource;
+use tickwheel::{model::time::rfc3339, time_source::TimeSource};
 
 use super::Site;
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// Writes one of everything; returns the ids by name. The site has a key afterwards.
 pub(crate) async fn fill(site: &mut Site, has_kafka: bool) -> Value {
@@ -163,10 +165,13 @@ async fn schedules_and_jobs(site: &Site) {
     let paused = json!({"every": "1h", "paused": true, "task": {"callback": "often"}});
     site.done("PUT", "/v1/schedules/resting", paused).await;
     for _ in 0..2 {
-        let task = json!({"callback": "swept", "delay": "40d"});
+        let task = json!({"callback": "swept", "delay": "3h"});
         site.done("POST", "/v1/tasks", task).await;
     }
-    let job = json!({"kind": "cancel", "filter": {"callback": "swept"}, "all": true});
+    // A cluster reads its wheels up to there.
+    let to = TimeSource::real().now().after(4 * HOUR);
+    let filter = json!({"callback": "swept", "start_time_to": rfc3339(to)});
+    let job = json!({"kind": "cancel", "filter": filter});
     let job = site.done("POST", "/v1/jobs", job).await;
     let path = format!("/v1/jobs/{}", job["id"].as_str().unwrap());
     let time = TimeSource::real();
@@ -176,7 +181,7 @@ async fn schedules_and_jobs(site: &Site) {
             assert_eq!(job["done"], 2, "{job}");
             return;
         }
-        time.sleep(std::time::Duration::from_millis(100)).await;
+        time.sleep(Duration::from_millis(100)).await;
     }
     panic!("the job does not end");
 }

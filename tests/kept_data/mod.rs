@@ -76,8 +76,8 @@ impl Kept {
         }
     }
 
-    /// Runs all that has come due, and returns when everything has ended.
-    pub(crate) async fn runs(&self, site: &Site) {
-        due::run(site, self.ids()).await;
+    /// Runs all that has come due, and returns when everything has ended, these tasks too.
+    pub(crate) async fn runs(&self, site: &Site, more: &[&str]) {
+        due::run(site, self.ids(), more).await;
     }
 }

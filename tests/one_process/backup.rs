@@ -169,3 +169,50 @@ async fn a_copy_that_is_cut_off_or_changed_is_refused_and_leaves_a_directory_tha
         "cannot be used",
     );
 }
+
+#[tokio::test]
+async fn an_increment_of_a_running_process_is_small_and_restored_as_a_whole_copy() {
+    let (old, new) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let server = Server::start(old.path(), &[]).await;
+    let url = server.url.clone();
+    let mut ids = registered(&url, LATER, "24h").await;
+    let [monday, tuesday] = ["monday", "tuesday"].map(|name| old.path().join(name));
+    let (monday, tuesday) = (text(&monday), text(&tuesday));
+    succeeds(&["backup", "create", monday, "--server", &url]);
+    ids.extend(registered(&url, 5, "24h").await);
+    let cancel = format!("/v1/tasks/{}/cancel", ids[7]);
+    post(&url, &cancel, &json!({})).await;
+    let create = ["--since", monday, "--server", &url];
+    let elsewhere = new.path().join("tuesday");
+    refused(
+        &[&["backup", "create", text(&elsewhere)], &create[..]].concat(),
+        "must lie in the folder",
+    );
+    let told = succeeds(&[&["backup", "create", tuesday], &create[..]].concat());
+    assert!(told.contains("whole together with monday, "), "{told}");
+    let [whole, increment] = [monday, tuesday].map(|file| fs::metadata(file).unwrap().len());
+    assert!(increment * 10 < whole, "{increment} of {whole}");
+    drop(server);
+
+    // Nothing of it can be used without the copy that it rests on, as that was.
+    let bytes = fs::read(monday).unwrap();
+    let mut changed = bytes.clone();
+    changed[bytes.len() / 2] ^= 1;
+    fs::write(monday, changed).unwrap();
+    let data = new.path().join("data");
+    let restore = ["backup", "restore", tuesday, "--data-dir", text(&data)];
+    for arguments in [&["backup", "check", tuesday][..], &restore] {
+        refused(arguments, "monday, which it rests on: piece");
+    }
+    fs::write(monday, bytes).unwrap();
+    succeeds(&restore);
+    let server = Server::start(new.path(), &[]).await;
+    for (place, id) in ids.iter().enumerate() {
+        let (status, task) = read(&server.url, &format!("/v1/tasks/{id}?view=FULL")).await;
+        assert_eq!(status, 200, "{id}");
+        let state = if place == 7 { "cancelled" } else { "scheduled" };
+        assert_eq!(task["state"], state, "{task}");
+        let more = task["payload"]["more"].as_str().map(str::len);
+        assert!(place == 7 || more == Some(5000), "{task}");
+    }
+}

@@ -94,21 +94,30 @@ async fn a_running_service_shows_what_the_page_has_and_its_own_figures() {
         {"callback": "mail", "delay": "0s", "retry": retry},
         {"callback": "mail", "delay": "0s", "retry": retry},
         {"callback": "paused", "delay": "2h"},
+        {"callback": "paused", "delay": "3s"},
+        {"callback": "once", "delay": "0s", "max_attempts": 1},
     ]});
     post(url, "/v1/tasks:batchCreate", &tasks).await;
     let gate = json!({"gate": "paused", "reason": "a test"});
     post(url, "/v1/callbacks/paused/gate", &gate).await;
     let mut polled = Vec::new();
-    while polled.len() < 2 {
-        let poll = json!({"worker": "w", "callbacks": ["mail"], "max_tasks": 2, "wait": "5s"});
+    while polled.len() < 3 {
+        let of = ["mail", "once"];
+        let poll = json!({"worker": "w", "callbacks": of, "max_tasks": 3, "wait": "5s"});
         let answer = post(url, "/v1/worker/poll", &poll).await;
         polled.extend(answer["tasks"].as_array().expect("tasks").clone());
     }
-    let report = json!({"id": polled[0]["id"], "attempt": 1, "outcome": "retry", "error": "no"});
-    let settle = json!({"worker": "w", "tasks": [report]});
+    polled.sort_by_key(|task| task["callback"].to_string());
+    let report = |task: &serde_json::Value| json!({"id": task["id"], "attempt": 1, "outcome": "retry", "error": "no"});
+    let settle = json!({"worker": "w", "tasks": [report(&polled[0]), report(&polled[2])]});
     post(url, "/v1/worker/settle", &settle).await;
-    // One task of `mail` runs, one waits for its retry, and the third task is two hours ahead.
+    shows(url, "/v1/callbacks/paused", r#""held":1"#).await;
+    let dead = polled[2]["id"].as_str().expect("an id");
+    shows(url, "/v1/dead-letters?callback=once", dead).await;
+    // One task of `mail` runs, one waits for its retry, a gate holds one, one is dead, and the last one is two hours ahead.
     let expected = [
+        r#"tickwheel_held_tasks{callback="paused"} 1"#,
+        r#"tickwheel_dead_tasks{callback="once"} 1"#,
         r#"tickwheel_running_attempts{callback="mail"} 1"#,
         r#"tickwheel_retrying_tasks{callback="mail"} 1"#,
         r#"tickwheel_gates_closed{callback="paused",gate="paused"} 1"#,
@@ -127,6 +136,11 @@ async fn a_running_service_shows_what_the_page_has_and_its_own_figures() {
             "{name}: {labels:?}, told: {told_labels:?}"
         );
     }
+    let wheels = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+    assert_eq!(
+        wheels("tickwheel_wheels "),
+        wheels("tickwheel_wheels_owned ")
+    );
     if cfg!(target_os = "linux") {
         has_figures_of_the_process(&text);
     }
@@ -134,6 +148,21 @@ async fn a_running_service_shows_what_the_page_has_and_its_own_figures() {
     post(url, "/v1/callbacks/paused/gate", &open).await;
     let opened = r#"tickwheel_gates_closed{callback="paused",gate="paused"} 0"#;
     scrape(url, &[opened]).await;
+}
+
+/// Waits until an answer has a text: held and dead tasks are counted by the first scrape, and then not for a minute.
+async fn shows(url: &str, path: &str, text: &str) {
+    let time = TimeSource::real();
+    let until = time.moment().after(SOON);
+    loop {
+        let answer = reqwest::get(format!("{url}{path}")).await;
+        let shown = answer.expect("an answer").text().await.expect("a text");
+        if shown.contains(text) {
+            return;
+        }
+        assert!(time.moment() < until, "{path}: no {text} in {shown}");
+        time.sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn has_figures_of_the_process(text: &str) {

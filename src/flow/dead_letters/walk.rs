@@ -244,12 +244,24 @@ fn corrupt(what: &str) -> Fault {
 /// # Errors
 /// When the store is away.
 pub(in crate::flow) async fn count(ctx: &Context, wanted: &Wanted) -> Result<Groups, Fault> {
+    count_up_to(ctx, wanted, DEAD_LETTERS_COUNTED_MAX).await
+}
+
+/// Counts about so many letters of a filter at most, by callback and class of error.
+///
+/// # Errors
+/// When the store is away.
+pub(in crate::flow) async fn count_up_to(
+    ctx: &Context,
+    wanted: &Wanted,
+    letters_max: usize,
+) -> Result<Groups, Fault> {
     let parts = days(ctx, &wanted.scope, None).await?.into_iter();
     let parts =
         parts.flat_map(|(day, shards)| shards.into_iter().map(move |shard| Part { day, shard }));
     let looked_at = AtomicUsize::new(0);
     let mut counted = stream::iter(parts)
-        .map(|part| count_part(ctx, wanted, part, &looked_at))
+        .map(|part| count_part(ctx, wanted, part, (&looked_at, letters_max)))
         .buffer_unordered(DEAD_LETTER_PARTS_IN_FLIGHT_MAX);
     let mut tally = Tally::default();
     while let Some(part) = counted.try_next().await? {
@@ -260,7 +272,7 @@ pub(in crate::flow) async fn count(ctx: &Context, wanted: &Wanted) -> Result<Gro
     drop(counted);
     Ok(Groups {
         groups: tally.groups(),
-        cut: looked_at.into_inner() >= DEAD_LETTERS_COUNTED_MAX,
+        cut: looked_at.into_inner() >= letters_max,
     })
 }
 
@@ -269,7 +281,7 @@ async fn count_part(
     ctx: &Context,
     wanted: &Wanted,
     part: Part,
-    looked_at: &AtomicUsize,
+    (looked_at, letters_max): (&AtomicUsize, usize),
 ) -> Result<Tally, Fault> {
     let mut tally = Tally::default();
     let mut after = Some(None);
@@ -284,7 +296,7 @@ async fn count_part(
             }
         }
         after = page.next.map(Some);
-        if before >= DEAD_LETTERS_COUNTED_MAX {
+        if before >= letters_max {
             break;
         }
         // A count of a million must not keep others from the processor.

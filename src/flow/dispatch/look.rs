@@ -30,7 +30,7 @@ use crate::{
             keys::Keys,
             transition::{Moved, Mover},
         },
-        wheel::read_permits::Turns,
+        wheel::read_permits::ReadPermits,
     },
     model::{
         decision::{self, Decision, Known},
@@ -53,7 +53,7 @@ pub(in crate::flow) struct Looker {
     sender: Sender,
     mover: Mover,
     keys: Keys,
-    turns: Arc<Turns>,
+    turns: Arc<ReadPermits>,
     turn_keeper: TurnKeeper,
     demand: Demand,
 }
@@ -77,7 +77,7 @@ impl Looker {
         placer: Placer,
         sender: Sender,
         mover: Mover,
-        turns: Arc<Turns>,
+        turns: Arc<ReadPermits>,
         demand: Demand,
     ) -> Self {
         let finder = Finder::new(Arc::clone(&ctx), mover.clone());

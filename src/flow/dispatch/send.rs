@@ -25,7 +25,7 @@ use crate::{
     failpoint,
     flaw::{self, Flaw},
     flow::{
-        TASK_EVENTS, api::Fault, context::Context, labels, query::recent::Pulse,
+        TASK_EVENTS, api::Fault, context::Context, labels, query::recent::RecentActivity,
         records::callbacks::Passage,
     },
     limits,
@@ -107,7 +107,7 @@ impl Unsent {
 #[derive(Debug, Clone)]
 pub struct Sender {
     ctx: Arc<Context>,
-    pulse: Pulse,
+    pulse: RecentActivity,
     demand: Demand,
     keeper: Gatekeeper,
     acknowledged: Arc<Mutex<Option<Moment>>>,
@@ -118,7 +118,7 @@ impl Sender {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        pulse: Pulse,
+        pulse: RecentActivity,
         demand: Demand,
         keeper: Gatekeeper,
     ) -> Self {

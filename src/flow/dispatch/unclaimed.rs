@@ -360,6 +360,7 @@ impl Demand {
                 .polled
                 .retain(|_, at| moment.since(*at) < POLLED_KEPT);
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = self.ctx.time.sleep(LOOKED_AT) => {}
             }

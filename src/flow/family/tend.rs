@@ -130,9 +130,10 @@ impl Tender {
                 }
             };
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
-                () = self.ctx.pokes.added(), if room > 0 => {}
                 Some(_) = checks.join_next() => {}
+                () = self.ctx.pokes.added(), if room > 0 => {}
                 () = until => {}
             }
         }

@@ -82,6 +82,7 @@ impl Usher {
                 }
             };
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = self.ctx.handed.added() => {}
                 () = until => {}

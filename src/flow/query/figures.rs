@@ -1,5 +1,5 @@
 //! The figures make metrics of what a node remembers, whenever somebody asks for metrics: pending tasks, running attempts,
-//! tasks that wait for a retry, and gates that are not open.
+//! tasks that wait for a retry, and gates that are not open. Those of held and of dead tasks are read now and then (`stock`).
 //!
 //! They cost nothing in between. Callbacks beyond the first hundred count together ([`crate::flow::labels`]).
 
@@ -12,6 +12,7 @@ use std::{
 use super::{
     remembered::Remembered,
     stats::{Statistician, Stats},
+    stock::{ByCallback, Counted, Stock},
 };
 use crate::{
     flow::{api::Fault, context::Context, dispatch::near::Near, labels},
@@ -23,6 +24,9 @@ use crate::{
 
 /// How long a scrape waits for the count of pending tasks: the other metrics matter more while a store is slow.
 const PENDING_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long a scrape waits for the count of held and dead tasks, likewise.
+const STOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Numbers by the labels of one metric.
 type Counts = BTreeMap<Labels, u64>;
@@ -36,14 +40,16 @@ pub(in crate::flow) struct Figures {
     ctx: Arc<Context>,
     known: Remembered,
     statistician: Statistician,
+    stock: Stock,
     /// Labels that were shown: they fall to zero when nothing counts for them any more.
-    shown: Mutex<[BTreeSet<Labels>; 3]>,
+    shown: Mutex<[BTreeSet<Labels>; 5]>,
 }
 
 impl Figures {
     /// Shows nothing yet.
     pub(in crate::flow) fn new(ctx: Arc<Context>, known: Remembered, near: Near) -> Self {
         Self {
+            stock: Stock::new(Arc::clone(&ctx), known.callbacks.clone()),
             statistician: Statistician::new(Arc::clone(&ctx), known.clone(), near),
             known,
             ctx,
@@ -67,9 +73,19 @@ impl Figures {
         let retrying = self.known.demand.retrying().all(now);
         let retrying = by_callback(retrying.iter().map(|(name, tasks)| (&**name, *tasks)));
         let closed = closed(&self.known.callbacks.snapshot().gates(), now);
+        let stock = self.stock.counted(STOCK_WAIT_MAX).await;
+        metrics::gauge!("tickwheel_wheels").set(f64::from(self.ctx.shape().wheels()));
         {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            let [first, second, third] = &mut *shown;
+            let [first, second, third, fourth, fifth] = &mut *shown;
+            if let Some(Counted { held, dead }) = stock {
+                set(fourth, unlabelled(held), |(callback, _), count| {
+                    metrics::gauge!("tickwheel_held_tasks", "callback" => callback).set(count);
+                });
+                set(fifth, unlabelled(dead), |(callback, _), count| {
+                    metrics::gauge!("tickwheel_dead_tasks", "callback" => callback).set(count);
+                });
+            }
             set(first, running, |(callback, _), count| {
                 metrics::gauge!("tickwheel_running_attempts", "callback" => callback).set(count);
             });
@@ -109,6 +125,13 @@ fn by_callback<'a>(counts: impl Iterator<Item = (&'a str, usize)>) -> Counts {
         *sums.entry((labels::label(callback), "")).or_default() += count as u64;
     }
     sums
+}
+
+fn unlabelled(counts: ByCallback) -> Counts {
+    let counts = counts.into_iter();
+    counts
+        .map(|(callback, count)| ((callback, ""), count))
+        .collect()
 }
 
 /// Counts the gates that are not open at `now`, by callback and state.

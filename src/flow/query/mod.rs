@@ -19,5 +19,6 @@ pub(in crate::flow) mod remembered;
 pub mod second;
 pub(in crate::flow) mod shares;
 pub mod stats;
+mod stock;
 mod views;
 mod wheel_walk;

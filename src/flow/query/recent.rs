@@ -32,7 +32,7 @@ pub struct Fired {
 
 /// The record. Cheap to clone; clones are the same record.
 #[derive(Debug, Clone, Default)]
-pub(in crate::flow) struct Pulse {
+pub(in crate::flow) struct RecentActivity {
     kept: Arc<Mutex<Kept>>,
 }
 
@@ -43,7 +43,7 @@ struct Kept {
     callbacks: CallbackLateness,
 }
 
-impl Pulse {
+impl RecentActivity {
     /// Counts registrations.
     pub(in crate::flow) fn registered(&self, now: Millis, tasks: usize) {
         self.with(now, |second| second.registered += tasks as u64);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn seconds_without_work_are_there_and_old_ones_are_not() {
-        let pulse = Pulse::default();
+        let pulse = RecentActivity::default();
         pulse.registered(Millis(1_000_500), 3);
         pulse.registered(Millis(1_002_000), 4);
         let seconds = pulse.seconds(Millis(1_003_100));
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn lateness_is_weighted_by_tasks() {
-        let pulse = Pulse::default();
+        let pulse = RecentActivity::default();
         let at = Millis(5_000_100);
         let to = Target::Callback {
             name: "c".to_owned(),
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_starts_anew() {
-        let pulse = Pulse::default();
+        let pulse = RecentActivity::default();
         pulse.settled(Millis(9_000_000), 5);
         pulse.settled(Millis(5_000_000), 1);
         let sum = |now| pulse.seconds(now).iter().map(|s| s.settled).sum::<u64>();

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{pending::Pending, recent::Pulse};
+use super::{pending::Pending, recent::RecentActivity};
 use crate::flow::{
     context::Context,
     dispatch::unclaimed::Demand,
@@ -15,7 +15,7 @@ use crate::flow::{
 /// See the module.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Remembered {
-    pub(in crate::flow) pulse: Pulse,
+    pub(in crate::flow) pulse: RecentActivity,
     pub(in crate::flow) deadlines: Deadlines,
     pub(in crate::flow) pending: Pending,
     pub(in crate::flow) demand: Demand,
@@ -32,7 +32,7 @@ impl Remembered {
         let (deadlines, callbacks) = (Deadlines::new(ctx), Callbacks::new(Arc::clone(ctx)));
         let limiter = Limiter::new(Arc::clone(ctx), callbacks.clone(), deadlines.clone());
         Self {
-            pulse: Pulse::default(),
+            pulse: RecentActivity::default(),
             deadlines,
             leftovers: Leftovers::new(
                 Arc::clone(ctx),

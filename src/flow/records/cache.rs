@@ -13,7 +13,6 @@ use std::{
 };
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::announce;
@@ -25,6 +24,7 @@ use crate::{
     },
     store::{Error, Freshness, Store, records::RecordRange},
     time_source::{Moment, TimeSource},
+    wake::{Changes, Watcher},
 };
 
 /// How often one asks that waits for the copy to become current.
@@ -47,7 +47,7 @@ pub struct Cache {
     began: Moment,
     held: Arc<Mutex<Held>>,
     /// Counts what has changed in the copy.
-    changes: Arc<watch::Sender<u64>>,
+    changes: Arc<Changes>,
 }
 
 impl std::fmt::Debug for Cache {
@@ -65,7 +65,7 @@ impl Cache {
             began: time.moment(),
             time,
             held: Arc::default(),
-            changes: Arc::new(watch::Sender::new(0)),
+            changes: Arc::default(),
         }
     }
 
@@ -104,13 +104,13 @@ impl Cache {
     /// Returns a number that differs whenever the copy has changed.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        *self.changes.borrow()
+        self.changes.count()
     }
 
-    /// Returns a watch that tells of each change of the copy.
+    /// Returns a watcher that tells of each change of the copy. All are woken in the order in which they wait.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<u64> {
-        self.changes.subscribe()
+    pub fn watch(&self) -> Watcher {
+        self.changes.watcher()
     }
 
     /// Waits until the copy is current.
@@ -221,7 +221,7 @@ impl Cache {
 
     fn take(&self, name: &Name, before: Option<Version>, found: Option<Record>) {
         if self.lock().take(name, before, found) {
-            self.changes.send_modify(|changes| *changes += 1);
+            self.changes.announce();
         }
     }
 

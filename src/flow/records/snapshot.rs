@@ -61,7 +61,7 @@ impl Snapshot {
         self.changes
     }
 
-    /// Returns every gate that was ever set and is remembered, with the name of its callback.
+    /// Returns every gate that was ever set and is remembered, with the name of its callback, in the order of the names.
     pub(in crate::flow) fn gates(&self) -> Vec<(String, Gate)> {
         let known = self.by_name.iter();
         let known = known.filter_map(|(name, callback)| Some((name, callback.as_ref()?)));
@@ -69,6 +69,42 @@ impl Snapshot {
             let gates = callback.gates.iter();
             gates.map(|gate| (name.clone(), gate.clone()))
         });
-        gates.collect()
+        let mut gates: Vec<(String, Gate)> = gates.collect();
+        // Those of one callback stay in their order.
+        gates.sort_by(|(one, _), (other, _)| one.cmp(other));
+        gates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::gate::GateState;
+
+    #[test]
+    fn gates_come_in_the_order_of_their_callbacks() {
+        let gate = |collection: &str| Gate {
+            collection: collection.to_owned(),
+            state: GateState::Paused,
+            reason: String::new(),
+            since: Millis(0),
+            until: None,
+            who: String::new(),
+        };
+        let callback = || Callback {
+            gates: vec![gate("b"), gate("a")],
+            ..Callback::default()
+        };
+        let names = || (10..30).map(|number| format!("c{number}"));
+        let snapshot = Snapshot {
+            changes: None,
+            by_name: names()
+                .map(|name| (name, Some(Arc::new(callback()))))
+                .collect(),
+        };
+        let found = snapshot.gates().into_iter();
+        let found: Vec<_> = found.map(|(name, gate)| (name, gate.collection)).collect();
+        let of = |name: String| ["b", "a"].map(|gate| (name.clone(), gate.to_owned()));
+        assert_eq!(found, names().flat_map(of).collect::<Vec<_>>());
     }
 }

@@ -25,7 +25,7 @@ use crate::{
 
 /// See the module.
 #[derive(Debug)]
-pub(in crate::flow) struct Ahead {
+pub(in crate::flow) struct Prefetch {
     entries: Lanes<Held>,
     /// Due entries whose contents are kept apart, by the bytes of these.
     large: Lanes<Held>,
@@ -76,7 +76,7 @@ pub(super) fn lane_of(entry: &Entry) -> LaneKey {
     }
 }
 
-impl Ahead {
+impl Prefetch {
     /// Holds nothing yet; looks will wait for `phase` beyond their time.
     pub(in crate::flow) fn new(phase: Duration) -> Self {
         Self {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn contents_kept_apart_have_a_lane_of_their_own_and_are_cut_by_their_bytes() {
-        let mut ahead = Ahead::new(Duration::ZERO);
+        let mut ahead = Prefetch::new(Duration::ZERO);
         let half = limits::CONTENTS_STEP_BYTES_MAX / 2;
         for due in [1, 2, 3] {
             ahead.push(large(due, half));
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn looks_wait_for_their_phase_and_entries_for_nothing() {
-        let mut ahead = Ahead::new(Duration::from_millis(100));
+        let mut ahead = Prefetch::new(Duration::from_millis(100));
         ahead.push(held(1000, true));
         ahead.push(held(1010, false));
         assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn who_gives_its_wheel_away_takes_looks_at_once_and_none_that_is_to_come() {
-        let mut ahead = Ahead::new(Duration::from_millis(900));
+        let mut ahead = Prefetch::new(Duration::from_millis(900));
         ahead.push(held(1000, true));
         ahead.push(held(1000, false));
         ahead.push(held(2000, true));
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn neither_waits_for_all_of_the_other() {
-        let mut ahead = Ahead::new(Duration::ZERO);
+        let mut ahead = Prefetch::new(Duration::ZERO);
         for due in 0..10 {
             ahead.push(held(due, false));
             ahead.push(held(100 + due, true));
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn a_look_that_is_tried_again_does_not_wait_for_its_phase_again() {
-        let mut ahead = Ahead::new(Duration::from_millis(900));
+        let mut ahead = Prefetch::new(Duration::from_millis(900));
         ahead.put_back(held(5, true), Millis(2000));
         assert_eq!(ahead.next_due(Lane::Looks), Some(Millis(2000)));
         assert_eq!(ahead.pop_due_looks(Millis(2000), 9).len(), 1);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_lane_has_its_share_by_entries_or_by_bytes() {
-        let mut ahead = Ahead::new(Duration::ZERO);
+        let mut ahead = Prefetch::new(Duration::ZERO);
         for due in 0..6 {
             ahead.push(held(due, due % 2 == 0));
             ahead.push(large(due, 1 << 20));

@@ -16,7 +16,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// The turns of one node.
 #[derive(Debug)]
-pub(in crate::flow) struct Turns {
+pub(in crate::flow) struct ReadPermits {
     reads: Option<Semaphore>,
     looks: Option<Semaphore>,
 }
@@ -24,7 +24,7 @@ pub(in crate::flow) struct Turns {
 /// A turn; it ends when it is dropped.
 pub(super) type Turn<'a> = SemaphorePermit<'a>;
 
-impl Turns {
+impl ReadPermits {
     /// Allows `at_once` turns of each kind at once, at least one; without a number there is no bound.
     pub(in crate::flow) fn new(at_once: Option<usize>) -> Self {
         let turns = || at_once.map(|at_once| Semaphore::new(at_once.max(1)));
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn as_many_as_there_are_turns_go_on_and_reads_wait_for_no_look() {
-        let turns = Turns::new(Some(2));
+        let turns = ReadPermits::new(Some(2));
         let held = [turns.look(), turns.look()].map(|turn| turn.now_or_never().unwrap());
         assert!(turns.look().now_or_never().is_none());
         assert!(turns.read().now_or_never().unwrap().is_some());
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn none_at_all_would_stand_still_and_no_number_is_no_bound() {
-        assert!(Turns::new(Some(0)).read().now_or_never().is_some());
-        let free = Turns::new(None);
+        assert!(ReadPermits::new(Some(0)).read().now_or_never().is_some());
+        let free = ReadPermits::new(None);
         let held: Vec<_> = (0..1000).map(|_| free.read().now_or_never()).collect();
         assert!(held.iter().all(Option::is_some));
     }

@@ -108,7 +108,7 @@ impl Releaser {
             tokio::select! {
                 biased;
                 () = self.term.ended.cancelled() => return,
-                Ok(()) = changes.changed() => {}
+                () = changes.changed() => {}
                 () = self.ctx.time.sleep(wait) => {}
             }
         }

@@ -21,7 +21,7 @@ use super::{
     deferred::{self, HasShare},
     held::{Held, Noted},
     prefetch::Amount,
-    read_permits::{self, Turns},
+    read_permits::{self, ReadPermits},
     term::Term,
 };
 use crate::{
@@ -53,7 +53,7 @@ pub(in crate::flow) struct Reader {
     pub(in crate::flow) ctx: Arc<Context>,
     placer: Placer,
     catch_up: Arc<CatchUp>,
-    turns: Arc<Turns>,
+    turns: Arc<ReadPermits>,
     pub(in crate::flow) term: Arc<Term>,
 }
 
@@ -62,7 +62,7 @@ impl Reader {
         ctx: Arc<Context>,
         placer: Placer,
         catch_up: Arc<CatchUp>,
-        turns: Arc<Turns>,
+        turns: Arc<ReadPermits>,
         term: Arc<Term>,
     ) -> Self {
         Self {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    catch_up::CatchUp, erase::Eraser, fire::Publisher, read_permits::Turns, release::Releaser,
-    scan::Reader, term::Term,
+    catch_up::CatchUp, erase::Eraser, fire::Publisher, read_permits::ReadPermits,
+    release::Releaser, scan::Reader, term::Term,
 };
 use crate::{
     flow::{
@@ -56,7 +56,7 @@ pub struct Stages {
     pub(in crate::flow) withdrawer: Withdrawer,
     pub(in crate::flow) leftovers: Leftovers,
     pub(in crate::flow) catch_up: Arc<CatchUp>,
-    pub(in crate::flow) turns: Arc<Turns>,
+    pub(in crate::flow) turns: Arc<ReadPermits>,
     /// Owns the running stages.
     pub(in crate::flow) tasks: TaskTracker,
 }

@@ -18,7 +18,7 @@ use super::{
     cursor::Cursor,
     deferred::Deferred,
     held::{Held, Noted},
-    prefetch::{Ahead, Amount},
+    prefetch::{Amount, Prefetch},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -149,7 +149,7 @@ pub(in crate::flow) struct TermState {
     pub(in crate::flow) ledger: Ledger,
     /// The entries that the reader has passed over.
     pub(super) deferred: Deferred,
-    pub(in crate::flow) ahead: Ahead,
+    pub(in crate::flow) ahead: Prefetch,
     /// Entries handed to the queue or under examination, with their bytes still counted in memory.
     pub(in crate::flow) in_flight: usize,
     pub(in crate::flow) cursor: Cursor,
@@ -240,7 +240,7 @@ impl Term {
             lease_end,
             ledger: Ledger::new(from),
             deferred: Deferred::new(cursor, from),
-            ahead: Ahead::new(shape.phase_of(wheel, span)),
+            ahead: Prefetch::new(shape.phase_of(wheel, span)),
             in_flight: 0,
             cursor,
             noted_from: cursor.tick.plus(i64::from(cursor.behind.is_some())),

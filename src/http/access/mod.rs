@@ -5,6 +5,7 @@
 //! read most when the store is away; every other call is refused when it cannot be told whether its key still holds.
 
 mod caller;
+pub mod given;
 mod record;
 pub(in crate::http) mod rules;
 
@@ -17,13 +18,13 @@ use std::{
 use axum::{
     RequestExt as _,
     extract::{Query, RawPathParams, Request},
-    http::{HeaderMap, HeaderValue, Method, header},
+    http::{HeaderValue, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 pub(in crate::http) use caller::{ANONYMOUS, Caller};
+use given::{Given, given};
 pub(in crate::http) use record::Peer;
 use rules::{Effect, Rule, Scope};
 
@@ -35,7 +36,7 @@ use crate::{
     flow::records::api_keys::hash,
     limits::KEY_RATES_MAX,
     model::{
-        access::{ApiKey, KeyId, KeyText, Need, Used},
+        access::{ApiKey, KeyId, Need, Used},
         ids::TaskId,
     },
     time_source::Moment,
@@ -258,38 +259,6 @@ async fn path_parameter(request: &mut Request) -> String {
     first.map_or_else(String::new, |(_, value)| value.to_owned())
 }
 
-/// The credentials of a request.
-enum Given {
-    Nothing,
-    Key(KeyText),
-    Other,
-}
-
-/// Reads the credentials. Browsers ask people for a name and a password: the password is the key then. Only reads are
-/// answered so, because a browser sends it again by itself.
-fn given(method: &Method, headers: &HeaderMap) -> Given {
-    let mut all = headers.get_all(header::AUTHORIZATION).into_iter();
-    let Some(value) = all.next() else {
-        return Given::Nothing;
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    let (scheme, rest) = text.split_once(' ').unwrap_or((text, ""));
-    let rest = rest.trim();
-    let is_read = matches!(*method, Method::GET | Method::HEAD);
-    let key = if all.next().is_some() {
-        None
-    } else if scheme.eq_ignore_ascii_case("bearer") {
-        KeyText::read(rest)
-    } else if scheme.eq_ignore_ascii_case("basic") && is_read {
-        let decoded = STANDARD.decode(rest).ok();
-        let decoded = decoded.and_then(|bytes| String::from_utf8(bytes).ok());
-        decoded.and_then(|text| KeyText::read(text.split_once(':')?.1))
-    } else {
-        None
-    };
-    key.map_or(Given::Other, Given::Key)
-}
-
 /// Answers a caller who is not known, and says which credentials it takes.
 fn challenge(refused: Error, is_page: bool) -> Response {
     let is_unknown = matches!(refused.code, Code::KeyRequired | Code::KeyInvalid);
@@ -306,42 +275,4 @@ fn challenge(refused: Error, is_page: bool) -> Response {
             .insert(header::WWW_AUTHENTICATE, scheme);
     }
     answer
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(method: &Method, values: &[&str]) -> Option<String> {
-        let mut headers = HeaderMap::new();
-        for value in values {
-            headers.append(header::AUTHORIZATION, value.parse().unwrap());
-        }
-        match given(method, &headers) {
-            Given::Nothing => None,
-            Given::Other => Some("other".to_owned()),
-            Given::Key(text) => Some(text.reveal()),
-        }
-    }
-
-    #[test]
-    fn a_key_comes_as_a_bearer_and_for_reads_as_a_password() {
-        let key = KeyText::new(KeyId(1), [2; 32]).reveal();
-        let basic = format!("Basic {}", STANDARD.encode(format!("me:{key}")));
-        let other = Some("other".to_owned());
-        assert_eq!(read(&Method::GET, &[]), None);
-        for good in [
-            format!("Bearer {key}"),
-            format!("bearer  {key}"),
-            basic.clone(),
-        ] {
-            assert_eq!(read(&Method::GET, &[&good]), Some(key.clone()), "{good}");
-        }
-        assert_eq!(read(&Method::POST, &[&basic]), other);
-        for bad in ["", "Bearer", "Bearer twk_1_2", &key, "Basic !", "Digest x"] {
-            assert_eq!(read(&Method::GET, &[bad]), other, "{bad}");
-        }
-        let good = format!("Bearer {key}");
-        assert_eq!(read(&Method::GET, &[&good, &good]), other, "one is enough");
-    }
 }

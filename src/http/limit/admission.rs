@@ -5,7 +5,7 @@
 //! memory of the process has a ceiling. The bounds follow the speed of the service. Fewer requests are
 //! accepted while those for one task take longer than without a queue ([`Pace`]). Fewer tasks are accepted
 //! while batches take longer than they should (additive increase, multiplicative decrease, as in TCP). A
-//! request is refused without a look at its body, and in turn ([`Turns`]), since that costs the least. Calls
+//! request is refused without a look at its body, and in turn ([`RefusalRate`]), since that costs the least. Calls
 //! of workers share the bound of bytes only, and a part of it is theirs alone: a flood of registrations must
 //! not keep running tasks from being settled.
 
@@ -19,7 +19,7 @@ use std::{
 
 use super::{
     pace::{Pace, Tolerance},
-    refusal_rate::Turns,
+    refusal_rate::RefusalRate,
 };
 use crate::{
     http::error::{Code, Error},
@@ -51,7 +51,7 @@ pub(in crate::http) struct Admission {
     pace: Arc<Mutex<Pace>>,
     tasks: Arc<Bound>,
     bodies: Arc<Bound>,
-    turns: Turns,
+    turns: RefusalRate,
 }
 
 /// The shares of a registration that is under way.
@@ -98,7 +98,7 @@ impl Admission {
         };
         Self {
             pace: Arc::new(Mutex::new(Pace::new(tolerance, time.moment()))),
-            turns: Turns::new(time.clone()),
+            turns: RefusalRate::new(time.clone()),
             time,
             registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
             tasks: Bound::of(limits::REGISTERING_TASKS_MAX),

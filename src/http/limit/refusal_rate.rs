@@ -17,12 +17,12 @@ use crate::{
 
 /// Hands out turns to refusals.
 #[derive(Debug)]
-pub(in crate::http) struct Turns {
+pub(in crate::http) struct RefusalRate {
     time: TimeSource,
     next: Mutex<Moment>,
 }
 
-impl Turns {
+impl RefusalRate {
     pub(in crate::http) fn new(time: TimeSource) -> Self {
         let next = Mutex::new(time.moment());
         Self { time, next }
@@ -52,7 +52,7 @@ mod tests {
     use crate::model::time::Millis;
 
     /// How long the last of so many waits takes when all come at once.
-    async fn last_of(turns: &Arc<Turns>, count: u32) -> Duration {
+    async fn last_of(turns: &Arc<RefusalRate>, count: u32) -> Duration {
         let began = turns.time.moment();
         let waits = (0..count).map(|_| turns.wait());
         futures_util::future::join_all(waits).await;
@@ -62,7 +62,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_few_are_told_at_once_and_many_at_a_rate_and_none_waits_for_long() {
         let time = TimeSource::simulated(Millis(0), 1);
-        let turns = Arc::new(Turns::new(time.clone()));
+        let turns = Arc::new(RefusalRate::new(time.clone()));
         assert_eq!(last_of(&turns, 1).await, Duration::ZERO);
         time.sleep(Duration::from_secs(1)).await;
         let some = limits::REFUSALS_PER_SECOND / 10;

@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use super::topic::{Member, Topic};
 use crate::{
-    queue::{Consumer, Delivery, Error, weighted_round_robin::Turns},
+    queue::{Consumer, Delivery, Error, weighted_round_robin::WeightedRoundRobin},
     time_source::TimeSource,
 };
 
@@ -19,7 +19,7 @@ pub struct EmbeddedConsumer {
     member: Member,
     /// Each topic with the partition that was served last.
     topics: Vec<(Arc<Topic>, usize)>,
-    turns: Turns,
+    turns: WeightedRoundRobin,
     wakes: Arc<Notify>,
     closed: bool,
 }
@@ -39,7 +39,7 @@ impl EmbeddedConsumer {
             time,
             group: group.to_owned(),
             member,
-            turns: Turns::new(topics.len()),
+            turns: WeightedRoundRobin::new(topics.len()),
             topics: topics.into_iter().map(|topic| (topic, 0)).collect(),
             wakes,
             closed: false,

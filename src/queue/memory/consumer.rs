@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use super::{MemoryQueue, broker::Member, process::Process, wake::Watcher};
-use crate::queue::{Consumer, Delivery, Error};
+use super::{MemoryQueue, broker::Member, process::Process};
+use crate::{
+    queue::{Consumer, Delivery, Error},
+    wake::Watcher,
+};
 use async_trait::async_trait;
 
 /// A member of a consumer group; it leaves when it is closed or dropped.

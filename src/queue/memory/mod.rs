@@ -11,11 +11,10 @@ mod consumer;
 mod faults;
 mod process;
 mod publisher;
-mod wake;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use self::{broker::Broker, faults::Plan, wake::Changes};
+use self::{broker::Broker, faults::Plan};
 pub use self::{
     broker::Published,
     consumer::MemoryConsumer,
@@ -23,7 +22,7 @@ pub use self::{
     process::Hook,
     publisher::MemoryPublisher,
 };
-use crate::time_source::TimeSource;
+use crate::{time_source::TimeSource, wake::Changes};
 
 /// How long records are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -65,11 +65,12 @@ async fn init_checked(
     time: &TimeSource,
 ) -> Result<Initialized, Error> {
     let link = Link::open(settings, time).await?;
+    let wanted = Meta::new(shape);
+    refuse_foreign(&link, &settings.keyspace, &wanted).await?;
     let server = Server::ask(&link).await?;
     for statement in statements(KEYSPACE).chain(statements(TABLES)) {
         link.define(&server.fill_in(&statement, settings)).await?;
     }
-    let wanted = Meta::new(shape);
     write_meta(&link, &settings.keyspace, &wanted).await?;
     let found = read_meta(&link, &settings.keyspace).await?;
     found.same_settings(&wanted, &settings.keyspace)?;
@@ -84,6 +85,17 @@ async fn init_checked(
     found.declare_ready(&store.link, &settings.keyspace).await?;
     let raised = found.ready.then_some(Initialized::Migrated);
     Ok(raised.unwrap_or(Initialized::Created))
+}
+
+/// Refuses a keyspace that cannot be made ready before anything is made in it. A later program may have dropped a table, or made
+/// another of the same name.
+async fn refuse_foreign(link: &Link, keyspace: &str, wanted: &Meta) -> Result<(), Error> {
+    match read_meta(link, keyspace).await {
+        Ok(found) => found.same_settings(wanted, keyspace),
+        // It is not there yet, or a run that made it was cut off.
+        Err(Error::Unsuitable { .. }) => Ok(()),
+        Err(other) => Err(other),
+    }
 }
 
 /// Counts the servers of the datacenter that has the fewest: a keyspace has its copies in each of them.
@@ -405,91 +417,5 @@ async fn write_clocks(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_schema_has_one_keyspace_and_ten_tables_and_nothing_is_left_to_fill_in() {
-        let settings = Settings::new(vec!["a:1".into()], "timers");
-        for server in [
-            Server::Cassandra(4),
-            Server::Cassandra(5),
-            Server::Scylla(2026),
-        ] {
-            let all: Vec<String> = statements(KEYSPACE)
-                .chain(statements(TABLES))
-                .map(|statement| server.fill_in(&statement, &settings))
-                .collect();
-            assert_eq!(all.len(), 11);
-            for statement in all {
-                assert!(statement.starts_with("CREATE "), "{statement}");
-                assert!(statement.contains(" timers"), "{statement}");
-                assert!(!statement.contains("{keyspace}"), "{statement}");
-                assert!(!statement.contains("{compaction}"), "{statement}");
-            }
-        }
-    }
-
-    fn meta(schema_version: i32, ready: bool) -> Meta {
-        let tick = TickLength::new(std::time::Duration::from_secs(1)).unwrap();
-        Meta {
-            schema_version,
-            ready,
-            ..Meta::new(Shape::new(4, tick, 8).unwrap())
-        }
-    }
-
-    #[test]
-    fn an_earlier_version_is_sent_to_init_and_a_later_one_is_left_alone() {
-        let says = |meta: Meta| meta.usable("timers").unwrap_err().to_string();
-        for ready in [true, false] {
-            let earlier = says(meta(1, ready));
-            assert!(
-                earlier.contains("run `tickwheel init` of this program"),
-                "{earlier}"
-            );
-            let later = says(meta(3, ready));
-            assert!(later.contains("use the program that made it"), "{later}");
-        }
-        assert!(says(meta(2, false)).contains("run `tickwheel init` again"));
-        assert!(meta(2, true).usable("timers").is_ok());
-
-        let wanted = meta(2, false);
-        for (version, can_be_raised) in [(0, false), (1, true), (2, true), (3, false)] {
-            let checked = meta(version, true).same_settings(&wanted, "timers");
-            assert_eq!(checked.is_ok(), can_be_raised, "{version}");
-        }
-        let other = Meta {
-            slots: 9,
-            ..meta(1, true)
-        };
-        assert!(other.same_settings(&wanted, "timers").is_err());
-    }
-
-    #[test]
-    fn tablets_are_left_out_only_where_there_are_any() {
-        assert_eq!(Server::Cassandra(5).keyspace_options(), "");
-        for version in [6, 2024, 2025, 2026] {
-            let options = Server::Scylla(version).keyspace_options();
-            assert!(options.contains("tablets"), "{version}");
-        }
-        for version in [5, 2022, 2023] {
-            assert_eq!(Server::Scylla(version).keyspace_options(), "", "{version}");
-        }
-        assert_eq!(major("5.0.9"), 5);
-        assert_eq!(major("2025.3.1-0.2"), 2025);
-        assert_eq!(major(""), 0);
-    }
-
-    #[test]
-    fn names_that_cannot_stand_in_a_statement_are_refused() {
-        for name in ["", "A", "a-b", "1a", "a b", "a;drop", &"a".repeat(49)] {
-            let settings = Settings::new(vec!["a:1".into()], name);
-            assert!(settings.check().is_err(), "{name}");
-        }
-        assert_eq!(
-            Settings::new(vec!["a:1".into()], "timers_2").check().ok(),
-            Some(())
-        );
-    }
-}
+#[path = "setup_tests.rs"]
+mod tests;

@@ -84,7 +84,7 @@ use self::{
     },
     faults::fault,
     shared::Shared,
-    writing::{command::Act, group::Group, handle::Pen},
+    writing::{command::Act, group::Group, handle::WriterHandle},
 };
 use super::Error;
 use crate::{
@@ -155,7 +155,7 @@ impl fmt::Debug for Settings {
 /// The store. Dropping it waits for writes under way, closes the database and gives the directory free.
 pub struct Store {
     // Dropped first: it may be writing.
-    pen: Pen,
+    pen: WriterHandle,
     shared: Arc<Shared>,
 }
 
@@ -208,7 +208,7 @@ impl Store {
             free_bytes,
         ));
         shared.look_at_space();
-        let pen = Pen::new(&shared, mode)?;
+        let pen = WriterHandle::new(&shared, mode)?;
         Ok(Arc::new(Self { pen, shared }))
     }
 

@@ -12,7 +12,7 @@ use super::{
     backup::under_way::UnderWay,
     disk::{database::Open, directory::Directory},
     erased,
-    stalls::write_stall::Brake,
+    stalls::write_stall::WriteStall,
 };
 use crate::{
     model::{ids::NodeId, time::Millis, wheel::Shape},
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     /// When this process opened the store.
     pub(super) opened_at: Millis,
     /// The brake that new tasks wait for.
-    pub(super) brake: Brake,
+    pub(super) brake: WriteStall,
     /// Copies that are being made.
     pub(super) copies: UnderWay,
     reserve_bytes: u64,
@@ -62,7 +62,7 @@ impl Shared {
             shape,
             opened_at: time.now(),
             time,
-            brake: Brake::default(),
+            brake: WriteStall::default(),
             copies: UnderWay::default(),
             reserve_bytes,
             free_bytes,

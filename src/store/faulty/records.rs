@@ -16,22 +16,35 @@ use crate::{
 #[async_trait]
 impl IndexStore for Faulty {
     async fn put_index(&self, rows: &[IndexPut]) -> Vec<Result<(), Error>> {
-        let (count, rows) = (rows.len(), rows.to_vec());
-        let put = |store: Arc<dyn Store>| async move { store.put_index(&rows).await };
-        self.plain_all(Call::write("put_index"), count, put).await
+        let (count, written) = (rows.len(), rows.to_vec());
+        let put = |store: Arc<dyn Store>| async move { store.put_index(&written).await };
+        let kind = rows.first().map(|row| row.place().partition().kind());
+        let call = Call {
+            index: kind,
+            ..Call::write("put_index").of(count)
+        };
+        self.plain_all(call, count, put).await
     }
 
     async fn remove_index(&self, rows: &[IndexRemoval]) -> Vec<Result<(), Error>> {
-        let (count, rows) = (rows.len(), rows.to_vec());
-        let remove = |store: Arc<dyn Store>| async move { store.remove_index(&rows).await };
-        self.plain_all(Call::write("remove_index"), count, remove)
-            .await
+        let (count, removed) = (rows.len(), rows.to_vec());
+        let remove = |store: Arc<dyn Store>| async move { store.remove_index(&removed).await };
+        let kind = rows.first().map(|row| row.place.partition().kind());
+        let call = Call {
+            index: kind,
+            ..Call::write("remove_index").of(count)
+        };
+        self.plain_all(call, count, remove).await
     }
 
     async fn index_range(&self, range: &IndexRange) -> Result<IndexPage, Error> {
+        let call = Call {
+            index: Some(range.partition.kind()),
+            ..Call::read("index_range")
+        };
         let range = range.clone();
         let read = |store: Arc<dyn Store>| async move { store.index_range(&range).await };
-        self.plain(Call::read("index_range"), read).await
+        self.plain(call, read).await
     }
 }
 

@@ -1,11 +1,17 @@
 //! I18: from two seconds after the acknowledgement of a gate that is not open no attempt of its tasks begins, until
 //! the gate is asked to open. Behind the opening all of them run (I15), and without faults they do so within
 //! seconds.
+//!
+//! Events in the first and in the last instant of that time may lie before or behind it: a run may have no latencies, and
+//! then a task is released and claimed in the instant in which its gate is asked to open.
 
 use tickwheel::model::gate::GateState;
 
 use super::{Ended, Findings, scenes::Task};
-use crate::seeded::scene::{ScenePlan, Step};
+use crate::seeded::{
+    history::Claimed,
+    scene::{ScenePlan, Step},
+};
 
 /// A gate is in force everywhere so long after its acknowledgement.
 const IN_FORCE_MS: i64 = 2000;
@@ -18,6 +24,13 @@ struct Closed {
     collection: Option<u8>,
     from: i64,
     to: i64,
+}
+
+impl Closed {
+    /// Tells whether a claim lies in it for certain, from its request to its answer.
+    const fn has(&self, claim: &Claimed) -> bool {
+        claim.asked > self.from + IN_FORCE_MS && claim.answered < self.to
+    }
 }
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
@@ -35,9 +48,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                     .is_none_or(|of| of == task.item.collection)
             };
             for task in of_scene().filter(concerns) {
-                let begun = task.claims().iter().find(|claim| {
-                    claim.asked >= closed.from + IN_FORCE_MS && claim.answered <= closed.to
-                });
+                let begun = task.claims().iter().find(|claim| closed.has(claim));
                 if let Some(claim) = begun {
                     findings.add(format!(
                         "{} was claimed at {}, and its gate was closed from {} to {}",
@@ -102,4 +113,26 @@ fn late(ended: &Ended<'_>, task: &Task<'_>, findings: &mut Findings) {
             "{name} began at {began}, and nothing held it since {due}"
         ));
     }
+}
+
+#[test]
+fn claims_in_the_instant_of_a_change_are_not_judged() {
+    let closed = Closed {
+        collection: None,
+        from: 1000,
+        to: 9000,
+    };
+    let judged = |asked, answered| {
+        closed.has(&Claimed {
+            attempt: 1,
+            asked,
+            answered,
+            wall: answered,
+            body: None,
+        })
+    };
+    assert!(judged(3001, 3001) && judged(3001, 8999) && judged(8999, 8999));
+    assert!(!judged(3000, 3000), "the copy of a node may be as old");
+    assert!(!judged(9000, 9000), "it was released at once");
+    assert!(!judged(8999, 9000));
 }

@@ -24,6 +24,7 @@ mod overlap;
 mod owner;
 mod quiescence;
 mod redriven;
+mod retries;
 mod scenes;
 mod schedules;
 mod trees;
@@ -118,7 +119,7 @@ const fn behind_max_ms(tick_ms: i64) -> i64 {
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
-const CHECKS: [(&str, Check); 24] = [
+const CHECKS: [(&str, Check); 25] = [
     ("I1 no loss", loss::check),
     ("I2 never early", early::check),
     ("I3 duplicates", duplicates::check),
@@ -143,6 +144,7 @@ const CHECKS: [(&str, Check); 24] = [
     ("I24 jobs", jobs::check),
     ("I25 limits", limits::check),
     ("I26 figures", figures::check),
+    ("I27 retries", retries::check),
 ];
 
 /// Judges a run.

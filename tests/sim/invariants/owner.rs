@@ -1,9 +1,41 @@
 //! I9: the stored end is that of the attempt that reported it, an acknowledged report is stored, and a worker
 //! gets the task as it was registered. (Fencing: a zombie must not overwrite a newer attempt.)
+//!
+//! A failure ends a task for good unless the failed part of its tree is told to run again afterwards.
 
-use tickwheel::model::state::{Outcome, State};
+use std::collections::BTreeSet;
+
+use tickwheel::model::{
+    ids::TaskId,
+    state::{Outcome, State},
+};
 
 use super::{Ended, Findings};
+use crate::seeded::{history::Reported, scene::Step};
+
+/// The attempts that failed before a call that may have had their tasks run again.
+fn told_again(ended: &Ended<'_>) -> BTreeSet<(TaskId, u32)> {
+    let mut again = BTreeSet::new();
+    for task in ended.scene_tasks() {
+        let calls = ended.orders(task.scene).iter();
+        // A call without an answer may have its effect at any time.
+        let until = calls
+            .filter(|order| order.step == Step::Retry)
+            .map(|order| if order.done { order.answered } else { i64::MAX })
+            .max();
+        let Some(until) = until else { continue };
+        let failed = |report: &&Reported| {
+            matches!(report.outcome, Outcome::Failed { .. }) && report.answered <= until
+        };
+        let reports = task.story().into_iter().flat_map(|story| &story.reports);
+        again.extend(
+            reports
+                .filter(failed)
+                .map(|report| (task.id, report.attempt)),
+        );
+    }
+    again
+}
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     for (registered, story, plan) in ended.registered() {
@@ -19,6 +51,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             ));
         }
     }
+    let again = told_again(ended);
     for (id, story) in &ended.history.stories {
         let Some(row) = ended.contents.rows.get(id) else {
             continue;
@@ -47,7 +80,8 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                 Outcome::Succeeded { .. } => State::Succeeded,
                 _ => State::Failed,
             };
-            if row.state != state || row.attempt != report.attempt {
+            let runs_again = row.attempt > report.attempt && again.contains(&(*id, report.attempt));
+            if (row.state != state || row.attempt != report.attempt) && !runs_again {
                 let (is, attempt) = (row.state, row.attempt);
                 findings.add(format!(
                     "task {id} is {is:?} by attempt {attempt}; acknowledged was {report:?}"

@@ -1,6 +1,6 @@
 //! I21: a tree ends once, and behind all of its tasks. Once a reader has seen its end, none of its tasks is claimed
-//! and none is added. A child that waits for the run of its parent runs behind it, if that has succeeded, and else
-//! not at all.
+//! and none is added, unless its failed part was told to run again. A child that waits for the run of its parent
+//! runs behind it, if that has succeeded, and else not at all.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use tickwheel::model::{
 };
 
 use super::{Ended, Findings, scenes::Task};
+use crate::seeded::scene::Step;
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     let tasks = ended.scene_tasks();
@@ -41,15 +42,23 @@ fn below(ended: &Ended<'_>, task: &Task<'_>, ancestor: &Task<'_>, findings: &mut
         return;
     };
     let (name, root) = (task.name(), ancestor.name());
-    let claim = task.claims().iter().find(|claim| claim.asked > *seen);
+    let retried = ended.orders(task.scene).iter();
+    let retried = retried.filter(|order| order.step == Step::Retry);
+    let until = retried.map(|order| order.asked).min().unwrap_or(i64::MAX);
+    let behind = |asked: i64, answered: i64| asked > *seen && answered < until;
+    let claim = task
+        .claims()
+        .iter()
+        .find(|claim| behind(claim.asked, claim.answered));
     if let Some(claim) = claim {
         let at = claim.answered;
         findings.add(format!(
             "{name} was claimed at {at}, behind {root}, at its end by {seen}"
         ));
     }
-    let added = task.entered.filter(|entered| entered.asked > *seen);
-    if let (Some(entered), Some(known)) = (added, task.known) {
+    if let (Some(entered), Some(known)) = (task.entered, task.known)
+        && behind(entered.asked, known)
+    {
         let at = entered.asked;
         findings.add(format!(
             "{name} was added from {at} to {known}, behind {root}, at its end by {seen}"

@@ -7,6 +7,7 @@ pub(crate) mod chance;
 mod client;
 pub(crate) mod draw;
 pub(crate) mod faults;
+mod flaws;
 pub(crate) mod history;
 mod many;
 mod network;

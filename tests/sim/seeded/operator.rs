@@ -6,6 +6,7 @@ use tickwheel::{
     flow::{
         api::Fault,
         dead_letters::{places::Scope, walk::Wanted},
+        family::retry::TreeRetried,
         jobs::desk::Registered,
         records::callbacks::GateChange,
         schedules::desk::{Changed, Order},
@@ -170,6 +171,7 @@ impl Operator {
                 self.call(set).await.map(|_| Done::so(true))
             }
             Step::Redrive => self.redrive().await,
+            Step::Retry => self.retry().await,
             Step::Job(kind, collection, to) => self.job(number, kind, (collection, to)).await,
             Step::Put(plan) => self.put(number, plan).await,
             Step::Trigger => self.trigger(number).await,
@@ -210,6 +212,19 @@ impl Operator {
             tasks: tasks.collect(),
             anchor: None,
         })
+    }
+
+    async fn retry(&mut self) -> Option<Done> {
+        let root = self.scene.item(0).map(|item| item.number);
+        let Some(root) = root.map(|root| scene_client::id_at(&self.sim, &self.scene, root)) else {
+            return Some(Done::so(false));
+        };
+        let act = |service: Arc<Service>| async move { service.retries().retry(root, None).await };
+        let told = self.call(act).await?;
+        self.sim
+            .note(format_args!("the tree of {root} runs again: {told:?}"));
+        let whole = |retried: TreeRetried| retried.left == 0 && retried.next.is_none();
+        Some(Done::so(told.is_some_and(|told| told.is_ok_and(whole))))
     }
 
     async fn job(

@@ -80,6 +80,8 @@ pub(crate) enum Step {
     Gate(Option<u8>, GateState),
     /// Lists the dead tasks, and makes them run again.
     Redrive,
+    /// Has the failed part of the tree of the first task run again.
+    Retry,
     /// Registers a job over a collection. A reschedule is to this time.
     Job(JobKind, u8, Option<u64>),
     /// Creates a schedule.

@@ -71,7 +71,7 @@ fn id_of(sim: &Sim, scene: &ScenePlan, item: &ItemPlan) -> TaskId {
 }
 
 /// The id of another task of the scene.
-fn id_at(sim: &Sim, scene: &ScenePlan, item: usize) -> TaskId {
+pub(super) fn id_at(sim: &Sim, scene: &ScenePlan, item: usize) -> TaskId {
     id_of(sim, scene, scene.item(item).expect("a task of the scene"))
 }
 

@@ -1,24 +1,17 @@
-//! These tests check determinism first, then as many seeds as time allows, then prove that bugs
-//! would be found.
+//! These tests check determinism first, then as many seeds as time allows.
 
-use std::{
-    collections::BTreeMap,
-    path::PathBuf,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
-use tickwheel::{flaw::Flaw, time_source::TimeSource};
+use tickwheel::flaw::Flaw;
 
 use super::{
     draw::{OPERATING, draw},
+    flaws,
     many::{self, Task},
     run::run,
     shrink::{self, Keep},
 };
+use crate::workload::scenes::SCENES;
 
 /// How many seeds `make test` runs: a count, so that every machine runs the same ones.
 const SEEDS: u64 = 120;
@@ -32,10 +25,8 @@ const SECONDS: u64 = 300;
 /// How many it runs at most. `make sim` runs more.
 const SEEDS_MAX: u64 = 10_000;
 
-/// A bug must be found within this many seeds.
-const SEEDS_PER_FLAW: u64 = 2000;
-
-fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
+/// The value of a variable of the environment, if it has one.
+pub(super) fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     let text = std::env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(
         text.parse()
@@ -43,11 +34,11 @@ fn setting<T: std::str::FromStr>(name: &str) -> Option<T> {
     )
 }
 
-fn cores() -> usize {
+pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-fn the_same_seed_gives_the_same_trace(seeds: std::ops::Range<u64>) {
+fn the_same_seed_gives_the_same_trace(seeds: impl IntoIterator<Item = u64>) {
     for seed in seeds {
         let plan = draw(seed);
         let (one, other) = (run(&plan, None, true), run(&plan, None, true));
@@ -67,7 +58,20 @@ fn the_same_seed_gives_the_same_trace(seeds: std::ops::Range<u64>) {
 #[test]
 fn a_seed_gives_the_same_trace_twice() {
     the_same_seed_gives_the_same_trace(0..20);
-    the_same_seed_gives_the_same_trace(OPERATING..OPERATING + 6);
+    the_same_seed_gives_the_same_trace(one_of_each_feature());
+}
+
+/// Seeds of the second family that have all features, each with several wheels in a node. The named one went two ways once.
+fn one_of_each_feature() -> BTreeSet<u64> {
+    let first = |feature: &str| {
+        let fits = |seed: &u64| {
+            let plan = draw(*seed);
+            usize::from(plan.wheels) > plan.nodes.len() && plan.has(feature)
+        };
+        (OPERATING..).find(fits).expect("seeds do not end")
+    };
+    let seeds = SCENES.iter().map(|scene| first(scene.name()));
+    seeds.chain([OPERATING + 32]).collect()
 }
 
 /// Runs seeds, and fails with the numbers of those that break an invariant.
@@ -147,7 +151,7 @@ fn state_file(from: u64) -> PathBuf {
     folder.join(format!("from-{from}"))
 }
 
-/// With SEED (and KEEP) replays that run, and leaves its trace under `target/sim`.
+/// With SEED (and KEEP, and FLAW) replays that run, and leaves its trace under `target/sim`.
 #[test]
 fn a_plan_that_is_cut_down_can_be_named_and_replayed() {
     let wanted: Option<u64> = setting("SEED");
@@ -162,7 +166,7 @@ fn a_plan_that_is_cut_down_can_be_named_and_replayed() {
         .expect("what is printed can be read");
     assert_eq!(again, keep);
     let plan = keep.of(draw(seed));
-    let report = run(&plan, None, true);
+    let report = run(&plan, flaws::planted(), true);
     let (violations, lasted) = (report.violations, report.lasted);
     let text = report.trace.into_text();
     assert!(
@@ -197,94 +201,4 @@ fn a_failing_plan_is_cut_down_to_what_makes_it_fail() {
         small.tasks.len() <= 2 && small.faults.is_empty(),
         "{whole}\nbecame\n{small}"
     );
-}
-
-/// The first seed that shows a bug, and the invariant that it breaks; without the bug the seed breaks none.
-fn find(flaw: Flaw, from: u64) -> Option<(u64, &'static str)> {
-    (from..from + SEEDS_PER_FLAW).find_map(|seed| {
-        let plan = draw(seed);
-        let needs = feature(flaw).filter(|_| from == OPERATING);
-        if needs.is_some_and(|feature| !plan.has(feature)) {
-            return None;
-        }
-        let report = run(&plan, Some(flaw), false);
-        let invariant = report.violations.first()?.invariant;
-        let clean = run(&plan, None, false).violations.is_empty();
-        clean.then_some((seed, invariant))
-    })
-}
-
-#[test]
-#[ignore = "searches for minutes: make test-all"]
-fn every_flaw_is_found() {
-    every_one_is_found(&Flaw::ALL, 0);
-}
-
-/// The flaws of the operating model, each with the feature that shows it. Seeds without that are passed over.
-const OPERATING_FLAWS: [(Flaw, &str); 9] = [
-    (Flaw::TurnNotAsked, "ordering"),
-    (Flaw::LiveKeyTaken, "keys"),
-    (Flaw::GateNotAsked, "gates"),
-    (Flaw::RedriveKeepsTries, "dead letters"),
-    (Flaw::RunDrawn, "schedules"),
-    (Flaw::TreeNotClosed, "trees"),
-    (Flaw::FollowUpNotJoined, "chains"),
-    (Flaw::WaiterTooSoon, "joins"),
-    (Flaw::LimitIgnored, "limits"),
-];
-
-fn feature(flaw: Flaw) -> Option<&'static str> {
-    let mut known = OPERATING_FLAWS.iter();
-    known
-        .find(|(of, _)| *of == flaw)
-        .map(|(_, feature)| *feature)
-}
-
-#[test]
-#[ignore = "searches for minutes: make test-all"]
-fn every_flaw_of_the_operating_model_is_found() {
-    let flaws = OPERATING_FLAWS.map(|(flaw, _)| flaw);
-    every_one_is_found(&flaws, OPERATING);
-}
-
-/// Searches for each flaw, from a seed on; FLAW names one alone.
-fn every_one_is_found(flaws: &[Flaw], from: u64) {
-    let time = TimeSource::real();
-    let (began, next, found) = (
-        time.moment(),
-        AtomicUsize::new(0),
-        Mutex::new(BTreeMap::new()),
-    );
-    let only: Option<String> = setting("FLAW");
-    let wanted = |flaw: &Flaw| {
-        let name = format!("{flaw:?}");
-        only.as_ref().is_none_or(|only| name == *only)
-    };
-    let wanted: Vec<Flaw> = flaws.iter().copied().filter(wanted).collect();
-    std::thread::scope(|scope| {
-        for _ in 0..cores() {
-            scope.spawn(|| {
-                while let Some(flaw) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let first = find(*flaw, from);
-                    tell(*flaw, from, first);
-                    found.lock().unwrap().insert(format!("{flaw:?}"), first);
-                }
-            });
-        }
-    });
-    let found = found.into_inner().unwrap();
-    eprintln!("{:.0} s", time.moment().since(began).as_secs_f64());
-    let missed: Vec<_> = found.iter().filter(|(_, first)| first.is_none()).collect();
-    assert!(missed.is_empty(), "not found: {missed:?}");
-    assert_eq!(found.len(), wanted.len(), "each is searched for");
-}
-
-fn tell(flaw: Flaw, from: u64, first: Option<(u64, &'static str)>) {
-    match first {
-        Some((seed, invariant)) => {
-            let count = seed - from + 1;
-            eprintln!("{flaw:?}: seed {seed}, after {count} seeds: {invariant}");
-        }
-        None => eprintln!("{flaw:?}: not found in {SEEDS_PER_FLAW} seeds"),
-    }
 }

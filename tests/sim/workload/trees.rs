@@ -1,10 +1,11 @@
 //! `Trees` draws parents with children, some of which have children themselves, come late, or wait for the run of their parent.
+//! In half of the scenes more tasks fail, and an operator has the failed part run again.
 
 use super::scenes::{Scene, add, attempts};
 use crate::seeded::{
     chance::Chance,
     plan::{AttemptPlan, EndPlan, Request},
-    scene::ScenePlan,
+    scene::{ScenePlan, Step, StepPlan},
 };
 
 pub(super) struct Trees;
@@ -45,5 +46,27 @@ impl Scene for Trees {
                 _ => {}
             }
         }
+        if chance.percent(50) {
+            again(scene, begins, chance);
+        }
+    }
+}
+
+/// Tasks fail at first, and the operator comes when the tree may have ended, and sometimes once more.
+fn again(scene: &mut ScenePlan, begins: u64, chance: &mut Chance) {
+    for item in &mut scene.items {
+        let runs = chance.below(500);
+        let fails = EndPlan::Fails;
+        if item.attempts.iter().any(|attempt| attempt.ends == fails) {
+            item.attempts.push(super::succeeds(runs));
+        } else if chance.percent(25) {
+            item.attempts.insert(0, AttemptPlan { runs, ends: fails });
+        }
+    }
+    let mut at = begins + 5000;
+    for _ in 0..chance.between(1, 3) {
+        at += chance.below(15_000);
+        let what = Step::Retry;
+        scene.steps.push(StepPlan { at, what });
     }
 }

@@ -18,6 +18,7 @@ use reqwest::{
     redirect,
 };
 
+use super::hosts::QUICK_CALLS_MAX;
 use crate::model::{
     address::Allowed,
     http_call::{HttpCall, TIMEOUT_DEFAULT},
@@ -29,9 +30,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an answer is read.
 pub(super) const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections to one host that wait for another call, and for how long.
-const IDLE_MAX: usize = 2;
-const IDLE_TIME: Duration = Duration::from_secs(30);
+/// Connections to one host that wait for another call, and for how long: as many as a quick host may have calls, since a new
+/// connection costs several times a call. Those of all hosts together go as quickly as they are not used.
+const IDLE_MAX: usize = QUICK_CALLS_MAX as usize;
+const IDLE_TIME: Duration = Duration::from_secs(15);
 
 /// The answer of a receiver.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! The host limits let each host have a few calls of a node at once, so that a host that is dead delays only its own tasks.
 //!
-//! A task whose host has no free place is given back, and comes again when a place is probably free: the times at which places
-//! become free are given out one by one. So a backlog for a slow host comes back at the rate that the host can take, and not all
-//! at once.
+//! A host that answers quickly may have more calls, and its tasks wait for a place here, since a place is free in a moment. A
+//! task of any other host is given back, and comes again when a place is probably free: the times at which places become free
+//! are given out one by one. So a backlog for a slow host comes back at the rate that the host can take, and not all at once.
 
 use std::{
     collections::HashMap,
@@ -10,10 +10,22 @@ use std::{
     time::Duration,
 };
 
+use tokio::sync::Notify;
+
 use crate::time_source::{Moment, TimeSource};
 
 /// Calls to one host at once.
 const CALLS_MAX: u32 = 8;
+
+/// Calls to one host at once while they are quick. They hold their places in the executor for a moment only, and should the host
+/// die, a quarter of its places for as long as a call may last.
+pub(super) const QUICK_CALLS_MAX: u32 = 16;
+
+/// Calls that usually last no longer than this are quick.
+const QUICK: Duration = Duration::from_millis(50);
+
+/// A task waits for a place if it will probably have one by then, and gives up at twice that. The host may have died meanwhile.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Hosts that are remembered. Beyond it those without calls are forgotten.
 const HOSTS_MAX: usize = 4096;
@@ -28,10 +40,47 @@ const AGAIN_MAX: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 struct Host {
     running: u32,
+    /// Tasks that wait here for a place.
+    waiting: u32,
+    /// Wakes one of them.
+    freed: Arc<Notify>,
     /// How long its calls last.
     usual: Duration,
     /// When the next place is free that was not given out yet.
     next: Moment,
+}
+
+impl Host {
+    fn new(now: Moment) -> Self {
+        Self {
+            running: 0,
+            waiting: 0,
+            freed: Arc::default(),
+            usual: CALL_USUAL,
+            next: now,
+        }
+    }
+
+    fn calls_max(&self) -> u32 {
+        if self.usual <= QUICK {
+            QUICK_CALLS_MAX
+        } else {
+            CALLS_MAX
+        }
+    }
+
+    /// Tells whether one more task will probably not wait for long.
+    fn is_free_soon(&self) -> bool {
+        self.usual <= QUICK && self.usual * (self.waiting + 1) / self.calls_max() <= WAIT_MAX
+    }
+
+    /// Returns when a task that found no place is to come again.
+    fn again(&mut self, now: Moment) -> Duration {
+        let apart = self.usual / self.calls_max();
+        let latest = now.after(AGAIN_MAX);
+        self.next = self.next.max(now).after(apart).min(latest);
+        self.next.since(now).max(AGAIN_MIN)
+    }
 }
 
 /// The hosts that a node calls. Clones share them.
@@ -49,6 +98,21 @@ pub(super) struct Place {
     began: Moment,
 }
 
+/// A task that waits for a place. Dropping it ends the wait.
+#[derive(Debug)]
+struct Wait {
+    hosts: Hosts,
+    host: String,
+    freed: Arc<Notify>,
+}
+
+/// The answer to a task that asks for a place.
+enum Asked {
+    Place(Place),
+    Wait(Wait),
+    Again(Duration),
+}
+
 impl Hosts {
     pub(super) fn new(time: TimeSource) -> Self {
         Self {
@@ -57,35 +121,76 @@ impl Hosts {
         }
     }
 
-    /// Takes a place for a call, or returns when to ask again.
-    pub(super) fn enter(&self, name: &str) -> Result<Place, Duration> {
+    /// Takes a place for a call, or returns when to ask again. Waits for a moment where a place is free soon. Dropping the call
+    /// ends the wait.
+    pub(super) async fn enter(&self, name: &str) -> Result<Place, Duration> {
+        let wait = match self.ask(name) {
+            Asked::Place(place) => return Ok(place),
+            Asked::Again(again) => return Err(again),
+            Asked::Wait(wait) => wait,
+        };
+        let until = self.time.moment().after(WAIT_MAX * 2);
+        loop {
+            let in_time = tokio::select! {
+                biased;
+                () = wait.freed.notified() => true,
+                () = self.time.sleep_until(until) => false,
+            };
+            let now = self.time.moment();
+            let mut hosts = self.lock();
+            let host = known(&mut hosts, name, now);
+            if let Some(place) = self.place(name, host, now) {
+                return Ok(place);
+            }
+            if !in_time {
+                return Err(host.again(now));
+            }
+        }
+    }
+
+    fn ask(&self, name: &str) -> Asked {
         let now = self.time.moment();
         let mut hosts = self.lock();
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(name) {
-            hosts.retain(|_, host| host.running > 0);
+            hosts.retain(|_, host| host.running + host.waiting > 0);
         }
-        let host = hosts.entry(name.to_owned()).or_insert(Host {
-            running: 0,
-            usual: CALL_USUAL,
-            next: now,
-        });
-        if host.running < CALLS_MAX {
-            host.running += 1;
-            return Ok(Place {
+        let host = known(&mut hosts, name, now);
+        if let Some(place) = self.place(name, host, now) {
+            return Asked::Place(place);
+        }
+        if host.is_free_soon() {
+            host.waiting += 1;
+            return Asked::Wait(Wait {
                 hosts: self.clone(),
                 host: name.to_owned(),
-                began: now,
+                freed: Arc::clone(&host.freed),
             });
         }
-        let apart = host.usual / CALLS_MAX;
-        let latest = now.after(AGAIN_MAX);
-        host.next = host.next.max(now).after(apart).min(latest);
-        Err(host.next.since(now).max(AGAIN_MIN))
+        Asked::Again(host.again(now))
+    }
+
+    fn place(&self, name: &str, host: &mut Host, now: Moment) -> Option<Place> {
+        if host.running >= host.calls_max() {
+            return None;
+        }
+        host.running += 1;
+        Some(Place {
+            hosts: self.clone(),
+            host: name.to_owned(),
+            began: now,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Host>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns a host, which is remembered from now on.
+fn known<'a>(hosts: &'a mut HashMap<String, Host>, name: &str, now: Moment) -> &'a mut Host {
+    hosts
+        .entry(name.to_owned())
+        .or_insert_with(|| Host::new(now))
 }
 
 impl Drop for Place {
@@ -95,25 +200,56 @@ impl Drop for Place {
         if let Some(host) = hosts.get_mut(&self.host) {
             host.running = host.running.saturating_sub(1);
             host.usual = (host.usual * 7 + took) / 8;
+            host.freed.notify_one();
+        }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut hosts = self.hosts.lock();
+        if let Some(host) = hosts.get_mut(&self.host) {
+            host.waiting = host.waiting.saturating_sub(1);
+            // This one may have used up the call that was meant for the next one.
+            if host.waiting > 0 && host.running < host.calls_max() {
+                host.freed.notify_one();
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::future::join_all;
+
     use super::*;
     use crate::model::time::Millis;
+
+    async fn places(hosts: &Hosts, name: &str, count: u32) -> Vec<Place> {
+        let all = join_all((0..count).map(|_| hosts.enter(name))).await;
+        all.into_iter().map(Result::unwrap).collect()
+    }
+
+    /// Returns hosts of which `quick` is known as one whose calls last 4 ms.
+    async fn with_a_quick_host() -> (TimeSource, Hosts) {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let hosts = Hosts::new(time.clone());
+        for _ in 0..64 {
+            let place = hosts.enter("quick").await;
+            time.sleep(Duration::from_millis(4)).await;
+            drop(place);
+        }
+        (time, hosts)
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_host_without_a_place_delays_its_own_tasks_only() {
         let hosts = Hosts::new(TimeSource::simulated(Millis(0), 1));
-        let held: Vec<Place> = (0..CALLS_MAX)
-            .map(|_| hosts.enter("dead").unwrap())
-            .collect();
-        assert!(hosts.enter("dead").is_err());
-        assert!(hosts.enter("alive").is_ok());
+        let held = places(&hosts, "dead", CALLS_MAX).await;
+        assert!(hosts.enter("dead").await.is_err());
+        assert!(hosts.enter("alive").await.is_ok());
         drop(held);
-        assert!(hosts.enter("dead").is_ok());
+        assert!(hosts.enter("dead").await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -121,22 +257,65 @@ mod tests {
         let time = TimeSource::simulated(Millis(0), 1);
         let hosts = Hosts::new(time.clone());
         for _ in 0..8 {
-            let held: Vec<Place> = (0..CALLS_MAX)
-                .map(|_| hosts.enter("slow").unwrap())
-                .collect();
+            let held = places(&hosts, "slow", CALLS_MAX).await;
             time.sleep(Duration::from_secs(16)).await;
             drop(held);
         }
-        let _held: Vec<Place> = (0..CALLS_MAX)
-            .map(|_| hosts.enter("slow").unwrap())
-            .collect();
-        let waits: Vec<Duration> = (0..100).map(|_| hosts.enter("slow").unwrap_err()).collect();
+        let _held = places(&hosts, "slow", CALLS_MAX).await;
+        let mut waits = Vec::new();
+        for _ in 0..100 {
+            waits.push(hosts.enter("slow").await.unwrap_err());
+        }
         assert!(
             waits.is_sorted() && waits[99] > Duration::from_secs(60),
             "{waits:?}"
         );
         for _ in 0..10_000 {
-            assert!(hosts.enter("slow").unwrap_err() <= AGAIN_MAX);
+            assert!(hosts.enter("slow").await.unwrap_err() <= AGAIN_MAX);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_of_a_quick_host_wait_for_their_places_and_all_come() {
+        let (time, hosts) = with_a_quick_host().await;
+        let calls = (0..300).map(|_| async {
+            let place = hosts.enter("quick").await;
+            time.sleep(Duration::from_millis(4)).await;
+            place.is_ok()
+        });
+        assert!(join_all(calls).await.into_iter().all(|came| came));
+        assert_eq!(hosts.lock()["quick"].waiting, 0);
+        assert_eq!(hosts.lock()["quick"].running, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_quick_host_that_dies_lets_go_of_those_that_wait() {
+        let (time, hosts) = with_a_quick_host().await;
+        let held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
+        let began = time.moment();
+        let waiting = join_all((0..64).map(|_| hosts.enter("quick"))).await;
+        assert!(waiting.iter().all(Result::is_err));
+        assert_eq!(time.moment().since(began), WAIT_MAX * 2);
+        // Its calls end when they have taken too long: it is a slow host then, and nobody waits for it any more.
+        time.sleep(Duration::from_secs(15)).await;
+        drop(held);
+        let _held = places(&hosts, "quick", CALLS_MAX).await;
+        let began = time.moment();
+        assert!(hosts.enter("quick").await.is_err());
+        assert_eq!(time.moment().since(began), Duration::ZERO);
+        assert_eq!(hosts.lock()["quick"].waiting, 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_is_given_up_leaves_its_place_to_the_next_one() {
+        let (_, hosts) = with_a_quick_host().await;
+        let mut held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
+        let mut given_up = Box::pin(hosts.enter("quick"));
+        assert!(futures_util::poll!(&mut given_up).is_pending());
+        let mut next = Box::pin(hosts.enter("quick"));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        drop(held.pop());
+        drop(given_up);
+        assert!(next.await.is_ok());
     }
 }

@@ -169,7 +169,7 @@ impl Delivery {
     ) -> Result<Sent, Failure> {
         let policy = self.policy(callback).await?;
         let host = host_of(&call.url);
-        let place = match self.hosts.enter(&host) {
+        let place = match self.hosts.enter(&host).await {
             Ok(place) => place,
             Err(again) => return Ok(Sent::Busy(again)),
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fjall::{Iter, Readable as _, Snapshot};
 
 use super::{
-    format::{self, Counts, Head, Piece},
+    format::{self, Counts, End, Head, PIECE_BYTES, Piece},
     under_way::Begun,
 };
 use crate::store::{
@@ -19,9 +19,6 @@ use crate::store::{
         shared::Shared,
     },
 };
-
-/// Bytes of rows that make a piece full.
-const PIECE_BYTES: usize = 256 * 1024;
 
 /// The pieces of a copy, in order: the head, rows, the end. Reading one may wait for the disk. Drop it to end early.
 pub struct Pieces {
@@ -84,7 +81,11 @@ impl Pieces {
                 self.is_current()?;
                 let Some(space) = Space::ALL.get(place).copied() else {
                     self.next = Next::Nothing;
-                    return Ok(Some(format::end(&self.counts)));
+                    let end = End {
+                        counts: self.counts,
+                        digest: None,
+                    };
+                    return Ok(Some(format::end(&end)));
                 };
                 self.rows_of(space, place).map(Some)
             }
@@ -147,7 +148,7 @@ mod tests {
         model::{time::Tick, wheel::WheelNumber},
         store::embedded::{
             Mode, Settings, Store,
-            backup::restore,
+            backup::{restore, source::Source},
             erased::tests::{NOW, put_clocks, put_ticks},
             reading::clock,
             tests::shape,
@@ -167,6 +168,10 @@ mod tests {
     fn whole(pieces: &mut Pieces) -> Vec<u8> {
         let pieces: Vec<Vec<u8>> = pieces.map(Result::unwrap).collect();
         pieces.concat()
+    }
+
+    fn read(copy: &[u8]) -> Source<'_> {
+        Source::of(copy).unwrap()
     }
 
     fn tables(open: &Open) -> usize {
@@ -198,7 +203,7 @@ mod tests {
             std::thread::park_timeout(std::time::Duration::from_millis(5));
         }
         assert!(tables(&open) < there, "they go when it is made");
-        let restored = restore::restore(&*copy, other.path()).unwrap();
+        let restored = restore::restore(read(&copy), other.path()).unwrap();
         assert_eq!(restored.head.shape, shape(2));
         assert!(restored.head.made >= NOW);
         // Six entries, six looks, and the clocks as they were.
@@ -215,16 +220,16 @@ mod tests {
         let (directory, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
         let store = opened(&directory);
         let copy = whole(&mut store.backup().unwrap());
-        let said = restore::restore(&copy[..copy.len() - 1], other.path()).unwrap_err();
+        let said = restore::restore(read(&copy[..copy.len() - 1]), other.path()).unwrap_err();
         assert!(said.to_string().contains("cut off"), "{said}");
-        assert!(restore::check(&copy[..copy.len() - 1]).is_err());
+        assert!(restore::check(read(&copy[..copy.len() - 1])).is_err());
         // The same directory takes the whole copy.
-        let restored = restore::restore(&*copy, other.path()).unwrap();
-        assert_eq!(restore::check(&*copy).unwrap(), restored);
-        let said = restore::restore(&*copy, other.path()).unwrap_err();
+        let restored = restore::restore(read(&copy), other.path()).unwrap();
+        assert_eq!(restore::check(read(&copy)).unwrap(), restored);
+        let said = restore::restore(read(&copy), other.path()).unwrap_err();
         assert!(said.to_string().contains("holds a store already"), "{said}");
         drop(store);
-        let said = restore::restore(&*copy, directory.path()).unwrap_err();
+        let said = restore::restore(read(&copy), directory.path()).unwrap_err();
         assert!(said.to_string().contains("holds a store already"), "{said}");
         opened(&other);
     }

@@ -13,46 +13,48 @@
 //! 255: u8    length: u32  check: u64  body: a count (u64) for each keyspace
 //! ```
 //!
+//! An increment begins with `tickwheel backup 2`, and its head has the name of the file that it rests on as well (`since=`). Its
+//! rows are those that differ: a value begins with 1, and a row that is gone has the value 0. Its last piece has the counts of
+//! the copy that it stands for, and behind them a sum (u64, XXH3) over all rows of that copy.
+//!
 //! Numbers are little-endian. The check is XXH3 over space, length and body. It finds damage; it keeps nobody from forging a
 //! backup, which has to be kept as safe as the store itself.
 
-use std::io::{self, Read};
+use std::{
+    io::{self, Read},
+    path::Path,
+};
 
 use xxhash_rust::xxh3::Xxh3;
 
+pub use super::row::Counts;
+use super::row::{GONE, Row, THERE, number_of, rows};
 use crate::{
     model::{
         time::{Millis, TickLength},
         wheel::Shape,
     },
-    store::embedded::disk::database::Space,
+    store::{Error, embedded::disk::database::Space},
 };
 
-/// The first line.
+/// The first line of a whole copy.
 const MAGIC: &str = "tickwheel backup 1";
+
+/// The first line of an increment. Programs that know none say that a later one has made it.
+const MAGIC_INCREMENT: &str = "tickwheel backup 2";
 
 /// The number of the last piece.
 const END: u8 = u8::MAX;
 
-/// Longest head. Ours has about a hundred bytes.
+/// Bytes of rows that make a piece full.
+pub(super) const PIECE_BYTES: usize = 256 * 1024;
+
+/// Longest head. Ours has about a hundred bytes, and the name of a file.
 const HEAD_BYTES_MAX: usize = 4096;
 
 /// Largest body of a piece that is read: a row has at most a content of a MiB, or a result, with its key, and rows are put
 /// together up to a quarter of that.
 const PIECE_BYTES_MAX: u32 = 8 * 1024 * 1024;
-
-/// Returns the number by which a keyspace is known in every backup.
-const fn number_of(space: Space) -> u8 {
-    match space {
-        Space::Due => 0,
-        Space::Look => 1,
-        Space::Row => 2,
-        Space::Clock => 3,
-        Space::Body => 4,
-        Space::Record => 5,
-        Space::Index => 6,
-    }
-}
 
 /// The head of a backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,25 +63,6 @@ pub struct Head {
     pub shape: Shape,
     /// When it was made.
     pub made: Millis,
-}
-
-/// The number of rows of each keyspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts([u64; Space::ALL.len()]);
-
-impl Counts {
-    /// Counts rows of a keyspace.
-    pub(super) fn add(&mut self, space: Space, rows: u64) {
-        if let Some(count) = self.0.get_mut(usize::from(number_of(space))) {
-            *count += rows;
-        }
-    }
-
-    /// Returns the rows of all keyspaces together.
-    #[must_use]
-    pub fn rows(&self) -> u64 {
-        self.0.iter().sum()
-    }
 }
 
 /// The reason why a backup cannot be read.
@@ -103,6 +86,35 @@ pub enum Unreadable {
         /// The number of the piece.
         piece: u64,
     },
+    /// It is an increment, and the copy that it rests on cannot be read.
+    #[error("{file}, which it rests on: {why}")]
+    Base {
+        /// The file of that copy.
+        file: String,
+        /// The reason.
+        why: Box<Self>,
+    },
+}
+
+impl Unreadable {
+    /// Returns the reason why an increment cannot be read that rests on the file with this one. The lowest file has it.
+    pub(super) fn of_base(self, file: &Path) -> Self {
+        if matches!(self, Self::Base { .. }) {
+            return self;
+        }
+        Self::Base {
+            file: file.display().to_string(),
+            why: Box::new(self),
+        }
+    }
+}
+
+impl From<Unreadable> for Error {
+    fn from(why: Unreadable) -> Self {
+        Self::Unsuitable {
+            reason: format!("the backup cannot be used: {why}"),
+        }
+    }
 }
 
 /// Writes the head.
@@ -111,6 +123,13 @@ pub(super) fn head(head: &Head, format: &str) -> Vec<u8> {
     let tick = head.shape.tick().duration().as_millis();
     let made = head.made.0;
     format!("{MAGIC}\nformat={format}\nwheels={wheels}\ntick_ms={tick}\nslots={slots}\nmade_ms={made}\n\n").into_bytes()
+}
+
+/// Writes the head of an increment: that of the copy that it stands for, and the name of the file that it rests on.
+pub(super) fn increment_head(whole: &str, since: &str) -> Vec<u8> {
+    let rest = whole.strip_prefix(MAGIC).unwrap_or_default();
+    let lines = rest.trim_end_matches('\n');
+    format!("{MAGIC_INCREMENT}{lines}\nsince={since}\n\n").into_bytes()
 }
 
 /// A piece that is being put together.
@@ -130,13 +149,27 @@ impl Piece {
 
     /// Adds a row.
     pub(super) fn add(&mut self, key: &[u8], value: &[u8]) {
-        for length in [key.len(), value.len()] {
+        self.add_parts(key, &[value]);
+    }
+
+    /// Adds a row to an increment; no value is one that is gone.
+    pub(super) fn add_change(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.add_parts(key, &[&[THERE], value]),
+            None => self.add_parts(key, &[&[GONE]]),
+        }
+    }
+
+    fn add_parts(&mut self, key: &[u8], value: &[&[u8]]) {
+        for length in [key.len(), value.iter().map(|part| part.len()).sum()] {
             // Both are below the bound of a record in bytes.
             let length = u32::try_from(length).unwrap_or(u32::MAX);
             self.body.extend_from_slice(&length.to_le_bytes());
         }
         self.body.extend_from_slice(key);
-        self.body.extend_from_slice(value);
+        for part in value {
+            self.body.extend_from_slice(part);
+        }
     }
 
     pub(super) const fn bytes(&self) -> usize {
@@ -154,9 +187,10 @@ impl Piece {
     }
 }
 
-/// Writes the last piece.
-pub(super) fn end(counts: &Counts) -> Vec<u8> {
-    let body = counts.0.iter().flat_map(|count| count.to_le_bytes());
+/// Writes the last piece: the counts, and behind those of an increment the sum.
+pub(super) fn end(end: &End) -> Vec<u8> {
+    let numbers = end.counts.0.into_iter().chain(end.digest);
+    let body = numbers.flat_map(u64::to_le_bytes);
     let piece = Piece {
         space: END,
         body: body.collect(),
@@ -172,62 +206,28 @@ fn check(space: u8, length: u32, body: &[u8]) -> u64 {
     hash.digest()
 }
 
-/// Rows of one keyspace, as they were read.
-#[derive(Debug)]
-pub(super) struct Rows {
-    pub(super) space: Space,
-    body: Vec<u8>,
-}
-
-impl Rows {
-    /// Returns the number of rows; none where the body does not consist of rows.
-    pub(super) fn count(&self) -> Option<u64> {
-        self.iter().try_fold(0, |count, row| row.map(|_| count + 1))
-    }
-
-    /// Returns keys and values; none where the body does not consist of rows.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Option<(&[u8], &[u8])>> {
-        let mut rest = self.body.as_slice();
-        std::iter::from_fn(move || {
-            if rest.is_empty() {
-                return None;
-            }
-            let row = row(&mut rest);
-            if row.is_none() {
-                rest = &[];
-            }
-            Some(row)
-        })
-    }
-}
-
-fn row<'a>(rest: &mut &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let (key, value) = (number(rest)?, number(rest)?);
-    Some((taken(rest, key)?, taken(rest, value)?))
-}
-
-fn number(rest: &mut &[u8]) -> Option<usize> {
-    let bytes = taken(rest, 4)?.try_into().ok()?;
-    usize::try_from(u32::from_le_bytes(bytes)).ok()
-}
-
-fn taken<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, left) = rest.split_at_checked(length)?;
-    *rest = left;
-    Some(taken)
+/// The last piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// The rows of the copy, or of the one that an increment stands for.
+    pub(super) counts: Counts,
+    /// The sum over them; none in a whole copy.
+    pub(super) digest: Option<u64>,
 }
 
 /// A piece that was read.
 #[derive(Debug)]
 pub(super) enum Part {
-    Rows(Rows),
-    End(Counts),
+    Rows(Vec<Row>),
+    End(End),
 }
 
 /// The reader of a backup.
 #[derive(Debug)]
 pub(super) struct Reader<R> {
     from: R,
+    head: String,
+    since: Option<String>,
     pieces: u64,
 }
 
@@ -236,7 +236,23 @@ impl<R: Read> Reader<R> {
     pub(super) fn open(mut from: R, known: &[&str]) -> Result<(Self, Head), Unreadable> {
         let text = head_text(&mut from)?;
         let head = parsed(&text, known)?;
-        Ok((Self { from, pieces: 0 }, head))
+        let reader = Self {
+            from,
+            since: since(&text)?,
+            head: text,
+            pieces: 0,
+        };
+        Ok((reader, head))
+    }
+
+    /// Returns the head as it was written.
+    pub(super) fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// Returns the name of the file that an increment rests on; none for a whole copy.
+    pub(super) fn since(&self) -> Option<&str> {
+        self.since.as_deref()
     }
 
     /// Reads the next piece.
@@ -256,11 +272,12 @@ impl<R: Read> Reader<R> {
             return Err(damaged);
         }
         if space == END {
-            return counts(&body).map(Part::End).ok_or(damaged);
+            let end = end_of(&body).filter(|end| end.digest.is_some() == self.since.is_some());
+            return end.map(Part::End).ok_or(damaged);
         }
         let space = Space::ALL.into_iter().find(|one| number_of(*one) == space);
-        let space = space.ok_or(damaged)?;
-        Ok(Part::Rows(Rows { space, body }))
+        let rows = space.and_then(|space| rows(space, body.into()));
+        rows.map(Part::Rows).ok_or(damaged)
     }
 
     /// Tells that something in the last piece is not as it was written.
@@ -288,16 +305,15 @@ impl<R: Read> Reader<R> {
     }
 }
 
-fn counts(body: &[u8]) -> Option<Counts> {
+fn end_of(body: &[u8]) -> Option<End> {
     let (numbers, rest) = body.as_chunks::<8>();
+    let mut numbers = numbers.iter().map(|bytes| u64::from_le_bytes(*bytes));
     let mut counts = Counts::default();
-    if !rest.is_empty() || numbers.len() != counts.0.len() {
-        return None;
+    for count in &mut counts.0 {
+        *count = numbers.next()?;
     }
-    for (count, bytes) in counts.0.iter_mut().zip(numbers) {
-        *count = u64::from_le_bytes(*bytes);
-    }
-    Some(counts)
+    let digest = numbers.next();
+    (rest.is_empty() && numbers.next().is_none()).then_some(End { counts, digest })
 }
 
 fn head_text(from: &mut impl Read) -> Result<String, Unreadable> {
@@ -315,7 +331,7 @@ fn head_text(from: &mut impl Read) -> Result<String, Unreadable> {
 fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
     let foreign = |what: String| Unreadable::Foreign(what);
     let first = text.lines().next().unwrap_or_default();
-    if first != MAGIC {
+    if ![MAGIC, MAGIC_INCREMENT].contains(&first) {
         let what = if first.starts_with("tickwheel backup ") {
             format!("it begins with `{first}`: a later program has made it, and reads it")
         } else {
@@ -323,10 +339,7 @@ fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
         };
         return Err(foreign(what));
     }
-    let found = |name: &str| {
-        let mut lines = text.lines();
-        lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
-    };
+    let found = |name: &str| line(text, name);
     let format = found("format").unwrap_or_default();
     if !known.contains(&format) {
         return Err(foreign(format!(
@@ -349,81 +362,23 @@ fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::embedded::tests::shape;
-
-    fn whole() -> Vec<u8> {
-        let begin = Head {
-            shape: shape(2),
-            made: Millis(1_764_000_000_000),
-        };
-        let mut piece = Piece::of(Space::Row);
-        piece.add(b"a", b"");
-        piece.add(b"", b"value");
-        let mut counts = Counts::default();
-        counts.add(Space::Row, 2);
-        [head(&begin, "4"), piece.finish(), end(&counts)].concat()
-    }
-
-    /// Reads everything, and returns the rows.
-    fn read(bytes: &[u8]) -> Result<(Head, u64), Unreadable> {
-        let (mut reader, head) = Reader::open(bytes, &["3", "4"])?;
-        let mut rows = 0;
-        loop {
-            match reader.read()? {
-                Part::Rows(some) => rows += some.count().ok_or_else(|| reader.damaged())?,
-                Part::End(counts) => {
-                    assert_eq!(counts.rows(), rows);
-                    reader.ends()?;
-                    return Ok((head, rows));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_backup_is_read_as_it_was_written() {
-        let (head, rows) = read(&whole()).unwrap();
-        assert_eq!(
-            (head.shape, head.made),
-            (shape(2), Millis(1_764_000_000_000))
-        );
-        assert_eq!(rows, 2);
-    }
-
-    #[test]
-    fn a_backup_that_was_cut_off_anywhere_or_changed_anywhere_is_refused() {
-        let whole = whole();
-        for length in 0..whole.len() {
-            assert!(read(&whole[..length]).is_err(), "cut at {length}");
-        }
-        let body = whole.windows(2).position(|pair| pair == b"\n\n").unwrap() + 2;
-        for place in body..whole.len() {
-            let mut changed = whole.clone();
-            changed[place] ^= 0x40;
-            assert!(read(&changed).is_err(), "changed at {place}");
-        }
-    }
-
-    #[test]
-    fn a_backup_with_something_behind_its_end_is_refused() {
-        let said = read(&[&whole()[..], b"x"].concat())
-            .unwrap_err()
-            .to_string();
-        assert!(said.contains("behind its end"), "{said}");
-    }
-
-    #[test]
-    fn what_another_program_has_made_is_named() {
-        let later = String::from_utf8_lossy(&whole()).replace("backup 1", "backup 2");
-        let said = read(later.as_bytes()).unwrap_err().to_string();
-        assert!(said.contains("a later program"), "{said}");
-        let later = String::from_utf8_lossy(&whole()).replace("format=4", "format=9");
-        let said = read(later.as_bytes()).unwrap_err().to_string();
-        assert!(said.contains("format 9") && said.contains("3, 4"), "{said}");
-        let said = read(&vec![b'x'; 10_000]).unwrap_err().to_string();
-        assert!(said.contains("no backup of Tickwheel"), "{said}");
-    }
+/// Returns what stands behind a name in a head.
+fn line<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = head.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
+
+/// Reads the name of the file that an increment rests on. It lies beside the increment, so it is a name and no path.
+fn since(head: &str) -> Result<Option<String>, Unreadable> {
+    if !head.starts_with(MAGIC_INCREMENT) {
+        return Ok(None);
+    }
+    let name =
+        line(head, "since").filter(|name| Path::new(name).file_name() == Some(name.as_ref()));
+    let name = name.ok_or_else(|| Unreadable::Foreign("its head is damaged".to_owned()))?;
+    Ok(Some(name.to_owned()))
+}
+
+#[cfg(test)]
+#[path = "format_tests.rs"]
+mod tests;

@@ -3,21 +3,21 @@
 //! The rows go into a database that has no name yet. It gets its name when the last piece was read and everything is on the
 //! disk, and the directory is declared set up last of all. A crash before leaves a directory that holds nothing.
 
-use std::{
-    fs,
-    io::{self, Read},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use fjall::PersistMode;
 
-use super::format::{Counts, Head, Part, Reader, Rows, Unreadable};
+use super::{
+    format::{Counts, End, Head, Part},
+    row::Row,
+    source::Source,
+};
 use crate::store::{
     Error,
     embedded::{
         disk::{
             database::{self, Open},
-            directory::{Directory, FORMAT, FORMATS_BEFORE},
+            directory::Directory,
             sync::sync_directory,
         },
         faults::{fault, refused},
@@ -36,35 +36,12 @@ pub struct Restored {
     pub counts: Counts,
 }
 
-/// The reason why reading ended.
-enum Wrong {
-    Backup(Unreadable),
-    Store(Error),
-}
-
-impl From<Unreadable> for Wrong {
-    fn from(why: Unreadable) -> Self {
-        Self::Backup(why)
-    }
-}
-
-impl From<Wrong> for Error {
-    fn from(wrong: Wrong) -> Self {
-        match wrong {
-            Wrong::Store(error) => error,
-            Wrong::Backup(why) => Self::Unsuitable {
-                reason: format!("the backup cannot be used: {why}"),
-            },
-        }
-    }
-}
-
 /// Reads a backup to its end, and changes nothing.
 ///
 /// # Errors
 /// When it is none, is cut off, or damaged; the reason says what to do.
-pub fn check(backup: impl Read) -> Result<Restored, Error> {
-    Ok(read(backup, |_, _| Ok(()))?)
+pub fn check(backup: Source<'_>) -> Result<Restored, Error> {
+    read(backup, |_, _| Ok(()))
 }
 
 /// Makes a data directory of a backup. The directory must be new or empty. It may be used once this has returned.
@@ -72,7 +49,7 @@ pub fn check(backup: impl Read) -> Result<Restored, Error> {
 /// # Errors
 /// [`Error::Unsuitable`] when the backup or the directory cannot be used, [`Error::Full`] without room; the reason says what to
 /// do. The directory holds nothing then, and the call can be repeated.
-pub fn restore(backup: impl Read, directory: &Path) -> Result<Restored, Error> {
+pub fn restore(backup: Source<'_>, directory: &Path) -> Result<Restored, Error> {
     let locked = Directory::lock(directory)?;
     let store = locked.store();
     if store.exists() || directory.join("FORMAT").exists() {
@@ -96,7 +73,7 @@ pub fn restore(backup: impl Read, directory: &Path) -> Result<Restored, Error> {
 }
 
 /// Puts the rows of a backup into a new database, and closes it.
-fn fill(backup: impl Read, path: &Path) -> Result<Restored, Error> {
+fn fill(backup: Source<'_>, path: &Path) -> Result<Restored, Error> {
     let mut database = None;
     let restored = read(backup, |head, rows| {
         let open = match &database {
@@ -117,36 +94,26 @@ fn fill(backup: impl Read, path: &Path) -> Result<Restored, Error> {
     Ok(restored)
 }
 
-fn put(open: &Open, rows: &Rows) -> Result<(), fjall::Error> {
+fn put(open: &Open, rows: &[Row]) -> Result<(), fjall::Error> {
     open.wait_for_room()?;
     let mut batch = open.batch();
-    for (key, value) in rows.iter().flatten() {
-        batch.insert(open.space(rows.space), key, value);
+    for row in rows {
+        batch.insert(open.space(row.space), &*row.key, &*row.value);
     }
     // Not synced piece by piece: nothing is promised before the end.
     open.commit(batch, PersistMode::Buffer)
 }
 
-/// Hands the pieces with rows to `take`, after it has checked them, and compares the counts of the last one.
+/// Hands the rows to `take`, piece by piece, after they were checked.
 fn read(
-    backup: impl Read,
-    mut take: impl FnMut(&Head, &Rows) -> Result<(), Error>,
-) -> Result<Restored, Wrong> {
-    let known = [&FORMATS_BEFORE[..], &[FORMAT]].concat();
-    let (mut reader, head) = Reader::open(backup, &known)?;
-    let mut counted = Counts::default();
+    mut backup: Source<'_>,
+    mut take: impl FnMut(&Head, &[Row]) -> Result<(), Error>,
+) -> Result<Restored, Error> {
+    let head = backup.head();
     loop {
-        match reader.read()? {
-            Part::Rows(rows) => {
-                let count = rows.count().ok_or_else(|| reader.damaged())?;
-                counted.add(rows.space, count);
-                take(&head, &rows).map_err(Wrong::Store)?;
-            }
-            Part::End(counts) if counts == counted => {
-                reader.ends()?;
-                return Ok(Restored { head, counts });
-            }
-            Part::End(_) => return Err(reader.damaged().into()),
+        match backup.read()? {
+            Part::Rows(rows) => take(&head, &rows)?,
+            Part::End(End { counts, .. }) => return Ok(Restored { head, counts }),
         }
     }
 }

@@ -39,13 +39,13 @@ struct Going {
 
 /// The files that the database has removed, or is about to.
 #[derive(Default)]
-pub(super) struct Removal {
+pub(super) struct DeferredUnlink {
     going: VecDeque<Going>,
     /// Journals, which are all removed at some time.
     journals: Vec<Going>,
 }
 
-impl Removal {
+impl DeferredUnlink {
     /// Opens the tables that the database has merged since the last call. It has to be called often: the
     /// blocks of a table that was made and merged between two calls are freed by the database, at its
     /// callers' expense. But such a table is small.
@@ -149,7 +149,7 @@ mod tests {
     async fn a_merged_table_keeps_its_blocks_until_it_is_freed_here() {
         let directory = tempfile::tempdir().unwrap();
         let open = created(&directory.path().join("store"));
-        let mut removal = Removal::default();
+        let mut removal = DeferredUnlink::default();
         for value in 0..3 {
             write_out(&open, value);
             removal.look_at_tables(&open);
@@ -162,7 +162,7 @@ mod tests {
         // removed.
         removal.free(&time(), true);
         let removed =
-            |removal: &Removal| removal.going.iter().filter(|going| going.removed).count();
+            |removal: &DeferredUnlink| removal.going.iter().filter(|going| going.removed).count();
         assert_eq!((removal.going.len(), removed(&removal)), (3, 0));
         assert!(removal.is_waiting());
         (0..3).for_each(|value| write_out(&open, value));
@@ -179,7 +179,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let first = created(&path);
-        let mut removal = Removal::default();
+        let mut removal = DeferredUnlink::default();
         write_out(&first, 1);
         removal.look_at_tables(&first);
         let dropped = first.space(Space::Row).tree.drop_range::<&[u8], _>(..);
@@ -202,8 +202,8 @@ mod tests {
         for name in ["1.jnl", "2.jnl", "lock"] {
             fs::write(path(name), name).unwrap();
         }
-        let mut removal = Removal::default();
-        let look = |removal: &mut Removal| {
+        let mut removal = DeferredUnlink::default();
+        let look = |removal: &mut DeferredUnlink| {
             removal.look_at_journals(directory.path());
             removal.free(&time(), false);
             (removal.journals.len(), removal.going.len())

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use super::{buffer_release::Release, deferred_unlink::Removal, writeback::Writeback};
+use super::{buffer_release::Release, deferred_unlink::DeferredUnlink, writeback::Writeback};
 use crate::{
     store::embedded::{disk::database::Open, shared::Shared},
     time_source::Moment,
@@ -28,10 +28,10 @@ const SPACE_INTERVAL: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_secs(10);
 
 /// The upkeep thread's work, done all the time.
-pub(in crate::store::embedded) struct Upkeep {
+pub(in crate::store::embedded) struct Maintenance {
     shared: Arc<Shared>,
     release: Release,
-    removal: Removal,
+    removal: DeferredUnlink,
     tables_begun: u64,
     /// When the last table was begun, or the database was last made to remove tables.
     begun_at: Moment,
@@ -40,11 +40,11 @@ pub(in crate::store::embedded) struct Upkeep {
     space_at: Moment,
 }
 
-impl Upkeep {
+impl Maintenance {
     pub(in crate::store::embedded) fn new(shared: Arc<Shared>, writing: SyncSender<()>) -> Self {
         Self {
             release: Release::default(),
-            removal: Removal::default(),
+            removal: DeferredUnlink::default(),
             tables_begun: 0,
             begun_at: shared.time.moment(),
             writing,
@@ -151,7 +151,7 @@ mod tests {
         let (tables, _) = open.next_table(Space::Row);
         let files = || std::fs::read_dir(&tables).unwrap().count();
         let (writing, _told) = sync_channel(1);
-        let mut upkeep = Upkeep::new(Arc::clone(&store.shared), writing);
+        let mut upkeep = Maintenance::new(Arc::clone(&store.shared), writing);
         let row = open.space(Space::Row);
         for value in 0..3 {
             row.insert([value], [value]).unwrap();

@@ -33,7 +33,7 @@ const WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// How much new tasks have to wait.
 #[derive(Debug, Default)]
-pub(in crate::store::embedded) struct Brake {
+pub(in crate::store::embedded) struct WriteStall {
     state: Mutex<State>,
 }
 
@@ -44,7 +44,7 @@ struct State {
     free_at: Option<Moment>,
 }
 
-impl Brake {
+impl WriteStall {
     /// Notes the most runs that a keyspace has.
     pub(in crate::store::embedded) fn press(&self, runs: usize) {
         let mut state = self.state();
@@ -84,14 +84,14 @@ mod tests {
 
     #[test]
     fn nobody_waits_while_merges_keep_up() {
-        let brake = Brake::default();
+        let brake = WriteStall::default();
         brake.press(RUNS_EASY - 1);
         assert_eq!(brake.hold(1_000_000, now()), None);
     }
 
     #[test]
     fn the_more_runs_the_longer_and_one_behind_the_other() {
-        let (brake, now) = (Brake::default(), now());
+        let (brake, now) = (WriteStall::default(), now());
         let ms = |ms| Some(now.after(Duration::from_millis(ms)));
         brake.press(RUNS_EASY);
         assert_eq!(brake.hold(1000, now), ms(5));
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn nobody_waits_long_and_nobody_once_it_is_over() {
-        let (brake, now) = (Brake::default(), now());
+        let (brake, now) = (WriteStall::default(), now());
         brake.press(100);
         for _ in 0..3 {
             assert_eq!(brake.hold(100_000, now), Some(now.after(WAIT_MAX)));

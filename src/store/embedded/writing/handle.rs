@@ -22,7 +22,7 @@ use crate::store::{
         Mode,
         faults::refused,
         shared::Shared,
-        stalls::maintenance::{LOOK_INTERVAL, Upkeep, WRITING_INTERVAL, Writing},
+        stalls::maintenance::{LOOK_INTERVAL, Maintenance, WRITING_INTERVAL, Writing},
     },
 };
 
@@ -43,7 +43,7 @@ const DROP_INTERVAL: Duration = Duration::from_secs(10);
 type Queued = (Act, Option<OwnedSemaphorePermit>);
 
 /// The way to the writer.
-pub(in crate::store::embedded) struct Pen {
+pub(in crate::store::embedded) struct WriterHandle {
     shared: Arc<Shared>,
     way: Way,
 }
@@ -59,7 +59,7 @@ enum Way {
     Inline(Mutex<Writer>),
 }
 
-impl Pen {
+impl WriterHandle {
     pub(in crate::store::embedded) fn new(shared: &Arc<Shared>, mode: Mode) -> Result<Self, Error> {
         let way = match mode {
             Mode::Inline => Way::Inline(Mutex::new(Writer::new(Arc::clone(shared), false))),
@@ -164,7 +164,7 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
     let (stop_upkeep, stopped) = sync_channel::<()>(0);
     let (weak, looking) = (queue.downgrade(), Arc::clone(shared));
     let upkeep = spawn(shared, "store-upkeep", move || {
-        let mut upkeep = Upkeep::new(looking, tell_writing);
+        let mut upkeep = Maintenance::new(looking, tell_writing);
         while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(LOOK_INTERVAL) {
             if !upkeep.look() {
                 continue;
@@ -229,7 +229,7 @@ fn write_groups(mut writer: Writer, mut waiting: mpsc::Receiver<Queued>) {
     }
 }
 
-impl Drop for Pen {
+impl Drop for WriterHandle {
     fn drop(&mut self) {
         if let Way::Thread {
             queue,
