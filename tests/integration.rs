@@ -46,8 +46,10 @@ mod replicas;
 mod server;
 /// Tests of the API run on the simulation's world; its scenarios are a binary of their own (`tests/sim`).
 mod sim {
-    pub(crate) mod letters;
     #[allow(dead_code, reason = "the scenarios use the rest")]
+    mod drafts;
+    pub(crate) mod letters;
+    #[allow(dead_code, unused_imports, reason = "the scenarios use the rest")]
     pub(crate) mod world;
 }
 mod smtp;

@@ -226,7 +226,7 @@ fn a_wait_whose_rows_are_gone_ends_at_its_deadline() {
     }
     let (fails, error) = Verdict::Lost.end().unwrap();
     assert_eq!((fails, reason(&error)), (true, Some("dependency_missing")));
-    // What is known of the others says more.
+    // An open one among the others says more.
     let open = [(id(0), Seen::Open)];
     assert_eq!(decide(&after, &open, NOW), Verdict::Late(id(0)));
 }

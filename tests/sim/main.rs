@@ -15,6 +15,7 @@
     reason = "a test that fails may say so by panicking"
 )]
 
+mod drafts;
 mod invariants;
 #[allow(dead_code, reason = "tests of the API use the rest")]
 pub(crate) mod letters;

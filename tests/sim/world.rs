@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use tempfile::TempDir;
 use tickwheel::{
     flow::{
@@ -25,12 +24,10 @@ use tickwheel::{
         service::Service,
     },
     model::{
-        backoff::{Backoff, Jitter},
         clock::Rules,
         ids::{NodeId, TaskId},
         state::Outcome,
-        target::Target,
-        task::{Body, Content, Priority, Spec},
+        task::Priority,
         time::{Millis, TickLength},
         wheel::{Shape, WheelNumber},
     },
@@ -48,8 +45,7 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-/// Virtual time begins in the middle of a tick.
-pub(crate) const EPOCH: Millis = Millis(1_800_000_000_437);
+pub(crate) use super::drafts::{EPOCH, callback, record};
 
 /// One execution of a callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,8 +80,7 @@ pub(crate) struct Simulated {
     pub(crate) node: Node,
     pub(crate) operations: Arc<AtomicUsize>,
     pub(crate) time: TimeSource,
-    dead: Arc<AtomicBool>,
-    publisher: MemoryPublisher,
+    life: Life,
 }
 
 impl Simulated {
@@ -93,10 +88,25 @@ impl Simulated {
         self.node.service()
     }
 
-    /// The process dies: its further operations have no effect.
+    /// The process dies: its further operations have no effect, and no part of it wakes again.
     pub(crate) fn crash(&self) {
+        self.life.end();
+    }
+}
+
+/// The life of a process, which ends once.
+#[derive(Clone)]
+struct Life {
+    dead: Arc<AtomicBool>,
+    publisher: MemoryPublisher,
+    time: TimeSource,
+}
+
+impl Life {
+    fn end(&self) {
         self.dead.store(true, Ordering::SeqCst);
         self.publisher.kill();
+        self.time.hold(None);
     }
 }
 
@@ -152,37 +162,32 @@ impl World {
     }
 
     pub(crate) fn node_with(&self, number: u64, fates: Fates) -> Simulated {
-        let (dead, operations) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicUsize::new(0)),
-        );
-        let publisher = self.queue.handle();
+        let operations = Arc::new(AtomicUsize::new(0));
+        let life = Life {
+            dead: Arc::default(),
+            publisher: self.queue.handle(),
+            time: self.time.simulated_peer(number),
+        };
         let hook = {
-            let (dead, operations, publisher) = (
-                Arc::clone(&dead),
-                Arc::clone(&operations),
-                publisher.clone(),
-            );
+            let (life, operations) = (life.clone(), Arc::clone(&operations));
             move |call: Call| {
-                if dead.load(Ordering::SeqCst) {
+                if life.dead.load(Ordering::SeqCst) {
                     return Fate::StopBefore;
                 }
                 let fate = fates(operations.fetch_add(1, Ordering::SeqCst), call);
                 if matches!(fate, Fate::StopBefore | Fate::StopAfter) {
-                    dead.store(true, Ordering::SeqCst);
-                    publisher.kill();
+                    life.end();
                 }
                 fate
             }
         };
-        let context = self.context(number, &publisher, Arc::new(hook));
-        let time = context.time.clone();
+        let time = life.time.clone();
+        let context = self.context_at(number, time.clone(), &life.publisher, Arc::new(hook));
         Simulated {
             node: Node::start(context, Duration::from_secs(3)),
             operations,
             time,
-            dead,
-            publisher,
+            life,
         }
     }
 
@@ -196,8 +201,17 @@ impl World {
 
     /// The parts of a node whose calls of the store meet these fates.
     pub(crate) fn context(&self, number: u64, publisher: &MemoryPublisher, hook: Hook) -> Context {
+        self.context_at(number, self.time.simulated_peer(number), publisher, hook)
+    }
+
+    fn context_at(
+        &self,
+        number: u64,
+        time: TimeSource,
+        publisher: &MemoryPublisher,
+        hook: Hook,
+    ) -> Context {
         let store = self.plain_store();
-        let time = self.time.simulated_peer(number);
         Context {
             me: NodeId(time.random_uuid()),
             name: format!("node-{number}"),
@@ -417,62 +431,6 @@ impl Run {
 /// A worker that succeeds after this long.
 pub(crate) fn succeeds(after: Duration) -> Behaviour {
     Arc::new(move |_, _| (after, Some(Outcome::Succeeded { result: None })))
-}
-
-pub(crate) fn callback(start: Millis) -> NewTask {
-    NewTask {
-        start,
-        draft: spec(Target::Callback {
-            name: "work".to_owned(),
-        })
-        .into(),
-    }
-}
-
-pub(crate) fn record(start: Millis) -> NewTask {
-    NewTask {
-        start,
-        draft: spec(Target::Kafka {
-            topic: "users".to_owned(),
-            partition: None,
-        })
-        .into(),
-    }
-}
-
-fn spec(target: Target) -> Spec {
-    Spec {
-        indexed: Vec::new(),
-        target,
-        collection: String::new(),
-        priority: Priority::Normal,
-        max_attempts: 3,
-        backoff: Backoff {
-            jitter: Jitter::None,
-            ..Backoff::QUICK
-        },
-        claim_timeout: Duration::from_secs(10),
-        heartbeat_timeout: Duration::from_secs(10),
-        attempt_timeout: None,
-        ordering_key: None,
-        dead_retention: None,
-        expire_after: None,
-        retention: Duration::from_secs(86_400),
-        create_time: EPOCH,
-        asked_start: None,
-        scheduled: None,
-        key: None,
-        notify: None,
-        actions: None,
-        kin: None,
-        after: None,
-        then: Vec::new(),
-        body: Body::Inline(Content {
-            payload: Bytes::from_static(b"{}"),
-            content_type: "application/json".to_owned(),
-            ..Content::default()
-        }),
-    }
 }
 
 pub(crate) async fn register(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskView> {

@@ -114,6 +114,7 @@ impl Checker {
                 }
             };
             tokio::select! {
+                biased;
                 () = stop.cancelled() => {}
                 () = ended.added(), if room > 0 => {}
                 () = failed.added(), if room > 0 => {}

@@ -201,7 +201,9 @@ fn check(model: &Join, who: usize, steps: &mut Steps<'_, World>) {
         Checks::Act { seen } => steps.add("check acts", number, |world| {
             let row = match model.verdict(seen) {
                 Verdict::Goes(_) => Row::Released,
-                Verdict::Failed(..) | Verdict::Missing(_) | Verdict::Late(_) => Row::Ended,
+                Verdict::Failed(..) | Verdict::Missing(_) | Verdict::Lost | Verdict::Late(_) => {
+                    Row::Ended
+                }
                 Verdict::Waits => world.row,
             };
             if world.row == Row::Waits && row != Row::Waits {

@@ -216,6 +216,7 @@ async fn rows(world: &World, waiter: TaskId, dependency: TaskId) -> [bool; 2] {
 
 /// A node dies between the rows and the task. Another wait has begun, and its rows stay however long it takes.
 #[tokio::test(start_paused = true)]
+#[ignore = "passes days of virtual time: make test-all"]
 async fn rows_of_a_wait_that_never_began_go_and_those_of_others_stay() {
     let world = World::with_tick(1, 1000, Duration::from_secs(60));
     let armed = Arc::new(AtomicBool::new(false));
@@ -279,6 +280,7 @@ async fn an_ended_dependency_names_no_waiters() {
 
 /// From a wait for an id that is not known on, the end of any task may be one that is waited for: until the deadline.
 #[tokio::test(start_paused = true)]
+#[ignore = "passes days of virtual time: make test-all"]
 async fn a_wait_for_unknown_tasks_makes_other_ends_read_no_longer_than_it_lasts() {
     const ENDS: usize = 40;
     let world = World::with_tick(1, 1000, Duration::from_secs(60));
@@ -310,11 +312,12 @@ async fn a_wait_for_unknown_tasks_makes_other_ends_read_no_longer_than_it_lasts(
     };
     let (idle, during) = (ends(0).await, ends(ENDS).await);
     assert!(during >= idle + ENDS, "{during} reads, {idle} without ends");
-    world.pass(DAY * 3).await;
+    world.pass(HOUR).await;
     let view = read(&service, waiter).await;
     assert_eq!(view.state, VisibleState::Failed, "{view:?}");
     let reason = view.error.as_deref().and_then(join::reason);
     assert_eq!(reason, Some("dependency_missing"));
+    world.pass(DAY * 3).await;
     let (idle, after) = (ends(0).await, ends(ENDS).await);
     assert!(
         after < idle + ENDS / 2,
