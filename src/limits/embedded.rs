@@ -17,9 +17,12 @@ pub const MEMORY_TOPIC_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Records of one topic that the embedded queue holds in memory: some batches for each worker; the rest is on disk.
 pub const EMBEDDED_TOPIC_RECORDS_MAX: usize = 20_000;
 
-/// Records of one wheel that are handed to the embedded queue at once: a millisecond or so of a core, behind which everybody else
-/// may wait, and enough to amortise what a batch costs.
-pub const EMBEDDED_RECORDS_AT_ONCE: usize = 128;
+/// Records of one wheel that are handed to the embedded queue at once: half a millisecond or so of a core, behind which everybody
+/// else may wait, and enough to amortise what a batch costs.
+pub const EMBEDDED_RECORDS_AT_ONCE: usize = 64;
+
+/// Records that are handed to the embedded queue without a turn: so few take less time than the turns of others.
+pub const PUBLISHED_WITHOUT_TURN: usize = 8;
 
 /// Topics of the embedded queue from which on those are looked for that nobody uses: a topic is made for any name that is polled.
 pub const EMBEDDED_TOPICS_KEPT: usize = 3000;

@@ -10,11 +10,13 @@
 use std::{
     collections::HashMap,
     fmt,
+    num::NonZero,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use metrics::{Counter, Histogram};
+use tokio::sync::Semaphore;
 
 use super::{
     gatekeeper::{Gatekeeper, Gates, Holding},
@@ -111,6 +113,8 @@ pub struct Sender {
     demand: Demand,
     keeper: Gatekeeper,
     acknowledged: Arc<Mutex<Option<Moment>>>,
+    /// The turns of larger batches, where the queue does its work on the cores of this process.
+    turns: Option<Arc<Semaphore>>,
 }
 
 impl Sender {
@@ -122,12 +126,17 @@ impl Sender {
         demand: Demand,
         keeper: Gatekeeper,
     ) -> Self {
+        let turns = ctx.publisher.records_at_once().map(|_| {
+            let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+            Arc::new(Semaphore::new((cores / 2).max(1)))
+        });
         Self {
             ctx,
             pulse,
             demand,
             keeper,
             acknowledged: Arc::default(),
+            turns,
         }
     }
 
@@ -203,6 +212,14 @@ impl Sender {
         contents: &Result<HashMap<TaskId, Content>, String>,
         results: &mut [Result<(), Unsent>],
     ) {
+        // Everybody else waits behind the batches that are ready to run, at each step of a claim and of its answer. So a flood
+        // that fills the batches of all wheels has half of the cores.
+        let _turn = match &self.turns {
+            Some(turns) if part.len() > limits::PUBLISHED_WITHOUT_TURN => {
+                turns.acquire().await.ok()
+            }
+            Some(_) | None => None,
+        };
         let now = self.ctx.now();
         let mut records = Vec::with_capacity(part.len());
         let mut published = Vec::with_capacity(part.len());

@@ -224,7 +224,9 @@ impl Registrar {
             }
         }
         self.register_near(&incoming, near, &mut results).await;
-        self.wait(&incoming, &waiting, &mut results).await;
+        if !waiting.is_empty() {
+            Box::pin(self.wait(&incoming, &waiting, &mut results)).await;
+        }
         self.confirm(places, &mut results).await;
         incoming
             .into_iter()

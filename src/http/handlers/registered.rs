@@ -34,6 +34,18 @@ pub(in crate::http) enum Registration {
     Asked(Result<Answer, Fault>),
 }
 
+/// Registers one task. One that asks nothing goes a way of its own, since most do: the future of all ways together is large, and
+/// is moved for each request.
+pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Option<Registration> {
+    match task {
+        Read::Plain(task) => {
+            let registered = Box::pin(api.service.register(vec![task])).await.pop();
+            registered.map(|result| Registration::Plain(result.map(Box::new)))
+        }
+        task @ (Read::Asked(_) | Read::Tree(_)) => Box::pin(register(api, vec![task])).await.pop(),
+    }
+}
+
 /// Registers tasks; one result per task, in order.
 pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Registration> {
     let mut plain: Vec<NewTask> = Vec::new();
@@ -60,20 +72,20 @@ pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Regist
         if plain.is_empty() {
             Vec::new()
         } else {
-            api.service.register(plain).await
+            Box::pin(api.service.register(plain)).await
         }
     };
     let asked = async {
         if asked.is_empty() {
             Vec::new()
         } else {
-            api.service.register_asked(asked).await
+            Box::pin(api.service.register_asked(asked)).await
         }
     };
     let trees = async {
         let mut planted = Vec::with_capacity(trees.len());
         for tree in trees {
-            planted.push(api.service.register_tree(tree).await);
+            planted.push(Box::pin(api.service.register_tree(tree)).await);
         }
         planted
     };

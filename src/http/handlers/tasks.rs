@@ -108,7 +108,7 @@ pub(in crate::http) async fn create(
     // A slow store must not fill the room for bodies.
     drop(text);
     let mut admitted = api.admission.registration(task.tasks())?;
-    let registered = Box::pin(registered::register(&api, vec![task])).await.pop();
+    let registered = registered::register_one(&api, task).await;
     let registered =
         registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
     if registered.is_registered() {

@@ -1,11 +1,16 @@
 //! A flood of one callback, due at one moment, hardly delays another callback at a low rate.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{api::NewTask, context::Settings, node::Node},
+    limits::PUBLISHED_WITHOUT_TURN,
     model::{
         ids::TaskId,
         target::Target,
@@ -38,14 +43,46 @@ const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(50);
 struct Late {
     inner: MemoryPublisher,
     time: TimeSource,
+    at_once: Option<usize>,
+    open: Open,
+}
+
+/// The larger batches that are open, and the most of them that were open at once.
+#[derive(Clone, Default)]
+struct Open(Arc<Mutex<(usize, usize)>>);
+
+impl Open {
+    fn count(&self, records: usize, begins: bool) {
+        if records <= PUBLISHED_WITHOUT_TURN {
+            return;
+        }
+        let (open, most) = &mut *self.0.lock().unwrap();
+        if begins {
+            *open += 1;
+            *most = (*most).max(*open);
+        } else {
+            *open -= 1;
+        }
+    }
+
+    fn most(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
 }
 
 #[async_trait]
 impl Publisher for Late {
     async fn publish(&self, records: Vec<Record>) -> Vec<Result<(), PublishError>> {
+        let count = records.len();
+        self.open.count(count, true);
         let answers = self.inner.publish(records).await;
         self.time.sleep(ACKNOWLEDGED_AFTER).await;
+        self.open.count(count, false);
         answers
+    }
+
+    fn records_at_once(&self) -> Option<usize> {
+        self.at_once
     }
 
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
@@ -65,7 +102,7 @@ impl Publisher for Late {
     }
 }
 
-fn start(world: &mut World) -> Node {
+fn start(world: &mut World, at_once: Option<usize>, open: Open) -> Node {
     world.settings = Settings {
         ahead_entries_max: HELD,
         page_rows_max: PAGE,
@@ -75,6 +112,8 @@ fn start(world: &mut World) -> Node {
     let late = Late {
         inner: publisher.clone(),
         time: world.time.clone(),
+        at_once,
+        open,
     };
     let mut context = world.context(1, &publisher, Arc::new(|_| Fate::Go));
     context.publisher = Arc::new(late);
@@ -105,7 +144,7 @@ fn lateness(world: &World, name: &str) -> Vec<i64> {
 
 async fn beside_a_flood(start_in: Duration) -> (Vec<i64>, Vec<i64>) {
     let mut world = World::new(1, 1000);
-    let node = start(&mut world);
+    let node = start(&mut world, None, Open::default());
     world.pass(3 * SECOND).await;
     let at = world.time.now().after(start_in);
     let steady = (-50..150).map(|number: i64| task("quiet", Millis(at.0 + 20 * number)));
@@ -146,4 +185,29 @@ async fn with_one_lane_for_all_a_flood_delays_others() {
     let (quiet, _) = beside_a_flood(20 * SECOND).await;
     flaw::switch(None);
     assert!(quiet.iter().any(|late| *late >= 300), "{quiet:?}");
+}
+
+/// A queue that works on the cores of the process says how many records it can use at once.
+#[tokio::test(start_paused = true)]
+async fn a_flood_of_all_wheels_hands_over_on_half_of_the_cores() {
+    const WHEELS: u16 = 8;
+    const TASKS: usize = 4000;
+    let most = |at_once| async move {
+        let (mut world, open) = (World::new(WHEELS, 1000), Open::default());
+        let node = start(&mut world, at_once, open.clone());
+        world.pass(3 * SECOND).await;
+        let at = world.time.now().after(10 * SECOND);
+        for _ in 0..TASKS / 1000 {
+            let flood = (0..1000).map(|_| task("flood", at)).collect();
+            register(&node.service(), flood).await;
+        }
+        world.pass(30 * SECOND).await;
+        assert_eq!(lateness(&world, "flood").len(), TASKS, "all went out");
+        node.stop(SECOND).await;
+        open.most()
+    };
+    let cores = thread::available_parallelism().map_or(1, Into::into);
+    assert_eq!(most(Some(64)).await, (cores / 2).clamp(1, 16));
+    // A queue elsewhere takes what it is given.
+    assert!(most(None).await > usize::from(WHEELS));
 }

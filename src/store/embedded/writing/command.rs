@@ -102,6 +102,19 @@ impl Act {
         }
     }
 
+    /// Tells whether its caller waits for it no more.
+    pub(in crate::store::embedded) fn is_given_up(&self) -> bool {
+        match self {
+            Self::Put { answer, .. } | Self::PutNewest { answer, .. } | Self::Settle { answer } => {
+                answer.is_closed()
+            }
+            Self::SwapClock { answer, .. } => answer.is_closed(),
+            Self::SwapRecord { answer, .. } => answer.is_closed(),
+            Self::SwapTasks { answer, .. } => answer.is_closed(),
+            Self::Upkeep => false,
+        }
+    }
+
     /// Answers that it was certainly not done.
     pub(in crate::store::embedded) fn refuse(self, error: &Error) {
         match self {

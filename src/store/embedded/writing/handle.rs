@@ -10,26 +10,30 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
     command::Act,
-    writer::{GROUP_ROWS_MAX, Writer},
+    waiting::{Queued, Waiting},
+    writer::Writer,
 };
-use crate::store::{
-    Error,
-    embedded::{
-        Mode,
-        faults::refused,
-        shared::Shared,
-        stalls::maintenance::{LOOK_INTERVAL, Maintenance, WRITING_INTERVAL, Writing},
+use crate::{
+    store::{
+        Error,
+        embedded::{
+            Mode,
+            faults::refused,
+            shared::Shared,
+            stalls::maintenance::{LOOK_INTERVAL, Maintenance, WRITING_INTERVAL, Writing},
+        },
     },
+    time_source::TimeSource,
 };
 
-/// Requests that wait for the writer. When there are more, callers wait.
+/// Requests that the writer has not looked at. When there are more, callers wait.
 const QUEUE_ACTS_MAX: usize = 4096;
 
-/// KiB of requests that wait for the writer: bounds their memory.
+/// KiB of requests that wait for the writer: bounds their memory, and their number, since each counts as one at least.
 const QUEUE_KIB_MAX: u32 = 32 * 1024;
 
 /// Longest wait for an answer. A stall of the disk is shorter, and a caller must get on.
@@ -38,9 +42,6 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The interval at which erased ticks are dropped. Each time that there are some, everything stands for the
 /// syncs with which the database notes its remaining tables, 2 to 5 ms.
 const DROP_INTERVAL: Duration = Duration::from_secs(10);
-
-/// A request, and its share of the queue.
-type Queued = (Act, Option<OwnedSemaphorePermit>);
 
 /// The way to the writer.
 pub(in crate::store::embedded) struct WriterHandle {
@@ -108,7 +109,12 @@ impl WriterHandle {
                         .acquire_many_owned(wanted.min(QUEUE_KIB_MAX))
                         .await
                         .ok()?;
-                    queue.as_ref()?.send((act, Some(room))).await.ok()
+                    let queued = Queued {
+                        act,
+                        bytes,
+                        share: Some(room),
+                    };
+                    queue.as_ref()?.send(queued).await.ok()
                 };
                 let queued = time.within(ANSWER_WAIT_MAX, enqueue).await.flatten();
                 queued.ok_or_else(|| Error::Unavailable {
@@ -128,7 +134,7 @@ impl WriterHandle {
             Way::Thread { queue, .. } => {
                 if let Some(queue) = queue {
                     // A full queue has more important work.
-                    drop(queue.try_send((act, None)));
+                    drop(queue.try_send(unasked(act)));
                 }
             }
         }
@@ -143,8 +149,9 @@ fn write_inline(writer: &Mutex<Writer>, act: Act) {
 fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
     let (queue, waiting) = mpsc::channel(QUEUE_ACTS_MAX);
     let writer = Writer::new(Arc::clone(shared), true);
+    let clocks = shared.time.clone();
     let writer = spawn(shared, "store-writer", move || {
-        write_groups(writer, waiting)
+        write_groups(writer, &clocks, waiting)
     })?;
     let (tell_writing, told) = sync_channel::<()>(1);
     let mut writing = Writing::new(Arc::clone(shared));
@@ -171,7 +178,7 @@ fn threads(shared: &Arc<Shared>) -> Result<Way, Error> {
             }
             let Some(queue) = weak.upgrade() else { return };
             // A full queue has more important work.
-            drop(queue.try_send((Act::Upkeep, None)));
+            drop(queue.try_send(unasked(Act::Upkeep)));
         }
     })?;
     let (stop_dropping, stopped) = sync_channel::<()>(0);
@@ -201,31 +208,37 @@ fn spawn(
         .map_err(|error| refused(&shared.path, &error))
 }
 
+/// A request that nobody waits for.
+const fn unasked(act: Act) -> Queued {
+    Queued {
+        act,
+        bytes: 0,
+        share: None,
+    }
+}
+
 /// Runs the writer's thread. It ends when the last caller has gone and everything is written.
-fn write_groups(mut writer: Writer, mut waiting: mpsc::Receiver<Queued>) {
+fn write_groups(mut writer: Writer, time: &TimeSource, mut asked: mpsc::Receiver<Queued>) {
+    let mut waiting = Waiting::default();
     loop {
-        let first = waiting.blocking_recv();
-        if first.is_none() {
-            return;
-        }
-        let mut acts = Vec::new();
-        let mut shares = Vec::new();
-        let mut rows = 0;
-        let mut next = first;
-        while let Some((act, share)) = next {
-            rows += act.rows();
-            acts.push(act);
-            shares.push(share);
-            next = if rows < GROUP_ROWS_MAX {
-                waiting.try_recv().ok()
-            } else {
-                None
+        if waiting.is_empty() {
+            let Some(first) = asked.blocking_recv() else {
+                return;
             };
+            waiting.push(first);
         }
+        while let Ok(next) = asked.try_recv() {
+            waiting.push(next);
+        }
+        let group = waiting.group(time.moment());
+        let (acts, shares): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|one| (one.act, one.share)).unzip();
         // The outcome of requests that a panic leaves unanswered is unknown to their callers.
         if catch_unwind(AssertUnwindSafe(|| writer.turn(acts))).is_err() {
             writer.panicked();
         }
+        // Their memory is free only now.
+        drop(shares);
     }
 }
 

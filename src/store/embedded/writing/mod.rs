@@ -4,4 +4,5 @@
 pub(in crate::store::embedded) mod command;
 pub(in crate::store::embedded) mod group;
 pub(in crate::store::embedded) mod handle;
+mod waiting;
 pub(in crate::store::embedded) mod writer;
