@@ -52,7 +52,7 @@ async fn ended(site: &Site) -> Ended {
 }
 
 /// Runs tasks, whose attempts all end so.
-async fn end(site: &Site, ids: &[String], outcome: Outcome) {
+pub(super) async fn end(site: &Site, ids: &[String], outcome: Outcome) {
     let behaviour: Behaviour = Arc::new(move |_, _| (SECOND / 10, Some(outcome.clone())));
     let worker = site.world.worker(site.node.service(), behaviour);
     for id in ids {

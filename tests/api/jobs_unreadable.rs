@@ -8,6 +8,7 @@ use tickwheel::model::state::Outcome;
 use super::{
     Site,
     jobs::{all_are, counts, done, kill, states, tasks},
+    jobs_by_rows::end,
 };
 use crate::sim::world::Behaviour;
 
@@ -38,19 +39,6 @@ async fn job_fails_at(site: &Site, job: Value, bad: &str, done_count: u64) {
     let error = job["error"].as_str().unwrap();
     assert!(error.contains(bad), "{error}");
     assert!(error.contains("cannot be understood"), "{error}");
-}
-
-async fn run(site: &Site, ids: &[String], outcome: Outcome) {
-    let behaviour: Behaviour = Arc::new(move |_, _| (SECOND / 10, Some(outcome.clone())));
-    let worker = site.world.worker(site.node.service(), behaviour);
-    for id in ids {
-        site.post(&format!("/v1/tasks/{id}/run"), "").await.ok();
-    }
-    for id in ids {
-        site.get(&format!("/v1/tasks/{id}?wait=60s")).await.ok();
-    }
-    site.world.pass(2 * SECOND).await;
-    worker.abort();
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,7 +106,7 @@ async fn tasks_that_have_ended_and_dead_ones_are_counted() {
     kill(&site, &dead).await;
     let failed = tasks(&site, 3, json!({})).await;
     let error = "no route".to_owned();
-    run(&site, &failed, Outcome::Failed { error }).await;
+    end(&site, &failed, Outcome::Failed { error }).await;
     spoil(&site, &dead[0]);
     spoil(&site, &failed[1]);
     let filter = json!({"callback": "work", "state": "failed"});
