@@ -255,6 +255,10 @@ pub const TURNS_IN_FLIGHT_MAX: usize = 64;
 /// Sequences that wait for the usher of a node, 300 bytes each at most. Others are left to the looks of their tasks.
 pub const SEQUENCES_HANDED_MAX: usize = 10_000;
 
+/// Sequences of which a node knows a task that went out and has not ended, 500 bytes each at most: both names and the task.
+/// Tasks of others go out when they are due, and wait for their turn behind that.
+pub const SEQUENCES_AHEAD_MAX: usize = 10_000;
+
 /// How often the usher comes back to a sequence whose task was not written yet: registration takes a part of it.
 pub const USHER_TRIES_MAX: u32 = 20;
 

@@ -23,6 +23,7 @@ use tickwheel::{
         poll::PollRequest,
         service::Service,
     },
+    limits::EMBEDDED_RECORDS_AT_ONCE,
     model::{
         clock::Rules,
         ids::{NodeId, TaskId},
@@ -73,6 +74,8 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     /// Nodes answer polls: they have the role `controller`.
     pub(crate) polled: bool,
+    /// The queue is in the process of the node, of which there is one at a time.
+    in_process: bool,
     pub(crate) executions: Arc<Mutex<Vec<Execution>>>,
 }
 
@@ -137,6 +140,7 @@ impl World {
                 ..Settings::default()
             },
             polled: true,
+            in_process: false,
             executions: Arc::default(),
             time,
         }
@@ -218,7 +222,11 @@ impl World {
             address: String::new(),
             store: Arc::new(Faulty::new(store, self.time.clone(), hook)),
             underway: None,
-            publisher: Arc::new(publisher.clone()),
+            publisher: Arc::new(if self.in_process {
+                publisher.clone().in_process(EMBEDDED_RECORDS_AT_ONCE)
+            } else {
+                publisher.clone()
+            }),
             subscriptions: self
                 .polled
                 .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
@@ -238,6 +246,14 @@ impl World {
     /// The store on disk.
     pub(crate) fn disk(&self) -> Arc<embedded::Store> {
         Arc::clone(&self.on_disk.as_ref().expect("the world is on disk").0)
+    }
+
+    /// The same world with one node at a time, whose queue is in its process.
+    pub(crate) fn in_one_process(self) -> Self {
+        Self {
+            in_process: true,
+            ..self
+        }
     }
 
     /// The owner of a wheel.

@@ -27,13 +27,14 @@ use crate::{
     failpoint,
     flaw::{self, Flaw},
     flow::{
-        TASK_EVENTS, api::Fault, context::Context, labels, query::recent::RecentActivity,
-        records::callbacks::Passage,
+        TASK_EVENTS, api::Fault, context::Context, labels, ordering::ahead,
+        query::recent::RecentActivity, records::callbacks::Passage,
     },
     limits,
     model::{
         dispatch::Dispatch,
         ids::TaskId,
+        ordering::Sequence,
         target::Target,
         task::{Content, Spec},
         time::Millis,
@@ -180,13 +181,15 @@ impl Sender {
     pub(in crate::flow) async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
         let mut results = vec![Ok(()); batch.len()];
         let (now, gates) = (self.ctx.now(), self.keeper.gates());
-        let (mut small, mut large) = (Vec::new(), Vec::new());
+        let (mut small, mut large, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
             // Never early: the last place that can hold it back on this side of the queue.
             if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
                 *result = Err(Unsent::Early);
             } else if let Some(unsent) = gated(&gates, &sending.spec) {
                 *result = Err(unsent);
+            } else if !self.goes_first(sending, now) {
+                behind.push(sending);
             } else if sending.spec.content().is_some() {
                 small.push((index, sending));
             } else {
@@ -202,7 +205,29 @@ impl Sender {
             let contents = self.contents(part).await;
             self.publish(part, &contents, &mut results).await;
         }
+        for (sending, result) in batch.iter().zip(&results) {
+            if result.is_err()
+                && let Some(sequence) = Sequence::of(&sending.spec)
+            {
+                self.ctx.handed.ahead().left(&sequence, sending.dispatch.id);
+            }
+        }
+        self.count(&behind);
         results
+    }
+
+    /// Tells whether a task goes out now: it is in no sequence, or no task before it went out that has not ended. A task behind
+    /// such a one goes out at its turn, and counts as handed over.
+    fn goes_first(&self, sending: &Sending, now: Millis) -> bool {
+        let Some(sequence) = Sequence::of(&sending.spec).filter(|_| self.turns.is_some()) else {
+            return true;
+        };
+        let dispatch = &sending.dispatch;
+        let task = (dispatch.start, dispatch.id);
+        let goes_first = self.ctx.handed.ahead().goes_first(sequence, task);
+        let is_new = dispatch.generation == 0 && dispatch.expected_attempt == 0 && sending.first;
+        let is_fresh = now.since(dispatch.start) < ahead::FRESH;
+        goes_first || !is_new || !is_fresh
     }
 
     /// Publishes tasks of a batch whose contents are at hand, and notes how each went at its index.
@@ -251,39 +276,42 @@ impl Sender {
         answers: Vec<Result<(), PublishError>>,
         results: &mut [Result<(), Unsent>],
     ) {
-        let fired = self.ctx.now();
-        let mut gauges = Gauges::new();
         let mut sent = Vec::with_capacity(published.len());
-        let mut acknowledged = false;
         for ((index, sending), answer) in published.into_iter().zip(answers) {
             match answer {
-                Ok(()) => {
-                    acknowledged = true;
-                    gauges.observe(sending, fired);
-                    if sending.first && !sending.dispatch.id.is_internal() {
-                        sent.push((
-                            sending.dispatch.id,
-                            &sending.spec.target,
-                            sending.dispatch.start,
-                        ));
-                    }
-                }
+                Ok(()) => sent.push(sending),
                 Err(error) => {
                     self.demand.taken(sending.dispatch.id);
                     set(results, index, Unsent::Queue(error));
                 }
             }
         }
-        gauges.count_callbacks();
+        self.count(&sent);
         if !sent.is_empty() {
-            self.pulse.fired(fired, sent.into_iter());
-        }
-        if acknowledged {
             let moment = self.ctx.time.moment();
             *self
                 .acknowledged
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner) = Some(moment);
+        }
+    }
+
+    /// Counts tasks that were handed over.
+    fn count(&self, handed_over: &[&Sending]) {
+        let fired = self.ctx.now();
+        let mut gauges = Gauges::new();
+        for sending in handed_over {
+            gauges.observe(sending, fired);
+        }
+        gauges.count_callbacks();
+        let is_counted = |sending: &&&Sending| sending.first && !sending.dispatch.id.is_internal();
+        let new = handed_over.iter().filter(is_counted).map(|sending| {
+            let dispatch = &sending.dispatch;
+            (dispatch.id, &sending.spec.target, dispatch.start)
+        });
+        let new: Vec<(TaskId, &Target, Millis)> = new.collect();
+        if !new.is_empty() {
+            self.pulse.fired(fired, new.into_iter());
         }
     }
 

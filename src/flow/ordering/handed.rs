@@ -9,6 +9,7 @@ use std::{
 
 use tokio::sync::Notify;
 
+use super::ahead::Ahead;
 use crate::{limits::SEQUENCES_HANDED_MAX, model::ordering::Sequence, time_source::Moment};
 
 /// A sequence on the list.
@@ -48,9 +49,15 @@ impl List {
 pub struct Handed {
     list: Mutex<List>,
     added: Notify,
+    ahead: Ahead,
 }
 
 impl Handed {
+    /// Returns the tasks that went out, where the queue is of this process.
+    pub(in crate::flow) const fn ahead(&self) -> &Ahead {
+        &self.ahead
+    }
+
     /// Adds a sequence that is to be looked at now.
     pub(in crate::flow) fn add(&self, sequence: Sequence, now: Moment) {
         self.put(sequence, now, 0);

@@ -144,6 +144,12 @@ impl Out {
         }
     }
 
+    const fn task(self) -> TaskId {
+        match self {
+            Self::Over(id, _) | Self::Waits(id, ..) => id,
+        }
+    }
+
     /// Tells whether this is a place of a task that is over.
     fn left(self, rank: &Rank) -> bool {
         match self {
@@ -154,6 +160,8 @@ impl Out {
 }
 
 async fn pass(ctx: &Context, sequence: &Sequence, out: Out) -> Result<(), Fault> {
+    // Before the next task is looked for: one that is left out because of this one is due by then.
+    ctx.handed.ahead().left(sequence, out.task());
     let mut there = rows::read(ctx, sequence, Freshness::Quorum).await?;
     for _ in 0..limits::TURN_RACES_MAX {
         if there.turn.holder.is_some_and(|holder| !out.had(&holder)) {

@@ -5,6 +5,7 @@
 //! - `turn` asks for the turn, for claims and looks.
 //! - `leave` takes an ended or moved task out, and passes the turn on.
 //! - `usher` publishes the task that has come to its turn; [`handed`] is its list.
+//! - `ahead` tells which tasks need not go out before that.
 //!
 //! The order of the writes, and what a crash between two of them leaves:
 //!
@@ -17,6 +18,7 @@
 //!   before the task leaves a ghost. One after it leaves a member that holds its new place as long as no claim clears the row
 //!   in the moment of the crash; nobody was told of the move then.
 
+pub(in crate::flow) mod ahead;
 pub mod handed;
 pub(in crate::flow) mod leave;
 pub(in crate::flow) mod place;

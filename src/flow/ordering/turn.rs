@@ -20,6 +20,7 @@ use crate::{
         ids::TaskId,
         ordering::{self, Bound, Holder, Member, Sequence, Standing, Turn},
         row::TaskRow,
+        task::Spec,
         time::Millis,
     },
     store::Freshness,
@@ -32,6 +33,17 @@ pub(in crate::flow) enum Asked {
     Mine,
     /// Another task has it, or comes first.
     Behind,
+}
+
+/// The hold of a holder on the turn.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// It keeps nobody waiting any more.
+    Over,
+    /// It keeps the others waiting.
+    Stands,
+    /// The same, and its task has no row yet.
+    Registered(Arc<Spec>),
 }
 
 /// A search of the members of a sequence.
@@ -205,19 +217,22 @@ impl TurnKeeper {
     /// Tells whether a holder keeps the others waiting.
     pub(super) async fn stands(&self, holder: &Holder) -> Result<bool, Fault> {
         let row = self.row(holder.id, holder.generation).await?;
-        self.keeps_waiting(holder, row.as_ref()).await
+        Ok(self.hold_of(holder, row.as_ref()).await? != Hold::Over)
     }
 
-    /// The same, by the row of its task, which was read after the turn.
-    pub(super) async fn keeps_waiting(
+    /// Returns the hold of a holder on the turn, by the row of its task, which was read after the turn.
+    pub(super) async fn hold_of(
         &self,
         holder: &Holder,
         row: Option<&TaskRow>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Hold, Fault> {
         Ok(match ordering::holder_stands(holder, row, self.ctx.now()) {
-            Standing::Over | Standing::Waits => false,
-            Standing::IfWritten => self.finder.registered(holder.id).await?.is_some(),
-            Standing::Stands | Standing::Open(_) => true,
+            Standing::Over | Standing::Waits => Hold::Over,
+            Standing::IfWritten => match self.finder.registered(holder.id).await? {
+                Some(found) => Hold::Registered(found.spec),
+                None => Hold::Over,
+            },
+            Standing::Stands | Standing::Open(_) => Hold::Stands,
         })
     }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     leave,
-    turn::{First, Search, TurnKeeper},
+    turn::{First, Hold, Search, TurnKeeper},
 };
 use crate::{
     flow::{
@@ -127,18 +127,25 @@ impl Usher {
         let turn = self.turns.read(sequence).await?.turn;
         if let Some(holder) = turn.holder {
             let row = self.turns.row(holder.id, holder.generation).await?;
-            if !self.turns.keeps_waiting(&holder, row.as_ref()).await? {
-                // Both put the sequence on the list again.
-                match row.filter(|row| !ordering::is_over(row, holder.generation)) {
-                    Some(waits) => leave::retries(&self.ctx, &waits).await?,
-                    None => {
-                        let over = (holder.id, holder.generation);
-                        leave::pass_on(&self.ctx, sequence, over).await?;
-                    }
+            return match self.turns.hold_of(&holder, row.as_ref()).await? {
+                Hold::Stands => self.publish(holder.id, row).await,
+                Hold::Registered(spec) => {
+                    let (id, start) = (holder.id, holder.id.first_start());
+                    self.hold(Dispatch::first(id, start), spec);
+                    Ok(Served::Done)
                 }
-                return Ok(Served::Done);
-            }
-            return self.publish(holder.id, row).await;
+                Hold::Over => {
+                    // Both put the sequence on the list again.
+                    match row.filter(|row| !ordering::is_over(row, holder.generation)) {
+                        Some(waits) => leave::retries(&self.ctx, &waits).await?,
+                        None => {
+                            let over = (holder.id, holder.generation);
+                            leave::pass_on(&self.ctx, sequence, over).await?;
+                        }
+                    }
+                    Ok(Served::Done)
+                }
+            };
         }
         let until = Bound::at(Millis(self.ctx.now().0 + 1));
         let search = Search {

@@ -20,6 +20,7 @@ use crate::{
 pub struct MemoryPublisher {
     queue: MemoryQueue,
     process: Process,
+    at_once: Option<usize>,
 }
 
 impl MemoryPublisher {
@@ -27,6 +28,16 @@ impl MemoryPublisher {
         Self {
             process: Process::new(queue.clone()),
             queue,
+            at_once: None,
+        }
+    }
+
+    /// Says of itself that the queue is in the process of its node, and takes so many records of a wheel at once.
+    #[must_use]
+    pub fn in_process(self, at_once: usize) -> Self {
+        Self {
+            at_once: Some(at_once),
+            ..self
         }
     }
 
@@ -104,6 +115,10 @@ impl Publisher for MemoryPublisher {
         }
         self.process.pass("publish", true).await;
         answers
+    }
+
+    fn records_at_once(&self) -> Option<usize> {
+        self.at_once
     }
 
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {

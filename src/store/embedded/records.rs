@@ -11,6 +11,7 @@ use super::{
     disk::database::{Open, Space},
     faults::{corrupt, fault},
     record_bytes::{self, parse_index_row, parse_record},
+    tasks::INLINE_READS_MAX,
     value,
     writing::command::{Act, Newest},
 };
@@ -25,6 +26,10 @@ use crate::{
         index::{IndexPage, IndexPut, IndexRange, IndexRemoval},
     },
 };
+
+/// Rows that a short range looks at on the thread of its caller. Where more of them were removed or have ended, it is read
+/// where it delays no task.
+const INLINE_ROWS_LOOKED_AT_MAX: usize = 64;
 
 #[async_trait]
 impl RecordStore for Store {
@@ -110,12 +115,26 @@ impl IndexStore for Store {
     }
 
     async fn index_range(&self, range: &IndexRange) -> Result<IndexPage, Error> {
-        let (range, now) = (range.clone(), self.shared.time.now());
-        self.read(move |open| page(open, &range, now)).await
+        let now = self.shared.time.now();
+        if range.rows_max <= INLINE_READS_MAX {
+            let page = page(&*self.shared.open()?, range, now, INLINE_ROWS_LOOKED_AT_MAX)?;
+            if page.next.is_none() || page.rows.len() == range.rows_max {
+                return Ok(page);
+            }
+        }
+        let range = range.clone();
+        let read = move |open: &Open| page(open, &range, now, INDEX_ROWS_LOOKED_AT_MAX);
+        self.read(read).await
     }
 }
 
-fn page(open: &Open, range: &IndexRange, now: Millis) -> Result<IndexPage, Error> {
+/// Reads a page, of which there may be more behind so many rows that were looked at.
+fn page(
+    open: &Open,
+    range: &IndexRange,
+    now: Millis,
+    looked_at_max: usize,
+) -> Result<IndexPage, Error> {
     let operation = "read rows of the index";
     let head = record_bytes::of_partition(&range.partition);
     let from = match &range.after {
@@ -131,7 +150,7 @@ fn page(open: &Open, range: &IndexRange, now: Millis) -> Result<IndexPage, Error
         };
         let row = parse_index_row(&stored).map_err(|cause| corrupt(operation, &cause))?;
         page.rows.extend(row.shown(sort, now));
-        if page.rows.len() == rows_max || count + 1 == INDEX_ROWS_LOOKED_AT_MAX {
+        if page.rows.len() == rows_max || count + 1 == looked_at_max {
             page.next = Some(bytes::Bytes::copy_from_slice(sort));
             break;
         }
@@ -179,9 +198,9 @@ mod tests {
         let row = record_bytes::index_row(&IndexPut::new(last.clone(), "v", 7).unwrap());
         group.insert(Space::Index, record_bytes::index_key(&last), row);
         group.commit(false).unwrap();
-        let first = page(&open, &range(None), NOW).unwrap();
+        let first = page(&open, &range(None), NOW, INDEX_ROWS_LOOKED_AT_MAX).unwrap();
         assert!(first.rows.is_empty() && first.next.is_some());
-        let second = page(&open, &range(Some(&first)), NOW).unwrap();
+        let second = page(&open, &range(Some(&first)), NOW, INDEX_ROWS_LOOKED_AT_MAX).unwrap();
         assert_eq!(second.rows.len(), 1);
         assert_eq!((&second.rows[0].sort, second.next), (last.sort(), None));
     }

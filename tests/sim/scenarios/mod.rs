@@ -34,6 +34,7 @@ mod nets;
 mod notify;
 mod notify_trees;
 mod ordering;
+mod ordering_ahead;
 mod ordering_faults;
 mod polls;
 mod races;
