@@ -20,6 +20,9 @@ const NEAR_GRACE: Duration = Duration::from_secs(5);
 /// timeout is longer. It is the price of a lost message: the task is published again at least this often.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(600);
 
+/// Points at which a look may lie that was put when so much was closed: slots that close meanwhile push it on by one each.
+pub const NEAR_POINTS: usize = 3;
+
 /// The grid of one task's looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
@@ -95,6 +98,25 @@ impl Grid {
         self.at(start.max(opened_until).after(NEAR_GRACE))
     }
 
+    /// Returns the points at which the first look of a near task may lie, in a wheel whose clock was right: the wheel was
+    /// closed up to the tick of the start, or up to `look_ahead` ticks further, and one more may have closed during the
+    /// write.
+    #[must_use]
+    pub fn near_points(&self, start: Millis, shape: &Shape, look_ahead: i64) -> Vec<Millis> {
+        let tick = shape.tick();
+        let own = tick.tick_of(start);
+        let closed = (0..=look_ahead + 1).map(|ticks| tick.end_of(own.plus(ticks)));
+        let closed = std::iter::once(start).chain(closed);
+        let points = closed.flat_map(|closed| {
+            let from = self.for_near(start, closed);
+            self.points_from(from).take(NEAR_POINTS)
+        });
+        let mut points: Vec<Millis> = points.collect();
+        points.sort_unstable();
+        points.dedup();
+        points
+    }
+
     /// Returns the first point whose tick is later than `opened`, from `at` on.
     #[must_use]
     pub(super) fn open_from(&self, at: Millis, shape: &Shape, opened: Tick) -> Millis {
@@ -118,6 +140,29 @@ impl Grid {
 mod tests {
     use super::*;
     use crate::model::{look_step::LookStep, time::TickLength, wheel::WheelNumber};
+
+    #[test]
+    fn the_first_look_of_a_near_task_is_found_with_ticks_longer_than_its_step() {
+        for (tick, step) in [(1, 5), (1, 60), (10, 5), (60, 5), (60, 45), (60, 3600)] {
+            let tick = TickLength::new(Duration::from_secs(tick)).unwrap();
+            let shape = Shape::new(1, tick, 8).unwrap();
+            let step = LookStep::covering(Duration::from_secs(step));
+            for start in [60_000, 60_001, 73_999, 119_999, 120_000] {
+                let start = Millis(start);
+                let id = TaskId::new(start, WheelNumber::new(0).unwrap(), 7).with_look_step(step);
+                let grid = Grid::of(id, &shape);
+                let points = grid.near_points(start, &shape, 2);
+                for ahead in 0..=3 {
+                    let closed = tick.end_of(tick.tick_of(start).plus(ahead));
+                    let look = grid.for_near(start, closed);
+                    assert!(
+                        points.contains(&look),
+                        "{tick:?} {step:?} {start:?} {ahead}"
+                    );
+                }
+            }
+        }
+    }
 
     #[test]
     fn the_look_of_a_waiting_task_is_always_found_and_comes_ever_more_seldom() {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::places::Places;
+pub(super) use super::views::{as_expired, view_of_attempt, view_of_entry};
 pub(in crate::flow) use super::views::{unwritten_view, view_of_row};
-pub(super) use super::views::{view_of_attempt, view_of_entry};
 use crate::{
     flow::{
         api::{Fault, TaskView, View},
@@ -25,16 +25,13 @@ use crate::{
         dead_letter,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
-        look::Grid,
+        look::{Grid, NEAR_POINTS},
         state::{State, TaskRow},
         task::{Body, Spec},
         time::Millis,
     },
     store::{self, Freshness},
 };
-
-/// Points of its grid at which the first look of a near task may lie: slots that close push it on by one each.
-const NEAR_POINTS: usize = 3;
 
 /// Ticks, from the distance of a backup on, in which the backup entry of a near `kafka` task may lie.
 const BACKUP_TICKS: i64 = 12;
@@ -296,10 +293,7 @@ impl Finder {
         let mut near: Vec<Millis> = (0..BACKUP_TICKS)
             .map(|k| tick.end_of(first.plus(distance + k)))
             .collect();
-        near.extend(
-            grid.points_from(grid.for_near(start, start))
-                .take(NEAR_POINTS),
-        );
+        near.extend(grid.near_points(start, self.ctx.shape(), self.ctx.rules.look_ahead));
         let later = grid.points_around(self.ctx.now());
         [near, later]
     }
@@ -345,7 +339,7 @@ impl Finder {
     async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
         let Registered { entry, .. } = found;
         let fired = self.ctx.now() >= entry.start && self.has_fired(&entry).await?;
-        Ok(view_of_entry(&entry, fired))
+        Ok(as_expired(view_of_entry(&entry, fired), self.ctx.now()))
     }
 
     /// Tells whether the entry's task has been handed over, as far as its wheel's clock shows.

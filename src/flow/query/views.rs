@@ -101,6 +101,19 @@ pub(super) fn view_of_attempt(row: TaskRow, heartbeat: Option<Heartbeat>, now: M
             view.effective_start = alive_until;
         }
     }
+    as_expired(view, now)
+}
+
+/// Shows a task as expired that waits and is of no more use, though no write says so: its next claim or look does.
+pub(super) fn as_expired(mut view: TaskView, now: Millis) -> TaskView {
+    let waits = matches!(view.state, VisibleState::Enqueued | VisibleState::Retrying);
+    if waits
+        && view.spec.is_expired(view.start, now)
+        && let Some(after) = view.spec.expire_after
+    {
+        view.state = VisibleState::Expired;
+        view.end_time = Some(view.start.after(after));
+    }
     view
 }
 

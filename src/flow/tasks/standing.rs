@@ -25,9 +25,6 @@ use crate::{
     },
 };
 
-/// Points of its grid at which the first look of a task may lie: slots that close push it on by one each.
-const NEAR_POINTS: usize = 3;
-
 /// The check.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Standing {
@@ -125,9 +122,9 @@ impl Standing {
     /// Tells whether a look of a task lies ahead. From its first publication on there is one.
     async fn has_look(&self, id: TaskId) -> Result<bool, Fault> {
         let grid = Grid::of(id, self.ctx.shape());
-        let near = grid.for_near(id.first_start(), id.first_start());
+        let ahead = self.ctx.rules.look_ahead;
         let mut points = grid.points_around(self.ctx.now());
-        points.extend(grid.points_from(near).take(NEAR_POINTS));
+        points.extend(grid.near_points(id.first_start(), self.ctx.shape(), ahead));
         points.sort_unstable();
         points.dedup();
         let found = self.ctx.store.find_entries(id, &points).await?;

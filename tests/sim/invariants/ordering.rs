@@ -1,5 +1,5 @@
 //! I16: tasks of one ordering key run one at a time and in the order of their starts. A task that was acknowledged
-//! before the claim of a later one was asked for does not run behind that claim. (The promises of a sequence; FIFO
+//! before the first claim of a later one was asked for does not run behind that claim. (The promises of a sequence; FIFO
 //! queues with message groups.)
 
 use std::collections::BTreeMap;
@@ -46,16 +46,20 @@ fn together(ended: &Ended<'_>, (one, other): (&Task<'_>, &Task<'_>), findings: &
     }
 }
 
-/// The first of two may not run behind a claim of the second that came after its acknowledgement.
+/// The first of two may not run behind a claim of the second, if all claims of that came after its acknowledgement.
 fn behind(first: &Task<'_>, second: &Task<'_>, findings: &mut Findings) {
     let (Some(known), false) = (first.known, may_move(first) || may_move(second)) else {
         return;
     };
-    if first.item.start >= second.item.start {
+    // Another task may have got the turn, and not be claimed yet, before one with a passed start was known.
+    if first.item.start.max(known.unsigned_abs()) >= second.item.start {
         return;
     }
-    let later = second.claims().iter().filter(|claim| claim.asked > known);
-    for claim in later {
+    // A task that had the turn keeps it until it has ended, so its later attempts come first.
+    if second.claims().iter().any(|claim| claim.asked <= known) {
+        return;
+    }
+    for claim in second.claims() {
         let behind = first.runs().iter().find(|run| run.began > claim.answered);
         if let Some(run) = behind {
             let (first, second) = (first.name(), second.name());
