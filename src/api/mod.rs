@@ -21,6 +21,7 @@ pub mod poll;
 pub mod previous;
 pub mod problem;
 pub mod schedule;
+pub mod schedule_response;
 pub mod stats;
 pub mod target;
 pub mod task_list;

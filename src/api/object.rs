@@ -2,9 +2,13 @@
 //!
 //! Serde would also read a list as a structure, field by field, but a list is never what the author meant.
 
-use std::{collections::BTreeMap, fmt, marker::PhantomData};
+use std::{cell::Cell, collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{Deserialize, Deserializer, de, de::value::MapAccessDeserializer};
+
+/// Levels of tasks within tasks that are read: one more than a tree may have, so that a tree that is too deep by one is
+/// refused with the place.
+const TASK_LEVELS_READ_MAX: usize = 41;
 
 /// A value that is read from an object only.
 pub(crate) struct Object<T>(pub(crate) T);
@@ -42,6 +46,43 @@ pub(crate) fn optional_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 ) -> Result<Option<Vec<T>>, D::Error> {
     let items = Option::<Vec<Object<T>>>::deserialize(deserializer)?;
     Ok(items.map(|items| items.into_iter().map(|Object(inner)| inner).collect()))
+}
+
+thread_local! {
+    /// The levels of tasks within tasks that are being read on this thread.
+    static LEVELS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A level of tasks within a task, as long as it is being read.
+struct Depth;
+
+impl Depth {
+    fn begin<E: de::Error>() -> Result<Self, E> {
+        let level = LEVELS.get() + 1;
+        if level > TASK_LEVELS_READ_MAX {
+            return Err(E::custom(format!(
+                "tasks lie more than {TASK_LEVELS_READ_MAX} levels deep in each other: register some of them later, with `parent` or \
+                 from a callback"
+            )));
+        }
+        LEVELS.set(level);
+        Ok(Self)
+    }
+}
+
+impl Drop for Depth {
+    fn drop(&mut self) {
+        LEVELS.set(LEVELS.get() - 1);
+    }
+}
+
+/// Reads a field that is a list of tasks within a task, or not there. Each level takes room on the stack, so they are
+/// bounded before any rule is checked.
+pub(crate) fn optional_tasks<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<T>>, D::Error> {
+    let _level = Depth::begin()?;
+    optional_list(deserializer)
 }
 
 /// Reads an object of texts in which no name comes twice: one of the two values would be lost silently.

@@ -220,56 +220,17 @@ pub struct PauseResponse {
     pub since: InstantText,
 }
 
-/// A schedule, as it was set and as it stands.
+/// The answer to the deletion of a schedule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
-pub struct ScheduleResponse {
-    /// Its name.
-    pub name: String,
-    /// The settings, as a request would set it again.
-    pub schedule: ScheduleRequest,
-    /// Where it stands.
-    pub state: ScheduleState,
-    /// Why it is paused.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pause: Option<PauseResponse>,
-    /// Its times in words, such as "At 02:30, Monday to Friday".
-    pub description: String,
-    /// The next times, with the offset of the zone; none unless it is live.
-    pub next_run_times: Vec<String>,
-    /// The version of the data about time zones of the node that answers.
-    pub time_zone_version: String,
-    /// The number of changes. Runs of an older generation do not begin any more.
+pub struct DeleteScheduleResponse {
+    /// The number of changes, with this one.
     pub generation: u32,
-    /// When it was created.
-    pub create_time: InstantText,
-    /// When it was changed last.
-    pub update_time: InstantText,
-    /// Runs that count against the limit.
-    pub runs: u64,
-    /// Times that were missed and not made up for.
-    pub runs_missed: u64,
-    /// Runs that were skipped because another had not ended.
-    pub runs_skipped: u64,
-    /// Of the answer to a change: runs that were withdrawn before they began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs_cancelled: Option<u64>,
-    /// Of the answer to a change: runs that had begun, and go on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs_started: Option<u64>,
-}
-
-/// A page of schedules.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[cfg_attr(feature = "server", derive(ToSchema))]
-#[non_exhaustive]
-pub struct ListSchedulesResponse {
-    /// The schedules, by name.
-    pub schedules: Vec<ScheduleResponse>,
-    /// Send this as `page_token` to get the next page. Absent on the last page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_page_token: Option<String>,
+    /// Runs that were withdrawn before they began.
+    pub runs_cancelled: u64,
+    /// Runs that had begun, and go on.
+    pub runs_started: u64,
 }
 
 /// A schedule with its name, as it was set.

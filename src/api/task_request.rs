@@ -159,13 +159,17 @@ pub struct TaskRequest {
     pub after_parent: bool,
     /// Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
     /// the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "super::object::optional_tasks",
+        skip_serializing_if = "Option::is_none"
+    )]
     #[cfg_attr(feature = "server", schema(no_recursion, max_items = 999))]
     pub children: Option<Vec<TaskRequest>>,
     /// Tasks that are registered when this one ends; at most 8, and each may have some itself. Only for tasks of a callback.
     #[serde(
         default,
-        deserialize_with = "super::object::optional_list",
+        deserialize_with = "super::object::optional_tasks",
         skip_serializing_if = "Option::is_none"
     )]
     #[cfg_attr(feature = "server", schema(no_recursion, max_items = 8))]

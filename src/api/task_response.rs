@@ -28,7 +28,7 @@ pub struct TaskResponse {
     /// Its id: a UUID of version 8.
     #[cfg_attr(feature = "server", schema(format = "uuid"))]
     pub id: String,
-    /// The outcome of the registration; only in the answer to one that may be repeated.
+    /// The outcome of the registration; only in the answer to one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RegistrationOutcome>,
     /// The target of the task.
@@ -49,7 +49,7 @@ pub struct TaskResponse {
     /// The tasks that it waits for, or waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<AfterResponse>,
-    /// Where it stands with all tasks below it; only of a task that may have children.
+    /// Where it stands with all tasks below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_state: Option<TreeState>,
     /// When its tree ended.
@@ -237,7 +237,7 @@ impl From<FollowUpResponse> for FollowUp {
     }
 }
 
-/// The outcome of a registration that may be repeated.
+/// The outcome of a registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -296,7 +296,7 @@ pub struct BatchCreateResponse {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
 pub struct BatchCreateResult {
-    /// The outcome of a registration that may be repeated: as in its task.
+    /// The outcome of the registration: as in its task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<RegistrationOutcome>,
     /// The registered task.

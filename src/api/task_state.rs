@@ -75,6 +75,8 @@ impl fmt::Display for TaskState {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TreeState {
+    /// It is in no tree as a parent: no task is below it, and none was announced.
+    None,
     /// Its own run, or a task below it, has not ended.
     WaitingForChildren,
     /// All have ended, and none has failed.
@@ -88,6 +90,7 @@ impl TreeState {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::None => "none",
             Self::WaitingForChildren => "waiting_for_children",
             Self::Completed => "completed",
             Self::Faulted => "faulted",

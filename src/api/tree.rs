@@ -39,7 +39,7 @@ pub struct TreeNodeResponse {
     pub callback: Option<String>,
     /// Its state.
     pub state: TaskState,
-    /// Where it stands with all below it; only of a task that may have children.
+    /// Where it stands with all below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree_state: Option<TreeState>,
     /// When it is to start.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
     ClientArgs, Exit, Failure, Format, fields::by_flags, output::printable, request, times,
@@ -68,6 +68,8 @@ pub(super) enum Command {
     Resume(GateArgs),
     /// End due tasks as cancelled until the gate is opened.
     Drop(CloseArgs),
+    /// Set a gate to open, paused or dropping.
+    Gate(SetGateArgs),
 }
 
 /// A callback.
@@ -100,6 +102,37 @@ pub(super) struct CloseArgs {
     /// Open it by itself at this time: RFC 3339 with an offset, or from now, such as 2h.
     #[arg(long, value_name = "TIME", value_parser = times::start)]
     until: Option<NewStart>,
+}
+
+/// A gate, and the state that it is to have.
+#[derive(Debug, Args)]
+pub(super) struct SetGateArgs {
+    #[command(flatten)]
+    close: CloseArgs,
+    /// The state: open, paused or dropping.
+    #[arg(value_enum)]
+    state: GateWish,
+}
+
+/// The states of a gate, as they are typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum GateWish {
+    /// Tasks go out.
+    Open,
+    /// Due tasks are held.
+    Paused,
+    /// Due tasks end as cancelled.
+    Dropping,
+}
+
+impl From<GateWish> for GateState {
+    fn from(wish: GateWish) -> Self {
+        match wish {
+            GateWish::Open => Self::Open,
+            GateWish::Paused => Self::Paused,
+            GateWish::Dropping => Self::Dropping,
+        }
+    }
 }
 
 /// A configuration.
@@ -199,6 +232,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Pause(close) => close.run(GateState::Paused).await?,
         Command::Drop(close) => close.run(GateState::Dropping).await?,
         Command::Resume(gate) => gate.run(GateState::Open, None).await?,
+        Command::Gate(set) => set.close.run(set.state.into()).await?,
     }
     Ok(Exit::Ok)
 }

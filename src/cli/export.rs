@@ -21,7 +21,7 @@ use crate::{
     api::{notify::Notify, task_request::TaskRequest, text::InstantText},
     client::{
         ActionResponse, EndState, Error, FollowUpResponse, StartTime, TaskFilter, TaskResponse,
-        TaskState, has_ended,
+        TaskState, TreeState, has_ended,
     },
     limits::LIST_TASKS_MAX,
     model::ids::TaskId,
@@ -68,7 +68,10 @@ struct LeftOut {
 
 impl LeftOut {
     fn note(&mut self, task: &TaskResponse) {
-        let in_tree = task.parent.is_some() || task.tree_state.is_some();
+        let is_root = task
+            .tree_state
+            .is_some_and(|state| state != TreeState::None);
+        let in_tree = task.parent.is_some() || is_root;
         self.of_trees += u64::from(in_tree);
         self.followers += u64::from(task.previous.is_some());
     }

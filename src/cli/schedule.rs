@@ -29,7 +29,7 @@ use crate::{
 const SET_EXAMPLES: &str = "Examples:
   tickwheel schedule set nightly --cron '30 2 * * MON-FRI' --time-zone Europe/Berlin --task '{\"callback\": \"report\"}'
   tickwheel schedule set ping --every 15m --overlap allow --task '{\"callback\": \"ping\"}'
-  tickwheel schedule get nightly -o json | jq .schedule > nightly.json; tickwheel schedule set nightly --file nightly.json
+  tickwheel schedule get nightly -o json > nightly.json; tickwheel schedule set nightly --file nightly.json
 
 The schedule that was there before is replaced as a whole.";
 

@@ -1,8 +1,9 @@
 //! The settings of a schedule are read from flags or from a file for `tickwheel schedule set`.
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
+use serde_json::value::RawValue;
 
 use super::{ClientArgs, Failure, crontab, times};
 use crate::{
@@ -12,6 +13,24 @@ use crate::{
     },
     client::{Missed, Overlap, ScheduleRequest, TaskRequest},
 };
+
+/// Members of an answer that are no settings.
+const NOT_SET: [&str; 14] = [
+    "name",
+    "state",
+    "pause",
+    "description",
+    "next_run_times",
+    "time_zone_version",
+    "generation",
+    "create_time",
+    "update_time",
+    "runs",
+    "runs_missed",
+    "runs_skipped",
+    "runs_cancelled",
+    "runs_started",
+];
 
 /// A schedule.
 #[derive(Debug, Args)]
@@ -27,8 +46,8 @@ pub(super) struct Of {
 pub(super) struct SetArgs {
     #[command(flatten)]
     pub(super) of: Of,
-    /// File with the settings as JSON, - for standard input, instead of flags: the member `schedule` of
-    /// `schedule get -o json`.
+    /// File with the settings as JSON, - for standard input, instead of flags. The output of `schedule get -o json` can
+    /// be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cron", "every", "time_zone", "start", "end", "limit", "jitter",
         "overlap", "missed", "catch_up_window", "pause_on_failure", "note", "paused", "task"])]
     file: Option<PathBuf>,
@@ -80,7 +99,7 @@ impl SetArgs {
     /// Returns the settings.
     pub(super) fn request(&self) -> Result<ScheduleRequest, Failure> {
         if let Some(path) = &self.file {
-            return serde_json::from_str(&crontab::text(path)?)
+            return of_text(&crontab::text(path)?)
                 .map_err(|error| Failure::usage(format!("--file: {error}")));
         }
         let task = self
@@ -113,6 +132,13 @@ impl SetArgs {
             task,
         })
     }
+}
+
+/// Reads settings, or an answer that has them.
+fn of_text(text: &str) -> serde_json::Result<ScheduleRequest> {
+    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(text)?;
+    members.retain(|name, _| !NOT_SET.contains(&name.as_str()));
+    serde_json::from_str(&serde_json::to_string(&members)?)
 }
 
 pub(super) fn overlap(text: &str) -> Result<Overlap, String> {

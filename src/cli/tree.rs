@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::{ClientArgs, Exit, Failure, Format};
 use crate::{
-    client::{TreeNodeResponse, TreeResponse},
+    client::{TreeNodeResponse, TreeResponse, TreeState},
     model::ids::TaskId,
 };
 
@@ -78,7 +78,7 @@ fn line(out: &mut impl Write, node: &TreeNodeResponse, level: usize) -> io::Resu
     write!(out, "{indent}{}  {name}  {}", node.id, node.state)?;
     if let Some(tree) = node
         .tree_state
-        .filter(|tree| tree.name() != node.state.name())
+        .filter(|tree| *tree != TreeState::None && tree.name() != node.state.name())
     {
         write!(out, ", tree {}", tree.name())?;
     }

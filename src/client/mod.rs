@@ -77,8 +77,9 @@ pub use crate::api::{
     schedule::{
         BackfillRequest, CronText, ImportOutcome, ImportScheduleResult, Missed, NamedSchedule,
         Overlap, PauseRequest, PauseResponse, PreviewResponse, RunCause, RunResponse, RunTime,
-        ScheduleRequest, ScheduleResponse, ScheduleState,
+        ScheduleRequest, ScheduleState,
     },
+    schedule_response::ScheduleResponse,
     stats::{
         ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount, StatsResponse,
         UnclaimedCallback, UnclaimedResponse, WheelResponse,

@@ -7,9 +7,10 @@ use crate::api::{
     job::JobResponse,
     schedule::{
         BackfillRequest, ExportSchedulesResponse, ImportScheduleResult, ImportSchedulesRequest,
-        ImportSchedulesResponse, ListRunsResponse, ListSchedulesResponse, NamedSchedule,
-        PauseRequest, PreviewResponse, RunResponse, ScheduleRequest, ScheduleResponse,
+        ImportSchedulesResponse, ListRunsResponse, NamedSchedule, PauseRequest, PreviewResponse,
+        RunResponse, ScheduleRequest,
     },
+    schedule_response::{ListSchedulesResponse, ScheduleResponse},
     task_response::TaskResponse,
 };
 

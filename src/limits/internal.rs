@@ -15,9 +15,10 @@ pub const OUTBOX_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long the end of a task is tried to be told. After three days, which span a weekend, nobody is told any more.
 pub const NOTIFY_TRIED_FOR: Duration = Duration::from_secs(72 * 3600);
 
-/// Internal tasks of one callback that a node with the role `executor` runs at once. Each may hold a content, so it bounds bytes,
-/// too: 64 MB for each of the four callbacks.
-pub const EXECUTOR_TASKS_MAX: usize = 64;
+/// Internal tasks of one callback that a node with the role `executor` runs at once. A delivery waits for two syncs of the
+/// store and for its receiver, so many are under way at some thousands a second. Each may hold a content, so it bounds
+/// bytes, too: 128 MB for each of the four callbacks.
+pub const EXECUTOR_TASKS_MAX: usize = 128;
 
 /// Longest URL of an `http` task: what common servers take.
 pub const URL_CHARS_MAX: usize = 2048;

@@ -87,7 +87,10 @@ pub(super) fn read(response: PreviousResponse) -> Option<chain::Previous> {
         state: State::ALL
             .into_iter()
             .find(|state| state.is_terminal() && shown(*state) == response.state)?,
-        tree_faulted: response.tree_state.map(|state| state == TreeState::Faulted),
+        tree_faulted: match response.tree_state {
+            None | Some(TreeState::None) => None,
+            Some(state) => Some(state == TreeState::Faulted),
+        },
         result: place.map(|place| TaskResult {
             content_type,
             place,

@@ -309,10 +309,7 @@ async fn runs_of_a_schedule_are_followed() {
     );
     assert_eq!(site.send(put).await.status, 201);
     let set = site.get("/v1/schedules/minutely").await.ok();
-    assert_eq!(
-        set["schedule"]["task"]["then"][0]["task"]["delay"], "5s",
-        "{set}"
-    );
+    assert_eq!(set["task"]["then"][0]["task"]["delay"], "5s", "{set}");
     site.world.pass(70 * SECOND).await;
     let run = poll(&site, "work").await.unwrap();
     settle(&site, &run, json!({"outcome": "succeeded", "result": 7})).await;

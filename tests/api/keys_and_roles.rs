@@ -254,6 +254,26 @@ async fn a_limited_key_reaches_only_the_tasks_of_its_callbacks() {
     assert_eq!(batch["results"][0]["error"]["code"], "access_denied");
     assert!(batch["results"][1]["task"].is_object(), "{batch}");
 
+    // The id of a task of another callback, with its start: the registration would write it anew.
+    let start = site
+        .get_by(&root, &format!("/v1/tasks/{foreign}"))
+        .await
+        .ok();
+    let start = start["start_time"].clone();
+    let taken = json!({"callback": "mail", "id": foreign, "start_time": start, "payload": "mine"});
+    let answer = site.post_by(&producer, "/v1/tasks", taken.clone()).await;
+    assert_eq!(code(&answer), denied);
+    let batch = json!({"tasks": [{"callback": "mail"}, taken]});
+    let answer = site
+        .post_by(&producer, "/v1/tasks:batchCreate", batch)
+        .await;
+    assert_eq!(code(&answer), denied);
+    let kept = site
+        .get_by(&root, &format!("/v1/tasks/{foreign}"))
+        .await
+        .ok();
+    assert_eq!(kept["target"]["name"], "other", "{kept}");
+
     for verb in ["cancel", "run"] {
         let path = |id: &str| format!("/v1/tasks/{id}/{verb}");
         let answer = site.post_by(&producer, &path(&foreign), Value::Null).await;

@@ -31,6 +31,7 @@ mod limits;
 mod list;
 mod notify;
 mod ordering;
+mod outside;
 mod poll;
 mod refused;
 mod repeats;

@@ -235,7 +235,7 @@ async fn items_of_a_batch_have_marks_of_their_own() {
     }
     let outcomes = |results: &[Value]| -> Vec<String> {
         let code = |one: &Value| one["error"]["code"].as_str().map(str::to_owned);
-        let outcome = |one: &Value| one["outcome"].as_str().unwrap_or("plain").to_owned();
+        let outcome = |one: &Value| one["outcome"].as_str().unwrap().to_owned();
         results
             .iter()
             .map(|one| code(one).unwrap_or_else(|| outcome(one)))
@@ -244,11 +244,11 @@ async fn items_of_a_batch_have_marks_of_their_own() {
     let reused = "idempotency_key_reused";
     assert_eq!(
         outcomes(&seen[0]),
-        ["created", "existing", "plain", "created", reused]
+        ["created", "existing", "created", "created", reused]
     );
     assert_eq!(
         outcomes(&seen[1]),
-        ["existing", "existing", "plain", "existing", reused]
+        ["existing", "existing", "created", "existing", reused]
     );
     let id = |of: usize, at: usize| seen[of][at]["task"]["id"].as_str().unwrap().to_owned();
     assert!(id(0, 0) == id(0, 1) && id(0, 0) == id(1, 0) && id(0, 3) == id(1, 3));

@@ -274,7 +274,9 @@ async fn a_schedule_can_be_read_and_set_again_under_the_condition_of_its_tag() {
     let tag = created.header("etag").to_owned();
     let read = site.get("/v1/schedules/report").await;
     assert_eq!(read.header("etag"), tag);
-    let shown = read.json()["schedule"].clone();
+    let mut shown = read.json();
+    let settings = shown.as_object_mut().unwrap();
+    settings.retain(|name, _| body.get(name).is_some());
     for (name, value) in body.as_object().unwrap() {
         assert_eq!(&shown[name], value, "{name}");
     }
@@ -304,7 +306,7 @@ async fn a_schedule_can_be_read_and_set_again_under_the_condition_of_its_tag() {
     );
     assert_eq!(
         conditional(Method::DELETE, "if-match", "*", String::new()).await,
-        204
+        200
     );
 }
 
@@ -338,7 +340,7 @@ async fn lists_have_pages_and_a_kafka_task_is_a_schedule_as_well() {
     site.world.queue.create_topic("events", None);
     let body = json!({"every": "10s", "limit": 3, "task": {"kafka": {"topic": "events", "key": "k"}, "payload": {"n": 1}}});
     let created = set(&site, "events", body).await;
-    assert_eq!(created["schedule"]["overlap"], "allow");
+    assert_eq!(created["overlap"], "allow");
     site.world.pass(MINUTE).await;
     assert_eq!(site.world.queue.records("events").len(), 3);
     let read = site.get("/v1/schedules/events").await.ok();

@@ -159,7 +159,9 @@ async fn a_schedule_is_deleted_and_its_name_is_free() {
         .worker(site.node.service(), succeeds(SECOND / 10));
     set(&site, "ping", every("10s")).await;
     site.world.pass(30 * SECOND).await;
-    assert_eq!(site.delete("/v1/schedules/ping").await.status, 204);
+    let deleted = site.delete("/v1/schedules/ping").await.ok();
+    assert_eq!(deleted["generation"], 2, "{deleted}");
+    assert!(deleted["runs_cancelled"].is_u64() && deleted["runs_started"].is_u64());
     let count = executed(&site).len();
     site.world.pass(2 * MINUTE).await;
     assert_eq!(executed(&site).len(), count);

@@ -104,6 +104,9 @@ async fn wrong_configurations_are_refused_in_the_words_of_the_flags() {
         "{}",
         err(&wrong)
     );
+    let state = ["callback", "gate", "mail", "closed"];
+    let state = run(&site.url, &state, "").await;
+    assert_eq!(state.status.code(), Some(2), "{}", err(&state));
     let name = run(&site.url, &["callback", "pause", "a/b"], "").await;
     assert_eq!(name.status.code(), Some(2), "{}", err(&name));
 }

@@ -167,7 +167,7 @@ async fn each_line_of_a_crontab_becomes_a_schedule() {
         "",
     )
     .await);
-    let schedule = &json_lines(&get)[0]["schedule"];
+    let schedule = &json_lines(&get)[0];
     assert_eq!(schedule["time_zone"], "Europe/Berlin");
     assert_eq!(
         schedule["task"]["payload"]["command"],

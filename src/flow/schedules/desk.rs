@@ -62,6 +62,8 @@ pub enum Changed {
     Same(Schedule),
     /// There is no such schedule.
     Absent,
+    /// The same change was asked for before, with other settings.
+    OtherRequest,
     /// The precondition does not hold.
     Mismatch(Option<Schedule>),
     /// Its times or its limit are used up: it cannot be paused.
@@ -187,30 +189,36 @@ impl Desk {
     ) -> Result<Changed, Fault> {
         let step = self.look_step(name, &spec).await?;
         let incarnation = self.ctx.time.random_uuid().as_u128();
-        self.change(name, id, |old, mark| {
-            let there = old.filter(|old| old.is_there());
-            if !holds(there) {
-                return Ok(Decided::Answer(Box::new(Changed::Mismatch(there.cloned()))));
-            }
-            let new = match there {
-                Some(there) if there.spec == spec => {
-                    return Ok(Decided::Answer(Box::new(Changed::Same(there.clone()))));
+        let changed = self
+            .change(name, id, |old, mark| {
+                let there = old.filter(|old| old.is_there());
+                if !holds(there) {
+                    return Ok(Decided::Answer(Box::new(Changed::Mismatch(there.cloned()))));
                 }
-                Some(there) => there.with_spec(spec.clone(), step, mark),
-                None => {
-                    let new = Schedule::created(spec.clone(), old, incarnation, step, mark);
-                    match &paused {
-                        Some(pause) => new.begun_paused(pause.clone()),
-                        None => new,
+                let new = match there {
+                    Some(there) if there.spec == spec => {
+                        return Ok(Decided::Answer(Box::new(Changed::Same(there.clone()))));
                     }
-                }
-            };
-            Ok(Decided::Write(
-                Box::new(self.going_on(name, new, mark.at)?),
-                there.is_none(),
-            ))
+                    Some(there) => there.with_spec(spec.clone(), step, mark),
+                    None => {
+                        let new = Schedule::created(spec.clone(), old, incarnation, step, mark);
+                        match &paused {
+                            Some(pause) => new.begun_paused(pause.clone()),
+                            None => new,
+                        }
+                    }
+                };
+                Ok(Decided::Write(
+                    Box::new(self.going_on(name, new, mark.at)?),
+                    there.is_none(),
+                ))
+            })
+            .await?;
+        Ok(match changed {
+            // It was changed by the same request, and not to this.
+            Changed::Same(there) if there.spec != spec => Changed::OtherRequest,
+            changed => changed,
         })
-        .await
     }
 
     /// Pauses, resumes or deletes a schedule.

@@ -79,6 +79,12 @@ impl Registrar {
         if incoming.iter().all(is_plain) {
             return self.enter_admitted(incoming).await;
         }
+        // Its future is several times as large, and would be moved for plain tasks, too.
+        Box::pin(self.enter_related(incoming)).await
+    }
+
+    /// Writes tasks of which some have parents, or wait for others.
+    async fn enter_related(&self, incoming: Vec<Incoming>) -> Vec<Result<TaskView, Fault>> {
         // A check that completes the add of a child finds its content there.
         let mut contents: Vec<Option<Fault>> = vec![None; incoming.len()];
         self.put_bodies(&incoming, &mut contents).await;

@@ -26,6 +26,10 @@ pub fn wish(request: ApiKeyRequest, now: Millis) -> Result<Wish, Error> {
     let wrong = &mut violations;
     let name = wrong.take("/name", checked_name(request.name));
     let role = role(request.role);
+    if request.callbacks.as_ref().is_some_and(Vec::is_empty) {
+        let detail = "names no callback: leave it out for a key of all callbacks";
+        wrong.add("/callbacks", detail);
+    }
     let callbacks = request.callbacks.unwrap_or_default();
     if callbacks.len() > API_KEY_CALLBACKS_MAX {
         let detail = format!("has more than {API_KEY_CALLBACKS_MAX} items");

@@ -49,6 +49,16 @@ impl Read {
         }
     }
 
+    /// Returns the id that its client made, if there is one.
+    #[must_use]
+    pub const fn own_id(&self) -> Option<TaskId> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Asked(asked) => asked.id,
+            Self::Tree(tree) => tree.root.id,
+        }
+    }
+
     /// Refuses a tree among the items of a batch: a request registers so many tasks at most.
     ///
     /// # Errors

@@ -12,8 +12,9 @@ use crate::{
     api::{
         schedule::{
             CronText, Missed, Overlap, PauseResponse, PreviewResponse, RunCause, RunResponse,
-            RunTime, ScheduleRequest, ScheduleResponse, ScheduleState,
+            RunTime, ScheduleRequest, ScheduleState,
         },
+        schedule_response::ScheduleResponse,
         task_response::TaskState,
         text::DurationText,
         worker::View,

@@ -76,7 +76,7 @@ pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
         parent: task.spec.parent().map(|parent| parent.to_string()),
         after_parent: task.spec.is_after_parent(),
         after: join::shown(task),
-        tree_state: tree_state(task),
+        tree_state: Some(tree_state(task)),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
         schedule,
@@ -266,19 +266,14 @@ impl From<VisibleState> for TaskState {
     }
 }
 
-/// Returns where a task stands with all below it; none for one that may have no children.
-pub(super) fn tree_state(task: &TaskView) -> Option<TreeState> {
-    let open = task
-        .spec
-        .is_parent()
-        .then_some(TreeState::WaitingForChildren);
-    task.tree.map_or(open, |tree| {
-        Some(if tree.faulted {
-            TreeState::Faulted
-        } else {
-            TreeState::Completed
-        })
-    })
+/// Returns where a task stands with all below it.
+pub(super) fn tree_state(task: &TaskView) -> TreeState {
+    match task.tree {
+        Some(tree) if tree.faulted => TreeState::Faulted,
+        Some(_) => TreeState::Completed,
+        None if task.spec.is_parent() => TreeState::WaitingForChildren,
+        None => TreeState::None,
+    }
 }
 
 /// Returns the start that was asked for. One that had passed at the registration is kept until the task is

@@ -52,7 +52,7 @@ pub(super) fn task_request(task: &TaskDraft) -> TaskRequest {
         actions: given(task, action::actions_given),
         checks: given(task, action::checks_given),
         ordering_key: task.ordering_key.clone(),
-        collection: task.collection.clone(),
+        collection: task.collection.clone().filter(|text| !text.is_empty()),
         payload,
         payload_base64,
         content_type,

@@ -47,7 +47,7 @@ pub(in crate::http) fn response(nodes: &[Node]) -> TreeResponse {
         parent: node.task.spec.parent().map(|parent| parent.to_string()),
         callback: node.task.spec.callback().map(str::to_owned),
         state: node.task.state.into(),
-        tree_state: tree_state(&node.task),
+        tree_state: Some(tree_state(&node.task)),
         start_time: node.task.start.into(),
         end_time: node.task.end_time.map(Into::into),
         error: node.task.error.clone(),

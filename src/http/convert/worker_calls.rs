@@ -99,6 +99,9 @@ pub fn heartbeat_request(item: &HeartbeatItem) -> Result<api::HeartbeatRequest, 
     })
 }
 
+/// The error of an attempt whose worker gives none.
+const NO_REASON: &str = "the worker gave no reason";
+
 /// Converts a report.
 ///
 /// # Errors
@@ -110,7 +113,7 @@ pub fn settle_request(item: &SettleItem) -> Result<api::SettleRequest, Error> {
     allowed_fields(item, wrong);
     let result = result(item, wrong);
     let delay = read_duration("/delay", item.delay.as_ref(), Duration::ZERO, wrong);
-    let error = item.error.as_deref().map(kept_error).unwrap_or_default();
+    let error = kept_error(item.error.as_deref().unwrap_or(NO_REASON));
     violations.finish()?;
     let outcome = match item.outcome {
         SettleOutcome::Succeeded => Outcome::Succeeded { result },
@@ -196,7 +199,6 @@ fn allowed_fields(item: &SettleItem, violations: &mut Violations) {
         Some(_) if !is_failure => {
             violations.add("/error", "only `retry` and `failed` have an `error`");
         }
-        None if is_failure => violations.add("/error", "missing: say what went wrong"),
         Some(_) | None => {}
     }
     match &item.delay {

@@ -1,6 +1,9 @@
 //! The reading of query parameters has for the handlers the texts that they share.
 
-use axum::extract::{Path, rejection::PathRejection};
+use axum::{
+    extract::{Path, rejection::PathRejection},
+    http::Uri,
+};
 
 use crate::{
     api::text::shorten,
@@ -11,6 +14,17 @@ use crate::{
 /// Returns the text without quotes, since values of a query are not quoted.
 pub(super) fn unquoted(detail: &str) -> String {
     detail.replace(" in quotes", "").replace('"', "")
+}
+
+/// Refuses a query where a call takes none: its author expects something of it.
+pub(super) fn refuse_query(uri: &Uri) -> Result<(), Error> {
+    match uri.query().filter(|query| !query.is_empty()) {
+        None => Ok(()),
+        Some(query) => Err(Error::new(
+            Code::InvalidRequest,
+            format!("the call takes no parameters; found `{}`", shorten(query)),
+        )),
+    }
 }
 
 /// Reads the id of a task in a path.

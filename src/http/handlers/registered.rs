@@ -4,6 +4,8 @@ use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
 };
+use serde::{Serialize, Serializer, ser};
+use serde_json::value::RawValue;
 
 use crate::{
     api::{
@@ -116,17 +118,17 @@ enum Kind {
 }
 
 impl Registration {
-    /// Returns the outcome, if it is shown, and the task.
-    fn task(self) -> Result<(Option<RegistrationOutcome>, Box<TaskView>), Error> {
+    /// Returns the outcome and the task.
+    fn task(self) -> Result<(RegistrationOutcome, Box<TaskView>), Error> {
         match self {
             Self::Plain(result) => match result {
-                Ok(task) => Ok((None, task)),
+                Ok(task) => Ok((RegistrationOutcome::Created, task)),
                 Err(fault) => Err(Error::of_registration(fault)),
             },
             Self::Asked(result) => match result {
-                Ok(Answer::Created(task)) => Ok((Some(RegistrationOutcome::Created), task)),
-                Ok(Answer::Existing(task)) => Ok((Some(RegistrationOutcome::Existing), task)),
-                Ok(Answer::Replaced(task)) => Ok((Some(RegistrationOutcome::Replaced), task)),
+                Ok(Answer::Created(task)) => Ok((RegistrationOutcome::Created, task)),
+                Ok(Answer::Existing(task)) => Ok((RegistrationOutcome::Existing, task)),
+                Ok(Answer::Replaced(task)) => Ok((RegistrationOutcome::Replaced, task)),
                 Ok(Answer::KeyTaken(task)) => Err(Error::key_taken(&task)),
                 Ok(Answer::OtherRequest) => Err(Error::new(
                     Code::IdempotencyKeyReused,
@@ -154,10 +156,8 @@ impl Registration {
 pub(in crate::http) fn respond(registration: Registration) -> Result<Response, Error> {
     let (outcome, task) = registration.task()?;
     let status = match outcome {
-        Some(RegistrationOutcome::Existing) => StatusCode::OK,
-        None | Some(RegistrationOutcome::Created | RegistrationOutcome::Replaced) => {
-            StatusCode::CREATED
-        }
+        RegistrationOutcome::Existing => StatusCode::OK,
+        RegistrationOutcome::Created | RegistrationOutcome::Replaced => StatusCode::CREATED,
     };
     let location = format!("/v1/tasks/{}", task.id);
     Ok((
@@ -167,23 +167,57 @@ pub(in crate::http) fn respond(registration: Registration) -> Result<Response, E
             (header::ETAG, headers::etag(&task)),
         ],
         answer::json(&TaskResponse {
-            outcome,
+            outcome: Some(outcome),
             ..task_response(&task, View::Basic)
         }),
     )
         .into_response())
 }
 
-impl From<Registration> for BatchCreateResult {
+/// The result of one item of a batch as it is sent. The value itself is some fifteen hundred bytes large, so a list of a
+/// thousand of them is not kept.
+#[derive(Debug)]
+pub(in crate::http) struct Written {
+    /// The text of a [`BatchCreateResult`], or why it cannot be written, which is a bug.
+    text: Result<Box<RawValue>, serde_json::Error>,
+    /// The task is registered.
+    pub(in crate::http) is_registered: bool,
+}
+
+impl Written {
+    fn of(result: &BatchCreateResult) -> Self {
+        Self {
+            text: serde_json::value::to_raw_value(result),
+            is_registered: result.task.is_some(),
+        }
+    }
+}
+
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.text {
+            Ok(text) => text.serialize(serializer),
+            Err(error) => Err(ser::Error::custom(error)),
+        }
+    }
+}
+
+impl From<Registration> for Written {
     fn from(registration: Registration) -> Self {
-        match registration.task() {
-            Ok((outcome, task)) => Self {
-                outcome,
+        Self::of(&match registration.task() {
+            Ok((outcome, task)) => BatchCreateResult {
+                outcome: Some(outcome),
                 task: Some(task_response(&task, View::Basic)),
                 error: None,
             },
             Err(error) => error.into(),
-        }
+        })
+    }
+}
+
+impl From<Error> for Written {
+    fn from(error: Error) -> Self {
+        Self::of(&error.into())
     }
 }
 

@@ -16,6 +16,8 @@ use crate::{
     api::{
         problem::Problem,
         schedule::{PreviewResponse, ScheduleRequest},
+        target::CallbackTarget,
+        task_request::TaskRequest,
     },
     http::{
         Api, answer, body,
@@ -69,8 +71,14 @@ pub(in crate::http) async fn preview_of(
 ) -> Result<Response, Error> {
     let times = Times::read(request.uri(), api.options.time.now())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let asked: ScheduleRequest = json::read(&text)?;
+    let mut asked: ScheduleRequest = json::read(&text)?;
     drop(text);
+    // The times do not depend on it.
+    let any_task = || TaskRequest {
+        callback: Some(CallbackTarget::Name("preview".to_owned())),
+        ..TaskRequest::default()
+    };
+    asked.task.get_or_insert_with(any_task);
     let desk = api.service.schedules();
     let spec = schedule::schedule(&times.name, &asked, desk, &context(&api))?;
     let draft = desk.draft(spec);

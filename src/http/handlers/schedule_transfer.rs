@@ -131,9 +131,11 @@ fn result(name: String, changed: &Changed) -> ImportScheduleResult {
         Changed::Created(_) => ImportOutcome::Created,
         Changed::Same(_) => ImportOutcome::Unchanged,
         // The others answer conditions, and an import sets none.
-        Changed::Now(_) | Changed::Absent | Changed::Mismatch(_) | Changed::Ended(_) => {
-            ImportOutcome::Replaced
-        }
+        Changed::Now(_)
+        | Changed::Absent
+        | Changed::OtherRequest
+        | Changed::Mismatch(_)
+        | Changed::Ended(_) => ImportOutcome::Replaced,
     };
     ImportScheduleResult {
         name: Some(name),

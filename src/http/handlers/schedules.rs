@@ -23,9 +23,10 @@ use crate::{
         job::JobResponse,
         problem::Problem,
         schedule::{
-            BackfillRequest, ListRunsResponse, ListSchedulesResponse, PauseRequest,
-            ScheduleRequest, ScheduleResponse,
+            BackfillRequest, DeleteScheduleResponse, ListRunsResponse, PauseRequest,
+            ScheduleRequest,
         },
+        schedule_response::{ListSchedulesResponse, ScheduleResponse},
         task_response::TaskResponse,
     },
     flow::{
@@ -139,7 +140,7 @@ pub(super) async fn put(
         ("name" = String, Path, description = "The schedule"),
         ("if-match" = Option<String>, Header, description = "Only if it still has this ETag")),
     responses(
-        (status = 204, description = "Deleted"),
+        (status = 200, description = "Deleted", body = DeleteScheduleResponse),
         (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
         (status = 412, description = "It has changed", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not deleted", body = Problem, content_type = "application/problem+json")))]
@@ -157,7 +158,13 @@ pub(in crate::http) async fn remove(
         .order(&name, &Order::Delete, id, &holds(&condition))
         .await?
     {
-        Changed::Now(_) | Changed::Created(_) => Ok(StatusCode::NO_CONTENT.into_response()),
+        Changed::Now(outcome) | Changed::Created(outcome) => {
+            Ok(answer::json(&DeleteScheduleResponse {
+                generation: outcome.schedule.generation,
+                runs_cancelled: outcome.withdrawn,
+                runs_started: outcome.started,
+            }))
+        }
         other => answered(&api, &name, other),
     }
 }
@@ -428,9 +435,17 @@ fn answered(api: &Api, name: &str, changed: Changed) -> Result<Response, Error> 
         Changed::Same(schedule) => Ok(tagged(
             StatusCode::OK,
             &schedule,
-            &response(api, name, &schedule),
+            &ScheduleResponse {
+                runs_cancelled: Some(0),
+                runs_started: Some(0),
+                ..response(api, name, &schedule)
+            },
         )),
         Changed::Absent => Err(not_found(name)),
+        Changed::OtherRequest => Err(Error::new(
+            Code::IdempotencyKeyReused,
+            "the key was used for the last change of the schedule, with other settings: use another key",
+        )),
         Changed::Mismatch(None) => Err(Error::new(
             Code::PreconditionFailed,
             format!("there is no schedule `{name}`"),

@@ -14,16 +14,17 @@ use serde::{Deserialize, Serialize};
 use super::{
     batch::Batch,
     list,
-    query::{path_id, task_id, unquoted},
-    registered, trees,
+    query::{path_id, refuse_query, task_id, unquoted},
+    registered::{self, Written},
+    trees,
 };
 use crate::{
     api::{
         problem::Problem,
         task_request::{BatchCancelRequest, BatchCreateRequest, RescheduleRequest, TaskRequest},
         task_response::{
-            BatchCancelResponse, BatchCancelResult, BatchCreateResponse, BatchCreateResult,
-            CancelResponse, RescheduleOutcome, RescheduleResponse, TaskResponse,
+            BatchCancelResponse, BatchCancelResult, BatchCreateResponse, CancelResponse,
+            RescheduleOutcome, RescheduleResponse, TaskResponse,
         },
         text::{DurationText, shorten},
         time,
@@ -97,6 +98,7 @@ pub(in crate::http) async fn create(
     if let Err(refused) = api.admission.is_open(false) {
         return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
     }
+    refuse_query(request.uri())?;
     let key = headers::idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let caller = Caller::of(&request);
@@ -105,6 +107,8 @@ pub(in crate::http) async fn create(
     caller.allows_request(&task)?;
     let shape = api.service.shape();
     let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
+    // An id may be that of a task of another callback, which the registration would replace.
+    Box::pin(caller.allows_tasks(&api, task.own_id())).await?;
     // A slow store must not fill the room for bodies.
     drop(text);
     let mut admitted = api.admission.registration(task.tasks())?;
@@ -133,11 +137,17 @@ pub(super) async fn batch_create(
         #[serde(borrow)]
         tasks: json::Items<'a>,
     }
+    /// A [`BatchCreateResponse`].
+    #[derive(Serialize)]
+    struct Answer {
+        results: Vec<Written>,
+    }
 
     if let Err(refused) = api.admission.is_open(true) {
         return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
     }
     api.answers.is_open()?;
+    refuse_query(request.uri())?;
     headers::refuse_idempotency_key(request.headers())?;
     let context = context(&api, request.headers());
     let caller = Caller::of(&request);
@@ -153,13 +163,15 @@ pub(super) async fn batch_create(
         asked::read(task, item.get().as_bytes(), None, &context, shape)?.single()
     });
     drop(text);
-    let results: Vec<BatchCreateResult> = batch
+    let ids = batch.good().filter_map(asked::Read::own_id);
+    Box::pin(caller.allows_tasks(&api, ids)).await?;
+    let results: Vec<Written> = batch
         .answer(async |tasks: Vec<asked::Read>| Box::pin(registered::register(&api, tasks)).await)
         .await;
-    if results.iter().any(|result| result.task.is_some()) {
+    if results.iter().any(|result| result.is_registered) {
         admitted.registered();
     }
-    Ok(crate::http::answer::json(&BatchCreateResponse { results }))
+    Ok(crate::http::answer::json(&Answer { results }))
 }
 
 /// Reads a task, at once or when it has ended.

@@ -348,8 +348,10 @@ fn changed(changed: Changed) -> Done {
             tasks: Vec::new(),
             anchor: Some(outcome.schedule.anchor().0 - Sim::instant(0).0),
         },
-        Changed::Same(_) | Changed::Absent | Changed::Mismatch(_) | Changed::Ended(_) => {
-            Done::so(false)
-        }
+        Changed::Same(_)
+        | Changed::OtherRequest
+        | Changed::Absent
+        | Changed::Mismatch(_)
+        | Changed::Ended(_) => Done::so(false),
     }
 }

@@ -19,7 +19,7 @@ const CALLS_MAX: u32 = 8;
 
 /// Calls to one host at once while they are quick. They hold their places in the executor for a moment only, and should the host
 /// die, a quarter of its places for as long as a call may last.
-pub(super) const QUICK_CALLS_MAX: u32 = 16;
+pub(super) const QUICK_CALLS_MAX: u32 = 32;
 
 /// Calls that usually last no longer than this are quick.
 const QUICK: Duration = Duration::from_millis(50);
@@ -30,8 +30,9 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Hosts that are remembered. Beyond it those without calls are forgotten.
 const HOSTS_MAX: usize = 4096;
 
-/// A call to a host that was never called is taken to last so long.
-const CALL_USUAL: Duration = Duration::from_secs(1);
+/// A call to a host that was never called is taken to last so long. A longer one would send the first tasks of a quick host
+/// away for many seconds, before its first calls have shown how quick it is.
+const CALL_USUAL: Duration = Duration::from_millis(100);
 
 /// Shortest and longest time after which a task comes again.
 const AGAIN_MIN: Duration = Duration::from_secs(1);

@@ -1,0 +1,183 @@
+//! The API answers what its description says to somebody who knows nothing else of the service.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Site, keys_and_roles::closed};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn site() -> Site {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    site
+}
+
+async fn register(site: &Site, task: Value) -> Value {
+    let answer = site.post("/v1/tasks", task.to_string()).await;
+    assert_eq!(answer.status, 201, "{:?}", answer.body);
+    answer.json()
+}
+
+async fn read(site: &Site, task: &Value) -> Value {
+    let id = task["id"].as_str().unwrap();
+    site.get(&format!("/v1/tasks/{id}")).await.ok()
+}
+
+async fn claimed(site: &Site) -> Value {
+    let poll = json!({"worker": "w", "callbacks": ["work"], "wait": "3s"});
+    let answer = site.post("/v1/worker/poll", poll.to_string()).await.ok();
+    answer["tasks"][0].clone()
+}
+
+async fn settled(site: &Site, task: &Value, outcome: &str) -> Value {
+    let report = json!({"id": task["id"], "attempt": task["attempt"], "outcome": outcome});
+    let body = json!({"worker": "w", "tasks": [report]});
+    let answer = site.post("/v1/worker/settle", body.to_string()).await.ok();
+    answer["results"][0].clone()
+}
+
+/// Each level is read by a call within the call of the level above, so a small request could take all of a stack.
+#[tokio::test(start_paused = true)]
+async fn tasks_within_tasks_are_refused_beyond_their_levels_however_deep_they_lie() {
+    let site = site().await;
+    for (begin, end) in [
+        (r#""children":[{"callback":"a","#, "}]"),
+        (r#""then":[{"task":{"callback":"a","#, "}}]"),
+    ] {
+        for levels in [42, 60, 1000, 20_000] {
+            let (above, below) = (begin.repeat(levels), end.repeat(levels));
+            let body = format!(r#"{{"callback":"a",{above}"payload":1{below}}}"#);
+            let answer = site.post("/v1/tasks", body).await;
+            assert_eq!(answer.status, 400, "{begin} {levels}: {:?}", answer.body);
+        }
+    }
+    let body = format!(
+        r#"{{"callback":"a",{}"payload":1{}}}"#,
+        r#""children":[{"callback":"a","#.repeat(39),
+        "}]".repeat(39)
+    );
+    assert_eq!(site.post("/v1/tasks", body).await.status, 201);
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_registration_tells_its_outcome_and_that_it_has_no_tree() {
+    let site = site().await;
+    let task = register(&site, json!({"callback": "work"})).await;
+    assert_eq!(
+        (&task["outcome"], &task["tree_state"]),
+        (&json!("created"), &json!("none"))
+    );
+    let batch = json!({"tasks": [{"callback": "work"}, {"callback": "work", "key": "k"}, {}]});
+    let batch = site
+        .post("/v1/tasks:batchCreate", batch.to_string())
+        .await
+        .ok();
+    for place in [0, 1] {
+        assert_eq!(batch["results"][place]["outcome"], "created", "{batch}");
+        assert!(batch["results"][place]["task"]["id"].is_string(), "{batch}");
+    }
+    assert_eq!(batch["results"][2]["error"]["status"], 400, "{batch}");
+    assert_eq!(batch["results"][2].get("task"), None, "{batch}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_need_not_say_why_it_failed() {
+    let site = site().await;
+    for (outcome, state) in [("retry", "retrying"), ("failed", "failed")] {
+        let task = register(&site, json!({"callback": "work"})).await;
+        let claimed = claimed(&site).await;
+        assert_eq!(settled(&site, &claimed, outcome).await["status"], "ok");
+        let read = read(&site, &task).await;
+        assert_eq!(read["state"], state, "{read}");
+        assert_eq!(read["error"], "the worker gave no reason", "{read}");
+        let id = task["id"].as_str().unwrap();
+        site.post(&format!("/v1/tasks/{id}/cancel"), "").await;
+    }
+}
+
+/// The look that writes the end comes up to a claim timeout later.
+#[tokio::test(start_paused = true)]
+async fn a_task_reads_expired_when_it_is_of_no_more_use() {
+    let site = site().await;
+    let task = register(&site, json!({"callback": "work", "expire_after": "5s"})).await;
+    site.world.pass(SECOND * 4).await;
+    assert_eq!(read(&site, &task).await["state"], "enqueued");
+    site.world.pass(SECOND * 2).await;
+    let expired = read(&site, &task).await;
+    assert_eq!(expired["state"], "expired", "{expired}");
+    assert!(expired["end_time"].is_string(), "{expired}");
+    assert_eq!(claimed(&site).await, Value::Null, "it runs all the same");
+    site.world.pass(SECOND * 90).await;
+    assert_eq!(read(&site, &task).await["state"], "expired");
+    // A retry that would come too late.
+    let task = register(&site, json!({"callback": "work", "expire_after": "5s"})).await;
+    let attempt = claimed(&site).await;
+    site.world.pass(SECOND * 6).await;
+    assert_eq!(read(&site, &task).await["state"], "claimed", "it runs");
+    assert_eq!(settled(&site, &attempt, "retry").await["status"], "ok");
+    assert_eq!(read(&site, &task).await["state"], "expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_of_no_callback_is_refused() {
+    let (site, root) = closed().await;
+    let wish = json!({"name": "p", "role": "producer", "callbacks": []});
+    let refused = site.post_by(&root, "/v1/api-keys", wish).await;
+    assert_eq!(refused.status, 400);
+    assert_eq!(refused.problem().errors[0].pointer, "/callbacks");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_a_registration_does_not_know_is_refused() {
+    let site = site().await;
+    for query in ["validate_only=true", "foo"] {
+        let answer = site
+            .post(&format!("/v1/tasks?{query}"), r#"{"callback":"work"}"#)
+            .await;
+        assert_eq!(answer.status, 400, "{query}: {:?}", answer.body);
+    }
+    assert_eq!(claimed(&site).await, Value::Null, "nothing was registered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn times_are_shown_without_a_task() {
+    let site = site().await;
+    let asked = json!({"cron": "30 2 * * MON-FRI", "time_zone": "Europe/Berlin"});
+    let shown = site
+        .post("/v1/schedules:preview?count=2", asked.to_string())
+        .await;
+    let shown = shown.ok();
+    assert_eq!(
+        shown["description"], "At 02:30, Monday to Friday",
+        "{shown}"
+    );
+}
+
+/// Its look lies behind the tick, many claim timeouts behind its start.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_found_by_its_id_in_a_tick_that_is_longer_than_its_claim_timeout() {
+    let site = Site::slow();
+    site.world.pass(SECOND * 3).await;
+    for delay in [1, 30, 62, 90, 119, 121] {
+        let asked =
+            json!({"callback": "work", "delay": format!("{delay}s"), "claim_timeout": "5s"});
+        let task = register(&site, asked).await;
+        let id = task["id"].as_str().unwrap();
+        assert_eq!(read(&site, &task).await["state"], "scheduled", "{delay}");
+        let moved = json!({"delay": "2h"}).to_string();
+        let moved = site
+            .post(&format!("/v1/tasks/{id}/reschedule"), moved)
+            .await;
+        assert_eq!(moved.ok()["outcome"], "rescheduled", "{delay}");
+        let cancelled = site.post(&format!("/v1/tasks/{id}/cancel"), "").await.ok();
+        assert_eq!(cancelled["outcome"], "cancelled", "{delay}");
+    }
+    let asked = json!({"callback": "work", "delay": "70s", "claim_timeout": "5s"});
+    let task = register(&site, asked).await;
+    for _ in 0..6 {
+        site.world.pass(SECOND * 11).await;
+        assert_eq!(read(&site, &task).await["state"], "scheduled");
+    }
+}
