@@ -8,7 +8,8 @@
 //! then looks for the next task that is due and hands that to the usher. A task that is left out because of the list was
 //! due before that look, so it is found. On a cluster the end may come by another node, which does not know the list.
 //!
-//! It is a hint, and lost with the node. A task that was left out in error waits for its look, which asks nobody.
+//! It is a hint, and lost with the node. A task that was left out in error waits for a look that comes behind [`FRESH`]: the
+//! first one, or the second one where its claim timeout is below ten seconds.
 
 use std::{
     collections::HashMap,
@@ -21,7 +22,8 @@ use crate::{
     model::{ids::TaskId, ordering::Sequence, time::Millis},
 };
 
-/// A task is left out for so long behind its start. Looks come later, so they always go out.
+/// A task is left out for so long behind its start. Looks that come later always go out. The first look comes half a step behind
+/// the start at the earliest, which is 2.5 s for the shortest claim timeout, and the next one at least a step later.
 pub(in crate::flow) const FRESH: Duration = Duration::from_secs(5);
 
 /// The first task of each sequence that went out and has not ended.
