@@ -68,16 +68,38 @@ impl Kept {
         let answers = content::read_all(site, self.ids()).await;
         let kept = self.0["answers"].as_object().unwrap();
         assert!(kept.len() > 30, "{} answers", kept.len());
-        for (path, kept) in kept {
-            let now = &answers[path];
-            if let Err(differs) = site::is_within(kept, now) {
-                panic!("{path}{differs}\nkept {kept:#}\nnow {now:#}");
-            }
-        }
+        // All that differs is told at once: a run of this test is the last of many minutes.
+        let differ = kept.iter().filter_map(|(path, kept)| {
+            let (kept, now) = (as_now(path, kept), &answers[path]);
+            let differs = site::is_within(&kept, now).err()?;
+            Some(format!("{path}{differs}\nkept {kept:#}\nnow {now:#}\n"))
+        });
+        let differ: String = differ.collect();
+        assert!(differ.is_empty(), "{differ}");
     }
 
     /// Runs all that has come due, and returns when everything has ended, these tasks too.
     pub(crate) async fn runs(&self, site: &Site, more: &[&str]) {
         due::run(site, self.ids(), more).await;
     }
+}
+
+/// Returns a kept answer in the shape that the answer has now. The settings of a schedule were a member `schedule` of its answer
+/// when the data of 0.2.0 were written, before that version was tagged, and follow-ups of no collection had an empty one.
+fn as_now(path: &str, kept: &Value) -> Value {
+    let mut answer = kept.clone();
+    if path.starts_with("/v1/schedules/") {
+        let members = answer.as_object_mut().unwrap();
+        if let Some(Value::Object(settings)) = members.remove("schedule") {
+            members.extend(settings);
+        }
+    }
+    let followers = answer.get_mut("then").and_then(Value::as_array_mut);
+    for follower in followers.into_iter().flatten() {
+        let task = follower["task"].as_object_mut().unwrap();
+        if task.get("collection") == Some(&json!("")) {
+            task.remove("collection");
+        }
+    }
+    answer
 }
