@@ -50,7 +50,8 @@ pub struct TreeNodeResponse {
     /// Its last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How many children it has: those that have ended with all below them, by state, and the others as `open`.
+    /// How many children it has, by state. Of children that have not ended with all below them the states of the first thousand
+    /// in the answer are read; further ones are counted as `open`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub children: BTreeMap<String, u64>,
     /// Some of its children are not shown: they lie deeper than was asked for, or are too many.

@@ -199,7 +199,7 @@ pub struct HeartbeatItem {
     pub id: String,
     /// The attempt.
     pub attempt: u32,
-    /// The progress: any JSON value up to 4096 bytes.
+    /// The progress: any JSON value up to 4096 bytes. Without it, what was told before stays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
     pub progress: Option<Box<RawValue>>,

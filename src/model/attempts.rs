@@ -84,6 +84,13 @@ fn last(row: &TaskRow) -> Option<Attempt> {
     })
 }
 
+/// Tells whether the last attempt of a task that waits for its next one was given back, and did not fail.
+#[must_use]
+pub fn was_given_back(row: &TaskRow) -> bool {
+    let last = row.detail.history.attempts.last();
+    last.is_some_and(|last| last.attempt == row.attempt && last.ending == Some(Ending::Snoozed))
+}
+
 /// Returns all attempts of a row that are known, oldest first, and how many older ones are not.
 #[must_use]
 pub fn shown(row: &TaskRow) -> History {

@@ -116,6 +116,39 @@ async fn a_task_that_waits_or_runs_shows_what_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_task_that_was_given_back_waits_as_one_that_has_not_failed() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let worker = site.world.worker(
+        site.node.service(),
+        Arc::new(|_, _| {
+            (
+                Duration::ZERO,
+                Some(Outcome::Snoozed { after: 60 * SECOND }),
+            )
+        }),
+    );
+    let id = site
+        .post("/v1/tasks", r#"{"callback":"work"}"#)
+        .await
+        .json()["id"]
+        .clone();
+    let path = format!("/v1/tasks/{}", id.as_str().unwrap());
+    site.world.pass(10 * SECOND).await;
+    worker.abort();
+    let waits = site.get(&path).await.ok();
+    assert_eq!(
+        (&waits["state"], &waits["attempt"]),
+        (&json!("scheduled"), &json!(1))
+    );
+    assert_eq!(told(&waits, "outcome"), ["snoozed"]);
+    let figures = site.get("/v1/callbacks/work").await.ok();
+    assert_eq!(figures["retrying"], 0, "{figures}");
+    site.world.pass(60 * SECOND).await;
+    assert_eq!(site.get(&path).await.ok()["state"], "enqueued");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_attempt_that_takes_too_long_is_told_so() {
     let site = Site::new();
     // It works for an hour, then for a moment.

@@ -64,14 +64,23 @@ async fn a_tree_of_one_request_ends_with_its_last_task() {
     site.world.pass(SECOND).await;
     let waiting = read(&site, &root).await;
     assert_eq!(waiting["state"], "waiting_for_children", "{waiting}");
+    // Children below the depth are not shown, and their states are counted.
+    let cut = &tree(&site, &root, "?depth=1").await["nodes"];
+    let branch = cut
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|node| node["cut"] == true);
+    assert_eq!(branch.unwrap()["children"], json!({"scheduled": 2}));
     let shown = tree(&site, &root, "").await;
     let nodes = shown["nodes"].as_array().unwrap();
     assert_eq!(nodes.len(), 5, "{shown}");
     assert_eq!(nodes[0]["id"], root["id"]);
-    assert_eq!(nodes[0]["children"], json!({"open": 1, "succeeded": 1}));
+    let states = json!({"waiting_for_children": 1, "succeeded": 1});
+    assert_eq!(nodes[0]["children"], states);
     let branch = nodes
         .iter()
-        .find(|node| node["children"]["open"] == 2)
+        .find(|node| node["children"]["scheduled"] == 2)
         .unwrap();
     assert_eq!(branch["parent"], root["id"]);
     assert_eq!(branch["state"], "waiting_for_children");
@@ -314,7 +323,28 @@ async fn a_batch_adds_children_and_registers_no_tree() {
     assert_eq!(results[1]["error"]["errors"][0]["pointer"], "/children");
     let path = format!("/v1/tasks/{}/tree", root["id"].as_str().unwrap());
     let nodes = site.get(&path).await.ok()["nodes"].clone();
-    assert_eq!(nodes[0]["children"], json!({"open": 2}));
+    assert_eq!(nodes[0]["children"], json!({"scheduled": 2}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn children_beyond_the_bound_of_a_view_are_counted_as_open() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    let later = json!({"callback": "work", "delay": "1h", "children": []});
+    let root = register(&site, later).await;
+    let child = json!({"callback": "work", "parent": root["id"], "delay": "1h"});
+    for _ in 0..2 {
+        let body = json!({"tasks": vec![child.clone(); 600]});
+        site.post("/v1/tasks:batchCreate", body.to_string())
+            .await
+            .ok();
+    }
+    for (query, shown) in [("", 1000), ("?depth=0", 1)] {
+        let nodes = &tree(&site, &root, query).await["nodes"];
+        assert_eq!(nodes.as_array().unwrap().len(), shown);
+        assert_eq!(nodes[0]["cut"], true);
+        assert_eq!(nodes[0]["children"], json!({"scheduled": 999, "open": 201}));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -86,6 +86,11 @@ async fn a_worker_runs_a_task_over_plain_http() {
         (&json!("processing"), &json!("w"))
     );
     assert_eq!(task["progress"], json!({"done": 0.5}));
+    site.world.pass(SECOND).await;
+    let silent = json!({"id": id, "attempt": 1});
+    call(&site, "/v1/worker/heartbeat", silent).await;
+    let task = site.get(&path).await.ok();
+    assert_eq!(task["progress"], json!({"done": 0.5}), "it stays");
 
     let wrong = json!({"id": id, "attempt": 2, "outcome": "succeeded"});
     assert_eq!(

@@ -27,7 +27,8 @@ pub struct Node {
     pub task: TaskView,
     /// The place of its parent among the nodes; none for the root.
     pub above: Option<usize>,
-    /// Its children: those that have ended with all below them, by state, and the others as `open`.
+    /// Its children by state. Those that have ended with all below them are always known; of the others, states are read within
+    /// a bound, and further ones are `open`.
     pub children: BTreeMap<&'static str, u64>,
     /// Not all of its children are among the nodes.
     pub cut: bool,
@@ -83,11 +84,27 @@ impl Forester {
     /// # Errors
     /// When the store is away.
     pub async fn show(&self, root: TaskId, depth: usize) -> Result<Vec<Node>, Fault> {
-        let mut nodes = Vec::new();
+        let mut nodes: Vec<Node> = Vec::new();
         let mut rows_left = TREE_ROWS_READ_MAX;
-        let mut open = VecDeque::from([(root, None, 0)]);
-        while let Some((id, above, level)) = open.pop_front() {
-            let Some(task) = self.finder.listed(id).await? else {
+        // The root is one of them.
+        let mut tasks_left = TREE_NODES_SHOWN_MAX - 1;
+        let mut open = VecDeque::from([Place {
+            id: root,
+            above: None,
+            level: 0,
+            is_counted: true,
+        }]);
+        while let Some(child) = open.pop_front() {
+            let (id, above, level) = (child.id, child.above, child.level);
+            let task = self.finder.listed(id).await?;
+            if !child.is_counted
+                && let Some(parent) = above.and_then(|place: usize| nodes.get_mut(place))
+            {
+                let state = task.as_ref().map_or("open", |task| task.state.name());
+                *parent.children.entry(state).or_default() += 1;
+            }
+            // It is read for its state only.
+            let Some(task) = task.filter(|_| level <= depth) else {
                 continue;
             };
             let mut node = Node {
@@ -107,16 +124,25 @@ impl Forester {
                 let page = rows::page(&self.ctx, id, &at, rows_max).await?;
                 rows_left -= page.rows.len().min(rows_left);
                 for (child, row) in page.rows {
-                    let state = match row {
-                        ChildRow::Added { .. } => "open",
+                    let ended = match row {
+                        ChildRow::Added { .. } => None,
                         ChildRow::Ended { outcome, .. } => name(outcome.state),
                     };
-                    *node.children.entry(state).or_default() += 1;
-                    if level < depth && nodes.len() + open.len() + 1 < TREE_NODES_SHOWN_MAX {
-                        open.push_back((child, Some(place), level + 1));
-                    } else {
-                        node.cut = true;
+                    let is_shown = level < depth;
+                    let is_read = (is_shown || ended.is_none()) && tasks_left > 0;
+                    if is_read {
+                        tasks_left -= 1;
+                        open.push_back(Place {
+                            id: child,
+                            above: Some(place),
+                            level: level + 1,
+                            is_counted: ended.is_some(),
+                        });
                     }
+                    if ended.is_some() || !is_read {
+                        *node.children.entry(ended.unwrap_or("open")).or_default() += 1;
+                    }
+                    node.cut |= !(is_shown && is_read);
                 }
                 from = page.next;
             }
@@ -204,14 +230,25 @@ impl Forester {
     }
 }
 
-/// Returns the name of a terminal state, as the API has it.
-const fn name(state: State) -> &'static str {
-    match state {
+/// A task that is to be read for the view of a tree.
+struct Place {
+    id: TaskId,
+    /// The place of its parent among the nodes.
+    above: Option<usize>,
+    /// How far it lies below the root.
+    level: usize,
+    /// Its state stands among those of the children of its parent already.
+    is_counted: bool,
+}
+
+/// Returns the name of a terminal state, as the API has it; none for others.
+const fn name(state: State) -> Option<&'static str> {
+    Some(match state {
         State::Succeeded => VisibleState::Succeeded.name(),
         State::Failed => VisibleState::Failed.name(),
         State::Cancelled => VisibleState::Cancelled.name(),
         State::Expired => VisibleState::Expired.name(),
         State::Dead => VisibleState::Dead.name(),
-        State::New | State::Claimed | State::Retrying => "open",
-    }
+        State::New | State::Claimed | State::Retrying => return None,
+    })
 }

@@ -18,6 +18,7 @@ pub(in crate::flow) mod ended;
 mod enter;
 pub mod erase;
 pub(in crate::flow) mod finish;
+mod heartbeat;
 pub(in crate::flow) mod idempotent;
 pub(in crate::flow) mod keys;
 mod limit_pool;

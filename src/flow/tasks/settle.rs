@@ -1,11 +1,11 @@
-//! The settle stage records for workers how their attempts ended, and their signs of life while they run.
+//! The settle stage records for workers how their attempts ended.
 //!
 //! A report counts only for the attempt that is alive: `attempt` is the fence. A report may be repeated because its answer
 //! was lost. It is answered as the first one, and repeats what the first may have left undone. The due entry of a retry makes
 //! it punctual, and the task's look makes it safe: a crash between the two writes costs time, not the retry. A retry that
 //! goes out from memory has a look about one claim timeout later. If the task's look lies further ahead, another is written.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -19,10 +19,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::{
         TASK_EVENTS,
-        api::{
-            Fault, HeartbeatAnswer, HeartbeatRequest, LostReason, SettleAnswer, SettleRequest,
-            VisibleState,
-        },
+        api::{Fault, LostReason, SettleAnswer, SettleRequest, VisibleState},
         context::Context,
         dispatch::{
             near::{Near, NearTask},
@@ -36,8 +33,8 @@ use crate::{
         },
         ordering::leave,
     },
-    limits,
     model::{
+        attempts,
         dispatch::Dispatch,
         entry::{DoneReason, Entry},
         ids::TaskId,
@@ -45,19 +42,19 @@ use crate::{
         state::{self, Event, Outcome, State, TaskRow},
         time::Millis,
     },
-    store::{self, Heartbeat},
+    store,
 };
 
 /// The settler.
 #[derive(Debug, Clone)]
 pub struct Settler {
-    ctx: Arc<Context>,
-    mover: Mover,
+    pub(super) ctx: Arc<Context>,
+    pub(super) mover: Mover,
     hands: Hands,
     placer: Placer,
     near: Near,
-    claimed: Arc<ClaimedRows>,
-    deadlines: Deadlines,
+    pub(super) claimed: Arc<ClaimedRows>,
+    pub(super) deadlines: Deadlines,
     retrying: Retrying,
 }
 
@@ -205,8 +202,10 @@ impl Settler {
     /// Sees to the next attempt of a task that goes on.
     async fn goes_on(&self, row: &TaskRow) -> Result<SettleAnswer, Fault> {
         let callback = row.detail.spec.callback().unwrap_or_default();
-        self.retrying
-            .note(row.id, callback, row.next, self.ctx.now());
+        if !attempts::was_given_back(row) {
+            let now = self.ctx.now();
+            self.retrying.note(row.id, callback, row.next, now);
+        }
         self.put_retry(row).await?;
         if row.detail.spec.ordering_key.is_some() {
             // Apart, so that the report of other tasks is as small as it can be.
@@ -301,98 +300,15 @@ impl Settler {
         let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
         self.placer.mark(vec![mark]).await;
     }
-
-    /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
-    pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
-        let at = self.ctx.now();
-        let lost = self.lost(&requests).await;
-        let kept: Vec<&HeartbeatRequest> = requests
-            .iter()
-            .zip(&lost)
-            .filter(|(_, lost)| matches!(lost, Ok(None)))
-            .map(|(request, _)| request)
-            .collect();
-        let beats: Vec<Heartbeat> = kept
-            .iter()
-            .map(|request| Heartbeat {
-                id: request.id,
-                attempt: request.attempt,
-                at,
-                progress: request.progress.clone(),
-            })
-            .collect();
-        // Recorded before the row is read: any later reader that finds the row live also finds the sign of life.
-        let written = if flaw::is(Flaw::HeartbeatIgnored) || beats.is_empty() {
-            beats.iter().map(|_| Ok(())).collect()
-        } else {
-            let kept = limits::HEARTBEAT_KEPT_MIN;
-            self.ctx.store.put_heartbeats(&beats, kept).await
-        };
-        let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
-        let rows = self.mover.rows_each(&ids).await;
-        let written = self.keep_longer(beats, &rows, written).await;
-        let recorded = kept.iter().enumerate().map(|(index, request)| {
-            if let Some(Err(error)) = written.get(index) {
-                return HeartbeatAnswer::Fault(error.clone().into());
-            }
-            let row = match rows.get(index) {
-                Some(Ok(row)) => row.as_ref(),
-                Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
-                None => None,
-            };
-            let answer = answer(request, row, at);
-            if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
-                (row, &answer)
-            {
-                self.deadlines.watch(row, Some(at));
-            }
-            answer
-        });
-        let mut recorded = recorded.collect::<Vec<_>>().into_iter();
-        let answers = lost.into_iter().map(|lost| match lost {
-            Ok(None) => recorded
-                .next()
-                .unwrap_or(HeartbeatAnswer::Lost(LostReason::Unknown)),
-            Ok(Some(lost)) => HeartbeatAnswer::Lost(lost),
-            Err(fault) => HeartbeatAnswer::Fault(fault),
-        });
-        answers.inspect(count).collect()
-    }
-
-    /// Tells which attempts do not live, and why. Attempts claimed through this node are not looked up: a read
-    /// for each sign of life would double its cost for a rare event. Other attempts in a request may be made up.
-    async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
-        let known: Vec<bool> = requests
-            .iter()
-            .map(|request| self.claimed.has(request.id, request.attempt))
-            .collect();
-        let unknown: Vec<TaskId> = requests
-            .iter()
-            .zip(&known)
-            .filter(|(_, known)| !**known)
-            .map(|(request, _)| request.id)
-            .collect();
-        let mut rows = self.mover.rows_each(&unknown).await.into_iter();
-        let judged = requests.iter().zip(known).map(|(request, known)| {
-            if known {
-                return Ok(None);
-            }
-            let row = rows.next().unwrap_or(Ok(None))?;
-            let is_alive = row
-                .as_ref()
-                .is_some_and(|row| is_alive(row, request.attempt));
-            Ok((!is_alive).then(|| why_lost(row.as_ref(), request.attempt)))
-        });
-        judged.collect()
-    }
 }
 
-fn is_alive(row: &TaskRow, attempt: u32) -> bool {
+/// Tells whether this attempt of a task runs.
+pub(super) fn is_alive(row: &TaskRow, attempt: u32) -> bool {
     row.state == State::Claimed && row.attempt == attempt
 }
 
 /// Says why an attempt does not live, or did not when this row was read.
-fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
+pub(super) fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
     let Some(row) = row else {
         return LostReason::Unknown;
     };
@@ -405,73 +321,6 @@ fn why_lost(row: Option<&TaskRow>, attempt: u32) -> LostReason {
         State::New | State::Retrying if row.attempt == attempt => LostReason::Waits,
         State::New | State::Retrying | State::Claimed => LostReason::Attempt(row.attempt),
     }
-}
-
-impl Settler {
-    /// Repeats signs of life that must be kept longer than usual, as only the rows of their tasks tell. A
-    /// sign of life that is gone before its timeout has passed makes a live worker look dead.
-    async fn keep_longer(
-        &self,
-        mut beats: Vec<Heartbeat>,
-        rows: &[Result<Option<TaskRow>, store::Error>],
-        mut written: Vec<Result<(), store::Error>>,
-    ) -> Vec<Result<(), store::Error>> {
-        let kept = |row: &Result<Option<TaskRow>, store::Error>| {
-            let live = row.as_ref().ok()?.as_ref();
-            let live = live.filter(|row| row.state == State::Claimed)?;
-            let timeout = live.detail.spec.heartbeat_timeout;
-            let kept = timeout.saturating_mul(limits::HEARTBEAT_KEPT_TIMEOUTS);
-            (kept > limits::HEARTBEAT_KEPT_MIN).then_some(kept)
-        };
-        let long = rows.iter().map(kept).enumerate();
-        let long: Vec<(usize, Duration)> = long
-            .filter_map(|(index, kept)| Some((index, kept?)))
-            .collect();
-        for (index, kept) in long {
-            let Some(beat) = beats.get_mut(index) else {
-                continue;
-            };
-            // Newer than the first write, so that it replaces that one in every store.
-            beat.at = beat.at.after(Duration::from_millis(1));
-            let again = self
-                .ctx
-                .store
-                .put_heartbeats(std::slice::from_ref(beat), kept);
-            if let (Some(slot), Some(again)) = (written.get_mut(index), again.await.pop())
-                && slot.is_ok()
-            {
-                *slot = again;
-            }
-        }
-        written
-    }
-}
-
-fn answer(request: &HeartbeatRequest, row: Option<&TaskRow>, now: Millis) -> HeartbeatAnswer {
-    let is_over = |row: &TaskRow| row.attempt_ends().is_some_and(|end| end <= now);
-    match row {
-        Some(row) if is_alive(row, request.attempt) && is_over(row) => {
-            HeartbeatAnswer::Lost(LostReason::TimedOut)
-        }
-        Some(row) if is_alive(row, request.attempt) => {
-            if row.cancel_requested {
-                HeartbeatAnswer::CancelRequested
-            } else {
-                HeartbeatAnswer::Ok
-            }
-        }
-        row => HeartbeatAnswer::Lost(why_lost(row, request.attempt)),
-    }
-}
-
-fn count(answer: &HeartbeatAnswer) {
-    let name = match answer {
-        HeartbeatAnswer::Ok => "ok",
-        HeartbeatAnswer::Lost(_) => "lost",
-        HeartbeatAnswer::CancelRequested => "cancel_requested",
-        HeartbeatAnswer::Fault(_) => "fault",
-    };
-    metrics::counter!("tickwheel_heartbeats_total", "answer" => name).increment(1);
 }
 
 /// Tells whether a row is what this outcome of its last attempt made of it.

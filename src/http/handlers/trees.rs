@@ -33,8 +33,8 @@ use crate::{
 
 /// Reads a task with the tasks below it, as data or as a picture.
 ///
-/// Each task tells how many children it has: those that have ended with all below them, by state, and the others as `open`. At
-/// most 1000 tasks are shown; `cut` tells where children are left out.
+/// Each task tells how many children it has, by state. At most 1000 tasks are shown, and `cut` tells where children are left out.
+/// Children that have not ended and whose states would be read beyond that bound count as `open`.
 #[utoipa::path(get, path = "/v1/tasks/{id}/tree", tag = "tasks", operation_id = "getTree",
     params(
         ("id" = String, Path, description = "The task's id"),
