@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct BackupRequest {
-    /// It is sent no faster than so many bytes a second, at least 65536; as fast as it is taken by default.
+    /// It is sent at up to so many bytes a second, at least 65536. By default the copy takes a quarter of the time of one core.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(minimum = 65_536))]
     pub bytes_per_second: Option<u64>,

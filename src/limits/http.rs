@@ -96,6 +96,13 @@ pub const REQUEST_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// a connection that has died is noticed.
 pub const BACKUP_RATE_MIN: u64 = 64 * 1024;
 
+/// How many times as long as a piece of such a copy has taken is the rest behind it, where the client names no rate: the copy has
+/// a quarter of one core.
+pub const BACKUP_RESTS: u32 = 3;
+
+/// Longest of these rests: a disk that stood still for a minute is no reason to wait for three.
+pub const BACKUP_REST_MAX: Duration = Duration::from_secs(2);
+
 /// Largest body of a batch request.
 pub const BATCH_REQUEST_BYTES_MAX: usize = 16 * 1024 * 1024;
 

@@ -223,6 +223,7 @@ pub fn member_stands(member: &Member, row: Option<&TaskRow>, now: Millis) -> Sta
     let generation = member.rank.generation;
     match row {
         Some(row) if is_over(row, generation) => Standing::Over,
+        Some(row) if is_of_another_move(member, row) => Standing::Over,
         Some(row) if row.generation == generation => Standing::Stands,
         None if member.sure && now < member.rank.start.after(ABSENCE_TRUSTED) => Standing::Stands,
         Some(_) if member.sure => Standing::Stands,
@@ -234,6 +235,16 @@ pub fn member_stands(member: &Member, row: Option<&TaskRow>, now: Millis) -> Sta
         None if generation > 0 && !member.sure => Standing::Over,
         None => Standing::IfWritten,
     }
+}
+
+/// Tells whether the move that this row announces was not made, and a later one, to another start, took its generation. The task
+/// would wait for itself at a place that is not its own, and others of the sequence for it.
+fn is_of_another_move(member: &Member, row: &TaskRow) -> bool {
+    let Rank {
+        generation, start, ..
+    } = member.rank;
+    let is_moved = generation > 0 && row.generation == generation;
+    !member.sure && is_moved && row.detail.start != start
 }
 
 /// Tells whether a task in this generation has ended or was moved.

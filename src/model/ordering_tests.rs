@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::model::{
     fixtures::{self, START, id},
-    row::State,
+    row::{Detail, State},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -132,6 +132,33 @@ fn a_sure_member_stands_until_it_has_ended_or_was_moved() {
     let stands = |at| member_stands(&member(0, true), None, START.after(at));
     assert_eq!(stands(SECOND), Standing::Stands);
     assert_eq!(stands(SECOND * 6 * 24 * 3600), Standing::IfWritten);
+}
+
+/// A move that was not made left its row, and a later one to another start has taken the generation.
+#[test]
+fn a_row_of_a_move_that_was_not_made_does_not_stand_for_a_later_one() {
+    let moved = |generation, start| {
+        let row = row(State::New, generation);
+        let detail = Detail {
+            start,
+            ..row.detail
+        };
+        TaskRow { detail, ..row }
+    };
+    let stands = |generation, sure, start| {
+        let now = START.after(PLACE_OPEN + CLOCKS_APART);
+        member_stands(
+            &member(generation, sure),
+            Some(&moved(generation, start)),
+            now,
+        )
+    };
+    let later = START.after(SECOND);
+    assert_eq!(stands(1, false, later), Standing::Over);
+    assert_eq!(stands(1, false, START), Standing::Stands);
+    // It was made sure after its move was made, and nothing is moved in its first generation.
+    assert_eq!(stands(1, true, later), Standing::Stands);
+    assert_eq!(stands(0, false, later), Standing::Stands);
 }
 
 #[test]

@@ -40,7 +40,8 @@ pub(super) fn rescheduled(base: TaskRow, start: Millis) -> TaskRow {
     }
 }
 
-/// The row of a dead task that is to run again. Its last error stays readable until an attempt says something else.
+/// The row of a task that has ended and is to run again. Its last error stays readable until an attempt says something else. A
+/// cancel that its last attempt was told of does not concern the next one, which no worker could claim otherwise.
 pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
     let detail = Detail {
         end_time: None,
@@ -55,6 +56,7 @@ pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
     };
     let waiting = TaskRow {
         tries,
+        cancel_requested: false,
         detail,
         ..base
     };

@@ -242,6 +242,7 @@ async fn a_limited_key_reaches_only_the_tasks_of_its_callbacks() {
         json!({"callback": {"name": "other"}}),
         json!({"kafka": {"topic": "t"}}),
         json!({"http": {"url": "http://example.com"}}),
+        json!({"callback": "mail", "notify": {"kafka": {"topic": "t"}}}),
     ] {
         let answer = site.post_by(&producer, "/v1/tasks", target.clone()).await;
         assert_eq!(code(&answer), denied, "{target}");

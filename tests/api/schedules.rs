@@ -324,6 +324,50 @@ async fn a_trigger_starts_a_run_now_once_for_each_key() {
     worker.abort();
 }
 
+/// Runs are decided on before their times. The last of a limited schedule are no reason to call it ended.
+#[tokio::test(start_paused = true)]
+async fn a_schedule_goes_on_until_its_last_run_and_can_be_paused_until_then() {
+    let site = site().await;
+    let worker = site.world.worker(site.node.service(), succeeds(SECOND));
+    let mut body = every("2s");
+    body["limit"] = json!(10);
+    set(&site, "ten", body).await;
+    site.world.pass(5 * SECOND).await;
+    let path = "/v1/schedules/ten";
+    let read = async || site.get(path).await.ok();
+    let there = read().await;
+    assert_eq!(
+        (&there["state"], &there["runs"]),
+        (&json!("live"), &json!(10))
+    );
+    let pause = site
+        .post(&format!("{path}/pause"), r#"{"reason":"wait"}"#)
+        .await
+        .ok();
+    assert_eq!(pause["state"], "paused");
+    let begun = 10 - pause["runs_cancelled"].as_u64().unwrap();
+    assert!((1..5).contains(&begun), "{pause}");
+    site.world.pass(20 * SECOND).await;
+    assert_eq!(executed(&site).len() as u64, begun);
+    for verb in ["resume", "pause", "resume"] {
+        site.post(&format!("{path}/{verb}"), "{}").await.ok();
+    }
+    assert_eq!(read().await["state"], "live");
+    site.world.pass(30 * SECOND).await;
+    let over = read().await;
+    assert_eq!(
+        (&over["state"], &over["runs"]),
+        (&json!("ended"), &json!(10))
+    );
+    assert_eq!(executed(&site).len(), 10);
+    let refused = site.post(&format!("{path}/pause"), "{}").await;
+    assert_eq!(
+        (refused.status, &refused.json()["code"]),
+        (reqwest::StatusCode::CONFLICT, &json!("schedule_ended"))
+    );
+    worker.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn limits_and_missed_times_are_kept_over_an_outage() {
     let world = World::new(1, 1000);

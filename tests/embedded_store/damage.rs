@@ -22,7 +22,7 @@ use super::{open, settings, stores};
 use crate::store_contract::{read_tick, spec};
 
 /// Bytes of a batch before its first item, and of that item's head.
-const HEAD: usize = 13;
+pub(super) const HEAD: usize = 13;
 const ITEM_HEAD: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
 
 /// A page of the disk.
@@ -41,6 +41,11 @@ pub(super) fn journal(directory: &TempDir) -> (PathBuf, Vec<u8>) {
     let path = directory.path().join("store").join("0.jnl");
     let bytes = fs::read(&path).unwrap();
     (path, bytes)
+}
+
+/// Makes a directory what it is when its last batch was not synced: nothing says so.
+pub(super) fn unsynced(directory: &TempDir) {
+    fs::remove_file(directory.path().join("SYNCED")).unwrap();
 }
 
 pub(super) fn used(bytes: &[u8]) -> usize {
@@ -101,7 +106,7 @@ pub(super) async fn expect(directory: &TempDir, all: &[Written], there: &[bool])
 }
 
 /// Checks that a directory is refused in a sentence and stays unchanged; returns the sentence.
-fn refused(directory: &Path) -> String {
+pub(super) fn refused(directory: &Path) -> String {
     let store = directory.join("store");
     let bytes = |store: &Path| -> Vec<(PathBuf, Vec<u8>)> {
         let files = fs::read_dir(store).unwrap().map(|file| file.unwrap());
@@ -254,7 +259,7 @@ async fn a_page_of_zeros_in_the_newest_journal_is_refused_and_costs_the_batches_
 }
 
 /// Makes two journals of one, so that the older one is sealed.
-fn seal(path: &Path, bytes: &[u8], at: usize) -> PathBuf {
+pub(super) fn seal(path: &Path, bytes: &[u8], at: usize) -> PathBuf {
     let newer = path.with_file_name("1.jnl");
     fs::write(path, &bytes[..at]).unwrap();
     fs::write(&newer, &bytes[at..used(bytes)]).unwrap();
@@ -283,6 +288,7 @@ async fn a_sealed_journal_that_is_torn_with_nothing_whole_behind_is_cut_off() {
     let (path, bytes) = journal(&directory);
     let newer = seal(&path, &bytes, all[2].to - 5);
     fs::write(&newer, [0; 100]).unwrap();
+    unsynced(&directory);
     expect(&directory, &all, &[true, true, false]).await;
 }
 

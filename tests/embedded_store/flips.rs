@@ -13,7 +13,10 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use super::{damage::used, open, settings, stores};
+use super::{
+    damage::{unsynced, used},
+    open, settings, stores,
+};
 use crate::store_contract::{read_tick, spec};
 
 /// The writes of one batch.
@@ -90,6 +93,8 @@ async fn journal(shape: &[&[usize]]) -> Journal {
     let mut bytes = read();
     bytes.truncate(used(&bytes));
     assert_eq!(bytes.len(), from);
+    // A last batch that was synced would be missed.
+    unsynced(&directory);
     Journal {
         directory,
         batches,

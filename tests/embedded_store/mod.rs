@@ -5,6 +5,7 @@ mod damage;
 mod disk;
 mod flips;
 mod kill;
+mod lost;
 mod torn;
 
 use std::{

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 
 use tempfile::TempDir;
 
-use super::damage::{Written, expect, journal, used, written};
+use super::damage::{Written, expect, journal, unsynced, used, written};
 
 /// The part that was cut off and kept.
 fn kept(directory: &Path) -> Vec<Vec<u8>> {
@@ -38,6 +38,7 @@ async fn a_last_batch_that_is_cut_short_or_garbled_is_dropped_and_nothing_else()
         }
         let cut = bytes[from..used(&bytes)].to_vec();
         fs::write(&path, bytes).unwrap();
+        unsynced(&directory);
         let there: Vec<bool> = (0..5).map(|batch| batch < 4).collect();
         expect(&directory, &all, &there).await;
         expect(&directory, &all, &there).await;
@@ -72,6 +73,7 @@ async fn a_torn_batch_whose_payload_looks_like_a_journal_is_dropped() {
         .unwrap();
     bytes.truncate(begins + whole.len() + 2);
     fs::write(&path, &bytes).unwrap();
+    unsynced(&directory);
     expect(&directory, &all, &[true; 3]).await;
     assert_eq!(kept(directory.path()).len(), 1);
 }

@@ -14,7 +14,7 @@ use crate::{
     model::time::Millis,
     store::embedded::{
         self, Format, Found, RESERVE_BYTES_DEFAULT,
-        journal::{Damage, Repaired},
+        journal::{Damage, Kind, Repaired},
     },
     time_source::TimeSource,
 };
@@ -77,10 +77,12 @@ fn journals(directory: &Path) -> Vec<Finding> {
         return vec![good(ABOUT, "they are whole")];
     }
     let told = |damage: &Damage| {
-        let text = format!(
-            "{damage}: restore a copy, or run `tickwheel doctor --repair`, which keeps what is whole"
-        );
-        bad(ABOUT, text)
+        let remedy = if damage.kind.is_mended() {
+            "restore a copy, or run `tickwheel doctor --repair`, which keeps what is whole"
+        } else {
+            "restore a copy, or a backup into a new directory with `tickwheel backup restore`"
+        };
+        bad(ABOUT, format!("{damage}: {remedy}"))
     };
     found.iter().map(told).collect()
 }
@@ -96,10 +98,16 @@ pub(super) fn repair(settings: &Settings) -> Vec<Finding> {
         return vec![good(ABOUT, "there was nothing to mend")];
     }
     let told = |Repaired { damage, aside }: &Repaired| {
-        let done = aside.as_ref().map_or_else(
-            || "an empty one stands in its place".to_owned(),
-            |aside| format!("a copy of the place is set aside as {}", aside.display()),
-        );
+        let done = match (damage.kind, aside) {
+            (Kind::Nameless, _) => return bad(ABOUT, format!("{damage}: this cannot be mended")),
+            (Kind::CutOff { .. }, _) => {
+                return good(ABOUT, format!("{damage}: what is missing is given up"));
+            }
+            (_, None) => "an empty one stands in its place".to_owned(),
+            (_, Some(aside)) => {
+                format!("a copy of the place is set aside as {}", aside.display())
+            }
+        };
         let kept = damage.whole_behind;
         good(
             ABOUT,

@@ -158,7 +158,10 @@ async fn fill(
     let rows_max = (letters_max / 8 + 8).min(DEAD_LETTERS_AHEAD);
     let reads = dry.map(|shard| async move {
         // A page may have no rows and not be the last.
-        while let (true, Some(after)) = (shard.read.is_empty(), shard.after.take()) {
+        while shard.read.is_empty() {
+            let Some(after) = shard.after.take() else {
+                break;
+            };
             let page = read(ctx, scope, shard.part, after, rows_max).await?;
             shard.after = page.next.map(Some);
             let found = page.rows.into_iter().map(|row| found(scope, row));

@@ -86,6 +86,18 @@ impl Feed {
             if needs.close {
                 return None;
             }
+            // A callback without topics has had no task yet. Its first one is seen this much later.
+            match self.subscriptions.has_any(&topics).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.time.sleep(limits::TOPIC_MISSING).await;
+                    continue;
+                }
+                Err(error) => {
+                    self.failed(&error).await;
+                    continue;
+                }
+            }
             match self.subscriptions.subscribe(&group, &topics).await {
                 Ok(consumer) => return Some(consumer),
                 Err(error) => self.failed(&error).await,

@@ -254,7 +254,7 @@ impl Desk {
                 Order::Delete => Some(there.deleted(mark)),
             };
             let Some(new) = changed else {
-                let is_over = matches!(order, Order::Pause { .. }) && there.has_ended();
+                let is_over = matches!(order, Order::Pause { .. }) && there.has_ended(mark.at);
                 return Ok(Decided::Answer(Box::new(if is_over {
                     Changed::Ended(there.clone())
                 } else {

@@ -325,9 +325,7 @@ impl Canceller {
             }
             Moved::Refused(refusal, row) => {
                 let outcome = why_not(&refusal);
-                if let (CancelOutcome::AlreadyCancelled, Some(row)) = (outcome, &row)
-                    && (row.detail.spec.end_is_awaited() || row.detail.spec.kin.is_some())
-                {
+                if let (CancelOutcome::AlreadyCancelled, Some(row)) = (outcome, &row) {
                     // The cancel before may have died in between, and the next look may be far.
                     finish::steps(&self.ctx, row).await?;
                 }

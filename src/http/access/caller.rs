@@ -134,6 +134,15 @@ impl Caller {
         if task.after.is_some() {
             return Err(self.refuse("the tasks that it waits for may be of any callback"));
         }
+        if task
+            .notify
+            .as_ref()
+            .is_some_and(|notify| notify.kafka.is_some())
+        {
+            return Err(
+                self.refuse("a notice may go to a topic of any name: let the callback set it")
+            );
+        }
         // Each level is one call deep; a body that is nested deeper was refused when it was read.
         for child in task.children.iter().flatten() {
             self.allows_request(child)?;

@@ -58,8 +58,10 @@ pub(in crate::http) fn schedule_response(
         name: name.to_owned(),
         schedule: schedule_request(&schedule.spec),
         state: match &schedule.state {
-            State::Live => ScheduleState::Live,
             State::Paused(_) => ScheduleState::Paused,
+            State::Live => ScheduleState::Live,
+            // Its last runs are decided on, and not due yet.
+            State::Ended if !schedule.has_ended(now) => ScheduleState::Live,
             State::Ended | State::Deleted => ScheduleState::Ended,
         },
         pause,

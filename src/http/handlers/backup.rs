@@ -1,8 +1,8 @@
 //! The backup handler sends a copy of the store of this process to an operator, while the service goes on.
 //!
-//! One copy is made at a time. It is sent as fast as the client takes it, or more slowly on request, and holds a few pieces in
-//! memory. A copy that cannot be finished breaks the connection off, and the bytes that were sent are no backup: the last piece
-//! is missing.
+//! One copy is made at a time, and holds a few pieces in memory. It takes a part of the time of one core, so that tasks are late
+//! by little more beside it; a client that names a rate gets that rate. A copy that cannot be finished breaks the connection off,
+//! and the bytes that were sent are no backup: the last piece is missing.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ use crate::{
         Api, CopyPieces, body,
         error::{Code, Error},
     },
-    limits::{BACKUP_RATE_MIN, REQUEST_BYTES_MAX},
+    limits::{BACKUP_RATE_MIN, BACKUP_REST_MAX, BACKUP_RESTS, REQUEST_BYTES_MAX},
 };
 
 /// Pieces that wait to be sent.
@@ -85,15 +85,21 @@ pub(in crate::http) async fn create(
     Ok((headers, Body::from_stream(sent(api, pieces, rate, alone))).into_response())
 }
 
+/// A piece of a copy, and how long its making took.
+struct Made {
+    piece: Result<Vec<u8>, String>,
+    took: Duration,
+}
+
 /// A copy that is being sent.
 struct Sending {
     api: Api,
-    pieces: Receiver<Result<Vec<u8>, String>>,
+    pieces: Receiver<Made>,
     rate: Option<u64>,
     _alone: OwnedSemaphorePermit,
 }
 
-/// Returns the pieces, no faster than the rate. Dropping it ends the copy.
+/// Returns the pieces, no faster than the rate, or with rests between them. Dropping it ends the copy.
 fn sent(
     api: Api,
     pieces: CopyPieces,
@@ -101,12 +107,16 @@ fn sent(
     alone: OwnedSemaphorePermit,
 ) -> impl Stream<Item = io::Result<Bytes>> {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
+    let time = api.options.time.clone();
     tokio::task::spawn_blocking(move || {
+        let mut begun = time.moment();
         for piece in pieces {
-            if sender.blocking_send(piece).is_err() {
+            let took = time.moment().since(begun);
+            if sender.blocking_send(Made { piece, took }).is_err() {
                 // The client has gone.
                 break;
             }
+            begun = time.moment();
         }
     });
     let sending = Sending {
@@ -118,16 +128,17 @@ fn sent(
     stream::unfold(Some(sending), async |sending| {
         let mut sending = sending?;
         let options = &sending.api.options;
-        let piece = tokio::select! {
-            piece = sending.pieces.recv() => piece?,
-            () = options.shutdown.cancelled() => Err("the node stops".to_owned()),
+        let made = tokio::select! {
+            made = sending.pieces.recv() => made?,
+            () = options.shutdown.cancelled() => Made {
+                piece: Err("the node stops".to_owned()),
+                took: Duration::ZERO,
+            },
         };
-        match piece {
+        match made.piece {
             Ok(piece) => {
-                if let Some(rate) = sending.rate {
-                    let took = piece.len() as f64 / rate as f64;
-                    options.time.sleep(Duration::from_secs_f64(took)).await;
-                }
+                let rest = rest(sending.rate, piece.len(), made.took);
+                options.time.sleep(rest).await;
                 Some((Ok(Bytes::from(piece)), Some(sending)))
             }
             Err(why) => {
@@ -136,4 +147,30 @@ fn sent(
             }
         }
     })
+}
+
+/// Returns how long the copy rests behind a piece of so many bytes whose making took so long.
+fn rest(rate: Option<u64>, bytes: usize, took: Duration) -> Duration {
+    match rate {
+        Some(rate) => Duration::from_secs_f64(bytes as f64 / rate as f64),
+        // It is longer where other work has kept the core: the copy gives way then.
+        None => took.saturating_mul(BACKUP_RESTS).min(BACKUP_REST_MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_rests_by_its_rate_or_by_its_own_work_and_never_for_long() {
+        let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
+        assert_eq!(rest(Some(1 << 20), 1 << 18, hour), 250 * millisecond);
+        assert_eq!(rest(None, 1 << 18, Duration::ZERO), Duration::ZERO);
+        assert_eq!(rest(None, 1 << 18, 2 * millisecond), 6 * millisecond);
+        let longest = BACKUP_REST_MAX / BACKUP_RESTS;
+        assert_eq!(rest(None, 0, longest), longest * BACKUP_RESTS);
+        assert_eq!(rest(None, 0, longest + millisecond), BACKUP_REST_MAX);
+        assert_eq!(rest(None, 0, Duration::MAX), BACKUP_REST_MAX);
+    }
 }

@@ -210,10 +210,17 @@ impl Schedule {
         self.state == State::Live
     }
 
-    /// Tells whether its times or its limit are used up.
+    /// Tells whether its times or its limit are used up, and its last run was due.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.state == State::Ended
+    pub fn has_ended(&self, now: Millis) -> bool {
+        self.state == State::Ended && !self.has_runs_to_come(now)
+    }
+
+    /// Tells whether a run that was decided on is due later.
+    fn has_runs_to_come(&self, now: Millis) -> bool {
+        let own = |run: &&Run| run.generation == self.generation;
+        let mut own = self.ahead.iter().filter(own);
+        own.any(|run| run.id.first_start() > now)
     }
 
     /// Intervals count from here: the start that the user gave, else the creation.
@@ -239,7 +246,8 @@ impl Schedule {
     /// Returns it paused; none when it is so already, or has ended.
     #[must_use]
     pub fn paused(&self, pause: Pause, mark: ChangeMark) -> Option<Self> {
-        matches!(self.state, State::Live).then(|| self.changed(State::Paused(pause), mark))
+        let goes_on = self.is_live() || self.state == State::Ended && !self.has_ended(mark.at);
+        goes_on.then(|| self.changed(State::Paused(pause), mark))
     }
 
     /// Returns it going on; none when it is not paused.
@@ -277,7 +285,12 @@ impl Schedule {
         if self.state != State::Live {
             return self;
         }
-        let state = if next.is_some() && !self.is_used_up() {
+        // Runs that are being withdrawn are counted until that is known.
+        let has_void = self
+            .ahead
+            .iter()
+            .any(|run| run.generation != self.generation);
+        let state = if next.is_some() && (!self.is_used_up() || has_void) {
             State::Live
         } else {
             State::Ended

@@ -6,7 +6,7 @@
 //!
 //! Faults of the cluster are never errors here: the session waits, or it is replaced.
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use async_trait::async_trait;
 
@@ -14,11 +14,12 @@ use super::{
     Settings,
     prefetch::{Prefetch, Share},
     session::{History, Session},
-    topics::Topics,
+    topics::{Known, Topics},
     unavailable,
 };
 use crate::{
-    queue::{Consumer, Delivery, Error, Subscriptions},
+    limits,
+    queue::{Consumer, Delivery, Error, PublishError, Subscriptions},
     time_source::TimeSource,
 };
 
@@ -79,6 +80,25 @@ impl Subscriptions for KafkaSubscriptions {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
         let joining = KafkaConsumer::join(self, group, topics);
         Ok(Box::new(joining.await?))
+    }
+
+    async fn has_any(&self, topics: &[String]) -> Result<bool, Error> {
+        let names = &self.settings.names;
+        let topics = topics.iter().map(|topic| names.outer(topic).into_owned());
+        let asked: BTreeMap<String, bool> = topics.map(|topic| (topic, false)).collect();
+        let until = self.time.moment().after(limits::QUEUE_QUESTION_TIMEOUT);
+        self.topics.settled(&asked, until).await;
+        let mut unknown = None;
+        for topic in asked.keys() {
+            match self.topics.known(topic, false) {
+                // A member of its group says why one that is refused cannot be read.
+                Known::Partitions(_) | Known::Not(PublishError::Refused(_)) => return Ok(true),
+                Known::Not(PublishError::NoSuchTopic(_)) => {}
+                Known::Not(error) => unknown = Some(error.to_string()),
+                Known::Asked(_) => unknown = Some("no answer in time".to_owned()),
+            }
+        }
+        unknown.map_or(Ok(false), |why| Err(unavailable("look topics up", why)))
     }
 }
 

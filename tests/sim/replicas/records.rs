@@ -161,8 +161,19 @@ impl IndexStore for Handle {
     }
 
     async fn index_range(&self, range: &IndexRange) -> Result<IndexPage, Error> {
+        let node = Who::Node(self.node);
         self.read("index_range", |cluster, view| {
-            cluster.index_range(range, view)
+            let page = cluster.index_range(range, view);
+            let (rows, partition) = (page.rows.len(), &range.partition);
+            let more = if page.next.is_some() { ", more" } else { "" };
+            cluster.note(
+                node,
+                format_args!(
+                    "index_range {partition:?} behind {:?}: {rows}{more}",
+                    range.after
+                ),
+            );
+            page
         })
         .await
     }

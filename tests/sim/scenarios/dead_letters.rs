@@ -18,11 +18,13 @@ use tickwheel::{
             walk::Wanted,
         },
         service::Service,
-        tasks::erase::Erased,
+        tasks::{asked::AskedTask, erase::Erased},
     },
     model::{
         dead_letter::{DEAD_RETENTION, Letter},
         ids::TaskId,
+        key::OnConflict,
+        look_step::LookStep,
         state::Outcome,
         time::Millis,
         wheel::WheelNumber,
@@ -162,6 +164,50 @@ async fn a_death_whose_letter_was_not_written_gets_it_from_the_look() {
         world.check();
         worker.abort();
     }
+}
+
+/// A page of letters takes more of one shard than a read of it brings.
+#[tokio::test(start_paused = true)]
+async fn letters_that_lie_in_one_shard_are_all_listed() {
+    const LETTERS: usize = 40;
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let worker = world.worker(node.service(), fails(3));
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(5 * SECOND);
+    let ids = (1..).map(|number| {
+        let id = TaskId::new(start, WheelNumber::new(0).unwrap(), number);
+        id.with_look_step(LookStep::covering(60 * SECOND))
+    });
+    let ids = ids.filter(|id| Part::of(*id, start).shard == 0);
+    let ids: Vec<TaskId> = ids.take(LETTERS).collect();
+    let asked = ids.iter().map(|id| AskedTask {
+        task: callback(start),
+        id: Some(*id),
+        request: None,
+        on_conflict: OnConflict::Ignore,
+    });
+    for answer in node.service().register_asked(asked.collect()).await {
+        answer.unwrap();
+    }
+    for id in &ids {
+        let end = world.end_of(&node.service(), *id, SECOND * 120).await;
+        assert_eq!(end, VisibleState::Dead);
+    }
+    for page in [LETTERS + 1, LETTERS / 2] {
+        let (mut listed, mut behind) = (BTreeSet::new(), None);
+        loop {
+            let letters = node.service().dead_letters().clone();
+            let read = letters.list(&all(), behind, page).await.unwrap();
+            listed.extend(read.letters.iter().map(|listed| listed.letter.id));
+            behind = read.next;
+            if behind.is_none() {
+                break;
+            }
+        }
+        assert_eq!(listed, ids.iter().copied().collect(), "pages of {page}");
+    }
+    worker.abort();
 }
 
 #[tokio::test(start_paused = true)]

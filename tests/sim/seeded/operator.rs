@@ -32,6 +32,9 @@ use super::{
     world::Sim,
 };
 
+/// The starts that a job is about end so much later.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
 /// Tries of a change before the operator gives up, and the pause between two.
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(900);
@@ -236,6 +239,8 @@ impl Operator {
         let filter = JobFilter {
             callback: Some(self.scene.callback()),
             collection: Some(format!("c{collection}")),
+            // As on any cluster. Without an end every tick of ten days is read, millions of short ones.
+            to: Some(self.sim.time.now().after(DAY)),
             ..JobFilter::default()
         };
         let start = to.map(|to| Sim::instant(to.cast_signed()));

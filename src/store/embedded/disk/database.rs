@@ -37,7 +37,11 @@ use crate::{
         Error,
         embedded::{
             faults::{fault, refused},
-            journal, key,
+            journal::{
+                self,
+                witness::{self, Witness},
+            },
+            key,
             marks::Marks,
             stalls::background,
         },
@@ -161,6 +165,8 @@ pub(in crate::store::embedded) struct Open {
     clocks: Mutex<HashMap<Slice, ClockRow>>,
     marks: Mutex<Marks>,
     syncs: AtomicU64,
+    /// None in a database that is being created.
+    witness: Option<Mutex<Witness>>,
     shape: Shape,
 }
 
@@ -327,10 +333,22 @@ impl Open {
         batch: fjall::OwnedWriteBatch,
         durability: PersistMode,
     ) -> Result<(), Cause> {
-        let is_written = !batch.is_empty();
+        if batch.is_empty() {
+            return batch.durability(Some(durability)).commit();
+        }
+        let witness = self.witness.as_ref();
+        let witness = witness.filter(|_| durability != PersistMode::Buffer);
+        let mut witness =
+            witness.map(|witness| witness.lock().unwrap_or_else(PoisonError::into_inner));
+        // The batch goes into this journal and gets this number, or later ones where another thread comes between.
+        let journal = witness
+            .as_mut()
+            .map(|witness| witness.journal(self.database.journal_count()));
+        let sequence = self.database.seqno();
         batch.durability(Some(durability)).commit()?;
-        if is_written {
-            self.note_synced(durability);
+        self.note_synced(durability);
+        if let (Some(witness), Some(journal)) = (&mut witness, journal) {
+            witness.note(sequence, journal);
         }
         Ok(())
     }
@@ -395,7 +413,8 @@ pub(in crate::store::embedded) fn create(path: &Path, shape: &Shape) -> Result<(
         Ok(()) | Err(_) => Ok(()),
     };
     clear().map_err(|error| refused(&new, &error))?;
-    drop(open(&new, shape)?);
+    witness::forget(path).map_err(|error| refused(path, &error))?;
+    drop(attempt(&new, shape).map_err(|cause| explained(&new, cause))?);
     let named = fs::rename(&new, path).and_then(|()| sync_directory(parent));
     named.map_err(|error| refused(path, &error))
 }
@@ -403,7 +422,10 @@ pub(in crate::store::embedded) fn create(path: &Path, shape: &Shape) -> Result<(
 /// Opens the database, and cuts off a part left half written by a crash. Refuses damage without any change.
 pub(in crate::store::embedded) fn open(path: &Path, shape: &Shape) -> Result<Open, Error> {
     journal::prepare(path)?;
-    attempt(path, shape).map_err(|cause| explained(path, cause))
+    let mut open = attempt(path, shape).map_err(|cause| explained(path, cause))?;
+    let witness = Witness::open(path).map_err(|error| refused(path, &error))?;
+    open.witness = Some(Mutex::new(witness));
+    Ok(open)
 }
 
 fn attempt(path: &Path, shape: &Shape) -> Result<Open, Failed> {
@@ -468,6 +490,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         clocks: Mutex::default(),
         marks: Mutex::default(),
         syncs: AtomicU64::new(0),
+        witness: None,
         shape: *shape,
         database,
     })

@@ -19,7 +19,7 @@ use crate::{
         Error,
         embedded::{
             faults::refused,
-            journal::{self, Damage, Repaired},
+            journal::{self, Damage, Repaired, witness},
         },
     },
 };
@@ -249,8 +249,16 @@ pub fn repair(path: &Path) -> Result<Vec<Repaired>, Error> {
 /// far.
 fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
     let file = path.join("FORMAT");
+    let store = path.join("store");
+    let was_used = || witness::was_used(&store).map_err(|error| refused(path, &error));
     let text = match fs::read_to_string(&file) {
         Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound && was_used()? => {
+            return Err(unsuitable(format!(
+                "FORMAT is missing beside {}: restore it, or choose another data directory",
+                store.display()
+            )));
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
         Err(error) => return Err(refused(&file, &error)),
@@ -259,6 +267,13 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
     let found = |name: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
+    };
+    let damaged = |what: &str| Error::Corrupt {
+        operation: "open the data directory",
+        reason: format!(
+            "{} does not say {what}: restore it from a copy",
+            file.display()
+        ),
     };
     let format = match found("format") {
         Some(FORMAT) => Format::Ours,
@@ -270,15 +285,10 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
                 FORMATS_BEFORE.join(", ")
             )));
         }
-        None => {
-            return Err(Error::Corrupt {
-                operation: "open the data directory",
-                reason: format!("{} does not say which format it is of", file.display()),
-            });
-        }
+        None => return Err(damaged("which format it is of")),
     };
     for (name, wanted) in shape_of(shape) {
-        let there = found(name).unwrap_or("unknown");
+        let there = found(name).ok_or_else(|| damaged(&format!("its {name}")))?;
         if there != wanted {
             return Err(unsuitable(format!(
                 "{shown} was set up with {name} = {there}, but {wanted} is configured: configure {there}, or choose \
@@ -286,7 +296,6 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
             )));
         }
     }
-    let store = path.join("store");
     if !store.is_dir() {
         return Err(Error::Corrupt {
             operation: "open the data directory",

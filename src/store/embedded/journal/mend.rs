@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, judged, surveyed, written};
+use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, files::written, judged, surveyed, witness};
 use crate::store::embedded::disk::sync::{sync, sync_directory};
 
 /// Names that are tried for a part set aside, when there is a file of that name already.
@@ -24,27 +24,27 @@ const NAMES_MAX: usize = 1000;
 pub struct Repaired {
     /// The place.
     pub damage: Damage,
-    /// The place of its copy; none for a journal that was missing.
+    /// The place of its copy; none for a journal that was missing, or cut off.
     pub aside: Option<PathBuf>,
 }
 
 /// Repairs the journals of a database that no process uses. It sets the damaged parts aside as files in
 /// `aside`, and keeps all whole batches before and behind them. A batch with a broken sequence number is kept
-/// and numbered anew.
+/// and numbered anew. Batches that are missing at the end are given up: the [`witness`] is made anew by the next start.
 ///
-/// A torn end behind whole batches is left to the start, which cuts it off.
+/// A torn end behind whole batches is left to the start, which cuts it off. A part without a name cannot be mended.
 ///
 /// # Errors
 /// The disk's. The journals mended until then stay mended. It can be called again.
 pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
     let journals = surveyed(store)?;
-    let found = judged(&journals);
+    let found = judged(store, &journals, witness::read(store)?.as_ref());
     let mut repaired = Vec::new();
     for journal in &journals {
         let damages: Vec<&Damage> = found
             .damages
             .iter()
-            .filter(|damage| damage.journal == journal.path)
+            .filter(|damage| damage.file == journal.path && has_place(damage))
             .collect();
         if damages.is_empty() {
             continue;
@@ -66,10 +66,12 @@ pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
     for damage in found.damages {
         if damage.kind == Kind::Missing {
             // An empty journal: the next start finds its number, and no batch in it.
-            let empty = File::create_new(&damage.journal)?;
+            let empty = File::create_new(&damage.file)?;
             let owner = fs::metadata(store)?;
-            chown(&damage.journal, Some(owner.uid()), Some(owner.gid()))?;
+            chown(&damage.file, Some(owner.uid()), Some(owner.gid()))?;
             sync(&empty)?;
+        }
+        if !has_place(&damage) {
             repaired.push(Repaired {
                 damage,
                 aside: None,
@@ -77,7 +79,17 @@ pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
         }
     }
     sync_directory(store)?;
+    if !repaired.is_empty() {
+        // Last: until then a repair that was ended goes on.
+        witness::forget(store)?;
+        sync_directory(aside)?;
+    }
     Ok(repaired)
+}
+
+/// Tells whether the defect is a place in a journal that is there.
+const fn has_place(damage: &Damage) -> bool {
+    matches!(damage.kind, Kind::Broken { .. } | Kind::Misnumbered { .. })
 }
 
 /// Returns the bytes that are set aside.
@@ -91,7 +103,7 @@ fn place(damage: &Damage, bytes: &[u8]) -> Range<usize> {
         Kind::Broken { at, bytes } => range(at, bytes),
         // Only its head is set aside, because everything else is kept.
         Kind::Misnumbered { at, .. } => range(at, (SEQUENCE_AT + 8) as u64),
-        Kind::Missing => 0..0,
+        Kind::Missing | Kind::CutOff { .. } | Kind::Nameless => 0..0,
     }
 }
 
@@ -109,7 +121,7 @@ fn mended(journal: &Journal, mut bytes: Vec<u8>, repaired: &[Repaired]) -> Vec<u
         .iter()
         .filter_map(|repaired| match repaired.damage.kind {
             Kind::Broken { .. } => Some(place(&repaired.damage, &bytes)),
-            Kind::Misnumbered { .. } | Kind::Missing => None,
+            Kind::Misnumbered { .. } | Kind::Missing | Kind::CutOff { .. } | Kind::Nameless => None,
         });
     for lost in broken {
         kept.extend_from_slice(bytes.get(from..lost.start).unwrap_or_default());
@@ -138,10 +150,10 @@ fn parent(journal: &Path) -> &Path {
 }
 
 fn set_aside(directory: &Path, damage: &Damage, bytes: &[u8]) -> io::Result<PathBuf> {
-    let name = damage.journal.file_name().unwrap_or_default();
+    let name = damage.file.file_name().unwrap_or_default();
     let at = match damage.kind {
         Kind::Broken { at, .. } | Kind::Misnumbered { at, .. } => at,
-        Kind::Missing => 0,
+        Kind::Missing | Kind::CutOff { .. } | Kind::Nameless => 0,
     };
     let stem = format!("damaged-{}-{at}", name.to_string_lossy());
     keep(&directory.join(stem), bytes)

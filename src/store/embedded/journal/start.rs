@@ -41,10 +41,16 @@ fn refusal(path: &Path, damages: &[Damage]) -> Option<Error> {
         others => format!(" ({others} more places are damaged)"),
     };
     let directory = path.parent().unwrap_or(path).display();
-    let reason = format!(
-        "{first}{others}; what was registered, claimed or settled in that place is lost here: restore a copy of the \
-         directory, or set the place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
-    );
+    let remedy = match damages.iter().find(|damage| !damage.kind.is_mended()) {
+        None => format!(
+            "what was registered, claimed or settled in that place is lost here: restore a copy of the directory, or set the \
+             place aside and keep the rest with `tickwheel doctor --repair --data-dir {directory}`"
+        ),
+        Some(_) => "what it held is lost here, and no repair brings it back: restore a copy of the directory, or a backup into a \
+                    new one with `tickwheel backup restore`"
+            .to_owned(),
+    };
+    let reason = format!("{first}{others}; {remedy}");
     Some(Error::Corrupt {
         operation: "open the store",
         reason,

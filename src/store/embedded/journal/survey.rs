@@ -38,6 +38,8 @@ pub(super) struct Survey {
     pub(super) misnumbered: Vec<Misnumbered>,
     /// A broken place with nothing whole behind it, up to the last byte that is not zero.
     pub(super) broken_end: Option<Range<usize>>,
+    /// The number of the last whole batch.
+    pub(super) last: Option<u64>,
 }
 
 /// The numbers of the last two batches of all journals in order, as they should be.
@@ -82,6 +84,7 @@ impl Survey {
             };
             let sequence = survey.ordered(bytes, (at, batch), last_at, order);
             order.note(sequence);
+            survey.last = Some(sequence);
             survey.batches += 1;
             last_at = Some(at);
             at += batch.bytes;
