@@ -242,10 +242,7 @@ fn with_topics(topics: &[&str]) -> (MockCluster<'static, DefaultProducerContext>
 async fn a_topic_that_is_asked_for_is_not_created() {
     let (cluster, env) = with_topics(&["there"]);
     let any = async |names: &[&str]| env.subscriptions.has_any(&env.names(names)).await.unwrap();
-    for _ in 0..2 {
-        assert!(!any(&["made-up", "made-up-too"]).await);
-    }
-    assert!(any(&["made-up", "there"]).await);
+    assert!(!any(&["made-up"]).await && any(&["made-up", "there"]).await);
     cluster.create_topic(&env.name("made-up"), 1, 1).unwrap();
     env.time.sleep(Duration::from_millis(1100)).await;
     assert!(any(&["made-up"]).await);

@@ -55,7 +55,7 @@ async fn batches_that_were_synced_and_are_missing_at_the_end_are_refused_and_giv
         assert_eq!(embedded::repair(directory.path()).unwrap(), [], "{case}");
         let there: Vec<bool> = (0..5).map(|one| one < there).collect();
         expect(&directory, &all, &there).await;
-        // What is written from now on is watched again.
+        // Later writes are watched again.
         put_content(&directory, b"later").await;
         let (path, bytes) = newest(&directory);
         fs::write(&path, &bytes[..used(&bytes) / 2]).unwrap();

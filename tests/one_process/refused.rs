@@ -122,7 +122,7 @@ fn a_torn_journal_tail_is_dropped_and_a_hole_in_it_is_refused() {
         .rposition(|byte| *byte != 0)
         .expect("something")
         + 1;
-    // A batch that was not synced was begun behind the last one. What was synced is not torn by a crash.
+    // A batch that was not synced was begun behind the last one.
     let torn = [&bytes[..used], &[0xa7; 100]].concat();
     fs::write(&journal, torn).expect("it can be torn");
     start();

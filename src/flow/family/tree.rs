@@ -84,71 +84,26 @@ impl Forester {
     /// # Errors
     /// When the store is away.
     pub async fn show(&self, root: TaskId, depth: usize) -> Result<Vec<Node>, Fault> {
-        let mut nodes: Vec<Node> = Vec::new();
-        let mut rows_left = TREE_ROWS_READ_MAX;
-        // The root is one of them.
-        let mut tasks_left = TREE_NODES_SHOWN_MAX - 1;
-        let mut open = VecDeque::from([Place {
-            id: root,
-            above: None,
-            level: 0,
-            is_counted: true,
-        }]);
-        while let Some(child) = open.pop_front() {
-            let (id, above, level) = (child.id, child.above, child.level);
-            let task = self.finder.listed(id).await?;
-            if !child.is_counted
-                && let Some(parent) = above.and_then(|place: usize| nodes.get_mut(place))
-            {
-                let state = task.as_ref().map_or("open", |task| task.state.name());
-                *parent.children.entry(state).or_default() += 1;
+        let mut walk = Walk {
+            nodes: Vec::new(),
+            open: VecDeque::from([Place {
+                id: root,
+                above: None,
+                level: 0,
+                is_counted: true,
+            }]),
+            depth,
+            rows_left: TREE_ROWS_READ_MAX,
+            // The root is one of them.
+            tasks_left: TREE_NODES_SHOWN_MAX - 1,
+        };
+        while let Some(place) = walk.open.pop_front() {
+            let task = self.finder.listed(place.id).await?;
+            if let Some(task) = walk.counted(&place, task) {
+                walk.add(&self.ctx, &place, task).await?;
             }
-            // It is read for its state only.
-            let Some(task) = task.filter(|_| level <= depth) else {
-                continue;
-            };
-            let mut node = Node {
-                above,
-                children: BTreeMap::new(),
-                cut: false,
-                task,
-            };
-            let place = nodes.len();
-            let mut from = node.task.spec.is_parent().then(Cursor::default);
-            while let Some(at) = from {
-                if rows_left == 0 {
-                    node.cut = true;
-                    break;
-                }
-                let rows_max = CHILDREN_PAGE.min(rows_left);
-                let page = rows::page(&self.ctx, id, &at, rows_max).await?;
-                rows_left -= page.rows.len().min(rows_left);
-                for (child, row) in page.rows {
-                    let ended = match row {
-                        ChildRow::Added { .. } => None,
-                        ChildRow::Ended { outcome, .. } => name(outcome.state),
-                    };
-                    let is_shown = level < depth;
-                    let is_read = (is_shown || ended.is_none()) && tasks_left > 0;
-                    if is_read {
-                        tasks_left -= 1;
-                        open.push_back(Place {
-                            id: child,
-                            above: Some(place),
-                            level: level + 1,
-                            is_counted: ended.is_some(),
-                        });
-                    }
-                    if ended.is_some() || !is_read {
-                        *node.children.entry(ended.unwrap_or("open")).or_default() += 1;
-                    }
-                    node.cut |= !(is_shown && is_read);
-                }
-                from = page.next;
-            }
-            nodes.push(node);
         }
-        Ok(nodes)
+        Ok(walk.nodes)
     }
 
     /// Lists children of a task, in no particular order.
@@ -239,6 +194,74 @@ struct Place {
     level: usize,
     /// Its state stands among those of the children of its parent already.
     is_counted: bool,
+}
+
+/// A walk through a tree, from its root down.
+struct Walk {
+    nodes: Vec<Node>,
+    /// Tasks that are to be read.
+    open: VecDeque<Place>,
+    depth: usize,
+    /// Rows of children that may still be read.
+    rows_left: usize,
+    /// Tasks that may still be read.
+    tasks_left: usize,
+}
+
+impl Walk {
+    /// Counts a task that was read among the children of its parent. Returns it unless it was read for that only.
+    fn counted(&mut self, place: &Place, task: Option<TaskView>) -> Option<TaskView> {
+        let parent = place.above.and_then(|above| self.nodes.get_mut(above));
+        if let Some(parent) = parent.filter(|_| !place.is_counted) {
+            let state = task.as_ref().map_or("open", |task| task.state.name());
+            *parent.children.entry(state).or_default() += 1;
+        }
+        task.filter(|_| place.level <= self.depth)
+    }
+
+    /// Adds a task to the nodes, and its children to those that are to be read.
+    async fn add(&mut self, ctx: &Context, at: &Place, task: TaskView) -> Result<(), Fault> {
+        let mut from = task.spec.is_parent().then(Cursor::default);
+        let mut node = Node {
+            task,
+            above: at.above,
+            children: BTreeMap::new(),
+            cut: false,
+        };
+        while let Some(cursor) = from {
+            if self.rows_left == 0 {
+                node.cut = true;
+                break;
+            }
+            let rows_max = CHILDREN_PAGE.min(self.rows_left);
+            let page = rows::page(ctx, at.id, &cursor, rows_max).await?;
+            self.rows_left -= page.rows.len().min(self.rows_left);
+            for (child, row) in page.rows {
+                let ended = match row {
+                    ChildRow::Added { .. } => None,
+                    ChildRow::Ended { outcome, .. } => name(outcome.state),
+                };
+                let is_shown = at.level < self.depth;
+                let is_read = (is_shown || ended.is_none()) && self.tasks_left > 0;
+                if is_read {
+                    self.tasks_left -= 1;
+                    self.open.push_back(Place {
+                        id: child,
+                        above: Some(self.nodes.len()),
+                        level: at.level + 1,
+                        is_counted: ended.is_some(),
+                    });
+                }
+                if ended.is_some() || !is_read {
+                    *node.children.entry(ended.unwrap_or("open")).or_default() += 1;
+                }
+                node.cut |= !(is_shown && is_read);
+            }
+            from = page.next;
+        }
+        self.nodes.push(node);
+        Ok(())
+    }
 }
 
 /// Returns the name of a terminal state, as the API has it; none for others.

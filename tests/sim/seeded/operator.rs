@@ -32,8 +32,8 @@ use super::{
     world::Sim,
 };
 
-/// The starts that a job is about end so much later.
-const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The starts that a job is about end so much later: behind all of a plan.
+const JOB_SPAN: Duration = Duration::from_secs(2 * 3600);
 
 /// Tries of a change before the operator gives up, and the pause between two.
 const TRIES: usize = 40;
@@ -240,7 +240,7 @@ impl Operator {
             callback: Some(self.scene.callback()),
             collection: Some(format!("c{collection}")),
             // As on any cluster. Without an end every tick of ten days is read, millions of short ones.
-            to: Some(self.sim.time.now().after(DAY)),
+            to: Some(self.sim.time.now().after(JOB_SPAN)),
             ..JobFilter::default()
         };
         let start = to.map(|to| Sim::instant(to.cast_signed()));

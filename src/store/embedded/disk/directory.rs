@@ -245,23 +245,32 @@ pub fn repair(path: &Path) -> Result<Vec<Repaired>, Error> {
     journal::repair(&store, path).map_err(|error| refused(&store, &error))
 }
 
+/// Reads the description of a directory; none where it was not set up.
+fn described(file: &Path, store: &Path) -> Result<Option<String>, Error> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let was_used = witness::was_used(store).map_err(|error| refused(store, &error))?;
+            if !was_used {
+                return Ok(None);
+            }
+            Err(unsuitable(format!(
+                "FORMAT is missing beside {}: restore it, or choose another data directory",
+                store.display()
+            )))
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Some(String::new())),
+        Err(error) => Err(refused(file, &error)),
+    }
+}
+
 /// Checks that the contents of a directory have a format that we read, and this shape. None if it is empty so
 /// far.
 fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
     let file = path.join("FORMAT");
     let store = path.join("store");
-    let was_used = || witness::was_used(&store).map_err(|error| refused(path, &error));
-    let text = match fs::read_to_string(&file) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound && was_used()? => {
-            return Err(unsuitable(format!(
-                "FORMAT is missing beside {}: restore it, or choose another data directory",
-                store.display()
-            )));
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
-        Err(error) => return Err(refused(&file, &error)),
+    let Some(text) = described(&file, &store)? else {
+        return Ok(None);
     };
     let shown = path.display();
     let found = |name: &str| {

@@ -76,8 +76,8 @@ pub(super) fn nameless(store: &Path) -> io::Result<Vec<u32>> {
     Ok(nameless)
 }
 
-/// Lists the files that are missing and without which the database is not opened: its version, its lock, and of each complete part
-/// the list of its tables.
+/// Lists the files that are missing and without which the database is not opened: its version, its lock, and of each
+/// complete part the list of its tables.
 pub(super) fn absent(store: &Path) -> io::Result<Vec<PathBuf>> {
     let own = ["version", "lock"].map(|name| store.join(name));
     let mut absent: Vec<PathBuf> = own.into_iter().filter(|file| !file.exists()).collect();

@@ -30,7 +30,7 @@ pub struct Repaired {
 
 /// Repairs the journals of a database that no process uses. It sets the damaged parts aside as files in
 /// `aside`, and keeps all whole batches before and behind them. A batch with a broken sequence number is kept
-/// and numbered anew. Batches that are missing at the end are given up: the [`witness`] is made anew by the next start.
+/// and numbered anew. Batches that are missing at the end are given up: the witness is made anew by the next start.
 ///
 /// A torn end behind whole batches is left to the start, which cuts it off. A part without a name cannot be mended.
 ///

@@ -8,7 +8,7 @@
 //!   journal as a `.torn` file.
 //! - **Damage** is everything else: a broken place with a whole batch behind it, in the same journal or a
 //!   later one; a sequence number out of order, which no checksum covers; a journal that is missing; journals
-//!   that end before what was synced, as the [`witness`] tells. No file is changed then. A person decides, and
+//!   that end before what was synced, as the witness tells. No file is changed then. A person decides, and
 //!   [`repair`] keeps every batch that is whole.
 //! - **A missing file** beside the journals is damage that no repair can undo. A part of the database whose tables no
 //!   file names would be taken for new, and its folder be emptied. Nothing is changed then.

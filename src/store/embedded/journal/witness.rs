@@ -147,7 +147,7 @@ impl Witness {
         let parts = files::parts(store)?
             .filter(|part| *part < PARTS_MAX)
             .fold(0, |parts, part| parts | 1 << part);
-        // What was noted before is in the journal that was noted with it, or in a later one.
+        // The batch that was noted before is in the journal that was noted with it, or in a later one.
         let last = Note {
             turn: before.map_or(0, |note| note.turn),
             journal: before.map_or(newest, |note| note.journal),
@@ -210,7 +210,11 @@ impl Witness {
             ..note
         };
         let [even, odd] = PLACES;
-        let place = if next.turn % 2 == 0 { even } else { odd };
+        let place = if next.turn.is_multiple_of(2) {
+            even
+        } else {
+            odd
+        };
         match file.write_all_at(&next.bytes(), place) {
             Ok(()) => self.last = next,
             Err(error) => {
