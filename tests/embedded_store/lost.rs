@@ -119,6 +119,15 @@ async fn a_part_of_the_database_without_its_name_is_refused_and_not_begun_anew()
             let repaired = embedded::repair(directory.path()).unwrap();
             assert!(repaired.is_empty(), "{repaired:?}");
         }
+        // A repair of the journal does not forget that the part was there. It gives up what was synced, once.
+        let (path, whole) = journal(&directory);
+        fs::write(&path, &whole[..all[2].from]).unwrap();
+        let repaired = embedded::repair(directory.path()).unwrap();
+        assert_eq!(repaired.len(), usize::from(part == 0), "part {part}");
+        fs::write(&path, &whole).unwrap();
+        let found = embedded::damages(directory.path()).unwrap();
+        let kinds = found.iter().map(|one| one.kind);
+        assert_eq!(kinds.collect::<Vec<_>>(), [Kind::Nameless], "part {part}");
         fs::write(&current, bytes).unwrap();
         expect(&directory, &all, &[true; 3]).await;
     }

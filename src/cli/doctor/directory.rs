@@ -95,11 +95,10 @@ pub(super) fn repair(settings: &Settings) -> Vec<Finding> {
         Err(error) => return vec![bad(ABOUT, error.to_string())],
     };
     if repaired.is_empty() {
-        return vec![good(ABOUT, "there was nothing to mend")];
+        return vec![good(ABOUT, "there was nothing that it can mend")];
     }
     let told = |Repaired { damage, aside }: &Repaired| {
         let done = match (damage.kind, aside) {
-            (Kind::Nameless, _) => return bad(ABOUT, format!("{damage}: this cannot be mended")),
             (Kind::CutOff { .. }, _) => {
                 return good(ABOUT, format!("{damage}: what is missing is given up"));
             }

@@ -30,7 +30,7 @@ pub struct Repaired {
 
 /// Repairs the journals of a database that no process uses. It sets the damaged parts aside as files in
 /// `aside`, and keeps all whole batches before and behind them. A batch with a broken sequence number is kept
-/// and numbered anew. Batches that are missing at the end are given up: the witness is made anew by the next start.
+/// and numbered anew. Batches that are missing at the end are given up.
 ///
 /// A torn end behind whole batches is left to the start, which cuts it off. A part without a name cannot be mended.
 ///
@@ -81,8 +81,7 @@ pub fn repair(store: &Path, aside: &Path) -> io::Result<Vec<Repaired>> {
     sync_directory(store)?;
     if !repaired.is_empty() {
         // Last: until then a repair that was ended goes on.
-        witness::forget(store)?;
-        sync_directory(aside)?;
+        witness::give_up(store)?;
     }
     Ok(repaired)
 }

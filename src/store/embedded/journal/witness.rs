@@ -104,7 +104,24 @@ pub(super) fn read(store: &Path) -> io::Result<Option<Note>> {
     Ok(newest)
 }
 
-/// Forgets what was noted about a database: it is created, or a person has accepted what is lost.
+/// Gives up what was synced, as a person has accepted that it is lost. The parts of the database stay noted: one that is missing
+/// would be begun anew otherwise.
+///
+/// # Errors
+/// The disk's.
+pub(super) fn give_up(store: &Path) -> io::Result<()> {
+    let Some(note) = read(store)? else {
+        return Ok(());
+    };
+    let mut witness = Witness::open(store)?;
+    witness.last.parts = note.parts;
+    for _ in PLACES {
+        witness.note(0, 0);
+    }
+    Ok(())
+}
+
+/// Forgets what was noted about a database of this name: it is created.
 ///
 /// # Errors
 /// The disk's.
