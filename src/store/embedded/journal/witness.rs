@@ -110,11 +110,10 @@ pub(super) fn read(store: &Path) -> io::Result<Option<Note>> {
 /// # Errors
 /// The disk's.
 pub(super) fn give_up(store: &Path) -> io::Result<()> {
-    let Some(note) = read(store)? else {
+    if read(store)?.is_none() {
         return Ok(());
-    };
+    }
     let mut witness = Witness::open(store)?;
-    witness.last.parts = note.parts;
     for _ in PLACES {
         witness.note(0, 0);
     }
@@ -163,7 +162,10 @@ impl Witness {
         let (before, newest) = (read(store)?, files::newest(store)?);
         let parts = files::parts(store)?
             .filter(|part| *part < PARTS_MAX)
-            .fold(0, |parts, part| parts | 1 << part);
+            // One that was noted and is missing was refused before, or stays noted while a repair gives up batches.
+            .fold(before.map_or(0, |note| note.parts), |parts, part| {
+                parts | 1 << part
+            });
         // The batch that was noted before is in the journal that was noted with it, or in a later one.
         let last = Note {
             turn: before.map_or(0, |note| note.turn),
