@@ -93,8 +93,10 @@ impl Feed {
                     self.time.sleep(limits::TOPIC_MISSING).await;
                     continue;
                 }
+                // A queue that is away is waited for, as a member of its group waits: a poll hears of nothing meanwhile.
                 Err(error) => {
-                    self.failed(&error).await;
+                    tracing::debug!(callback = self.callback, %error, "cannot look topics up yet");
+                    self.time.sleep(limits::TOPIC_MISSING).await;
                     continue;
                 }
             }

@@ -87,10 +87,9 @@ impl Subscriptions for KafkaSubscriptions {
         let topics = topics.iter().map(|topic| names.outer(topic).into_owned());
         let asked: BTreeMap<String, bool> = topics.map(|topic| (topic, false)).collect();
         let until = self.time.moment().after(limits::QUEUE_QUESTION_TIMEOUT);
-        self.topics.settled(&asked, until).await;
         let mut unknown = None;
-        for topic in asked.keys() {
-            match self.topics.known(topic, false) {
+        for known in self.topics.settled(&asked, until).await.into_values() {
+            match known {
                 // A member of its group says why one that is refused cannot be read.
                 Known::Partitions(_) | Known::Not(PublishError::Refused(_)) => return Ok(true),
                 Known::Not(PublishError::NoSuchTopic(_)) => {}

@@ -107,12 +107,12 @@ impl KafkaPublisher {
         wanted: &BTreeMap<String, bool>,
         until: Moment,
     ) -> BTreeMap<String, i32> {
-        self.topics.settled(wanted, until).await;
-        let count = |(topic, create): (&String, &bool)| match self.topics.known(topic, *create) {
-            Known::Partitions(count) => Some((topic.clone(), count)),
+        let known = self.topics.settled(wanted, until).await;
+        let count = |(topic, known)| match known {
+            Known::Partitions(count) => Some((topic, count)),
             Known::Not(_) | Known::Asked(_) => None,
         };
-        wanted.iter().filter_map(count).collect()
+        known.into_iter().filter_map(count).collect()
     }
 
     /// Sends a record, or settles it at once, unless it has to wait for something.

@@ -108,6 +108,13 @@ impl Topics {
     /// Returns what is known of a topic, and has it asked for if that is nothing or old. Needs a tokio
     /// runtime.
     pub(super) fn known(&self, topic: &str, create: bool) -> Known {
+        self.known_since(topic, create, self.0.time.moment())
+    }
+
+    /// Does the same for a caller that began to wait at a moment: what was learned since then is an answer to it, however old
+    /// it has become. Without this, two topics whose answers take longer than a missing one is trusted would be asked for in
+    /// turns, and the wait for both would have no end.
+    fn known_since(&self, topic: &str, create: bool, begun: Moment) -> Known {
         let now = self.0.time.moment();
         let (known, begin) = {
             let mut state = self.0.lock();
@@ -126,7 +133,7 @@ impl Topics {
                 Some(Fact {
                     answer: Err(error),
                     at,
-                }) if now.since(*at) <= limits::TOPIC_MISSING
+                }) if (*at >= begun || now.since(*at) <= limits::TOPIC_MISSING)
                     // The caller that asked before may not have wanted it created.
                     && !(create && matches!(error, PublishError::NoSuchTopic(_))) =>
                 {
@@ -148,16 +155,25 @@ impl Topics {
         known
     }
 
-    /// Waits until none of the topics is being asked for, or until a moment. Cancel-safe.
-    pub(super) async fn settled(&self, topics: &BTreeMap<String, bool>, until: Moment) {
+    /// Waits until none of the topics is being asked for, or until a moment, and returns what is known of each then.
+    /// Cancel-safe.
+    pub(super) async fn settled(
+        &self,
+        topics: &BTreeMap<String, bool>,
+        until: Moment,
+    ) -> BTreeMap<String, Known> {
+        let begun = self.0.time.moment();
         loop {
             let learned = self.0.learned.notified();
-            let asked = |(topic, create): (&String, &bool)| {
-                matches!(self.known(topic, *create), Known::Asked(_))
+            // All are asked for at once: a question that is under way is not waited for topic by topic.
+            let look = |(topic, create): (&String, &bool)| {
+                (topic.clone(), self.known_since(topic, *create, begun))
             };
+            let known: BTreeMap<String, Known> = topics.iter().map(look).collect();
+            let asked = known.values().any(|known| matches!(known, Known::Asked(_)));
             let left = until.since(self.0.time.moment());
-            if left.is_zero() || !topics.iter().any(asked) {
-                return;
+            if left.is_zero() || !asked {
+                return known;
             }
             // The next question may begin without a signal from the last, so look again now and then.
             let step = left.min(Duration::from_millis(50));
@@ -188,11 +204,10 @@ impl Topics {
         let until = self.0.time.moment().after(CREATION_TIMEOUT);
         let topics: BTreeMap<String, bool> =
             topics.iter().map(|topic| (topic.clone(), true)).collect();
-        self.settled(&topics, until).await;
-        for topic in topics.keys() {
-            match self.known(topic, true) {
+        for (topic, known) in self.settled(&topics, until).await {
+            match known {
                 Known::Partitions(_) => {}
-                Known::Not(PublishError::Refused(reason)) => return Err(refused(topic, &reason)),
+                Known::Not(PublishError::Refused(reason)) => return Err(refused(&topic, &reason)),
                 Known::Not(error) => return Err(unavailable("create topics", error)),
                 Known::Asked(_) => {
                     return Err(unavailable("create topics", "no answer in time"));
@@ -477,3 +492,7 @@ fn refused(topic: &str, reason: &str) -> Error {
         ),
     }
 }
+
+#[cfg(test)]
+#[path = "topics_tests.rs"]
+mod tests;
