@@ -13,6 +13,7 @@ use crate::seeded::{
     history::{Claimed, Entered, Ordered, Run, SceneStory, Story},
     plan::Request,
     scene::{self, ItemPlan, ScenePlan},
+    world::Sim,
 };
 
 /// A task of a scene that a client registered, as it was told, or that the service made of a template.
@@ -60,9 +61,12 @@ impl Task<'_> {
         self.row.and_then(content)
     }
 
-    /// The time of a schedule that it stands for, in milliseconds of the run.
+    /// The time of a schedule that it stands for, in milliseconds of the run: as its worker saw it, or from the row of a task
+    /// that no worker has seen, such as a run that went with its schedule.
     pub(super) fn scheduled(&self) -> Option<i64> {
-        self.story.and_then(|story| story.scheduled)
+        let seen = self.story.and_then(|story| story.scheduled);
+        let row = || self.row?.detail.spec.scheduled.as_deref();
+        seen.or_else(|| Some(row()?.time.0 - Sim::instant(0).0))
     }
 }
 
