@@ -21,7 +21,7 @@ mod workers;
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use tickwheel::time_source::TimeSource;
-use tokio::task::JoinSet;
+use tokio::{sync::Semaphore, task::JoinSet};
 
 pub(crate) use {service::Service, topics::Topics};
 
@@ -75,6 +75,10 @@ promises! {
     schedules::expressions_are_explained_or_refused,
 }
 
+/// Promises that are asked at once. Each makes consumers in groups of their own, and a broker that shares two cores with two
+/// nodes takes long to form all of them at the same time.
+const AT_ONCE: usize = 12;
+
 /// Most time that a promise may take on a slow machine.
 const MOST: Duration = Duration::from_secs(240);
 
@@ -86,13 +90,15 @@ const MOST: Duration = Duration::from_secs(240);
 pub(crate) async fn every_promise_holds(service: Service) {
     let service = Arc::new(service);
     let only = std::env::var("PROMISE").ok();
+    let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut running = JoinSet::new();
     for (name, promise) in PROMISES {
         if only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }
-        let service = Arc::clone(&service);
+        let (service, places) = (Arc::clone(&service), Arc::clone(&places));
         running.spawn(async move {
+            let _place = places.acquire_owned().await;
             let began = TimeSource::real().moment();
             let time = TimeSource::real();
             let asked = tokio::spawn(async move { time.within(MOST, promise(service)).await });

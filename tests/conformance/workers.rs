@@ -113,6 +113,7 @@ pub(super) async fn an_attempt_has_a_time_limit(service: Arc<Service>) {
     let callback = service.name("limit");
     let body = json!({"callback": callback, "attempt_timeout": "4s", "claim_timeout": "5s",
         "heartbeat_timeout": "30s", "max_attempts": 1});
+    let registered = now();
     let id = service.register(body).await;
     let task = service.handed(&callback).await;
     let mut beats = 0;
@@ -121,7 +122,9 @@ pub(super) async fn an_attempt_has_a_time_limit(service: Arc<Service>) {
         assert!(beats < 100, "heartbeats go on");
         pause(500).await;
     }
-    assert!(beats >= 4, "{beats} heartbeats in four seconds");
+    // A busy machine sends few heartbeats, and each may be late. None is refused within the limit.
+    let lasted = now() - registered;
+    assert!(lasted >= 4000, "refused after {lasted} ms");
     let ended = service.ended(&id).await;
     assert_eq!(ended["state"], "dead", "{ended}");
 }
