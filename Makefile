@@ -18,7 +18,7 @@ check: ## format, lint, docs, tidy, licences, spelling: the quick part of the ga
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	$(CARGO) clippy $(ASKED) --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
-	$(CARGO) test --workspace --quiet --test tidy
+	$(CARGO) test -p tickwheel-tidy --quiet
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check $(DENIED); \
 		else echo "licences are not checked: cargo install --locked cargo-deny"; fi
 	@if command -v typos >/dev/null; then typos; \

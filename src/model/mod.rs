@@ -1,7 +1,7 @@
 //! The model decides for all stages by the rules of the protocol. It is the pure core: it never acts itself.
 //!
 //! Its functions take values and return values. Time and randomness are arguments, there is no I/O, no async, no
-//! lock and no log, so that each rule can be read alone and tested exhaustively. `tests/tidy.rs` keeps it so.
+//! lock and no log, so that each rule can be read alone and tested exhaustively. `tests/tidy/` keeps it so.
 //!
 //! | file | decides |
 //! |---|---|

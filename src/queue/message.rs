@@ -91,7 +91,7 @@ impl TaskMessage {
             dispatch: self.dispatch,
             published: self.published,
             spec: &self.spec,
-            content: self.spec.content()?,
+            content: Some(self.spec.content()?),
         })
     }
 }
@@ -105,8 +105,8 @@ pub struct Outgoing<'a> {
     pub published: Millis,
     /// The task.
     pub spec: &'a Spec,
-    /// Its content, wherever it was kept.
-    pub content: &'a Content,
+    /// Its content, wherever it was kept; none if it stays in the store, and whoever claims the task reads it there.
+    pub content: Option<&'a Content>,
 }
 
 impl Outgoing<'_> {
@@ -119,7 +119,10 @@ impl Outgoing<'_> {
             expected_attempt: self.dispatch.expected_attempt,
             start_time_ms: self.dispatch.start.0,
             publish_time_ms: self.published.0,
-            spec: Some(schema::spec_to_message_with(self.spec, self.content)),
+            spec: Some(self.content.map_or_else(
+                || schema::spec_to_message(self.spec),
+                |content| schema::spec_to_message_with(self.spec, content),
+            )),
         }
         .encode_to_vec()
         .into()
@@ -145,7 +148,10 @@ impl Outgoing<'_> {
             header("ce_partitionkey", id.clone()),
             fixed("content-type", CONTENT_TYPE),
         ]);
-        if let Some(parent) = &self.content.trace_parent {
+        let content = self
+            .content
+            .and_then(|content| content.trace_parent.as_ref());
+        if let Some(parent) = content {
             headers.push(header(
                 "traceparent",
                 Bytes::copy_from_slice(parent.as_bytes()),

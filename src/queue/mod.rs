@@ -147,6 +147,11 @@ pub trait Publisher: Send + Sync {
     fn records_at_once(&self) -> Option<usize> {
         None
     }
+    /// Tells whether messages to workers stay in this process. Then a content that is kept apart stays in the store until its
+    /// task is claimed: a copy in the queue would be written and read for nothing.
+    fn leaves_contents(&self) -> bool {
+        false
+    }
     /// Finds out whether the queue answers.
     async fn ping(&self) -> Result<(), Error>;
     /// Sends the buffered records and stops, within `limit`.

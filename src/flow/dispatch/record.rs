@@ -24,18 +24,31 @@ pub fn record(
     now: Millis,
     times: &mut TimeTexts,
 ) -> Record {
+    match &spec.target {
+        Target::Callback { .. } | Target::Http { .. } => {
+            message(dispatch, spec, Some(content), now, times)
+        }
+        Target::Kafka { topic, partition } => {
+            let place = (topic.as_str(), *partition);
+            message::user_record(dispatch.id, dispatch.start, place, content, times)
+        }
+    }
+}
+
+/// Makes the message that hands a task of a worker over at `now`; without a content, which stays in the store then.
+#[must_use]
+pub fn message(
+    dispatch: &Dispatch,
+    spec: &Spec,
+    content: Option<&Content>,
+    now: Millis,
+    times: &mut TimeTexts,
+) -> Record {
     let message = Outgoing {
         dispatch: *dispatch,
         published: now,
         spec,
         content,
     };
-    match &spec.target {
-        Target::Callback { name } => message.to_record(name, times),
-        Target::Http { .. } => message.to_record(http_call::QUEUE, times),
-        Target::Kafka { topic, partition } => {
-            let place = (topic.as_str(), *partition);
-            message::user_record(dispatch.id, dispatch.start, place, content, times)
-        }
-    }
+    message.to_record(spec.queue().unwrap_or(http_call::QUEUE), times)
 }

@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     gatekeeper::{Gatekeeper, Gates, Holding},
-    record::record,
+    record,
     unclaimed::Demand,
 };
 use crate::{
@@ -190,7 +190,7 @@ impl Sender {
                 *result = Err(unsent);
             } else if !self.goes_first(sending, now) {
                 behind.push(sending);
-            } else if sending.spec.content().is_some() {
+            } else if sending.spec.content().is_some() || self.leaves_content(&sending.spec) {
                 small.push((index, sending));
             } else {
                 large.push((index, sending));
@@ -214,6 +214,11 @@ impl Sender {
         }
         self.count(&behind);
         results
+    }
+
+    /// Tells whether the message of a task goes out without its content, which is kept apart and read at the claim.
+    fn leaves_content(&self, spec: &Spec) -> bool {
+        spec.content().is_none() && spec.queue().is_some() && self.ctx.publisher.leaves_contents()
     }
 
     /// Tells whether a task goes out now: it is in no sequence, or no task before it went out that has not ended. A task behind
@@ -250,7 +255,7 @@ impl Sender {
         let mut published = Vec::with_capacity(part.len());
         let mut times = TimeTexts::default();
         for (index, sending) in part {
-            match Self::record(sending, contents, now, &mut times) {
+            match self.record(sending, contents, now, &mut times) {
                 Ok(record) => {
                     records.push(record);
                     published.push((*index, *sending));
@@ -347,26 +352,25 @@ impl Sender {
     }
 
     fn record(
+        &self,
         sending: &Sending,
         contents: &Result<HashMap<TaskId, Content>, String>,
         now: Millis,
         times: &mut TimeTexts,
     ) -> Result<Record, Unsent> {
-        let content = match sending.spec.content() {
+        let (dispatch, spec) = (&sending.dispatch, &sending.spec);
+        if self.leaves_content(spec) {
+            return Ok(record::message(dispatch, spec, None, now, times));
+        }
+        let content = match spec.content() {
             Some(content) => content,
             None => contents
                 .as_ref()
                 .map_err(|reason| Unsent::StoreAway(reason.clone()))?
-                .get(&sending.dispatch.id)
+                .get(&dispatch.id)
                 .ok_or(Unsent::NoContent)?,
         };
-        Ok(record(
-            &sending.dispatch,
-            &sending.spec,
-            content,
-            now,
-            times,
-        ))
+        Ok(record::record(dispatch, spec, content, now, times))
     }
 }
 

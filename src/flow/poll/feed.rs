@@ -174,10 +174,14 @@ impl Feed {
 }
 
 fn item(origin: (String, i32, i64), message: TaskMessage) -> Item {
-    let payload = message.spec.content().map_or(0, |content| {
-        // As JSON or base64, at worst a third more.
-        content.payload.len() / 3 * 4
-    });
+    let left = message.spec.bytes_apart().unwrap_or(0);
+    let left = usize::try_from(left).unwrap_or(usize::MAX);
+    let payload = message
+        .spec
+        .content()
+        .map_or(left, |content| content.payload.len());
+    // As JSON or base64, at worst a third more.
+    let payload = payload / 3 * 4;
     Item {
         origin,
         dispatch: message.dispatch,

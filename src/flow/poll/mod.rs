@@ -233,8 +233,8 @@ impl Poller {
             expected_attempt: item.dispatch.expected_attempt,
             spec: Some(Arc::clone(&item.spec)),
             published: Some(item.published),
-            // It came with the message.
-            with_content: false,
+            // It came with the message, unless it was left in the store.
+            with_content: item.spec.content().is_none(),
             // The limits of the queue's name were asked, which are those of the callback unless callbacks share the queue.
             admitted: item.spec.queue() == item.spec.callback(),
         });
@@ -245,7 +245,7 @@ impl Poller {
         for (mut item, answer) in batch.into_iter().zip(answers) {
             match answer {
                 ClaimAnswer::Claimed(mut task) => {
-                    task.content = item.spec.content().cloned();
+                    task.content = task.content.or_else(|| item.spec.content().cloned());
                     if let Some(permit) = item.permit.take() {
                         permit.spend();
                     }

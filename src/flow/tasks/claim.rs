@@ -179,6 +179,9 @@ impl Claimer {
             let not_before = self.ctx.now();
             return Ok(ClaimAnswer::Early { not_before });
         };
+        if request.with_content && content.is_none() {
+            return self.content_gone(request, sequence).await;
+        }
         let permit = match self.enter(request, &spec).await {
             Entered::May(permit) => permit,
             Entered::Later(wait) => {
@@ -263,6 +266,22 @@ impl Claimer {
         } else {
             Ok(())
         }
+    }
+
+    /// Answers the claim of a task whose content is not there: it has ended, or was damaged. No worker runs it without its
+    /// content, and its look comes back to it.
+    async fn content_gone(
+        &self,
+        request: &ClaimRequest,
+        sequence: Option<Sequence>,
+    ) -> Result<ClaimAnswer, Fault> {
+        let row = self.mover.rows_each(&[request.id]).await.pop();
+        let row = row.transpose()?.flatten();
+        if row.as_ref().is_none_or(|row| !row.state.is_terminal()) {
+            tracing::error!(task = %request.id, "the content of a due task is gone");
+        }
+        self.give_back(sequence, request, row.map(Box::new)).await?;
+        Ok(ClaimAnswer::Stale)
     }
 
     /// Hands out an attempt that is claimed.

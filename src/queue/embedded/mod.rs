@@ -232,6 +232,10 @@ impl Publisher for EmbeddedQueue {
         Some(limits::EMBEDDED_RECORDS_AT_ONCE)
     }
 
+    fn leaves_contents(&self) -> bool {
+        true
+    }
+
     async fn ping(&self) -> Result<(), Error> {
         Ok(())
     }

@@ -19,6 +19,7 @@ mod keys;
 mod lateness;
 mod limits;
 mod loss;
+mod notices;
 mod ordering;
 mod overlap;
 mod owner;
@@ -34,9 +35,11 @@ use std::{
     sync::Arc,
 };
 
+use serde_json::Value;
 use tickwheel::{
     model::{
         clock::{ClockRow, Rules},
+        email::Email,
         entry::{Entry, Key, Kind},
         ids::TaskId,
         look::INTERVAL_MAX,
@@ -88,6 +91,10 @@ pub(crate) struct Ended<'a> {
     pub(crate) contents: Contents,
     /// When the records of each task were published.
     pub(crate) records: BTreeMap<TaskId, Vec<i64>>,
+    /// The states that were told to the topic of ends, and when, for each task.
+    pub(crate) told: BTreeMap<String, Vec<(i64, String)>>,
+    /// The e-mails that were sent.
+    pub(crate) letters: Vec<(TaskId, Email)>,
     /// Every task had ended within the bound.
     pub(crate) finished: bool,
     /// The time when all tasks had ended, or the bound.
@@ -119,7 +126,7 @@ const fn behind_max_ms(tick_ms: i64) -> i64 {
 
 type Check = fn(&Ended<'_>, &mut Findings);
 
-const CHECKS: [(&str, Check); 25] = [
+const CHECKS: [(&str, Check); 26] = [
     ("I1 no loss", loss::check),
     ("I2 never early", early::check),
     ("I3 duplicates", duplicates::check),
@@ -145,6 +152,7 @@ const CHECKS: [(&str, Check); 25] = [
     ("I25 limits", limits::check),
     ("I26 figures", figures::check),
     ("I27 retries", retries::check),
+    ("I28 notices", notices::check),
 ];
 
 /// Judges a run.
@@ -261,6 +269,22 @@ pub(crate) fn records(published: &[Arc<Published>]) -> BTreeMap<TaskId, Vec<i64>
             .push(one.at.0 - Sim::instant(0).0);
     }
     records
+}
+
+/// The states that records in the topic of ends tell, and when each was published, by the id of its task.
+pub(crate) fn told(published: &[Arc<Published>]) -> BTreeMap<String, Vec<(i64, String)>> {
+    let mut told: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
+    for one in published {
+        let message: Value = serde_json::from_slice(&one.record.value).expect("a message in JSON");
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let (task, state) = (
+            text(&message["data"]["task_id"]),
+            text(&message["data"]["state"]),
+        );
+        let at = one.at.0 - Sim::instant(0).0;
+        told.entry(task).or_default().push((at, state));
+    }
+    told
 }
 
 /// The tasks that have not ended: tracked ones without a terminal row.

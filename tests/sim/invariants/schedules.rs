@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tickwheel::model::schedule::life::Overlap;
+use tickwheel::model::{schedule::life::Overlap, state::State};
 
 use super::{Ended, Findings, scenes::Task};
 use crate::seeded::{
@@ -28,12 +28,18 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
         let unsure = orders
             .iter()
             .any(|order| order.step == Step::Trigger && order.tasks.is_empty());
-        let mut runs: BTreeMap<i64, Vec<&Task<'_>>> = BTreeMap::new();
+        let (mut runs, mut withdrawn) = (BTreeMap::<i64, Vec<&Task<'_>>>::new(), BTreeSet::new());
         let of_scene = tasks
             .iter()
             .filter(|task| task.scene.number == scene.number);
         for task in of_scene.filter(|task| !triggered.contains(&task.id)) {
-            if let Some(time) = task.scheduled() {
+            let Some(time) = task.scheduled() else {
+                continue;
+            };
+            // A run that nobody had begun goes with a pause or a deletion. Its time may come again behind a pause.
+            if task.state() == Some(State::Cancelled) && task.claims().is_empty() {
+                withdrawn.insert(time);
+            } else {
                 runs.entry(time).or_default().push(task);
             }
         }
@@ -49,7 +55,12 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             findings.add(format!("{time} is no time of scene {}", scene.number));
         }
         let seen: BTreeSet<i64> = runs.keys().copied().collect();
-        lost(ended, (scene, schedule, anchor), &seen, findings);
+        lost(
+            ended,
+            (scene, schedule, anchor),
+            (&seen, &withdrawn),
+            findings,
+        );
         for tasks in runs.values() {
             for task in tasks {
                 behind_a_change(ended, task, findings);
@@ -66,7 +77,7 @@ fn runs_all(ended: &Ended<'_>, schedule: SchedulePlan) -> bool {
 fn lost(
     ended: &Ended<'_>,
     (scene, schedule, anchor): (&ScenePlan, SchedulePlan, i64),
-    seen: &BTreeSet<i64>,
+    (seen, withdrawn): (&BTreeSet<i64>, &BTreeSet<i64>),
     findings: &mut Findings,
 ) {
     if seen.len() as u64 > schedule.limit {
@@ -84,7 +95,7 @@ fn lost(
     let limit = i64::try_from(schedule.limit).unwrap_or(0);
     let times = (1..=limit).map(|number| anchor + number * schedule.every.cast_signed());
     for time in times.filter(|time| until.is_none_or(|until| *time < until)) {
-        if !seen.contains(&time) {
+        if !seen.contains(&time) && !withdrawn.contains(&time) {
             findings.add(format!(
                 "the time {time} of scene {} was lost",
                 scene.number

@@ -205,11 +205,13 @@ pub(crate) async fn live(sim: Arc<Sim>, node: usize, plan: NodePlan) {
     sim.start(node);
     let Some(leaves) = plan.leaves else { return };
     sim.until(leaves).await;
-    let leaving = sim.lives()[node]
-        .as_mut()
-        .and_then(|life| Some((life.node.take()?, Arc::clone(&life.process))));
-    if let Some((running, process)) = leaving {
+    let leaving = sim.lives()[node].as_mut().and_then(|life| {
+        let executor = life.executor.clone();
+        Some((life.node.take()?, Arc::clone(&life.process), executor))
+    });
+    if let Some((running, process, executor)) = leaving {
         sim.note(format_args!("{} leaves", process.name));
+        executor.cancel();
         // A process that dies on the way never gets there.
         sim.time
             .within(

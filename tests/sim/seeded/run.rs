@@ -195,6 +195,8 @@ fn judge(
         history,
         contents,
         records: invariants::records(&records),
+        told: invariants::told(&sim.queue.records(super::world::ENDS)),
+        letters: sim.letters.taken(),
         finished,
         ended_at,
         now: sim.now(),

@@ -52,6 +52,10 @@ pub(crate) struct ItemPlan {
     /// They must succeed.
     pub(crate) all_succeed: bool,
     pub(crate) then: Vec<FollowPlan>,
+    /// Its end is told to a topic.
+    pub(crate) told: bool,
+    /// An e-mail is sent at its end.
+    pub(crate) mailed: bool,
     /// The later calls of its client, one after the other.
     pub(crate) calls: Vec<CallPlan>,
 }
@@ -149,6 +153,11 @@ impl ScenePlan {
         items.chain(steps).max().unwrap_or(0)
     }
 
+    /// Tells whether nodes have to run tasks of the service's own for it.
+    pub(crate) fn has_internal_tasks(&self) -> bool {
+        self.items.iter().any(|item| item.told || item.mailed)
+    }
+
     /// How long its tasks take one after the other, with all that may go wrong.
     pub(crate) fn takes(&self) -> u64 {
         let runs = self.steps.iter().map(|step| match step.what {
@@ -165,7 +174,9 @@ impl ScenePlan {
                 attempt.runs + waits + HEARTBEAT_TIMEOUT + 2 * CLAIM_TIMEOUT
             });
             let times = if item.template { times } else { 1 };
-            times * (each.sum::<u64>() + 30_000)
+            // A task of the service's own may lose some attempts, and waits for a minute behind a failure.
+            let own = u64::from(item.told) + u64::from(item.mailed);
+            times * (each.sum::<u64>() + 30_000 + own * 150_000)
         };
         let rate = self.rate.map_or(0, |(tokens, _)| {
             10_000 / u64::from(tokens.max(1)) * (self.items.len() as u64 + 1) * 2

@@ -13,16 +13,17 @@ use tickwheel::{
         tasks::asked::{Answer, AskedTask, RequestMark},
     },
     model::{
-        action::When,
+        action::{Action, Actions, Deed, When},
         after::{After, Asked, Condition},
         backoff::{Backoff, Jitter},
         chain::{FollowStart, FollowUp},
         draft::TaskDraft,
+        email::Email,
         ids::TaskId,
         key::OnConflict,
         kin::Kin,
         look_step::LookStep,
-        notify::EndStates,
+        notify::{Destination, EndStates, Notify},
         preference::mix,
         state::State,
         target::Target,
@@ -38,7 +39,7 @@ use super::{
     network::PATIENCE,
     operator,
     scene::{CLAIM_TIMEOUT, FollowPlan, HEARTBEAT_TIMEOUT, ItemPlan, ScenePlan},
-    world::Sim,
+    world::{ENDS, Sim},
 };
 
 /// Tries of a registration before its client gives up, and the pause between two.
@@ -246,6 +247,28 @@ fn follow_up(plan: &FollowPlan, task: TaskDraft) -> FollowUp<TaskDraft> {
     }
 }
 
+fn notify(item: &ItemPlan) -> Option<Notify> {
+    let topic = ENDS.to_owned();
+    let notify = Notify::of_run(Destination::Kafka { topic }, EndStates::ALL);
+    item.told.then_some(notify)
+}
+
+fn actions(item: &ItemPlan) -> Option<Box<Actions>> {
+    let email = Email {
+        to: vec!["ada@example.org".to_owned()],
+        subject: "{{task.id}}".to_owned(),
+        body: "{{task.state}}".to_owned(),
+    };
+    let actions = Actions {
+        at_ends: vec![Action {
+            when: When::Run(EndStates::ALL),
+            deed: Deed::Email(Box::new(email)),
+        }],
+        checks: Vec::new(),
+    };
+    item.mailed.then(|| Box::new(actions))
+}
+
 fn spec(scene: &ScenePlan, item: &ItemPlan) -> Spec {
     let place = Bytes::from(format!("{}.{}", scene.number, item.number));
     Spec {
@@ -273,8 +296,8 @@ fn spec(scene: &ScenePlan, item: &ItemPlan) -> Spec {
         asked_start: None,
         scheduled: None,
         key: item.key.map(|(key, _)| format!("key{key}")),
-        notify: None,
-        actions: None,
+        notify: notify(item),
+        actions: actions(item),
         kin: None,
         after: None,
         then: Vec::new(),

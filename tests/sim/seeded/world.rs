@@ -7,6 +7,7 @@ use std::{
 };
 
 use tickwheel::{
+    app::executor::Executor,
     flow::{
         budget::Budget,
         context::{Context, Settings},
@@ -24,18 +25,23 @@ use tickwheel::{
     queue::memory::{Keep, MemoryQueue},
     time_source::TimeSource,
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     chance::Chance, draw::LANES, history::History, plan::Plan, process::Process,
-    queue::ProcessQueue, store::NodesStore, trace::Trace,
+    queue::ProcessQueue, scene::ScenePlan, store::NodesStore, trace::Trace,
 };
 use crate::{
+    letters::Letters,
     replicas::{Faults, Replicas, Set, Wait},
     world::EPOCH,
 };
 
 /// The topic of the users' own records.
 pub(crate) const TOPIC: &str = "users";
+
+/// The topic to which ends of tasks are told.
+pub(crate) const ENDS: &str = "ends";
 
 /// The callback of all tasks.
 pub(crate) const CALLBACK: &str = "work";
@@ -64,6 +70,8 @@ pub(crate) struct Life {
     pub(crate) handle: usize,
     /// The node; none once it is being stopped.
     pub(crate) node: Option<Node>,
+    /// Stops its executor, if it has one.
+    pub(crate) executor: CancellationToken,
 }
 
 /// The world of a run.
@@ -81,6 +89,10 @@ pub(crate) struct Sim {
     weather: Mutex<Weather>,
     lives: Mutex<Vec<Option<Life>>>,
     births: Mutex<u64>,
+    /// Nodes run the service's own tasks: only where a scene has some, so that all other plans go on as before.
+    executes: bool,
+    /// The e-mails that were sent.
+    pub(crate) letters: Letters,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,6 +112,7 @@ impl Sim {
         let errors: Vec<i64> = (0..plan.nodes.len()).map(skew).collect();
         let queue = MemoryQueue::new(time.clone(), plan.partitions, Keep::Everything);
         queue.create_topic(TOPIC, None);
+        queue.create_topic(ENDS, None);
         // The brokers of a user may keep all messages.
         if !plan.keeps_messages {
             queue.faults().retention(Some(limits::TOPIC_RETENTION));
@@ -143,6 +156,8 @@ impl Sim {
             }),
             lives: Mutex::new(plan.nodes.iter().map(|_| None).collect()),
             births: Mutex::new(0),
+            executes: plan.scenes.iter().any(ScenePlan::has_internal_tasks),
+            letters: Letters::default(),
             time,
         })
     }
@@ -272,11 +287,24 @@ impl Sim {
         self.note(format_args!("{} starts", process.name));
         let running = Node::start(context, Duration::from_secs(3));
         let service = running.service();
+        let executor = CancellationToken::new();
+        if self.executes {
+            let runs = Executor {
+                service: Arc::clone(&service),
+                node: process.name.clone(),
+                time: process.time.clone(),
+                drain_limit: Duration::from_secs(3),
+                allowed: Default::default(),
+                mail: Some(Arc::new(self.letters.clone())),
+            };
+            tokio::spawn(runs.run(executor.clone()));
+        }
         let life = Life {
             handle: number,
             process,
             service,
             node: Some(running),
+            executor,
         };
         self.lives()[node] = Some(life);
         self.tell_store();

@@ -16,6 +16,7 @@ mod joins;
 mod keys;
 mod limits;
 mod near;
+mod notices;
 mod ordering;
 mod priorities;
 mod records;

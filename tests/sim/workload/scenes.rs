@@ -5,7 +5,9 @@
 //! streams of their own. So the plans of the first family are what they were, and findings of it replay. A new
 //! feature is a new file and a line in [`SCENES`], which gives most seeds of the second family other scenes.
 
-use super::{chains, dead_letters, gates, jobs, joins, keys, limits, ordering, schedules, trees};
+use super::{
+    chains, dead_letters, gates, jobs, joins, keys, limits, notices, ordering, schedules, trees,
+};
 use crate::seeded::{
     chance::Chance,
     plan::{AttemptPlan, EndPlan},
@@ -21,7 +23,7 @@ pub(crate) trait Scene: Sync {
 }
 
 /// All of them.
-pub(crate) const SCENES: [&dyn Scene; 10] = [
+pub(crate) const SCENES: [&dyn Scene; 11] = [
     &ordering::Ordering,
     &keys::Keys,
     &gates::Gates,
@@ -32,6 +34,7 @@ pub(crate) const SCENES: [&dyn Scene; 10] = [
     &joins::Joins,
     &jobs::Jobs,
     &limits::Limits,
+    &notices::Notices,
 ];
 
 /// Draws a scene.

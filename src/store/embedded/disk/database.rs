@@ -22,7 +22,7 @@ use std::{
 
 use fjall::{
     AbstractTree as _, CompressionType, Database, Error as Cause, Keyspace, KeyspaceCreateOptions,
-    PersistMode, Slice, Snapshot,
+    KvSeparationOptions, PersistMode, Slice, Snapshot,
     config::{BlockSizePolicy, CompressionPolicy, FilterPolicy},
 };
 
@@ -72,6 +72,13 @@ const RECORD_BUFFER_BYTES: u64 = 8 * MIB;
 
 /// As above, for rows of the index: many, each written once and removed once.
 const INDEX_BUFFER_BYTES: u64 = 16 * MIB;
+
+/// Bytes of a file of contents: those of one buffer, so that a file goes as a whole once its contents have gone.
+const BODY_FILE_BYTES: u64 = BODY_BUFFER_BYTES;
+
+/// The part of a file of contents that must be gone before a merge writes the rest of it into another one. Contents go with
+/// their tasks, mostly in the order in which they came, so most files go as a whole and need no such copy.
+const BODY_FILE_STALE: f32 = 0.5;
 
 /// Bytes of a block of the wheel. It is read in ranges, so it is larger than usual, which also packs better.
 const WHEEL_BLOCK_BYTES: u32 = 16 * 1024;
@@ -478,12 +485,17 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
             .data_block_compression_policy(CompressionPolicy::new(WHEEL_COMPRESSION))
     };
     let buffer = |bytes| move || KeyspaceCreateOptions::default().max_memtable_size(bounded(bytes));
+    // Merges move the places of contents, and not the contents. A directory that was made without this stays as it is.
+    let files = KvSeparationOptions::default()
+        .file_target_size(bounded(BODY_FILE_BYTES))
+        .staleness_threshold(BODY_FILE_STALE);
+    let apart = || buffer(BODY_BUFFER_BYTES)().with_kv_separation(Some(files));
     Ok(Open {
         due: database.keyspace("due", wheel)?,
         look: database.keyspace("look", wheel)?,
         row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
         clock: database.keyspace("clock", buffer(CLOCK_BUFFER_BYTES))?,
-        body: database.keyspace("body", buffer(BODY_BUFFER_BYTES))?,
+        body: database.keyspace("body", apart)?,
         record: database.keyspace("record", buffer(RECORD_BUFFER_BYTES))?,
         index: database.keyspace("index", buffer(INDEX_BUFFER_BYTES))?,
         tables: Mutex::default(),

@@ -8,21 +8,13 @@
     reason = "a test that fails may panic"
 )]
 
-#[path = "tidy/circles.rs"]
 mod circles;
-#[path = "tidy/links.rs"]
 mod links;
-#[path = "tidy/names.rs"]
 mod names;
-#[path = "tidy/order.rs"]
 mod order;
-#[path = "tidy/packages.rs"]
 mod packages;
-#[path = "tidy/prose.rs"]
 mod prose;
-#[path = "tidy/publish.rs"]
 mod publish;
-#[path = "tidy/surface.rs"]
 mod surface;
 
 use std::{
@@ -50,7 +42,7 @@ struct Source {
 }
 
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The text files under version control that `keep` wants.
