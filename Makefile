@@ -15,8 +15,7 @@ DENIED := bans licenses sources
 
 check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) clippy $(ASKED) --quiet -- -D warnings
+	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) test -p tickwheel-tidy --quiet
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check $(DENIED); \

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 65] = [
+const FLAGS: [(&str, &str); 71] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/http/url", "--http"),
@@ -54,6 +54,12 @@ const FLAGS: [(&str, &str); 65] = [
     ("/rate/per_second", "--rate"),
     ("/rate/burst", "--burst"),
     ("/max_in_flight", "--max-in-flight"),
+    ("/filter/callback", "--filter callback"),
+    ("/filter/collection", "--filter collection"),
+    ("/filter/state", "--filter state"),
+    ("/filter/start_time_from", "--filter start_time_from"),
+    ("/filter/start_time_to", "--filter start_time_to"),
+    ("/filter/error", "--filter error"),
     ("/filter", "--filter"),
     ("/rate_per_second", "--rate"),
     ("?callback", "--callback"),
@@ -115,6 +121,9 @@ mod tests {
         assert_eq!(flag("/labels/tenant"), Some("--label"));
         assert_eq!(flag("/kafka/headers/1/value"), Some("--header"));
         assert_eq!(flag("/retry/max"), Some("--retry-max"));
+        let to = flag("/filter/start_time_to");
+        assert_eq!(to, Some("--filter start_time_to"));
+        assert_eq!(flag("/filter/labels/tenant"), Some("--filter"));
         assert_eq!(flag("/callbacks"), None);
         assert_eq!(flag(""), None);
     }

@@ -20,6 +20,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 
 use super::{
+    claim_answers::{claimed, count_callbacks, event, gate_unknown, name, refused},
     claim_room::{Held, Room},
     claimed::ClaimedRows,
     deadlines::Deadlines,
@@ -30,13 +31,12 @@ use super::{
 use crate::{
     flaw::{self, Flaw},
     flow::{
-        api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
+        api::{ClaimAnswer, ClaimRequest, Fault},
         context::Context,
         dispatch::{
             gatekeeper::{Gatekeeper, Holding},
             unclaimed::Demand,
         },
-        labels,
         ordering::turn::{Asked, TurnKeeper},
         query::find::Finder,
         records::callbacks::Passage,
@@ -46,7 +46,7 @@ use crate::{
         dispatch::Dispatch,
         ids::TaskId,
         ordering::{self, Sequence},
-        state::{self, Event, Outcome, Refusal, State, TaskRow},
+        state::{self, Event, Outcome, State, TaskRow},
         task::{Content, Spec},
         time::Millis,
     },
@@ -190,13 +190,7 @@ impl Claimer {
             }
         };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            let event = Event::Claim {
-                generation: request.generation,
-                expected_attempt: request.expected_attempt,
-                worker: worker.to_owned(),
-                heartbeat,
-                published: request.published,
-            };
+            let event = event(request, worker, heartbeat);
             let held = row.is_some_and(|row| row.state == State::Claimed);
             let now = if held { now.min(noted) } else { now };
             state::next(request.id, row, &spec, event, now, nonce)
@@ -437,67 +431,5 @@ impl Claimer {
             finish::steps(&self.ctx, &row).await?;
         }
         Ok(ClaimAnswer::Stale)
-    }
-}
-
-/// The answer of a node whose copy of the configuration is not current: a gate may have been closed meanwhile.
-fn gate_unknown() -> Fault {
-    Fault::Unavailable {
-        reason: "this node cannot tell whether a gate of the callback is open: it could not read the configuration lately"
-            .to_owned(),
-        retry_after: limits::STEP_PAUSE,
-    }
-}
-
-/// The answer to a message whose claim was refused.
-const fn refused(refusal: &Refusal) -> ClaimAnswer {
-    match refusal {
-        Refusal::Early { not_before } => ClaimAnswer::Early {
-            not_before: *not_before,
-        },
-        Refusal::Held { .. } | Refusal::Running => ClaimAnswer::Held,
-        Refusal::Stale | Refusal::Ended { .. } | Refusal::HasTree => ClaimAnswer::Stale,
-    }
-}
-
-fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
-    ClaimAnswer::Claimed(Box::new(ClaimedTask {
-        id: row.id,
-        attempt: row.attempt,
-        generation: row.generation,
-        spec: Arc::clone(&row.detail.spec),
-        content,
-        start: row.detail.start,
-        expires: row.next,
-    }))
-}
-
-/// Counts the attempts that were claimed, by callback.
-fn count_callbacks(answers: &[ClaimAnswer]) {
-    let mut counts: HashMap<&str, u64> = HashMap::new();
-    for answer in answers {
-        if let ClaimAnswer::Claimed(task) = answer {
-            *counts
-                .entry(task.spec.callback().unwrap_or_default())
-                .or_default() += 1;
-        }
-    }
-    for (callback, attempts) in counts {
-        let callback = labels::label(callback);
-        metrics::counter!("tickwheel_callback_claimed_total", "callback" => callback)
-            .increment(attempts);
-    }
-}
-
-const fn name(answer: &ClaimAnswer) -> &'static str {
-    match answer {
-        ClaimAnswer::Claimed(_) => "claimed",
-        ClaimAnswer::Stale => "stale",
-        ClaimAnswer::Held => "held",
-        ClaimAnswer::Gated => "gated",
-        ClaimAnswer::Behind => "behind",
-        ClaimAnswer::Early { .. } => "early",
-        ClaimAnswer::Limited { .. } => "limited",
-        ClaimAnswer::Fault(_) => "fault",
     }
 }

@@ -10,6 +10,7 @@ mod attempt_span;
 mod below;
 pub mod cancel;
 pub mod claim;
+mod claim_answers;
 pub(in crate::flow) mod claim_room;
 pub mod claimed;
 mod complete;

@@ -26,7 +26,11 @@ use crate::{
         Api, CopyPieces, body,
         error::{Code, Error},
     },
-    limits::{BACKUP_RATE_MIN, BACKUP_REST_MAX, BACKUP_RESTS, REQUEST_BYTES_MAX},
+    limits::{
+        BACKUP_RATE_DOUBLES, BACKUP_RATE_MIN, BACKUP_RATE_USUAL, BACKUP_REST_MAX, BACKUP_RESTS,
+        REQUEST_BYTES_MAX,
+    },
+    time_source::Moment,
 };
 
 /// Pieces that wait to be sent.
@@ -96,6 +100,7 @@ struct Sending {
     api: Api,
     pieces: Receiver<Made>,
     rate: Option<u64>,
+    begun: Moment,
     _alone: OwnedSemaphorePermit,
 }
 
@@ -120,10 +125,11 @@ fn sent(
         }
     });
     let sending = Sending {
-        api,
         pieces: receiver,
         rate,
+        begun: api.options.time.moment(),
         _alone: alone,
+        api,
     };
     stream::unfold(Some(sending), async |sending| {
         let mut sending = sending?;
@@ -137,7 +143,9 @@ fn sent(
         };
         match made.piece {
             Ok(piece) => {
-                let rest = rest(sending.rate, piece.len(), made.took);
+                let lasts = || Pace::Usual(options.time.moment().since(sending.begun));
+                let pace = sending.rate.map_or_else(lasts, Pace::Wished);
+                let rest = rest(pace, piece.len(), made.took);
                 options.time.sleep(rest).await;
                 Some((Ok(Bytes::from(piece)), Some(sending)))
             }
@@ -149,14 +157,32 @@ fn sent(
     })
 }
 
+/// The pace of a copy.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    /// Bytes a second that the client wishes.
+    Wished(u64),
+    /// The usual one of a copy that has lasted so long.
+    Usual(Duration),
+}
+
 /// Returns how long the copy rests behind a piece of so many bytes whose making took so long.
-fn rest(rate: Option<u64>, bytes: usize, took: Duration) -> Duration {
-    match rate {
-        Some(rate) => Duration::from_secs_f64(bytes as f64 / rate as f64),
-        // It is longer where other work has kept the core: the copy gives way then.
-        None => took.saturating_mul(BACKUP_RESTS).min(BACKUP_REST_MAX),
+fn rest(pace: Pace, bytes: usize, took: Duration) -> Duration {
+    let at = |rate: u64| Duration::from_secs_f64(bytes as f64 / rate as f64);
+    match pace {
+        Pace::Wished(rate) => at(rate),
+        Pace::Usual(lasts) => {
+            let doublings = lasts.as_secs() / BACKUP_RATE_DOUBLES.as_secs();
+            let rate = BACKUP_RATE_USUAL << doublings.min(u64::from(DOUBLINGS_MAX));
+            // It is longer where other work has kept the core: the copy gives way then.
+            let given_way = took.saturating_mul(BACKUP_RESTS).min(BACKUP_REST_MAX);
+            at(rate).max(given_way)
+        }
     }
 }
+
+/// Doublings of the usual rate: beyond it no disk is as fast.
+const DOUBLINGS_MAX: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -165,12 +191,23 @@ mod tests {
     #[test]
     fn a_copy_rests_by_its_rate_or_by_its_own_work_and_never_for_long() {
         let (millisecond, hour) = (Duration::from_millis(1), Duration::from_secs(3600));
-        assert_eq!(rest(Some(1 << 20), 1 << 18, hour), 250 * millisecond);
-        assert_eq!(rest(None, 1 << 18, Duration::ZERO), Duration::ZERO);
-        assert_eq!(rest(None, 1 << 18, 2 * millisecond), 6 * millisecond);
+        assert_eq!(
+            rest(Pace::Wished(1 << 20), 1 << 18, hour),
+            250 * millisecond
+        );
+        let new = Pace::Usual(BACKUP_RATE_DOUBLES - millisecond);
+        let usual = Duration::from_secs(1) / 32;
+        assert_eq!(rest(new, 1 << 18, Duration::ZERO), usual);
+        assert_eq!(rest(new, 1 << 18, 10 * millisecond), usual);
+        assert_eq!(rest(new, 1 << 18, 11 * millisecond), 33 * millisecond);
+        assert_eq!(
+            rest(Pace::Usual(BACKUP_RATE_DOUBLES), 1 << 18, Duration::ZERO),
+            usual / 2
+        );
+        assert!(rest(Pace::Usual(Duration::MAX), 1 << 18, Duration::ZERO) < usual / 1000);
         let longest = BACKUP_REST_MAX / BACKUP_RESTS;
-        assert_eq!(rest(None, 0, longest), longest * BACKUP_RESTS);
-        assert_eq!(rest(None, 0, longest + millisecond), BACKUP_REST_MAX);
-        assert_eq!(rest(None, 0, Duration::MAX), BACKUP_REST_MAX);
+        assert_eq!(rest(new, 0, longest), longest * BACKUP_RESTS);
+        assert_eq!(rest(new, 0, longest + millisecond), BACKUP_REST_MAX);
+        assert_eq!(rest(new, 0, Duration::MAX), BACKUP_REST_MAX);
     }
 }

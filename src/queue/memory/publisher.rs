@@ -121,6 +121,10 @@ impl Publisher for MemoryPublisher {
         self.at_once
     }
 
+    fn leaves_contents(&self) -> bool {
+        self.at_once.is_some()
+    }
+
     async fn ensure_topics(&self, topics: &[String]) -> Result<(), Error> {
         self.process.pass("ensure_topics", false).await;
         let result = self.answer("create topics").map(|()| {

@@ -30,7 +30,7 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     }
 }
 
-/// What was said of an end must be the end, and something must have been said if it was asked for.
+/// Compares a task with the ends that were said of it: each is its own, and there is one if it asks for that.
 fn compare(
     task: &Task<'_>,
     state: State,

@@ -195,7 +195,7 @@ async fn all_waits(step: usize, fates: &[Fate]) {
 
 #[tokio::test(start_paused = true)]
 async fn one_of_two_tasks_of_a_key_waits_where_a_node_dies() {
-    all_waits(5, &[Fate::StopBefore, Fate::StopAfter]).await;
+    all_waits(16, &[Fate::StopBefore, Fate::StopAfter]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,7 +303,7 @@ async fn all_plants(step: usize, fates: &[Fate]) {
 
 #[tokio::test(start_paused = true)]
 async fn a_key_names_a_whole_tree_where_a_node_dies() {
-    all_plants(5, &[Fate::StopBefore, Fate::StopAfter]).await;
+    all_plants(16, &[Fate::StopBefore, Fate::StopAfter]).await;
 }
 
 #[tokio::test(start_paused = true)]

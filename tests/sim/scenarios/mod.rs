@@ -25,6 +25,7 @@ mod joins_bounds;
 mod joins_damaged;
 mod keyed;
 mod late_writes;
+mod left_contents;
 mod levels;
 mod lifecycle;
 mod limits;

@@ -20,18 +20,14 @@ use std::{
     time::Duration,
 };
 
-use fjall::{
-    AbstractTree as _, CompressionType, Database, Error as Cause, Keyspace, KeyspaceCreateOptions,
-    KvSeparationOptions, PersistMode, Slice, Snapshot,
-    config::{BlockSizePolicy, CompressionPolicy, FilterPolicy},
-};
+use fjall::{AbstractTree as _, Database, Error as Cause, Keyspace, PersistMode, Slice, Snapshot};
 
 use super::{
+    forms,
     open_faults::{Failed, explained},
     sync::sync_directory,
 };
 use crate::{
-    failpoint,
     model::{clock::ClockRow, wheel::Shape},
     store::{
         Error,
@@ -52,41 +48,6 @@ const MIB: u64 = 1024 * 1024;
 
 /// Bytes for blocks read from disk, of all keyspaces together.
 const CACHE_BYTES: u64 = 32 * MIB;
-
-/// Bytes of rows of the wheel in memory before they are sorted onto disk. Each time, and after each merge,
-/// everything stands for the syncs with which fjall notes its tables, 2 to 5 ms. A larger size means fewer of
-/// them, and fewer merges. Two or three such buffers are held.
-const WHEEL_BUFFER_BYTES: u64 = 32 * MIB;
-
-/// As above, for rows of tasks.
-const ROW_BUFFER_BYTES: u64 = 24 * MIB;
-
-/// As above, for clocks and heartbeats: the same few again and again.
-const CLOCK_BUFFER_BYTES: u64 = 8 * MIB;
-
-/// As above, for contents: each is up to a MiB.
-const BODY_BUFFER_BYTES: u64 = 16 * MIB;
-
-/// As above, for records: few, and written by people and by schedules.
-const RECORD_BUFFER_BYTES: u64 = 8 * MIB;
-
-/// As above, for rows of the index: many, each written once and removed once.
-const INDEX_BUFFER_BYTES: u64 = 16 * MIB;
-
-/// Bytes of a file of contents: those of one buffer, so that a file goes as a whole once its contents have gone.
-const BODY_FILE_BYTES: u64 = BODY_BUFFER_BYTES;
-
-/// The part of a file of contents that must be gone before a merge writes the rest of it into another one. Contents go with
-/// their tasks, mostly in the order in which they came, so most files go as a whole and need no such copy.
-const BODY_FILE_STALE: f32 = 0.5;
-
-/// Bytes of a block of the wheel. It is read in ranges, so it is larger than usual, which also packs better.
-const WHEEL_BLOCK_BYTES: u32 = 16 * 1024;
-
-/// The compression of tables of the wheel, level by level. The library's default leaves two levels as they
-/// are. But tables sorted into the second go down without being written again, so of three million pending
-/// tasks nothing was compressed.
-const WHEEL_COMPRESSION: [CompressionType; 2] = [CompressionType::None, CompressionType::Lz4];
 
 /// Bytes of journals on disk before the buffers that pin the oldest are written out: bounds the disk beside
 /// the data, and the time to open.
@@ -476,28 +437,14 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
     #[cfg(debug_assertions)]
     let builder = crate::store::embedded::merging::watched(builder);
     let database = builder.open()?;
-    let bounded = |bytes| failpoint::buffer_bytes().unwrap_or(bytes);
-    let wheel = || {
-        KeyspaceCreateOptions::default()
-            .max_memtable_size(bounded(WHEEL_BUFFER_BYTES))
-            .data_block_size_policy(BlockSizePolicy::all(WHEEL_BLOCK_BYTES))
-            .filter_policy(FilterPolicy::disabled())
-            .data_block_compression_policy(CompressionPolicy::new(WHEEL_COMPRESSION))
-    };
-    let buffer = |bytes| move || KeyspaceCreateOptions::default().max_memtable_size(bounded(bytes));
-    // Merges move the places of contents, and not the contents. A directory that was made without this stays as it is.
-    let files = KvSeparationOptions::default()
-        .file_target_size(bounded(BODY_FILE_BYTES))
-        .staleness_threshold(BODY_FILE_STALE);
-    let apart = || buffer(BODY_BUFFER_BYTES)().with_kv_separation(Some(files));
     Ok(Open {
-        due: database.keyspace("due", wheel)?,
-        look: database.keyspace("look", wheel)?,
-        row: database.keyspace("row", buffer(ROW_BUFFER_BYTES))?,
-        clock: database.keyspace("clock", buffer(CLOCK_BUFFER_BYTES))?,
-        body: database.keyspace("body", apart)?,
-        record: database.keyspace("record", buffer(RECORD_BUFFER_BYTES))?,
-        index: database.keyspace("index", buffer(INDEX_BUFFER_BYTES))?,
+        due: database.keyspace("due", forms::wheel)?,
+        look: database.keyspace("look", forms::wheel)?,
+        row: database.keyspace("row", forms::rows)?,
+        clock: database.keyspace("clock", forms::clocks)?,
+        body: database.keyspace("body", forms::contents)?,
+        record: database.keyspace("record", forms::records)?,
+        index: database.keyspace("index", forms::index)?,
         tables: Mutex::default(),
         clocks: Mutex::default(),
         marks: Mutex::default(),

@@ -3,6 +3,7 @@
 
 pub(in crate::store::embedded) mod database;
 pub(in crate::store::embedded) mod directory;
+mod forms;
 mod open_faults;
 pub(in crate::store::embedded) mod space;
 pub(in crate::store::embedded) mod sync;

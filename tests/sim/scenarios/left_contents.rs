@@ -1,0 +1,129 @@
+//! A content that is kept apart stays in the store until its task is claimed, where messages do not leave the process.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use tickwheel::{
+    flow::{
+        api::{ClaimedTask, NewTask, VisibleState},
+        poll::PollRequest,
+        service::Service,
+    },
+    model::{
+        ids::TaskId,
+        task::{Body, Content, Priority},
+        time::Millis,
+    },
+    queue::message,
+    store::WheelStore as _,
+};
+
+use crate::world::{World, callback, register};
+
+const SECOND: Duration = Duration::from_secs(1);
+const BYTES: usize = 300_000;
+
+fn large(start: Millis) -> NewTask {
+    let mut task = callback(start);
+    task.draft.body = Body::Inline(Content {
+        payload: Bytes::from(vec![7; BYTES]),
+        ..Content::default()
+    });
+    task
+}
+
+async fn poll(service: &Arc<Service>, max: usize) -> Vec<ClaimedTask> {
+    let polled = service.poll(PollRequest {
+        worker: "worker".to_owned(),
+        callbacks: vec!["work".to_owned()],
+        max,
+        wait: SECOND,
+        version: None,
+    });
+    polled.await.unwrap().accept()
+}
+
+/// How many bytes the messages of the callback have, each.
+fn messages(world: &World) -> Vec<usize> {
+    let records = world
+        .queue
+        .records(&message::topic("work", Priority::Normal));
+    records.iter().map(|one| one.record.value.len()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_poll_has_the_content_that_its_message_went_without() {
+    let world = World::new(1, 1000).in_one_process();
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    register(&service, vec![large(world.time.now().after(SECOND))]).await;
+    world.pass(2 * SECOND).await;
+    assert!(
+        matches!(messages(&world)[..], [bytes] if bytes < 2000),
+        "{:?}",
+        messages(&world)
+    );
+    let tasks = poll(&service, 10).await;
+    let payloads = tasks
+        .iter()
+        .map(|task| task.content.as_ref().unwrap().payload.len());
+    assert_eq!(payloads.collect::<Vec<_>>(), [BYTES]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_leaves_the_process_has_its_content() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    register(&node.service(), vec![large(world.time.now().after(SECOND))]).await;
+    world.pass(2 * SECOND).await;
+    assert!(matches!(messages(&world)[..], [bytes] if bytes > BYTES));
+}
+
+/// An answer has eight megabytes at most, however small the messages are.
+#[tokio::test(start_paused = true)]
+async fn a_poll_is_given_no_more_than_its_answer_may_hold() {
+    let world = World::new(1, 1000).in_one_process();
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND);
+    register(&service, vec![large(start); 60]).await;
+    world.pass(2 * SECOND).await;
+    let (mut rounds, mut given) = (0, 0);
+    while given < 60 {
+        let tasks = poll(&service, 60).await;
+        assert!(
+            tasks.len() * BYTES <= tickwheel::limits::POLL_BYTES_MAX,
+            "{}",
+            tasks.len()
+        );
+        given += tasks.len();
+        rounds += 1;
+        assert!(rounds < 20, "{given} in {rounds} polls");
+    }
+    assert!(rounds > 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_content_is_gone_is_not_handed_out() {
+    let world = World::new(1, 1000).in_one_process();
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND);
+    let tasks = register(&service, vec![large(start), callback(start)]).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let written = world.time.stamp();
+    world.store.delete_bodies(&ids[..1], written).await.unwrap();
+    world.pass(2 * SECOND).await;
+    let handed: Vec<TaskId> = poll(&service, 10)
+        .await
+        .iter()
+        .map(|task| task.id)
+        .collect();
+    assert_eq!(handed, ids[1..], "the other one of the poll is");
+    let state = world.end_of(&service, ids[0], SECOND).await;
+    assert_eq!(state, VisibleState::Enqueued, "no attempt was spent");
+}
