@@ -121,7 +121,7 @@ async fn many_tasks_are_cancelled_and_moved_by_a_filter_and_jobs_are_followed() 
         ),
         (
             &["task", "cancel", "--filter", "error=x"],
-            "--filter: is for tasks that have ended",
+            "--filter error: is for tasks that have ended",
         ),
         (&["task", "redrive"], "expected --filter or --all"),
         (
