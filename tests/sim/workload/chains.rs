@@ -1,9 +1,8 @@
 //! `Chains` draws tasks that others follow, at a success or at another end, in their tree or not.
 
-use super::scenes::{Scene, add, attempts, template};
+use super::scenes::{Scene, add, attempts, fate, template};
 use crate::seeded::{
     chance::Chance,
-    plan::{AttemptPlan, EndPlan, Request},
     scene::{FollowPlan, ScenePlan},
 };
 
@@ -22,18 +21,7 @@ impl Scene for Chains {
             let item = add(scene, at, start);
             item.attempts = attempts(1500, chance);
             item.is_parent = chance.percent(30);
-            match chance.below(6) {
-                0 => {
-                    let near = super::about(start, chance).max(at + 1);
-                    item.calls.push(super::call(near, Request::Cancel));
-                }
-                1 => {
-                    let runs = chance.below(500);
-                    let ends = EndPlan::Fails;
-                    item.attempts = vec![AttemptPlan { runs, ends }];
-                }
-                _ => {}
-            }
+            fate(item, 6, chance);
         }
         // A template follows tasks of one generation only, so the depth is bounded.
         let mut before: Vec<usize> = (0..count).collect();

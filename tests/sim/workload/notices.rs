@@ -1,9 +1,9 @@
 //! `Notices` draws tasks whose ends are told to a topic, by an e-mail, or not at all.
 
-use super::scenes::{Scene, add, attempts};
+use super::scenes::{Scene, add, attempts, fate};
 use crate::seeded::{
     chance::Chance,
-    plan::{AttemptPlan, EndPlan, Request},
+    plan::{AttemptPlan, EndPlan},
     scene::ScenePlan,
 };
 
@@ -22,23 +22,11 @@ impl Scene for Notices {
             item.attempts = attempts(1500, chance);
             item.told = chance.percent(60);
             item.mailed = chance.percent(50);
-            match chance.below(6) {
-                0 => {
-                    let near = super::about(start, chance).max(at + 1);
-                    item.calls.push(super::call(near, Request::Cancel));
-                }
-                1 => {
-                    let runs = chance.below(500);
-                    let ends = EndPlan::Fails;
-                    item.attempts = vec![AttemptPlan { runs, ends }];
-                }
-                2 => {
-                    item.max_attempts = 1;
-                    let runs = chance.below(500);
-                    let ends = EndPlan::Retries;
-                    item.attempts = vec![AttemptPlan { runs, ends }];
-                }
-                _ => {}
+            if fate(item, 6, chance) == 2 {
+                item.max_attempts = 1;
+                let runs = chance.below(500);
+                let ends = EndPlan::Retries;
+                item.attempts = vec![AttemptPlan { runs, ends }];
             }
         }
     }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::seeded::{
     chance::Chance,
-    plan::{AttemptPlan, EndPlan},
+    plan::{AttemptPlan, EndPlan, Request},
     scene::{ItemPlan, ScenePlan},
 };
 
@@ -69,6 +69,25 @@ pub(super) fn template(scene: &mut ScenePlan, at: u64) -> &mut ItemPlan {
     let item = add(scene, at, at);
     item.template = true;
     item
+}
+
+/// Draws one of so many fates of a task, and returns its number: 0 is a cancel near the start, 1 a failure for good, and the
+/// others change nothing.
+pub(super) fn fate(item: &mut ItemPlan, of: u64, chance: &mut Chance) -> u64 {
+    let fate = chance.below(of);
+    match fate {
+        0 => {
+            let near = super::about(item.start, chance).max(item.at + 1);
+            item.calls.push(super::call(near, Request::Cancel));
+        }
+        1 => {
+            let runs = chance.below(500);
+            let ends = EndPlan::Fails;
+            item.attempts = vec![AttemptPlan { runs, ends }];
+        }
+        _ => {}
+    }
+    fate
 }
 
 /// Draws the attempts of a handler: most succeed, some fail or vanish before.

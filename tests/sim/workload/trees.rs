@@ -1,10 +1,10 @@
 //! `Trees` draws parents with children, some of which have children themselves, come late, or wait for the run of their parent.
 //! In half of the scenes more tasks fail, and an operator has the failed part run again.
 
-use super::scenes::{Scene, add, attempts};
+use super::scenes::{Scene, add, attempts, fate};
 use crate::seeded::{
     chance::Chance,
-    plan::{AttemptPlan, EndPlan, Request},
+    plan::{AttemptPlan, EndPlan},
     scene::{ScenePlan, Step, StepPlan},
 };
 
@@ -33,18 +33,7 @@ impl Scene for Trees {
                 item.is_parent = true;
                 parents.push(number);
             }
-            match chance.below(8) {
-                0 => {
-                    let near = super::about(start, chance).max(at + 1);
-                    item.calls.push(super::call(near, Request::Cancel));
-                }
-                1 => {
-                    let runs = chance.below(500);
-                    let ends = EndPlan::Fails;
-                    item.attempts = vec![AttemptPlan { runs, ends }];
-                }
-                _ => {}
-            }
+            fate(item, 8, chance);
         }
         if chance.percent(50) {
             again(scene, begins, chance);
