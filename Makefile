@@ -13,17 +13,17 @@ DENIED := bans licenses sources
 
 .PHONY: check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
 
-check: ## format, lint, docs, tidy, licences, spelling: the quick part of the gate
+check: ## format, lint, tidy, licences, spelling: the quick part of the gate
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
-	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
 	$(CARGO) test -p tickwheel-tidy --quiet
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check $(DENIED); \
 		else echo "licences are not checked: cargo install --locked cargo-deny"; fi
 	@if command -v typos >/dev/null; then typos; \
 		else echo "spelling is not checked: cargo install --locked typos-cli, or pip install typos"; fi
 
-test: check ## the gate and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
+test: check ## the gate, the documentation and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
+	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
 	$(STACK) fetch
 	$(CARGO) build --workspace --examples --quiet
 	tests/timed --workspace --lib --bins --tests --no-fail-fast
