@@ -22,7 +22,9 @@ const SEEDS_PER_FLAW: u64 = 2000;
 
 /// The first seed that shows a bug, and the invariant that it breaks; without the bug the seed breaks none.
 fn find(flaw: Flaw, from: u64) -> Option<(u64, &'static str)> {
-    (from..from + SEEDS_PER_FLAW).find_map(|seed| {
+    let late = LATE.iter().find(|(late, _)| *late == flaw);
+    let begin = from + late.map_or(0, |(_, seeds)| *seeds);
+    (begin..begin + SEEDS_PER_FLAW).find_map(|seed| {
         let plan = draw(seed);
         let needs = feature(flaw).filter(|_| from == OPERATING);
         if needs.is_some_and(|feature| !plan.has(feature)) {
@@ -54,6 +56,9 @@ const OPERATING_FLAWS: [(Flaw, &str); 10] = [
     (Flaw::LimitIgnored, "limits"),
     (Flaw::EndToldTooSoon, "notices"),
 ];
+
+/// Flaws that few seeds show, each with seeds that a search may pass over: so many did not show it when it was first found.
+const LATE: [(Flaw, u64); 1] = [(Flaw::EndToldTooSoon, 1040)];
 
 /// Flaws that were searched for in vain. Scenarios show them. FLAW names one of them for another search.
 const IN_VAIN: [(Flaw, &str); 7] = [
