@@ -248,6 +248,15 @@ impl World {
         Arc::clone(&self.on_disk.as_ref().expect("the world is on disk").0)
     }
 
+    /// The directory of the store on disk.
+    pub(crate) fn directory(&self) -> &std::path::Path {
+        self.on_disk
+            .as_ref()
+            .expect("the world is on disk")
+            .1
+            .path()
+    }
+
     /// The same world with one node at a time, whose queue is in its process.
     pub(crate) fn in_one_process(self) -> Self {
         Self {

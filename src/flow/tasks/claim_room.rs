@@ -14,7 +14,7 @@ use crate::{
     },
     limits,
     model::task::{Content, Spec},
-    schema,
+    schema, store,
 };
 
 /// Contents that one call reads at once: together as large as its answer may be.
@@ -69,13 +69,14 @@ impl Room {
         if self.is_full() {
             return Ok(Held::NoRoom);
         }
-        let read = ctx
-            .store
-            .bodies(&[request.id])
-            .await?
-            .into_iter()
-            .next()
-            .flatten();
+        let read = match ctx.store.bodies(&[request.id]).await {
+            // It concerns its own task alone: the poll goes on with the messages of others.
+            Err(error @ store::Error::Corrupt { .. }) => {
+                tracing::error!(task = %request.id, %error, "the content of a due task is damaged");
+                None
+            }
+            read => read?.into_iter().next().flatten(),
+        };
         Ok(match read {
             Some(content) if !self.take(&content) => Held::NoRoom,
             content => Held::Content(content),

@@ -1,6 +1,11 @@
 //! A content that is kept apart stays in the store until its task is claimed, where messages do not leave the process.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use tickwheel::{
@@ -11,6 +16,7 @@ use tickwheel::{
     },
     model::{
         ids::TaskId,
+        preference::mix,
         task::{Body, Content, Priority},
         time::Millis,
     },
@@ -126,4 +132,57 @@ async fn a_task_whose_content_is_gone_is_not_handed_out() {
     assert_eq!(handed, ids[1..], "the other one of the poll is");
     let state = world.end_of(&service, ids[0], SECOND).await;
     assert_eq!(state, VisibleState::Enqueued, "no attempt was spent");
+}
+
+/// The files in which contents lie on disk.
+fn content_files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            content_files(&path, found);
+        } else if folder.ends_with("blobs") {
+            found.push(path);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_content_that_is_damaged_on_disk_keeps_no_other_task_from_a_poll() {
+    const TASKS: usize = 70;
+    let world = World::on_disk(1, 64).in_one_process();
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(20 * SECOND);
+    let noise = |n: u64| {
+        let bytes = (0..BYTES as u64 / 8).flat_map(|at| mix(mix(n) ^ at).to_le_bytes());
+        let mut task = large(start);
+        task.draft.body = Body::Inline(Content {
+            payload: bytes.collect::<Vec<u8>>().into(),
+            ..Content::default()
+        });
+        task
+    };
+    register(&service, (0..TASKS as u64).map(noise).collect()).await;
+    // A buffer of 16 MiB is written out by a thread of the database, in real time.
+    let (mut bytes, mut first) = (Vec::new(), PathBuf::new());
+    for _ in 0..400 {
+        let mut files = Vec::new();
+        content_files(world.directory(), &mut files);
+        first = files.into_iter().min().unwrap_or_default();
+        bytes = fs::read(&first).unwrap_or_default();
+        if bytes.len() > 15 << 20 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(bytes.len() > 15 << 20, "contents lie in files of their own");
+    bytes[BYTES / 2] ^= 0xff;
+    fs::write(&first, bytes).unwrap();
+    world.pass(21 * SECOND).await;
+    let mut given = 0;
+    for _ in 0..10 {
+        given += poll(&service, TASKS).await.len();
+    }
+    assert_eq!(given, TASKS - 1);
 }
