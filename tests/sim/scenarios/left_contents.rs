@@ -147,6 +147,10 @@ fn content_files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 #[tokio::test(start_paused = true)]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the database writes in real time, and virtual time stands still meanwhile"
+)]
 async fn a_content_that_is_damaged_on_disk_keeps_no_other_task_from_a_poll() {
     const TASKS: usize = 70;
     let world = World::on_disk(1, 64).in_one_process();
