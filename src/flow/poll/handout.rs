@@ -4,7 +4,10 @@ use std::{mem, sync::Arc, time::Duration};
 
 use super::Poller;
 use crate::{
-    flow::api::{ClaimedTask, SettleAnswer, SettleRequest},
+    flow::{
+        api::{ClaimedTask, SettleAnswer, SettleRequest},
+        budget::Portion,
+    },
     limits,
     model::{state::Outcome, time::Millis},
 };
@@ -20,6 +23,8 @@ pub struct Handout {
     /// Each with the time it was due.
     tasks: Vec<(ClaimedTask, Millis)>,
     waited: Duration,
+    /// The bytes of contents that were read for it, in the budget of the node, until the answer is made.
+    _room: Option<Portion>,
 }
 
 impl Handout {
@@ -27,11 +32,13 @@ impl Handout {
         poller: Arc<Poller>,
         tasks: Vec<(ClaimedTask, Millis)>,
         waited: Duration,
+        room: Option<Portion>,
     ) -> Self {
         Self {
             poller,
             tasks,
             waited,
+            _room: room,
         }
     }
 

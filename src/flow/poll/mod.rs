@@ -29,6 +29,7 @@ pub use self::handout::Handout;
 use self::{buffer::Item, feed::Feed, hub::Hub};
 use super::{
     api::{ClaimAnswer, ClaimRequest, Fault},
+    budget::Portion,
     context::Context,
     tasks::{claim::Claimer, limiter::Limiter, settle::Settler},
 };
@@ -189,7 +190,7 @@ impl Poller {
     }
 
     fn nothing(self: &Arc<Self>) -> Handout {
-        Handout::new(Arc::clone(self), Vec::new(), Duration::ZERO)
+        Handout::new(Arc::clone(self), Vec::new(), Duration::ZERO, None)
     }
 
     /// Answers a poll whose time is up.
@@ -226,6 +227,16 @@ impl Poller {
         receiver.await.ok()
     }
 
+    /// Takes the bytes of the contents that a batch reads, for all of it at once: claims that each held a part and waited for
+    /// more would wait for each other.
+    async fn room(&self, batch: &[Item]) -> Option<Portion> {
+        let left = batch.iter().filter_map(|item| item.spec.bytes_apart());
+        match left.sum() {
+            0 => None,
+            bytes => Some(self.ctx.contents.take(bytes).await),
+        }
+    }
+
     async fn claim(self: Arc<Self>, worker: &str, batch: Vec<Item>, begun: Moment) -> Claimed {
         let requests = batch.iter().map(|item| ClaimRequest {
             id: item.dispatch.id,
@@ -238,6 +249,7 @@ impl Poller {
             // The limits of the queue's name were asked, which are those of the callback unless callbacks share the queue.
             admitted: item.spec.queue() == item.spec.callback(),
         });
+        let room = self.room(&batch).await;
         let waited = self.ctx.time.moment().since(begun);
         let answers = self.claimer.claim(worker, requests.collect()).await;
         let (mut tasks, mut done, mut again) = (Vec::new(), Vec::new(), Vec::new());
@@ -277,7 +289,7 @@ impl Poller {
         self.hub.handled(done);
         self.hub.put_back(again);
         Claimed {
-            handout: Handout::new(self, tasks, waited),
+            handout: Handout::new(self, tasks, waited, room),
             fault,
         }
     }

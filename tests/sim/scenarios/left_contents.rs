@@ -3,7 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
@@ -11,6 +14,8 @@ use bytes::Bytes;
 use tickwheel::{
     flow::{
         api::{ClaimedTask, NewTask, VisibleState},
+        budget::Budget,
+        node::Node,
         poll::PollRequest,
         service::Service,
     },
@@ -21,7 +26,10 @@ use tickwheel::{
         time::Millis,
     },
     queue::message,
-    store::WheelStore as _,
+    store::{
+        WheelStore as _,
+        faulty::{Call, Fate, Hook},
+    },
 };
 
 use crate::world::{World, callback, register};
@@ -112,6 +120,48 @@ async fn a_poll_is_given_no_more_than_its_answer_may_hold() {
     assert!(rounds > 1);
 }
 
+/// Polls that come together read no more contents at once than the node may hold.
+#[tokio::test(start_paused = true)]
+async fn contents_of_many_polls_have_one_budget() {
+    let world = World::new(1, 1000).in_one_process();
+    let (open, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (reads, at_once, time) = (Arc::clone(&open), Arc::clone(&most), world.time.clone());
+    let hook: Hook = Arc::new(move |call: Call| {
+        if call.operation != "bodies" {
+            return Fate::Go;
+        }
+        at_once.fetch_max(reads.fetch_add(1, SeqCst) + 1, SeqCst);
+        let (reads, time) = (Arc::clone(&reads), time.clone());
+        tokio::spawn(async move {
+            time.sleep(SECOND / 2).await;
+            reads.fetch_sub(1, SeqCst);
+        });
+        Fate::Delay(SECOND / 2)
+    });
+    let publisher = world.queue.handle();
+    let mut context = world.context(1, &publisher, hook);
+    // Three quarters of it are for contents on their way to a worker: three of them.
+    context.contents = Budget::new(4 * BYTES as u64);
+    let node = Node::start(context, SECOND);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(SECOND);
+    register(&service, vec![large(start); 12]).await;
+    world.pass(2 * SECOND).await;
+    let polls = (0..12).map(|_| async {
+        let mut given = 0;
+        while given == 0 {
+            given = poll(&service, 1).await.len();
+        }
+        given
+    });
+    let given: usize = futures_util::future::join_all(polls)
+        .await
+        .into_iter()
+        .sum();
+    assert_eq!((given, most.load(SeqCst)), (12, 3));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_whose_content_is_gone_is_not_handed_out() {
     let world = World::new(1, 1000).in_one_process();
@@ -167,7 +217,8 @@ async fn a_content_that_is_damaged_on_disk_keeps_no_other_task_from_a_poll() {
         });
         task
     };
-    register(&service, (0..TASKS as u64).map(noise).collect()).await;
+    let tasks = register(&service, (0..TASKS as u64).map(noise).collect()).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
     // A buffer of 16 MiB is written out by a thread of the database, in real time.
     let (mut bytes, mut first) = (Vec::new(), PathBuf::new());
     for _ in 0..400 {
@@ -183,6 +234,13 @@ async fn a_content_that_is_damaged_on_disk_keeps_no_other_task_from_a_poll() {
     assert!(bytes.len() > 15 << 20, "contents lie in files of their own");
     bytes[BYTES / 2] ^= 0xff;
     fs::write(&first, bytes).unwrap();
+    // Until the database has taken the file for its own, it reads what it still has in memory.
+    for _ in 0..400 {
+        if world.disk().bodies(&ids).await.is_err() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
     world.pass(21 * SECOND).await;
     let mut given = 0;
     for _ in 0..10 {
