@@ -33,7 +33,7 @@ use clap::{Args, ValueEnum};
 use tickwheel::time_source::TimeSource;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub(crate) use self::scenarios::{Size, isolated};
+pub(crate) use self::scenarios::{Size, family, firing, isolated};
 use self::{
     options::Sizes,
     service::{Service, load_average},

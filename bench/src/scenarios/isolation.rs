@@ -12,9 +12,7 @@ use crate::{
 };
 
 pub(super) async fn round(bench: &Bench, _: u32, report: &mut Report) -> anyhow::Result<()> {
-    let node = Node::start(bench).await?;
-    // The node takes its wheels before the load begins.
-    bench.servers.time.sleep(Duration::from_secs(2)).await;
+    let node = Node::start_settled(bench).await?;
     let size = Size {
         tasks: bench.tasks,
         span: Duration::from_secs(bench.seconds),

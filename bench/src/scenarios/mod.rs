@@ -15,7 +15,9 @@ mod raw_publish;
 mod raw_scan;
 mod register;
 mod rest;
+mod schedules;
 mod sick_topic;
+mod trees;
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -79,10 +81,14 @@ pub(crate) enum Scenario {
     Limits,
     /// Lateness of a stream beside much of low priority, whose workers sleep. Runs only when named.
     Isolation,
+    /// Schedules that fire at one second, and a stream beside them. Runs only when named.
+    Schedules,
+    /// Children that come and go under one root, and how soon its tree ends. Runs only when named.
+    Trees,
 }
 
 /// Compared scenarios take turns, so that a disturbance of the machine affects all of them.
-const GROUPS: [&[Scenario]; 7] = [
+const GROUPS: [&[Scenario]; 9] = [
     &[Scenario::RawInsert, Scenario::Register],
     &[Scenario::RawScan, Scenario::RawPublish, Scenario::Fire],
     &[Scenario::RawLife, Scenario::Life, Scenario::CatchUp],
@@ -90,6 +96,8 @@ const GROUPS: [&[Scenario]; 7] = [
     &[Scenario::SickTopic],
     &[Scenario::Limits],
     &[Scenario::Isolation],
+    &[Scenario::Schedules],
+    &[Scenario::Trees],
 ];
 
 /// The round whose figures do not count: servers and connections warm up, numbers in flight are tried.
@@ -111,6 +119,8 @@ impl Scenario {
             Self::SickTopic => Box::pin(sick_topic::round(bench, round, report)).await,
             Self::Limits => Box::pin(limits::round(bench, round, report)).await,
             Self::Isolation => Box::pin(isolation::round(bench, round, report)).await,
+            Self::Schedules => Box::pin(schedules::round(bench, report)).await,
+            Self::Trees => Box::pin(trees::round(bench, report)).await,
         }
     }
 }
@@ -130,9 +140,14 @@ pub(crate) async fn run(
             .collect();
         // Each rate of lateness is a distribution of its own and needs no repetition.
         let rounds = match group.as_slice() {
-            [Scenario::Lateness | Scenario::SickTopic | Scenario::Limits | Scenario::Isolation] => {
-                0
-            }
+            [
+                Scenario::Lateness
+                | Scenario::SickTopic
+                | Scenario::Limits
+                | Scenario::Isolation
+                | Scenario::Schedules
+                | Scenario::Trees,
+            ] => 0,
             _ => rounds,
         };
         for round in WARM_UP..=rounds {

@@ -1,5 +1,7 @@
 //! The node handle lets the load of the embedded scenarios drive a node on Cassandra and Kafka, for scenarios that both have.
 
+use std::time::Duration;
+
 use tickwheel::time_source::TimeSource;
 
 use super::Bench;
@@ -10,6 +12,9 @@ use crate::{
     },
     servers::Server,
 };
+
+/// How long a node takes until it has all wheels.
+const SETTLES: Duration = Duration::from_secs(2);
 
 /// A running node; killed when it is dropped.
 #[derive(Debug)]
@@ -28,6 +33,13 @@ impl Node {
             server,
             time: bench.servers.time.clone(),
         })
+    }
+
+    /// Starts the only node of a cluster, and waits until it has its wheels.
+    pub(super) async fn start_settled(bench: &Bench) -> anyhow::Result<Self> {
+        let node = Self::start(bench).await?;
+        node.time.sleep(SETTLES).await;
+        Ok(node)
     }
 
     /// Returns the id of its process.

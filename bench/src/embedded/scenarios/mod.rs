@@ -27,7 +27,6 @@ mod soak;
 mod steady;
 mod trees;
 
-pub(crate) use self::burst_beside::{Size, isolated};
 pub(super) use self::{
     access::access,
     backup::backup,
@@ -50,6 +49,11 @@ pub(super) use self::{
     soak::soak,
     steady::steady,
     trees::trees,
+};
+pub(crate) use self::{
+    burst_beside::{Size, isolated},
+    schedules::firing,
+    trees::family,
 };
 use crate::report::Report;
 

@@ -34,8 +34,9 @@ use crate::{
         check::{Arrival, Registered, verdict},
         crew::{self, Reader, Shift},
         flat,
+        http::Connection,
         meter::Meter,
-        service::{Host as _, Service},
+        service::Host,
         wire,
     },
     generator::histogram,
@@ -64,7 +65,10 @@ pub(in crate::embedded) async fn schedules(
         sizes.firing, sizes.resting
     ));
     if sizes.firing > 0 {
-        firing(setup, sizes.firing, report).await?;
+        let service = setup.start().await?;
+        let span = Duration::from_secs(setup.seconds);
+        firing(&service, sizes.firing, span, report).await?;
+        setup.end(service, report)?;
     }
     if sizes.resting > 0 {
         resting(setup, sizes.resting, report).await?;
@@ -74,7 +78,7 @@ pub(in crate::embedded) async fn schedules(
 
 /// Makes schedules; `times` are the fields that say when they fire.
 async fn import(
-    service: &Service,
+    service: &impl Host,
     count: u64,
     times: &str,
     case: &str,
@@ -139,39 +143,42 @@ async fn resting(setup: &Setup, count: u64, report: &mut Report) -> anyhow::Resu
 type Runs = Arc<Mutex<Vec<(u64, u128, i64)>>>;
 
 /// Measures schedules that all fire at one second, and a stream beside them.
-async fn firing(setup: &Setup, count: u64, report: &mut Report) -> anyhow::Result<()> {
-    let service = setup.start().await?;
-    let span = Duration::from_secs(setup.seconds);
-    let at = soon(&service.time, STEADY_LEAD + WARM_UP);
-    let alone = Part::of("alone", stream(&service, at, span).await?, at, report)?;
+pub(crate) async fn firing(
+    service: &impl Host,
+    count: u64,
+    span: Duration,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let at = soon(service.time(), STEADY_LEAD + WARM_UP);
+    let alone = Part::of("alone", stream(service, at, span).await?, at, report)?;
     let case = format!("{count} schedules that fire at once");
     let at = soon(
-        &service.time,
+        service.time(),
         AHEAD + Duration::from_secs(count / CREATED_MIN),
     );
     let times = format!(
         r#""every":"240h","start_time":"{}","overlap":"allow""#,
         rfc3339(at)
     );
-    import(&service, count, &times, &case, report).await?;
+    import(service, count, &times, &case, report).await?;
     let begins = at.before(STEADY_LEAD + WARM_UP);
     ensure!(
-        service.time.now() < begins,
+        service.time().now() < begins,
         "{count} schedules were not made in time: creation is the bottleneck"
     );
     // Runs are decided on and registered in the minute before.
-    let meter = Meter::start(&service)?;
-    service.time.sleep_until_wall(begins).await;
+    let meter = Meter::start(service)?;
+    service.time().sleep_until_wall(begins).await;
     let (runs, taken) = (Runs::default(), Arc::new(AtomicU64::new(0)));
     let mut shift = Shift::new(count, STEADY_LEAD + WARM_UP + span + PATIENCE);
     (shift.callback, shift.reader) = (CALLBACK, Some(reader(&runs)));
     shift.taken = Arc::clone(&taken);
     let (beside, seen) = tokio::join!(
-        stream(&service, at, span),
-        crew::work_shift(service.address, service.time.clone(), shift)
+        stream(service, at, span),
+        crew::work_shift(service.door(), service.time().clone(), shift)
     );
     let (beside, seen) = (beside?, seen?);
-    meter.stop(&service, count)?.report(&case, report);
+    meter.stop(service, count)?.report(&case, report);
     let beside = Part::of("beside schedules that fire", beside, at, report)?;
     beside.compare(&alone, "schedules", 1, report);
     ensure!(
@@ -179,9 +186,8 @@ async fn firing(setup: &Setup, count: u64, report: &mut Report) -> anyhow::Resul
         "some were not settled"
     );
     let runs = std::mem::take(&mut *runs.lock().unwrap_or_else(PoisonError::into_inner));
-    published(&service, &runs, at, &case, report).await?;
-    checked(&runs, count, at, &case, report)?;
-    setup.end(service, report)
+    published(service, &runs, at, &case, report).await?;
+    checked(&runs, count, at, &case, report)
 }
 
 /// Checks that each schedule ran once, and reports how late workers got the runs.
@@ -246,13 +252,13 @@ fn schedules_of(answer: &[u8]) -> impl Iterator<Item = anyhow::Result<u64>> + '_
 
 /// Reports how late some of the runs were handed to the queue.
 async fn published(
-    service: &Service,
+    service: &impl Host,
     runs: &[(u64, u128, i64)],
     at: Millis,
     case: &str,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut connection = service.connect().await?;
+    let mut connection = Connection::open(service.door()).await?;
     let mut lateness = histogram()?;
     for (_, id, _) in runs.iter().step_by((runs.len() / SAMPLES).max(1)) {
         let path = format!("/v1/tasks/{}", Uuid::from_u128(*id));

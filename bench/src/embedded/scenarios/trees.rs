@@ -23,8 +23,9 @@ use crate::{
         check::{Registered, verdict},
         crew::{self, Seen},
         flat,
+        http::Connection,
         meter::Meter,
-        service::Service,
+        service::Host,
         wire,
     },
     payload,
@@ -77,8 +78,8 @@ fn registered(id: u128, index: u64) -> anyhow::Result<Registered> {
 }
 
 /// Registers one task and returns it.
-async fn register(service: &Service, fields: &str) -> anyhow::Result<Registered> {
-    let mut connection = service.connect().await?;
+async fn register(service: &impl Host, fields: &str) -> anyhow::Result<Registered> {
+    let mut connection = Connection::open(service.door()).await?;
     let answer = connection
         .post("/v1/tasks", task(fields).as_bytes())
         .await?;
@@ -86,7 +87,11 @@ async fn register(service: &Service, fields: &str) -> anyhow::Result<Registered>
 }
 
 /// Measures a root with many children, all of which come and go at once.
-async fn family(service: &Service, children: u64, report: &mut Report) -> anyhow::Result<()> {
+pub(crate) async fn family(
+    service: &impl Host,
+    children: u64,
+    report: &mut Report,
+) -> anyhow::Result<()> {
     let root = register(service, r#""children":[],"#).await?;
     let parent = format!(r#""parent":"{}","#, Uuid::from_u128(root.id));
     let mut all = vec![root];
@@ -105,7 +110,7 @@ async fn family(service: &Service, children: u64, report: &mut Report) -> anyhow
     };
     let patience = PATIENCE + Duration::from_secs(children / 100);
     let requests = children.div_ceil(BATCH);
-    let (meter, begun_us) = (Meter::start(service)?, service.time.stamp());
+    let (meter, begun_us) = (Meter::start(service)?, service.time().stamp());
     let (sent, seen) = tokio::join!(
         flat::post(service, BATCH_CONNECTIONS, requests, request, noted),
         crew::work(service, children + 1, patience)
@@ -139,13 +144,13 @@ async fn family(service: &Service, children: u64, report: &mut Report) -> anyhow
 }
 
 /// Measures a chain: each task is the only child of the one before.
-async fn chain(service: &Service, levels: u64, report: &mut Report) -> anyhow::Result<()> {
+async fn chain(service: &impl Host, levels: u64, report: &mut Report) -> anyhow::Result<()> {
     let case = format!("trees: a chain of {levels}");
-    let first = soon(&service.time, Duration::from_secs(10 + levels / 50));
+    let first = soon(service.time(), Duration::from_secs(10 + levels / 50));
     let start = tickwheel::model::time::rfc3339(first);
     let mut all: Vec<Registered> = Vec::new();
-    let mut connection = service.connect().await?;
-    let begun = service.time.moment();
+    let mut connection = Connection::open(service.door()).await?;
+    let begun = service.time().moment();
     for index in 0..levels {
         let parent = all.last().map_or_else(String::new, |task| {
             format!(r#""parent":"{}","#, Uuid::from_u128(task.id))
@@ -157,13 +162,13 @@ async fn chain(service: &Service, levels: u64, report: &mut Report) -> anyhow::R
             index,
         )?);
     }
-    let took = service.time.moment().since(begun).as_secs_f64();
+    let took = service.time().moment().since(begun).as_secs_f64();
     report.figure(
         format!("{case}: created one after the other"),
         levels as f64 / took,
         "tasks/s",
     );
-    ensure!(service.time.now() < first, "not registered in time");
+    ensure!(service.time().now() < first, "not registered in time");
     let root = all.first().context("a root")?.id;
     // A level may take half a second where many things take turns.
     let patience = PATIENCE * 2 + Duration::from_millis(500) * u32::try_from(levels)?;
@@ -185,14 +190,14 @@ async fn chain(service: &Service, levels: u64, report: &mut Report) -> anyhow::R
 
 /// Waits for the end of a tree; returns the seconds from the last settle to it.
 async fn end_of(
-    service: &Service,
+    service: &impl Host,
     root: u128,
     seen: &Seen,
     patience: Duration,
 ) -> anyhow::Result<f64> {
-    let mut connection = service.connect().await?;
+    let mut connection = Connection::open(service.door()).await?;
     let path = format!("/v1/tasks/{}?wait=20s", Uuid::from_u128(root));
-    let until = service.time.moment().after(patience);
+    let until = service.time().moment().after(patience);
     loop {
         let read: Value = serde_json::from_slice(connection.get(&path).await?)?;
         if let Some(end) = read.get("tree_end_time").and_then(Value::as_str) {
@@ -202,7 +207,7 @@ async fn end_of(
             let end = instant(&end).map_err(anyhow::Error::msg)?;
             return Ok((end.0 * 1000 - seen.last_settled_us) as f64 / 1e6);
         }
-        if service.time.moment() >= until {
+        if service.time().moment() >= until {
             bail!("the tree did not end in time: {read}");
         }
     }
@@ -210,13 +215,13 @@ async fn end_of(
 
 /// Checks how many children the root counts as succeeded.
 async fn counted(
-    service: &Service,
+    service: &impl Host,
     root: u128,
     children: u64,
     case: &str,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let mut connection = service.connect().await?;
+    let mut connection = Connection::open(service.door()).await?;
     let path = format!("/v1/tasks/{}/tree?depth=1", Uuid::from_u128(root));
     let read: Value = serde_json::from_slice(connection.get(&path).await?)?;
     let found = succeeded(&read);
@@ -238,7 +243,7 @@ fn succeeded(tree: &Value) -> Option<u64> {
 }
 
 async fn finish(
-    service: &Service,
+    service: &impl Host,
     all: Vec<Registered>,
     seen: Seen,
     case: &str,
