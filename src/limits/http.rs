@@ -100,12 +100,8 @@ pub const BACKUP_RATE_MIN: u64 = 64 * 1024;
 /// a quarter of one core.
 pub const BACKUP_RESTS: u32 = 3;
 
-/// Bytes a second of such a copy at first: a slow disk writes four times as many, and the journals of the service have the rest.
+/// Bytes a second of such a copy at most: a slow disk writes four times as many, and the journals of the service have the rest.
 pub const BACKUP_RATE_USUAL: u64 = 8 * 1024 * 1024;
-
-/// How long such a copy keeps its rate, which doubles each time then. The database holds in memory whatever is written while a
-/// copy is made, some 10 MB a second at 5,000 tasks a second, so a large copy has to come to its end.
-pub const BACKUP_RATE_DOUBLES: Duration = Duration::from_secs(30);
 
 /// Longest of the rests for the core: a disk that stood still for a minute is no reason to wait for three.
 pub const BACKUP_REST_MAX: Duration = Duration::from_secs(2);

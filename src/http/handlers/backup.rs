@@ -27,10 +27,8 @@ use crate::{
         error::{Code, Error},
     },
     limits::{
-        BACKUP_RATE_DOUBLES, BACKUP_RATE_MIN, BACKUP_RATE_USUAL, BACKUP_REST_MAX, BACKUP_RESTS,
-        REQUEST_BYTES_MAX,
+        BACKUP_RATE_MIN, BACKUP_RATE_USUAL, BACKUP_REST_MAX, BACKUP_RESTS, REQUEST_BYTES_MAX,
     },
-    time_source::Moment,
 };
 
 /// Pieces that wait to be sent.
@@ -99,8 +97,7 @@ struct Made {
 struct Sending {
     api: Api,
     pieces: Receiver<Made>,
-    rate: Option<u64>,
-    begun: Moment,
+    pace: Pace,
     _alone: OwnedSemaphorePermit,
 }
 
@@ -126,8 +123,7 @@ fn sent(
     });
     let sending = Sending {
         pieces: receiver,
-        rate,
-        begun: api.options.time.moment(),
+        pace: rate.map_or(Pace::Usual, Pace::Wished),
         _alone: alone,
         api,
     };
@@ -143,9 +139,7 @@ fn sent(
         };
         match made.piece {
             Ok(piece) => {
-                let lasts = || Pace::Usual(options.time.moment().since(sending.begun));
-                let pace = sending.rate.map_or_else(lasts, Pace::Wished);
-                let rest = rest(pace, piece.len(), made.took);
+                let rest = rest(sending.pace, piece.len(), made.took);
                 options.time.sleep(rest).await;
                 Some((Ok(Bytes::from(piece)), Some(sending)))
             }
@@ -162,8 +156,8 @@ fn sent(
 enum Pace {
     /// Bytes a second that the client wishes.
     Wished(u64),
-    /// The usual one of a copy that has lasted so long.
-    Usual(Duration),
+    /// The usual one, which gives way to other work.
+    Usual,
 }
 
 /// Returns how long the copy rests behind a piece of so many bytes whose making took so long.
@@ -171,18 +165,13 @@ fn rest(pace: Pace, bytes: usize, took: Duration) -> Duration {
     let at = |rate: u64| Duration::from_secs_f64(bytes as f64 / rate as f64);
     match pace {
         Pace::Wished(rate) => at(rate),
-        Pace::Usual(lasts) => {
-            let doublings = lasts.as_secs() / BACKUP_RATE_DOUBLES.as_secs();
-            let rate = BACKUP_RATE_USUAL << doublings.min(u64::from(DOUBLINGS_MAX));
+        Pace::Usual => {
             // It is longer where other work has kept the core: the copy gives way then.
             let given_way = took.saturating_mul(BACKUP_RESTS).min(BACKUP_REST_MAX);
-            at(rate).max(given_way)
+            at(BACKUP_RATE_USUAL).max(given_way)
         }
     }
 }
-
-/// Doublings of the usual rate: beyond it no disk is as fast.
-const DOUBLINGS_MAX: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -195,19 +184,14 @@ mod tests {
             rest(Pace::Wished(1 << 20), 1 << 18, hour),
             250 * millisecond
         );
-        let new = Pace::Usual(BACKUP_RATE_DOUBLES - millisecond);
         let usual = Duration::from_secs(1) / 32;
-        assert_eq!(rest(new, 1 << 18, Duration::ZERO), usual);
-        assert_eq!(rest(new, 1 << 18, 10 * millisecond), usual);
-        assert_eq!(rest(new, 1 << 18, 11 * millisecond), 33 * millisecond);
-        assert_eq!(
-            rest(Pace::Usual(BACKUP_RATE_DOUBLES), 1 << 18, Duration::ZERO),
-            usual / 2
-        );
-        assert!(rest(Pace::Usual(Duration::MAX), 1 << 18, Duration::ZERO) < usual / 1000);
+        let rest_of = |bytes, took| rest(Pace::Usual, bytes, took);
+        assert_eq!(rest_of(1 << 18, Duration::ZERO), usual);
+        assert_eq!(rest_of(1 << 18, 10 * millisecond), usual);
+        assert_eq!(rest_of(1 << 18, 11 * millisecond), 33 * millisecond);
         let longest = BACKUP_REST_MAX / BACKUP_RESTS;
-        assert_eq!(rest(new, 0, longest), longest * BACKUP_RESTS);
-        assert_eq!(rest(new, 0, longest + millisecond), BACKUP_REST_MAX);
-        assert_eq!(rest(new, 0, Duration::MAX), BACKUP_REST_MAX);
+        assert_eq!(rest_of(0, longest), longest * BACKUP_RESTS);
+        assert_eq!(rest_of(0, longest + millisecond), BACKUP_REST_MAX);
+        assert_eq!(rest_of(0, Duration::MAX), BACKUP_REST_MAX);
     }
 }

@@ -9,7 +9,6 @@ use std::{
 
 use super::{
     FreeBytes,
-    backup::under_way::UnderWay,
     disk::{database::Open, directory::Directory},
     erased,
     stalls::write_stall::WriteStall,
@@ -37,8 +36,8 @@ pub(super) struct Shared {
     pub(super) opened_at: Millis,
     /// The brake that new tasks wait for.
     pub(super) brake: WriteStall,
-    /// Copies that are being made.
-    pub(super) copies: UnderWay,
+    /// Held while erased ticks are dropped, and while a copy fixes its moment.
+    pub(super) dropping: Mutex<()>,
     reserve_bytes: u64,
     free_bytes: FreeBytes,
     open: RwLock<Option<Arc<Open>>>,
@@ -63,7 +62,7 @@ impl Shared {
             opened_at: time.now(),
             time,
             brake: WriteStall::default(),
-            copies: UnderWay::default(),
+            dropping: Mutex::default(),
             reserve_bytes,
             free_bytes,
             open: RwLock::new(Some(Arc::new(open))),
@@ -112,11 +111,10 @@ impl Shared {
         })
     }
 
-    /// Drops erased ticks from the disk, unless a copy is being made. A failure is tried again later.
+    /// Drops erased ticks from the disk. A failure is tried again later.
     pub(super) fn drop_erased(&self) {
-        let Some(_alone) = self.copies.none() else {
-            return;
-        };
+        let alone = self.dropping.lock();
+        let _alone = alone.unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(error)) = self.look_after(erased::drop_tables) {
             tracing::warn!(%error, "could not drop what was erased");
         }

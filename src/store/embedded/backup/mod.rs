@@ -5,7 +5,7 @@
 //!   it was begun is in it.
 //! - **Whole or nothing**: a copy that is cut off or changed is noticed when it is read. A directory that was not restored to its
 //!   end holds nothing, and the next attempt begins anew.
-//! - **Bounded**: a copy is made piece by piece, and holds one piece in memory.
+//! - **Bounded**: a copy is made piece by piece, and holds one piece in memory, and the buffers of the moment of the copy.
 //! - **Increments** say what differs from an earlier copy. They are read together with it, as the whole copy that they stand for.
 //!
 //! - [`mod@format`] is the form of the bytes; `create` makes them, [`source`] reads them, [`restore`] uses them.
@@ -21,6 +21,5 @@ pub mod increment;
 pub mod restore;
 mod row;
 pub mod source;
-pub(super) mod under_way;
 
 pub use self::create::Pieces;
