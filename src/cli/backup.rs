@@ -164,7 +164,7 @@ async fn filled(client: &Client, part: &Path, args: &CreateArgs) -> Result<Check
     };
     // The channel is closed with it: the writer has come to the end then.
     let sending = async move {
-        let bar = bar();
+        let bar = bytes_bar();
         while let Some(bytes) = copy.next().await? {
             bar.inc(bytes.len() as u64);
             if sender.send(bytes).await.is_err() {
@@ -249,7 +249,8 @@ impl Read for Made {
     }
 }
 
-fn bar() -> ProgressBar {
+/// Returns a line that counts bytes where a person is watching.
+pub(super) fn bytes_bar() -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -275,7 +276,7 @@ fn said(restored: &Restored) -> String {
 }
 
 /// Does what waits for the disk.
-async fn in_thread<T: Send + 'static>(
+pub(super) async fn in_thread<T: Send + 'static>(
     act: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(act).await;

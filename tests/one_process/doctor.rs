@@ -74,6 +74,47 @@ async fn the_doctor_looks_at_directory_disk_and_node() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_reads_every_table_beside_a_running_service() {
+    let directory = TempDir::new().expect("a directory");
+    let data = directory.path().join("data");
+    let path = data.to_str().expect("text");
+    let tables = |listen: &str| {
+        let output = program(&["doctor", "--tables", "--data-dir", path, "--listen", listen]);
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let mut server = Server::start(directory.path(), &[]).await;
+    let listen = server.url.trim_start_matches("http://").to_owned();
+    let said = tables(&listen);
+    let found = line(&said, "tables");
+    assert!(
+        found.starts_with("ok") && found.contains("hold what was written"),
+        "{said}"
+    );
+    server.kill();
+
+    // The database lists its parts in a table of the first of them.
+    let folder = data
+        .join("store")
+        .join("keyspaces")
+        .join("0")
+        .join("tables");
+    let mut listed = fs::read_dir(folder).expect("a folder");
+    let table = listed.next().expect("a table").expect("an entry").path();
+    let mut bytes = fs::read(&table).expect("a table");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&table, bytes).expect("it can be damaged");
+    let said = tables(&format!("127.0.0.1:{}", free_port()));
+    let found = line(&said, "tables");
+    assert!(
+        found.starts_with("problem")
+            && found.contains(table.to_str().expect("text"))
+            && found.contains("tickwheel backup restore"),
+        "{said}"
+    );
+}
+
 /// Bytes of a page of the disk.
 const PAGE: usize = 4096;
 

@@ -7,13 +7,19 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
+use indicatif::HumanBytes;
+
 use super::finding::{Finding, bad, good};
 use crate::{
-    cli::{Failure, reach},
+    cli::{
+        Failure,
+        backup::{bytes_bar, in_thread},
+        reach,
+    },
     config::Settings,
     model::time::Millis,
     store::embedded::{
-        self, Format, Found, RESERVE_BYTES_DEFAULT,
+        self, CheckedTables, Format, Found, RESERVE_BYTES_DEFAULT,
         journal::{Damage, Kind, Repaired},
     },
     time_source::TimeSource,
@@ -28,6 +34,9 @@ const CLOCK_BEHIND_MAX: Duration = Duration::from_secs(2);
 
 /// How long the node that uses the directory may take to report its state.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Damaged files that are named one by one.
+const DAMAGED_SHOWN_MAX: usize = 20;
 
 /// Looks at the whole store.
 pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
@@ -85,6 +94,47 @@ fn journals(directory: &Path) -> Vec<Finding> {
         bad(ABOUT, format!("{damage}: {remedy}"))
     };
     found.iter().map(told).collect()
+}
+
+/// Reads all tables.
+pub(super) async fn tables(settings: &Settings) -> Result<Vec<Finding>, Failure> {
+    const ABOUT: &str = "tables";
+    let directory = settings.data_dir.clone();
+    let checked = in_thread(move || {
+        let bar = bytes_bar();
+        let checked = embedded::check_tables(&directory, |bytes| bar.inc(bytes));
+        bar.finish_and_clear();
+        Ok(checked)
+    });
+    Ok(match checked.await? {
+        Ok(checked) => of_tables(&checked),
+        Err(error) => vec![bad(ABOUT, error.to_string())],
+    })
+}
+
+fn of_tables(
+    CheckedTables {
+        files,
+        bytes,
+        damaged,
+    }: &CheckedTables,
+) -> Vec<Finding> {
+    const ABOUT: &str = "tables";
+    if damaged.is_empty() {
+        let read = HumanBytes(*bytes);
+        let text =
+            format!("the {files} files of the database hold what was written ({read} were read)");
+        return vec![good(ABOUT, text)];
+    }
+    let told = damaged.iter().take(DAMAGED_SHOWN_MAX).map(|file| {
+        let text = format!(
+            "{file}: look after the disk, and restore a backup into a new directory with `tickwheel backup restore`"
+        );
+        bad(ABOUT, text)
+    });
+    let more = damaged.len().saturating_sub(DAMAGED_SHOWN_MAX);
+    let more = (more > 0).then(|| bad(ABOUT, format!("{more} more files are damaged")));
+    told.chain(more).collect()
 }
 
 /// Repairs the journals.
@@ -237,6 +287,34 @@ mod tests {
             full.contains("600 MiB") && full.contains("free some"),
             "{full}"
         );
+    }
+
+    #[test]
+    fn damaged_tables_are_named_and_many_are_counted() {
+        let damaged = |count: usize| {
+            let file = |number: usize| embedded::DamagedFile {
+                file: PathBuf::from(format!("/data/store/keyspaces/1/tables/{number}")),
+                defect: embedded::Defect::Changed,
+            };
+            of_tables(&CheckedTables {
+                files: 30,
+                bytes: 3 << 20,
+                damaged: (0..count).map(file).collect(),
+            })
+        };
+        let fine = damaged(0).remove(0).result.unwrap();
+        assert!(
+            fine.contains("30 files") && fine.contains("3.00 MiB"),
+            "{fine}"
+        );
+        let one = damaged(1).remove(0).result.unwrap_err();
+        for words in ["tables/0 does not hold", "tickwheel backup restore"] {
+            assert!(one.contains(words), "{one}");
+        }
+        let many = damaged(25);
+        assert_eq!(many.len(), DAMAGED_SHOWN_MAX + 1);
+        let last = many[DAMAGED_SHOWN_MAX].result.as_ref().unwrap_err();
+        assert!(last.starts_with("5 more"), "{last}");
     }
 
     #[test]

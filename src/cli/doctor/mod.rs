@@ -38,6 +38,10 @@ pub(super) struct Command {
     /// The service must not run.
     #[arg(long)]
     repair: bool,
+    /// Read every table of the data directory, and compare it with its check sum. The service may run
+    /// meanwhile. It takes as long as the disk needs to read the directory.
+    #[arg(long)]
+    tables: bool,
     /// Compare the clock of this machine with that of a time server: HOST, or HOST:PORT.
     #[arg(long, value_name = "HOST")]
     ntp: Option<String>,
@@ -58,6 +62,15 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
                 "a shared store has no data directory: its own tools repair it",
             )],
             StoreKind::Embedded => directory::repair(&settings),
+        });
+    }
+    if command.tables {
+        findings.extend(match settings.store {
+            StoreKind::Cassandra => vec![bad(
+                "tables",
+                "a shared store has no data directory: `nodetool verify` checks the tables of its servers",
+            )],
+            StoreKind::Embedded => directory::tables(&settings).await?,
         });
     }
     findings.extend(match settings.store {

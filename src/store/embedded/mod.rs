@@ -74,8 +74,9 @@ use std::{
 };
 
 pub use self::disk::{
-    directory::{Format, Found, damages, inspect, repair},
+    directory::{Format, Found, check_tables, damages, inspect, repair},
     space::{Probed, probe},
+    tables::{CheckedTables, DamagedFile, Defect},
 };
 use self::{
     disk::{

@@ -12,7 +12,10 @@ use std::{
     time::Duration,
 };
 
-use super::sync::{sync, sync_directory};
+use super::{
+    sync::{sync, sync_directory},
+    tables::{self, CheckedTables},
+};
 use crate::{
     model::{time::Millis, wheel::Shape},
     store::{
@@ -229,6 +232,20 @@ pub fn damages(path: &Path) -> Result<Vec<Damage>, Error> {
         return Ok(Vec::new());
     }
     journal::damages(&store).map_err(|error| refused(&store, &error))
+}
+
+/// Reads all files of the database of a data directory beside its journals, and compares them with their check sums. Changes
+/// nothing, and may be called while a process uses the directory. Tells `read` how many bytes were read, again and again.
+/// Blocks for as long as the disk needs for all of them.
+///
+/// # Errors
+/// When the directory cannot be read; the reason says what to do.
+pub fn check_tables(path: &Path, read: impl FnMut(u64)) -> Result<CheckedTables, Error> {
+    let store = path.join("store");
+    if !store.is_dir() {
+        return Ok(CheckedTables::default());
+    }
+    tables::check(&store, read).map_err(|error| refused(&store, &error))
 }
 
 /// Sets aside the damaged parts of the journals of a data directory, as files in it, and keeps everything

@@ -7,3 +7,4 @@ mod forms;
 mod open_faults;
 pub(in crate::store::embedded) mod space;
 pub(in crate::store::embedded) mod sync;
+pub(in crate::store::embedded) mod tables;
