@@ -15,6 +15,9 @@ use super::mutate;
 /// The seed of an ordinary run.
 const SEED: u64 = 0x7469_636b_7768_6565;
 
+/// The part of a target's seconds that an ordinary run takes: `make test` is short, and `make test-all` takes minutes.
+const ORDINARY: u32 = 2;
+
 /// Targets that share the minutes of a long run.
 const TARGETS: u32 = 52;
 
@@ -26,6 +29,7 @@ pub(crate) struct Target<'a> {
     pub(crate) words: &'a [&'a str],
     /// Bytes of memory that may be held at once: a fixed number, and a number for each byte of the input.
     pub(crate) bytes_max: (u64, u64),
+    /// The time that its first inputs need to reach everything that it reads, on a slow machine.
     pub(crate) seconds: u64,
 }
 
@@ -107,7 +111,7 @@ impl Target<'_> {
         });
         let limit = match minutes {
             Some(minutes) => Duration::from_secs(minutes * 60) / TARGETS,
-            None => Duration::from_secs(self.seconds),
+            None => Duration::from_secs(self.seconds) / ORDINARY,
         };
         (seed, limit)
     }
