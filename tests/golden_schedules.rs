@@ -80,6 +80,14 @@ fn schedule() -> Schedule {
     }
 }
 
+/// A record of 0.2.0 has no such times.
+fn with_begun_runs() -> Schedule {
+    Schedule {
+        begun: vec![Millis(START.0 - 60_000), Millis(START.0 - 1)],
+        ..schedule()
+    }
+}
+
 fn backfill() -> Job {
     let backfill = Backfill {
         schedule: "nightly".to_owned(),
@@ -138,6 +146,8 @@ fn records_of_schedules_are_unchanged() {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/schedules.txt");
     let mut now = String::new();
     writeln!(now, "schedule {:?}", encode_schedule(&schedule())).unwrap();
+    let begun = encode_schedule(&with_begun_runs());
+    writeln!(now, "schedule_with_begun_runs {begun:?}").unwrap();
     writeln!(now, "run {:?}", encode_run(&listed())).unwrap();
     writeln!(now, "backfill {:?}", encode_job(&backfill())).unwrap();
     if std::env::var_os("TICKWHEEL_UPDATE_GOLDEN").is_some() {
@@ -153,6 +163,8 @@ fn records_of_schedules_are_read_as_they_were_written() {
         decode_schedule(encode_schedule(&schedule())),
         Ok(schedule())
     );
+    let begun = with_begun_runs();
+    assert_eq!(decode_schedule(encode_schedule(&begun)), Ok(begun));
     assert_eq!(decode_run(encode_run(&listed())), Ok(listed()));
     for job in [backfill(), backfill_in_turn()] {
         assert_eq!(decode_job(encode_job(&job)), Ok(job));

@@ -37,6 +37,7 @@ const _: () = assert!(
         + 4 * (NOTE_CHARS_MAX + super::REASON_CHARS_MAX)
         + SCHEDULE_LABELS_MAX * 2 * 4 * super::LABEL_CHARS_MAX
         + advance::AHEAD_MAX * 48
+        + advance::BEGUN_MAX * 8
         + SCHEDULE_TASK_BYTES_MAX
         < super::RECORD_VALUE_BYTES_MAX - 1024
 );

@@ -80,6 +80,7 @@ pub fn encode_schedule(schedule: &Schedule) -> Bytes {
         next_time_ms: schedule.next.map(|at| at.0),
         wake_time_ms: schedule.wake.map(|at| at.0),
         ahead: schedule.ahead.iter().map(run_message).collect(),
+        begun_time_ms: schedule.begun.iter().map(|at| at.0).collect(),
         waiting: schedule.waiting.as_ref().map(run_message),
         used: schedule.used,
         missed: schedule.missed,
@@ -120,6 +121,7 @@ pub fn decode_schedule(bytes: Bytes) -> Result<Schedule, Malformed> {
         next: message.next_time_ms.map(Millis),
         wake: message.wake_time_ms.map(Millis),
         ahead: ahead.collect::<Result<_, _>>()?,
+        begun: message.begun_time_ms.into_iter().map(Millis).collect(),
         waiting: message.waiting.as_ref().map(run_of).transpose()?,
         used: message.used,
         missed: message.missed,
@@ -411,6 +413,7 @@ mod tests {
         let created = Schedule::created(spec, None, 1 << 100, step, mark);
         Schedule {
             ahead: vec![run(4), run(5)],
+            begun: vec![Millis(1_800_000_000_000), Millis(1_800_000_020_000)],
             waiting: Some(run(6)),
             used: 4,
             missed: 2,

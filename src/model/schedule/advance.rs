@@ -45,6 +45,13 @@ pub const RUNS_A_WRITE_MAX: usize = 16;
 /// Most times that one write passes over; the rest comes with the next.
 pub const TIMES_A_WRITE_MAX: usize = 512;
 
+/// A time whose run has begun is remembered for so long: a change may be made by a clock that is behind, and a run may begin
+/// while a change is made.
+const BEGUN_KEPT: Duration = Duration::from_secs(60);
+
+/// Most times that are remembered so: those of a minute, and those of the runs that a change found.
+pub const BEGUN_MAX: usize = 2 * AHEAD_MAX;
+
 /// A schedule whose runs do not start, or wait for another, is looked at again after this.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 
@@ -150,11 +157,12 @@ impl Advance<'_> {
     /// Drops the runs that need no more care; returns one of this generation that failed.
     fn prune(&mut self) -> Option<Run> {
         let (strict, live) = (self.new.spec.is_strict(), self.new.state == State::Live);
-        let mut failed = None;
+        let (mut failed, mut begun) = (None, Vec::new());
         let mut kept = Vec::with_capacity(self.new.ahead.len());
         for run in std::mem::take(&mut self.new.ahead) {
             let is_old = run.generation != self.new.generation;
-            let keep = match self.seen(&run) {
+            let seen = self.seen(&run);
+            let keep = match seen {
                 Seen::Withdrawn => {
                     self.new.used = self.new.used.saturating_sub(u64::from(is_old));
                     false
@@ -169,6 +177,9 @@ impl Advance<'_> {
                 // It cannot start any more: its row would tell nothing of a run before.
                 Seen::Unstarted => self.around.now < run.time.after(WINDOW_MAX),
             };
+            if matches!(seen, Seen::Active | Seen::Ended { .. }) && (is_old || !keep) {
+                begun.push(run.time);
+            }
             if keep {
                 kept.push(Run {
                     entered: true,
@@ -177,7 +188,24 @@ impl Advance<'_> {
             }
         }
         self.new.ahead = kept;
+        self.remember(begun);
         failed
+    }
+
+    /// Remembers the times of runs that have begun. Those that no clock may come to again are forgotten.
+    fn remember(&mut self, begun: Vec<Millis>) {
+        if begun.is_empty() {
+            return;
+        }
+        let since = self.around.now.before(BEGUN_KEPT);
+        let since = self.new.next.map_or(since, |next| next.min(since));
+        let times = &mut self.new.begun;
+        times.extend(begun);
+        times.retain(|time| *time >= since);
+        times.sort_unstable();
+        times.dedup();
+        let surplus = times.len().saturating_sub(BEGUN_MAX);
+        times.drain(..surplus);
     }
 
     fn pause(&mut self, run: &Run) {
@@ -207,6 +235,11 @@ impl Advance<'_> {
             }
             passed += 1;
             let following = self.around.plan.next(time);
+            // A run of an older generation has begun.
+            if self.new.begun.contains(&time) {
+                self.pass(following);
+                continue;
+            }
             if self.is_missed(time, following) {
                 self.new.missed += 1;
                 self.pass(following);

@@ -175,6 +175,7 @@ fn a_change_gives_back_what_it_withdrew() {
     });
     life.look();
     assert_eq!((life.seqs(), life.at.used), (vec![1, 2], 2));
+    life.now = BEGIN.after(SECOND * 31);
     life.see(1, Seen::Active);
     life.see(2, Seen::Withdrawn);
     let paused = life.at.paused(Pause::default(), mark(life.now)).unwrap();
@@ -184,9 +185,83 @@ fn a_change_gives_back_what_it_withdrew() {
     let resumed = life.at.resumed(mark(life.now)).unwrap();
     let next = plan_of(&resumed).next(life.now);
     life.at = resumed.going_on(next, "a".to_owned());
-    life.look_at(SECOND * 25);
+    life.look_at(SECOND * 35);
     assert_eq!((life.seqs(), life.at.used), (vec![3, 4], 3));
     assert_eq!(life.at.state, State::Ended);
+}
+
+/// The times of the runs in sight, in seconds from the begin.
+fn seconds(life: &Life) -> Vec<u64> {
+    let times = life.at.ahead.iter();
+    times.map(|run| run.time.since(BEGIN).as_secs()).collect()
+}
+
+#[test]
+fn a_clock_that_was_set_back_makes_no_second_run_of_a_time() {
+    let mut life = Life::new(ScheduleSpec {
+        limit: Some(4),
+        ..spec(SECOND * 20)
+    });
+    life.look_at(SECOND * 15);
+    assert_eq!(seconds(&life), [20, 40, 60]);
+    // One run is seen before the clock is set back, another one behind that.
+    life.see(1, Seen::Active);
+    life.look_at(SECOND * 45);
+    life.see(2, ENDED);
+    for seq in 3..=4 {
+        life.see(seq, Seen::Withdrawn);
+    }
+    life.now = BEGIN.after(SECOND * 5);
+    life.at = life.at.paused(Pause::default(), mark(life.now)).unwrap();
+    life.look();
+    assert_eq!((life.seqs(), life.at.used), (vec![], 2));
+    let resumed = life.at.resumed(mark(life.now)).unwrap();
+    let next = plan_of(&resumed).next(life.now);
+    assert_eq!(next, Some(BEGIN.after(SECOND * 20)));
+    life.at = resumed.going_on(next, "a".to_owned());
+    life.look_at(SECOND * 30);
+    assert_eq!((seconds(&life), life.at.missed), (vec![60, 80], 0));
+    assert_eq!(life.at.state, State::Ended);
+}
+
+#[test]
+fn a_run_that_begins_while_its_schedule_is_changed_is_not_made_again_even_after_an_outage() {
+    for outage in [Duration::ZERO, MINUTE * 10] {
+        let mut life = Life::new(ScheduleSpec {
+            missed: Missed::All,
+            ..spec(SECOND * 20)
+        });
+        life.look();
+        life.see(1, Seen::Active);
+        for seq in 2..=3 {
+            life.see(seq, Seen::Withdrawn);
+        }
+        // The change was decided on a moment before the run began.
+        let noted = ScheduleSpec {
+            note: "another".to_owned(),
+            ..life.at.spec.clone()
+        };
+        let changed = life.at.with_spec(noted, life.at.step, mark(BEGIN));
+        let next = plan_of(&changed).next(BEGIN);
+        life.at = changed.going_on(next, "a".to_owned());
+        life.look_at(SECOND * 21 + outage);
+        assert_eq!(seconds(&life).first(), Some(&40), "{outage:?}");
+        assert_eq!(life.at.missed, 0);
+    }
+}
+
+#[test]
+fn times_of_runs_that_have_begun_are_remembered_for_a_minute() {
+    let mut life = Life::new(spec(SECOND));
+    for second in 0..300 {
+        life.look_at(SECOND * second);
+        for run in life.at.ahead.iter().filter(|run| run.time <= life.now) {
+            life.seen.insert(run.id, ENDED);
+        }
+    }
+    life.look();
+    assert_eq!(life.at.begun.len(), 61);
+    assert_eq!(life.at.begun.last(), Some(&life.now));
 }
 
 #[test]

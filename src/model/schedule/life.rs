@@ -139,6 +139,8 @@ pub struct Schedule {
     pub wake: Option<Millis>,
     /// Runs whose end or start is not known yet.
     pub ahead: Vec<Run>,
+    /// Times of the last minute, and of any that are to come, whose runs have begun: no generation runs them again.
+    pub begun: Vec<Millis>,
     /// A run that waits for the end of another.
     pub waiting: Option<Run>,
     /// Runs that count against the limit.
@@ -182,6 +184,7 @@ impl Schedule {
             next: None,
             wake: Some(mark.at),
             ahead: replaced.map(|old| old.ahead.clone()).unwrap_or_default(),
+            begun: Vec::new(),
             waiting: None,
             used: 0,
             missed: 0,

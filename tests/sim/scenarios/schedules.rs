@@ -288,6 +288,88 @@ async fn nodes_with_other_data_about_zones_never_make_a_second_run() {
     worker.abort();
 }
 
+/// How often a run of each of the first times of a schedule began.
+fn begun(world: &World, created: Millis, times: i64) -> Vec<usize> {
+    let executions = world.executions.lock().unwrap();
+    let begun = |number: i64| {
+        let start = Millis(created.0 + number * 20_000);
+        let runs = executions.iter().map(|one| one.id.first_start());
+        runs.filter(|of_run| *of_run == start).count()
+    };
+    (1..=times).map(begun).collect()
+}
+
+/// Sets the schedule, lets so much time pass from then on, and returns when it was created.
+async fn begins(world: &World, service: &Service, passes: Duration) -> Millis {
+    let Changed::Created(outcome) = put(service, spec(world)).await else {
+        panic!("it is new");
+    };
+    let created = outcome.schedule.created;
+    let rest = world.time.now().until(created.after(passes));
+    world.pass(rest).await;
+    created
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_begins_while_its_schedule_is_changed_is_not_made_again() {
+    let world = World::new(2, 1000);
+    let slow = Arc::new(AtomicBool::new(false));
+    let is_slow = Arc::clone(&slow);
+    let fates = move |_, call: Call| {
+        if call.conditional && is_slow.load(SeqCst) {
+            Fate::Delay(SECOND)
+        } else {
+            Fate::Go
+        }
+    };
+    let first = world.node_with(1, Arc::new(fates));
+    let second = world.node(2);
+    world.pass(SECOND * 3).await;
+    let worker = world.worker(second.service(), succeeds(SECOND / 10));
+    let created = begins(&world, &first.service(), SECOND * 39 + SECOND / 2).await;
+    // The second time comes between the decision on the change and its write.
+    slow.store(true, SeqCst);
+    let noted = ScheduleSpec {
+        note: "another".to_owned(),
+        ..spec(&world)
+    };
+    let changed = put_as(&first.service(), noted, 2).await;
+    slow.store(false, SeqCst);
+    let Changed::Now(outcome) = changed else {
+        panic!("{changed:?}");
+    };
+    assert!(outcome.schedule.changed < created.after(SECOND * 40));
+    world.pass(MINUTE).await;
+    assert_eq!(begun(&world, created, 4), [1; 4]);
+    world.check();
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_by_a_clock_that_is_behind_makes_no_second_run_of_a_time() {
+    let world = World::new(2, 1000);
+    let (first, second) = (world.node(1), world.node(2));
+    world.pass(SECOND * 3).await;
+    let worker = world.worker(second.service(), succeeds(SECOND / 10));
+    let service = first.service();
+    let created = begins(&world, &service, SECOND * 70).await;
+    first.time.set_wall_error_ms(-50_000);
+    pause(&service).await;
+    let resumed = service
+        .schedules()
+        .order(NAME, &Order::Resume, 3, &|_| true)
+        .await;
+    let Ok(Changed::Now(outcome)) = resumed else {
+        panic!("{resumed:?}");
+    };
+    assert_eq!(outcome.schedule.next, Some(created.after(SECOND * 40)));
+    first.time.set_wall_error_ms(0);
+    world.pass(MINUTE).await;
+    assert_eq!(begun(&world, created, 6), [1; 6]);
+    world.check();
+    worker.abort();
+}
+
 #[tokio::test(start_paused = true)]
 async fn schedules_that_rest_cost_one_empty_read_a_second_however_many_they_are() {
     let world = World::new(1, 1000);
