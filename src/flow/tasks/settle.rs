@@ -188,10 +188,7 @@ impl Settler {
         }
         match moved {
             Moved::To(row) if row.state.is_terminal() => {
-                // The look repeats the end steps if they fail here.
-                if let Err(fault) = finish::steps(&self.ctx, &row).await {
-                    tracing::debug!(task = %id, %fault, "end steps were left to the look");
-                }
+                self.end_steps(&row).await;
                 Ok(SettleAnswer::Ok)
             }
             Moved::To(row) => self.goes_on(&row).await,
@@ -229,7 +226,23 @@ impl Settler {
         if repeated.state == State::Retrying {
             self.put_retry(repeated).await?;
         }
+        if repeated.state.is_terminal() && self.is_ended_lately(repeated) {
+            self.end_steps(repeated).await;
+        }
         Ok(SettleAnswer::Ok)
+    }
+
+    /// Tells whether the look that repeats the end steps of a task may still lie ahead.
+    fn is_ended_lately(&self, row: &TaskRow) -> bool {
+        let ended = row.detail.end_time;
+        ended.is_some_and(|ended| self.ctx.now().since(ended) < row.detail.spec.claim_timeout)
+    }
+
+    /// Does the end steps of a task. The look repeats them if they fail here.
+    async fn end_steps(&self, row: &TaskRow) {
+        if let Err(fault) = finish::steps(&self.ctx, row).await {
+            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+        }
     }
 
     /// Makes the next attempt punctual. A failure to do so is left to the look. An error means that a needed

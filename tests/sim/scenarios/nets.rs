@@ -11,10 +11,12 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::api::{
-        ClaimAnswer, ClaimRequest, NewTask, RescheduleOutcome, SettleAnswer, SettleRequest,
+    flow::{
+        api::{ClaimAnswer, ClaimRequest, NewTask, RescheduleOutcome, SettleAnswer, SettleRequest},
+        dead_letters::{places::Scope, walk::Wanted},
     },
     model::{
+        ids::TaskId,
         state::Outcome,
         task::{Body, Content, Priority},
         time::Millis,
@@ -103,6 +105,19 @@ async fn a_retry_that_memory_loses_is_looked_at_after_a_claim_timeout() {
     worker.abort();
 }
 
+/// The claim of a task that nobody has claimed yet.
+fn first_claim(id: TaskId) -> ClaimRequest {
+    ClaimRequest {
+        id,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+        admitted: false,
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
     let world = World::new(1, 1000);
@@ -121,16 +136,7 @@ async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
     let start = world.time.now().after(5 * SECOND);
     let id = register(&dies.service(), vec![silent_for_an_hour(start)]).await[0].id;
     world.time.sleep_until_wall(start.after(SECOND / 10)).await;
-    let claim = ClaimRequest {
-        id,
-        generation: 0,
-        expected_attempt: 0,
-        spec: None,
-        published: None,
-        with_content: false,
-        admitted: false,
-    };
-    let claimed = dies.service().claim("worker", vec![claim]).await;
+    let claimed = dies.service().claim("worker", vec![first_claim(id)]).await;
     assert!(matches!(claimed[0], ClaimAnswer::Claimed(_)), "{claimed:?}");
     let report = || SettleRequest {
         id,
@@ -153,6 +159,55 @@ async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
     let runs = world.executions_of(id);
     assert_eq!(runs.iter().map(|run| run.attempt).collect::<Vec<_>>(), [2]);
     worker.abort();
+}
+
+/// The letter of a dead task, whose write has failed, comes with the repeated report and not only with the look.
+#[tokio::test(start_paused = true)]
+async fn a_report_that_is_repeated_takes_the_end_steps_that_the_first_left_undone() {
+    let world = World::new(1, 1000);
+    let armed = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&armed);
+    let node = world.node_with(
+        1,
+        Arc::new(move |_, call| {
+            let fails = call.operation == "put_index" && fails.load(SeqCst);
+            if fails { Fate::Fail } else { Fate::Go }
+        }),
+    );
+    world.pass(3 * SECOND).await;
+    let service = node.service();
+    let start = world.time.now().after(5 * SECOND);
+    let mut task = silent_for_an_hour(start);
+    task.draft.max_attempts = Some(1);
+    let id = register(&service, vec![task]).await[0].id;
+    world.time.sleep_until_wall(start.after(SECOND / 10)).await;
+    let claimed = service.claim("worker", vec![first_claim(id)]).await;
+    assert!(matches!(claimed[0], ClaimAnswer::Claimed(_)), "{claimed:?}");
+    let report = || SettleRequest {
+        id,
+        attempt: 1,
+        outcome: Outcome::Retry {
+            error: "never".to_owned(),
+            after: None,
+        },
+        answered: None,
+    };
+    let letters = async || {
+        let all = Wanted {
+            scope: Scope::All,
+            error: None,
+        };
+        let listed = service.dead_letters().list(&all, None, 10).await;
+        listed.unwrap().letters.len()
+    };
+    armed.store(true, SeqCst);
+    let answer = service.settle("worker", vec![report()]).await;
+    assert!(matches!(answer[0], SettleAnswer::Ok), "{answer:?}");
+    assert_eq!(letters().await, 0, "the step has failed");
+    armed.store(false, SeqCst);
+    let again = service.settle("worker", vec![report()]).await;
+    assert!(matches!(again[0], SettleAnswer::Ok), "{again:?}");
+    assert_eq!(letters().await, 1);
 }
 
 #[tokio::test(start_paused = true)]
