@@ -1,9 +1,13 @@
-//! I24: a job that is completed has reached every task of its filter that was registered before it, and no other.
+//! I24: a job that is completed has reached every task of its filter that was registered before it, and no other. A redrive
+//! has reached those that were dead before it, each with its letter: it finds them by that.
 
 use tickwheel::model::{job::JobKind, state::State};
 
 use super::{Ended, Findings, scenes::Task};
-use crate::seeded::{history::Ordered, scene::Step};
+use crate::seeded::{history::Ordered, plan::Fault, scene::Step};
+
+/// A node that leaves is gone by then.
+const LEAVES_MS: u64 = 12_000;
 
 pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
     for task in ended.scene_tasks() {
@@ -13,7 +17,8 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             };
             let matches = collection == task.item.collection;
             if matches && task.known.is_some_and(|known| known < order.asked) {
-                reached(&task, order, (kind, to), findings);
+                let dead = kind == JobKind::Redrive && has_letter(ended, &task, order.asked);
+                reached(&task, order, (kind, to), dead, findings);
             }
         }
         let others = task.scene.steps.iter().any(|step| match step.what {
@@ -30,6 +35,7 @@ fn reached(
     task: &Task<'_>,
     order: &Ordered,
     (kind, to): (JobKind, Option<u64>),
+    dead: bool,
     findings: &mut Findings,
 ) {
     let (name, at) = (task.name(), order.answered);
@@ -58,13 +64,9 @@ fn reached(
             }
         }
         JobKind::Redrive => {
-            // It was dead for certain when the job came.
-            let reports = task.story().into_iter().flat_map(|story| &story.reports);
-            let mut dead = reports.filter(|report| report.taken && report.answered < order.asked);
-            let dies = task.item.max_attempts == 1 && dead.any(|report| report.attempt == 1);
             let state = task.state();
             let attempt = task.row.map_or(0, |row| row.attempt);
-            if dies && attempt < 2 && state == Some(State::Dead) {
+            if dead && attempt < 2 && state == Some(State::Dead) {
                 findings.add(format!(
                     "{name} is {state:?} at attempt {attempt}, redriven by {at}"
                 ));
@@ -72,4 +74,44 @@ fn reached(
         }
         JobKind::Delete | JobKind::Backfill => {}
     }
+}
+
+/// Tells whether a task was dead for certain at this time, with its letter. A letter that a fault kept from being written is
+/// written by the next look of its task; that none is missing at rest is for I26.
+fn has_letter(ended: &Ended<'_>, task: &Task<'_>, at: i64) -> bool {
+    let claims = task.claims().iter().filter(|claim| claim.attempt == 1);
+    let begun = claims.map(|claim| claim.asked).min().unwrap_or(0);
+    let reports = task.story().into_iter().flat_map(|story| &story.reports);
+    let mut died = reports.filter(|report| report.taken && report.attempt == 1);
+    task.item.max_attempts == 1
+        && died.any(|report| {
+            let answered = report.answered;
+            answered < at && !is_hit(ended, begun, answered)
+        })
+}
+
+/// Tells whether a fault may have kept a node from its writes at some time within an interval.
+fn is_hit(ended: &Ended<'_>, from: i64, to: i64) -> bool {
+    let faults = ended.plan.faults.iter();
+    let faults = faults.filter(|fault| stops_writes(&fault.what));
+    let faults = faults.map(|fault| (fault.at, fault.ends()));
+    let left = ended.plan.nodes.iter().filter_map(|node| node.leaves);
+    let left = left.map(|at| (at, at + LEAVES_MS));
+    faults
+        .chain(left)
+        .any(|(begins, ends)| begins.cast_signed() <= to && ends.cast_signed() >= from)
+}
+
+const fn stops_writes(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Crash { .. }
+            | Fault::Pause { .. }
+            | Fault::StoreAway { .. }
+            | Fault::StoreUnruly { .. }
+            | Fault::StoreSlow { .. }
+            | Fault::ReplicaDown { .. }
+            | Fault::ReplicaCut { .. }
+            | Fault::Off
+    )
 }

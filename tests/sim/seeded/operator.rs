@@ -35,9 +35,14 @@ use super::{
 /// The starts that a job is about end so much later: behind all of a plan.
 const JOB_SPAN: Duration = Duration::from_secs(2 * 3600);
 
-/// Tries of a change before the operator gives up, and the pause between two.
+/// Tries of a change, and the pause between two.
 const TRIES: usize = 40;
 const PAUSE: Duration = Duration::from_millis(900);
+
+/// Further tries behind those, and the pause between two: an outage may take longer than people are patient, and a gate that is
+/// opened only in the plan stays closed.
+const LATE_TRIES: usize = 720;
+const LATE_PAUSE: Duration = Duration::from_secs(20);
 
 /// A job is asked so often whether it has ended.
 const JOB_ASKED: usize = 400;
@@ -117,12 +122,13 @@ impl Operator {
     async fn make(&mut self, number: usize, step: StepPlan) {
         let asked = self.sim.now();
         let mut told = None;
-        for _ in 0..TRIES {
+        for tried in 0..TRIES + LATE_TRIES {
             told = self.tried(number, step.what).await;
             if told.is_some() {
                 break;
             }
-            self.sim.time.sleep(PAUSE).await;
+            let pause = if tried < TRIES { PAUSE } else { LATE_PAUSE };
+            self.sim.time.sleep(pause).await;
         }
         let (scene, answered) = (self.scene.number, self.sim.now());
         self.sim.note(format_args!(
@@ -281,7 +287,10 @@ impl Operator {
     }
 
     async fn put(&mut self, number: usize, plan: SchedulePlan) -> Option<Done> {
-        let item = self.scene.item(plan.item)?;
+        // A plan that was cut down may have no such item.
+        let Some(item) = self.scene.item(plan.item) else {
+            return Some(Done::so(false));
+        };
         let spec = ScheduleSpec {
             crons: Vec::new(),
             every: Some(Duration::from_millis(plan.every)),

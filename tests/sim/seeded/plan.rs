@@ -135,6 +135,15 @@ impl FaultPlan {
     pub(crate) const fn ends(&self) -> u64 {
         self.at + self.lasts
     }
+
+    /// The largest error that it gives a wall clock, in milliseconds.
+    pub(crate) const fn clock_error(&self) -> u64 {
+        match self.what {
+            Fault::ClockStep { by, .. } => by.unsigned_abs(),
+            Fault::ClockDrift { ppm, .. } => self.lasts * ppm.unsigned_abs() / 1_000_000 + 1,
+            _ => 0,
+        }
+    }
 }
 
 /// The kind of a fault.
@@ -256,11 +265,7 @@ impl Plan {
 
     /// The largest error that a fault gives a wall clock.
     pub(crate) fn clock_error_max(&self) -> u64 {
-        let errors = self.faults.iter().map(|fault| match fault.what {
-            Fault::ClockStep { by, .. } => by.unsigned_abs(),
-            Fault::ClockDrift { ppm, .. } => fault.lasts * ppm.unsigned_abs() / 1_000_000 + 1,
-            _ => 0,
-        });
+        let errors = self.faults.iter().map(FaultPlan::clock_error);
         self.skew_ms + errors.max().unwrap_or(0)
     }
 
