@@ -5,8 +5,8 @@
 //! rate, and the burst, may be claimed: more fails the run. In the end the limits are lifted, and every task must have come.
 
 use std::{
-    cell::{Cell, RefCell},
-    collections::HashMap,
+    cell::RefCell,
+    collections::{HashMap, HashSet},
     time::Duration,
 };
 
@@ -40,6 +40,10 @@ const TASKS_MAX: usize = 50;
 const LEASE: Duration = Duration::from_secs(10);
 /// How long tasks whose answer was lost may take to come again.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// A task comes so long behind the end of the limits at the latest, also where its node was killed with it.
+const LATE: Duration = Duration::from_secs(75);
+/// Tasks without a worker, or late ones, that are shown.
+const MISSING_SHOWN: usize = 5;
 /// Before a broken connection is opened again.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -99,7 +103,7 @@ pub(crate) async fn measure<H: Host>(
             .after(first.since(time.now()) + limited.span + PATIENCE),
         claims: RefCell::default(),
         arrivals: RefCell::default(),
-        settled: Cell::new(0),
+        came: RefCell::default(),
         failed: RefCell::default(),
     };
     let end = first.after(limited.span);
@@ -124,9 +128,34 @@ pub(crate) async fn measure<H: Host>(
         ));
     }
     tell(&crew.claims.borrow(), limited, (first, end), case, report);
-    let verdict = verdict(registered, crew.arrivals.take(), Millis(0))?;
+    let arrivals = crew.arrivals.take();
+    show_missing(host, &registered, (&arrivals, end), case, report).await?;
+    let verdict = verdict(registered, arrivals, Millis(0))?;
     let case = format!("{case}: due to worker, limits included");
     report.times(case, &verdict.lateness, verdict.check);
+    Ok(())
+}
+
+/// Notes how some tasks read that no worker got, or only long after the limits were lifted.
+async fn show_missing(
+    host: &impl Host,
+    registered: &[Registered],
+    (arrivals, lifted): (&[Arrival], Millis),
+    case: &str,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let latest_us = lifted.after(LATE).0 * 1000;
+    let in_time = arrivals
+        .iter()
+        .filter(|arrival| arrival.seen_us < latest_us);
+    let came: HashSet<u128> = in_time.map(|arrival| arrival.id).collect();
+    let missing = registered.iter().filter(|task| !came.contains(&task.id));
+    let mut connection = Connection::open(host.door()).await?;
+    for task in missing.take(MISSING_SHOWN) {
+        let path = format!("/v1/tasks/{}", Uuid::from_u128(task.id));
+        let read = String::from_utf8_lossy(connection.get(&path).await?).into_owned();
+        report.note(format!("{case}: no worker got in time {read}"));
+    }
     Ok(())
 }
 
@@ -199,12 +228,13 @@ struct Crew {
     until: Moment,
     claims: RefCell<Vec<Claim>>,
     arrivals: RefCell<Vec<Arrival>>,
-    settled: Cell<usize>,
+    /// The tasks that any worker has got.
+    came: RefCell<HashSet<u128>>,
     failed: RefCell<Vec<String>>,
 }
 
 impl Crew {
-    /// Polls and settles until every task is settled. A node that dies is asked again and again.
+    /// Polls and settles until every task has come. A node that dies is asked again and again.
     async fn work<H: Host>(&self, host: &H, number: usize) -> anyhow::Result<()> {
         let names: Vec<String> = (0..self.limited.callbacks)
             .map(|callback| format!("\"{}\"", Limited::name(callback)))
@@ -214,7 +244,7 @@ impl Crew {
             names.join(",")
         );
         let mut line = None;
-        while self.settled.get() < self.wanted && host.time().moment() < self.until {
+        while self.came.borrow().len() < self.wanted && host.time().moment() < self.until {
             let asked = self.ask(&mut line, host, number, &poll).await;
             if let Err(error) = asked {
                 self.failed.borrow_mut().push(format!("{error:#}"));
@@ -250,6 +280,7 @@ impl Crew {
                 .context("a number")?
                 .parse()?;
             let id = id.as_u128();
+            self.came.borrow_mut().insert(id);
             self.arrivals.borrow_mut().push(Arrival { id, seen_us });
             self.claims.borrow_mut().push(Claim {
                 callback,
@@ -265,10 +296,9 @@ impl Crew {
         }
         let mut body = String::new();
         wire::settle(&mut body, number, &attempts);
-        let answer = connection
+        connection
             .post("/v1/worker/settle", body.as_bytes())
             .await?;
-        self.settled.set(self.settled.get() + wire::settled(answer));
         Ok(())
     }
 }

@@ -1,5 +1,5 @@
-//! The schedules scenario measures for the report how late runs of many schedules are on a cluster when all fire at one second, and
-//! how long the drivers of the node take with them.
+//! The schedules scenario measures for the report how late runs of many schedules are on a cluster when all fire at one second,
+//! and how long the drivers of the node take with them.
 //!
 //! It is that of the embedded service, with a schedule for each of `--tasks`.
 

@@ -1,4 +1,5 @@
-//! The trees scenario measures for the report how fast children come and go under one root on a cluster, and how soon a tree ends.
+//! The trees scenario measures for the report how fast children come and go under one root on a cluster, and how soon a tree
+//! ends.
 //!
 //! It is that of the embedded service, with `--tasks` children.
 
