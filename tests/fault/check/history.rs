@@ -473,7 +473,13 @@ impl Reading {
             });
             let task = self.task(&id);
             if task.registered.is_none() {
-                task.start = start;
+                // A later attempt is due later.
+                let is_first = task.runs.is_empty();
+                task.start = if is_first {
+                    start
+                } else {
+                    task.start.min(start)
+                };
             }
             task.piece = task.piece.or_else(|| is_piece.then_some(run.n));
             task.runs.push(run);
