@@ -120,6 +120,9 @@ fn of_tables(
     }: &CheckedTables,
 ) -> Vec<Finding> {
     const ABOUT: &str = "tables";
+    if *files == 0 && damaged.is_empty() {
+        return vec![good(ABOUT, "there are none yet")];
+    }
     if damaged.is_empty() {
         let read = HumanBytes(*bytes);
         let text =
@@ -302,6 +305,8 @@ mod tests {
                 damaged: (0..count).map(file).collect(),
             })
         };
+        let none = of_tables(&CheckedTables::default()).remove(0);
+        assert_eq!(none.result.as_deref(), Ok("there are none yet"));
         let fine = damaged(0).remove(0).result.unwrap();
         assert!(
             fine.contains("30 files") && fine.contains("3.00 MiB"),
