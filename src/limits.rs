@@ -211,6 +211,10 @@ pub const NOTED_TASKS_MAX: usize = 50_000;
 /// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
 pub const NEAR_TASKS_MAX: usize = 140_000;
 
+/// Tasks that a node tries again from memory because their looks could not publish them. Others wait for another look, so
+/// an outage of the queue does not take the room of new tasks.
+pub const LOOKS_TRIED_AGAIN_MAX: usize = 1_000;
+
 /// Bytes of near tasks that a node holds in memory.
 pub const NEAR_BYTES_MAX: u64 = 128 * 1024 * 1024;
 

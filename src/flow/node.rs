@@ -10,7 +10,9 @@ use tokio_util::{
 use super::{
     cluster::members::Members,
     context::Context,
-    dispatch::{gatekeeper::Gatekeeper, look::Looker, near::Near, send::Sender},
+    dispatch::{
+        gatekeeper::Gatekeeper, look::Looker, near::Near, republish::Republisher, send::Sender,
+    },
     entries::{entry_writer::Placer, watermarks::Hands},
     family::{release::Releaser, reopen::Opener, tend::Tender, tree::Forester},
     internal::{
@@ -69,7 +71,7 @@ impl Node {
         let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
+        let looker = looker(&ctx, (&sender, &near), &placer, &mover, &turns, &known);
         let recovery = Recovery {
             ctx: Arc::clone(&ctx),
             hands: hands.clone(),
@@ -342,17 +344,23 @@ fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
 /// The examiner of tasks.
 fn looker(
     ctx: &Arc<Context>,
-    sender: &Sender,
+    (sender, near): (&Sender, &Near),
     placer: &Placer,
     mover: &Mover,
     turns: &Arc<ReadPermits>,
     known: &Remembered,
 ) -> Looker {
-    let (ctx, turns, demand) = (Arc::clone(ctx), Arc::clone(turns), known.demand.clone());
-    Looker::new(
-        ctx,
+    let (turns, demand) = (Arc::clone(turns), known.demand.clone());
+    let republisher = Republisher::new(
+        Arc::clone(ctx),
         placer.clone(),
         sender.clone(),
+        near.clone(),
+    );
+    Looker::new(
+        Arc::clone(ctx),
+        placer.clone(),
+        (sender.clone(), republisher),
         mover.clone(),
         turns,
         demand,

@@ -78,6 +78,8 @@ pub enum Action {
     LeaveToLook,
     /// The same, and one more look is put, which comes soon and does not take the task for published.
     LookSoon,
+    /// The same, and it is tried again from memory until that look comes.
+    LookSoonAndRetry,
     /// Its entry is put into a later slot, with its start kept.
     FurtherOn,
     /// It is set aside for a person.
@@ -121,6 +123,12 @@ const fn of_stage(reason: Reason, stage: Stage, class: Class) -> Action {
         Stage::Look => match reason {
             Reason::RowAway => Action::RetryHere,
             Reason::RowUnreadable => Action::SetAside,
+            // It passes within seconds, and the look may come a claim timeout later.
+            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown
+                if matches!(class, Class::Tracked) =>
+            {
+                Action::LookSoonAndRetry
+            }
             _ => look_of(reason, class),
         },
         Stage::Recovery => Action::LeaveToLook,
@@ -246,9 +254,9 @@ mod tests {
     fn a_look_comes_back_soon_unless_there_is_nothing_to_publish() {
         let soon = [
             LookSoon,
-            LookSoon,
+            LookSoonAndRetry,
             LeaveToLook,
-            LookSoon,
+            LookSoonAndRetry,
             LookSoon,
             LookSoon,
         ];
@@ -295,7 +303,7 @@ mod tests {
         assert_eq!(action(GateUnknown, near(false, true), Tracked), RetryHere);
         assert_eq!(action(GateUnknown, near(true, true), Tracked), LookSoon);
         assert_eq!(action(GateUnknown, near(true, false), Tracked), LeaveToLook);
-        assert_eq!(action(GateUnknown, Stage::Look, Tracked), LookSoon);
+        assert_eq!(action(GateUnknown, Stage::Look, Tracked), LookSoonAndRetry);
         assert_eq!(action(GateUnknown, Stage::Recovery, Tracked), LeaveToLook);
         assert_eq!(action(GateUnknown, Stage::Release, Tracked), RetryHere);
     }

@@ -11,7 +11,9 @@ use futures_util::future::join_all;
 
 use super::{
     beats,
-    held_back::{hold_behind, hold_gated, hold_queued, is_first},
+    held_back::{hold_behind, hold_gated, hold_queued},
+    look_entries::look_at_tree,
+    republish::Republisher,
     send::{Sender, Sending, Unsent},
     unclaimed::Demand,
     undelivered as set_aside,
@@ -34,7 +36,6 @@ use crate::{
     },
     model::{
         decision::{self, Decision, Known},
-        dispatch::Dispatch,
         entry::{Entry, Kind},
         ids::TaskId,
         look::Grid,
@@ -51,6 +52,7 @@ pub(in crate::flow) struct Looker {
     ctx: Arc<Context>,
     placer: Placer,
     sender: Sender,
+    republisher: Republisher,
     mover: Mover,
     keys: Keys,
     turns: Arc<ReadPermits>,
@@ -75,7 +77,7 @@ impl Looker {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         placer: Placer,
-        sender: Sender,
+        (sender, republisher): (Sender, Republisher),
         mover: Mover,
         turns: Arc<ReadPermits>,
         demand: Demand,
@@ -87,6 +89,7 @@ impl Looker {
             ctx,
             placer,
             sender,
+            republisher,
             mover,
             turns,
             demand,
@@ -128,7 +131,10 @@ impl Looker {
         let mut results = self.put_successors(looks, &decisions, now).await;
         // Behind the successors, which stand for tasks whose rows cannot be written now.
         self.sender.hold(gated).await;
-        self.publish(looks, &decisions, &results, &known.rows).await;
+        let (results_of, rows) = (&results, &known.rows);
+        self.republisher
+            .publish(looks, &decisions, results_of, rows)
+            .await;
         let ends = looks.iter().zip(&decisions).zip(known.rows);
         let ends = ends.map(|((look, decision), row)| self.end_one(look, decision, row, now));
         for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
@@ -204,6 +210,7 @@ impl Looker {
                     Action::RetryHere
                     | Action::LeaveToLook
                     | Action::LookSoon
+                    | Action::LookSoonAndRetry
                     | Action::FurtherOn
                     | Action::Hold => Err(error.clone().into()),
                 },
@@ -294,74 +301,9 @@ impl Looker {
         ))
     }
 
-    /// Publishes what the looks ask for, where the successor is durable. The successor of a look says that
-    /// its task was published. When the publication fails, another look is put that does not say so. When
-    /// that fails, too, the task is left to the successor.
-    async fn publish(
-        &self,
-        looks: &[&Entry],
-        decisions: &[Decision],
-        results: &[Result<(), Fault>],
-        rows: &[Option<TaskRow>],
-    ) {
-        let in_order = looks.iter().zip(decisions).zip(results).zip(rows);
-        let wanted = in_order.filter_map(|(((look, decision), result), row)| {
-            let (Decision::Publish(publish), Ok(())) = (decision, result) else {
-                return None;
-            };
-            let sending = Sending {
-                dispatch: Dispatch::asked(look.key.id, publish),
-                spec: Arc::clone(&look.spec),
-                first: is_first(look, row.as_ref()),
-            };
-            Some((*look, sending))
-        });
-        let (looks, sendings): (Vec<&Entry>, Vec<Sending>) = wanted.unzip();
-        if sendings.is_empty() {
-            return;
-        }
-        let sent = self.sender.send(&sendings).await;
-        // A gate that was closed since the decision.
-        let in_order = sendings.iter().zip(&sent);
-        let gated = in_order.filter_map(|(sending, sent)| match sent {
-            Err(unsent @ Unsent::Gated(_)) => Some((sending.clone(), unsent.clone())),
-            _ => None,
-        });
-        self.sender.hold(gated.collect()).await;
-        let failed = looks.iter().zip(&sendings).zip(sent);
-        let failed = failed.filter_map(|((look, sending), sent)| {
-            let Kind::Look { published } = look.kind else {
-                return None;
-            };
-            Some((sending, published, sent.err()?))
-        });
-        let again: Vec<Entry> = failed
-            .filter_map(|(sending, published, unsent)| {
-                match undelivered::action(unsent.reason(), Stage::Look, sending.spec.target.class())
-                {
-                    Action::LookSoon => Some(look_soon(&self.ctx, sending, published)),
-                    // The successor of the look is durable: whatever else is asked for, nothing is lost.
-                    Action::LeaveToLook
-                    | Action::RetryHere
-                    | Action::FurtherOn
-                    | Action::Hold
-                    | Action::SetAside => None,
-                }
-            })
-            .collect();
-        self.come_back(again).await;
-    }
-
-    /// Puts looks at tasks whose publication has failed. When that fails, too, the looks that they have
-    /// anyway remain.
+    /// Puts looks at tasks whose publication has failed, as far as they can be put.
     pub(in crate::flow) async fn come_back(&self, looks: Vec<Entry>) {
-        if looks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
-            return;
-        }
-        let count = looks.len();
-        let placed = self.placer.place(looks).await;
-        let failed = placed.iter().filter(|placed| placed.is_err()).count();
-        tracing::debug!(count, failed, "publications have failed: looks come soon");
+        self.republisher.come_back(looks).await;
     }
 
     fn note_demand(
@@ -452,34 +394,6 @@ pub(in crate::flow) fn row_action(error: &store::Error, stage: Stage, look: &Ent
         _ => Reason::RowAway,
     };
     undelivered::action(reason, stage, look.spec.target.class())
-}
-
-/// Returns the look that comes back soon to a task whose publication has failed; `published` is of the one before.
-pub(in crate::flow) fn look_soon(
-    ctx: &Context,
-    sending: &Sending,
-    published: Option<Millis>,
-) -> Entry {
-    let (dispatch, spec) = (&sending.dispatch, Arc::clone(&sending.spec));
-    let (id, start) = (dispatch.id, dispatch.start);
-    let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
-    let stamp = ctx.time.stamp();
-    Entry::look(id, dispatch.generation, at, published, start, spec, stamp)
-}
-
-/// Returns the look that comes to a task whose own run has ended and whose tree goes on.
-pub(in crate::flow) fn look_at_tree(ctx: &Context, row: &TaskRow) -> Entry {
-    let at = Grid::of(row.id, ctx.shape()).one_step_after(ctx.now());
-    let (spec, stamp) = (Arc::clone(&row.detail.spec), ctx.time.stamp());
-    Entry::look(
-        row.id,
-        row.generation,
-        at,
-        None,
-        row.detail.start,
-        spec,
-        stamp,
-    )
 }
 
 /// A redrive that is under way has a look at a task that is dead as yet.

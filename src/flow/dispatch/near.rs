@@ -10,11 +10,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    look::look_soon,
+    look_entries::look_soon,
     send::{Sender, Sending, Unsent},
 };
 use crate::{
@@ -58,6 +58,14 @@ impl NearTask {
 struct Waiting {
     task: NearTask,
     from: Option<Millis>,
+    looked: Option<Looked>,
+}
+
+/// The end of the tries of a task that its look could not publish, and its place among such tasks.
+#[derive(Debug)]
+struct Looked {
+    until: Millis,
+    _place: OwnedSemaphorePermit,
 }
 
 /// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
@@ -127,6 +135,7 @@ pub struct Near {
     leftovers: Leftovers,
     waiting: Arc<Mutex<Line>>,
     earlier: Arc<Notify>,
+    tried_again: Arc<Semaphore>,
 }
 
 impl Near {
@@ -147,6 +156,7 @@ impl Near {
             leftovers,
             waiting: Arc::default(),
             earlier: Arc::default(),
+            tried_again: Arc::new(Semaphore::new(limits::LOOKS_TRIED_AGAIN_MAX)),
         }
     }
 
@@ -170,13 +180,44 @@ impl Near {
             }
             let lane = Lane::of(&task.sending.spec);
             let wakes = waiting.next_due(lane).is_none_or(|next| start < next);
-            waiting.push(start, Waiting { task, from });
+            let looked = None;
+            waiting.push(start, Waiting { task, from, looked });
             wakes
         };
         if wakes {
             self.earlier.notify_one();
         }
         Ok(())
+    }
+
+    /// Takes tasks that their looks could not publish, as far as there is room, each with the time of the look that stands for
+    /// it. They are tried until then, or for [`UNCONFIRMED_PATIENCE`], and are dropped behind it.
+    pub(super) fn try_until_looks(&self, tasks: Vec<(Sending, Millis)>) {
+        if tasks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
+            return;
+        }
+        let now = self.ctx.now();
+        let next = now.after(limits::STEP_PAUSE);
+        for (sending, look) in tasks {
+            let Ok(place) = Arc::clone(&self.tried_again).try_acquire_owned() else {
+                break;
+            };
+            let task = NearTask {
+                sending,
+                backup: None,
+                stands: false,
+            };
+            let looked = Some(Looked {
+                until: look.min(now.after(UNCONFIRMED_PATIENCE)),
+                _place: place,
+            });
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            if !waiting.is_full_for(&task, self.ctx.settings.near_tasks_max) {
+                let from = None;
+                waiting.push(next, Waiting { task, from, looked });
+            }
+        }
+        self.earlier.notify_one();
     }
 
     /// Returns how many tasks wait.
@@ -248,7 +289,8 @@ impl Near {
         let came = in_order.filter(|(_, result)| result.is_ok());
         handing.acknowledged(came.filter_map(|(waiting, _)| Some(now.since(waiting.from?))));
         let (mut marks, mut left, mut gated) = (Vec::new(), Vec::new(), Vec::new());
-        for (Waiting { task, .. }, result) in batch.into_iter().zip(results) {
+        for (waiting, result) in batch.into_iter().zip(results) {
+            let Waiting { task, looked, .. } = waiting;
             match result {
                 Ok(()) => {
                     if task.stands {
@@ -271,7 +313,7 @@ impl Near {
                     marks.extend(task.backup.map(mark));
                 }
                 Err(unsent @ Unsent::Gated(_)) => gated.push((task, unsent)),
-                Err(unsent) => left.extend(self.again(task, &unsent)),
+                Err(unsent) => left.extend(self.again(task, looked, &unsent)),
             }
         }
         left.extend(self.hold_gated(gated).await);
@@ -294,7 +336,7 @@ impl Near {
             .zip(held)
             .filter(|(_, held)| held.is_err());
         failed
-            .filter_map(|((task, _), _)| self.again(task, &Unsent::GateUnknown))
+            .filter_map(|((task, _), _)| self.again(task, None, &Unsent::GateUnknown))
             .collect()
     }
 
@@ -306,22 +348,25 @@ impl Near {
 
     /// Tries again until the durable record takes over. The record of a tracked task takes the task for
     /// published, so this returns a look that does not.
-    fn again(&self, task: NearTask, unsent: &Unsent) -> Option<Entry> {
+    fn again(&self, task: NearTask, looked: Option<Looked>, unsent: &Unsent) -> Option<Entry> {
         let start = task.sending.dispatch.start;
-        let record = task
-            .backup
-            .as_ref()
-            .map_or_else(|| start.after(UNCONFIRMED_PATIENCE), |e| e.key.due);
+        let record = match (&looked, &task.backup) {
+            (Some(looked), _) => looked.until,
+            (None, Some(entry)) => entry.key.due,
+            (None, None) => start.after(UNCONFIRMED_PATIENCE),
+        };
         let next = self.ctx.now().after(limits::STEP_PAUSE);
         let stage = Stage::Near {
             record_comes: next >= record,
-            never_published: task.sending.first,
+            // The look behind a task that its look could not publish does not take it for published.
+            never_published: task.sending.first && looked.is_none(),
         };
         let class = task.sending.spec.target.class();
         let action = undelivered::action(unsent.reason(), stage, class);
         if action == Action::RetryHere {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            waiting.push(next, Waiting { task, from: None });
+            let from = None;
+            waiting.push(next, Waiting { task, from, looked });
             return None;
         }
         tracing::debug!(task = %task.sending.dispatch.id, ?unsent, "left a near task to its durable record");

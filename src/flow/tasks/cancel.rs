@@ -35,7 +35,7 @@ use crate::{
         TASK_EVENTS,
         api::{CancelOutcome, Fault, TaskView, View},
         context::Context,
-        dispatch::look::look_at_tree,
+        dispatch::look_entries::look_at_tree,
         entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
         query::find::{Finder, Subject, unwritten_view, view_of_row},
     },

@@ -22,7 +22,8 @@ use crate::{
     flow::{
         context::{Context, Firing, Lane, Stepped},
         dispatch::{
-            look::{Looker, look_soon},
+            look::Looker,
+            look_entries::look_soon,
             send::{Sender, Sending, Unsent},
             undelivered as set_aside,
         },
@@ -162,7 +163,7 @@ impl Publisher {
             match self.action(&held.entry, &unsent, failing) {
                 Action::RetryHere => again.push(held),
                 Action::LeaveToLook => done.push(held.number),
-                Action::LookSoon => {
+                Action::LookSoon | Action::LookSoonAndRetry => {
                     // The look that was written ahead takes it for published.
                     let unpublished = sending(&held.entry);
                     left.extend(unpublished.map(|sending| look_soon(&self.ctx, &sending, None)));

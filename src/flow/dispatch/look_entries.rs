@@ -1,0 +1,37 @@
+//! The looks that stages put outside of the usual chain of looks of a task.
+
+use std::sync::Arc;
+
+use super::send::Sending;
+use crate::{
+    flow::context::Context,
+    model::{entry::Entry, look::Grid, state::TaskRow, time::Millis},
+};
+
+/// Returns the look that comes back soon to a task whose publication has failed; `published` is of the one before.
+pub(in crate::flow) fn look_soon(
+    ctx: &Context,
+    sending: &Sending,
+    published: Option<Millis>,
+) -> Entry {
+    let (dispatch, spec) = (&sending.dispatch, Arc::clone(&sending.spec));
+    let (id, start) = (dispatch.id, dispatch.start);
+    let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
+    let stamp = ctx.time.stamp();
+    Entry::look(id, dispatch.generation, at, published, start, spec, stamp)
+}
+
+/// Returns the look that comes to a task whose own run has ended and whose tree goes on.
+pub(in crate::flow) fn look_at_tree(ctx: &Context, row: &TaskRow) -> Entry {
+    let at = Grid::of(row.id, ctx.shape()).one_step_after(ctx.now());
+    let (spec, stamp) = (Arc::clone(&row.detail.spec), ctx.time.stamp());
+    Entry::look(
+        row.id,
+        row.generation,
+        at,
+        None,
+        row.detail.start,
+        spec,
+        stamp,
+    )
+}
