@@ -29,6 +29,7 @@ mod left_contents;
 mod levels;
 mod lifecycle;
 mod limits;
+mod looks_tried;
 mod lost_workers;
 mod memory;
 mod nets;
