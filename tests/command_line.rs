@@ -1,6 +1,7 @@
 //! The client commands run against a node in this process, over TCP, as a person or a script uses them.
 
 mod callbacks;
+mod configuration;
 mod dead_letters;
 mod export;
 mod jobs;

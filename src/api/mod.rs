@@ -10,6 +10,7 @@ pub mod action;
 pub mod api_key;
 pub mod backup;
 pub mod callback;
+pub mod configuration;
 pub mod dead_letter;
 pub mod ids;
 pub mod job;

@@ -1,4 +1,4 @@
-//! The command `tickwheel cluster` shows the nodes and the wheels of the service to the user.
+//! The commands `tickwheel cluster ...` show the nodes and the wheels of the service to the user, and carry its configuration.
 
 use std::io::{self, Write};
 
@@ -6,20 +6,42 @@ use clap::Subcommand;
 
 use super::{
     ClientArgs, Exit, Failure, Format,
+    configuration::{self, ExportArgs, ImportArgs},
     output::{aligned, counted, json, printable},
 };
 use crate::client::ClusterResponse;
+
+const EXAMPLES: &str = "Examples:
+  tickwheel cluster export shop.jsonl
+  tickwheel cluster import shop.jsonl --server http://new:7411
+
+The file has callbacks with their gates, schedules and API keys. It holds the secrets of callbacks and the payloads of schedules:
+keep it as safe as the service. It does not hold the texts of API keys, which nobody keeps; their holders go on using them.
+An import sets what the file names and leaves the rest. A new schedule begins anew. A key that was revoked works again.";
 
 /// `tickwheel cluster`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Show the nodes, the wheels that each one owns, and how far the slowest wheel is behind.
     Status(ClientArgs),
+    /// Write everything that is configured to a file: callbacks, gates, schedules and API keys.
+    #[command(after_help = EXAMPLES)]
+    Export(ExportArgs),
+    /// Set what a file says, at this service or another one. It can be repeated.
+    #[command(after_help = EXAMPLES)]
+    Import(ImportArgs),
 }
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let Command::Status(args) = command;
+    match command {
+        Command::Status(args) => status(&args).await,
+        Command::Export(args) => configuration::export(&args).await,
+        Command::Import(args) => configuration::import(&args).await,
+    }
+}
+
+async fn status(args: &ClientArgs) -> Result<Exit, Failure> {
     let cluster = args.connect()?.cluster().await?;
     let mut out = io::stdout().lock();
     match args.print.output {

@@ -13,6 +13,7 @@ mod cancel;
 mod cluster;
 mod command;
 mod config;
+mod configuration;
 mod crontab;
 mod dead_letter;
 mod dev;

@@ -25,6 +25,7 @@ mod builder;
 mod by_key;
 mod callbacks;
 mod cluster;
+mod configuration;
 mod dead_letters;
 mod error;
 mod ids;
@@ -47,6 +48,7 @@ pub use backup::Backup;
 pub(crate) use builder::Access;
 pub use builder::ClientBuilder;
 pub use callbacks::CallbackPages;
+pub use configuration::ConfigurationPages;
 pub use dead_letters::{DeadLetterFilter, DeadLetterPages};
 pub use error::Error;
 use ids::Ids;
@@ -64,6 +66,9 @@ pub use crate::api::{
         CallbackActivity, CallbackConfiguration, CallbackLateness, CallbackRequest,
         CallbackResponse, CallbackWorker, GateRequest, GateResponse, GateState, HttpDefaults,
         OnRetry, RateLimit,
+    },
+    configuration::{
+        ConfigurationItem, GateSetting, ImportConfigurationResult, NamedApiKey, NamedCallback,
     },
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,

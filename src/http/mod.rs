@@ -156,6 +156,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .merge(handlers::by_key::routes())
         .merge(handlers::callbacks::routes())
         .merge(handlers::api_keys::routes())
+        .merge(handlers::configuration::routes())
         .merge(handlers::jobs::routes())
         .merge(handlers::backup::routes())
         .merge(handlers::schedules::routes())

@@ -159,6 +159,47 @@ impl Callback {
         self.policy.is_some() || !self.is_open(now)
     }
 
+    /// Tells whether this gate, which would be set at its `since`, is set already. The time and the person may differ.
+    #[must_use]
+    pub fn has_gate(&self, gate: &Gate) -> bool {
+        let same = |one: &&Gate| one.collection == gate.collection;
+        match self.gates.iter().find(same) {
+            None => gate.state == GateState::Open,
+            Some(there) if gate.state == GateState::Open => {
+                there.state_at(gate.since) == GateState::Open
+            }
+            Some(there) => {
+                let (since, who) = (there.since, there.who.clone());
+                *there
+                    == (Gate {
+                        since,
+                        who,
+                        ..gate.clone()
+                    })
+            }
+        }
+    }
+
+    /// Sets the gates to these at `now`, and opens all others. Says no as [`Self::set_gate`] does; then some may have been set.
+    #[must_use]
+    pub fn set_gates(&mut self, gates: Vec<Gate>, now: Millis, gates_max: usize) -> bool {
+        let named = |one: &Gate| gates.iter().any(|gate| gate.collection == one.collection);
+        let closed = self.gates.iter_mut();
+        for gate in closed.filter(|gate| gate.state_at(now) != GateState::Open && !named(gate)) {
+            *gate = Gate {
+                collection: gate.collection.clone(),
+                state: GateState::Open,
+                reason: String::new(),
+                since: now,
+                until: None,
+                who: String::new(),
+            };
+        }
+        gates
+            .into_iter()
+            .all(|gate| self.has_gate(&gate) || self.set_gate(gate, gates_max))
+    }
+
     /// Sets a gate in place of the one for the same part of the tasks. Says no when there is no room among `gates_max`: then
     /// every other gate is closed, or was opened so lately that nodes may still release tasks that it held.
     #[must_use]

@@ -47,7 +47,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("resumeSchedule triggerSchedule backfillSchedule", "oa"),
     ("poll leave subscribe claim heartbeat settle", "wa"),
     ("createApiKey listApiKeys revokeApiKey listAudit", "a"),
-    ("createBackup", "a"),
+    ("createBackup exportConfiguration importConfiguration", "a"),
 ];
 
 const ROLES: [&str; 5] = ["viewer", "producer", "worker", "operator", "admin"];

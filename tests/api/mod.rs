@@ -11,6 +11,7 @@ mod callback_figures;
 mod callbacks;
 mod cancel;
 mod chains;
+mod configuration;
 mod costs;
 mod dead_letter_topic;
 mod dead_letters;

@@ -61,6 +61,21 @@ pub enum Created {
     TooMany,
 }
 
+/// The result of a restoration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Restored {
+    /// There was no such key; now there is.
+    Created,
+    /// It is so now.
+    Replaced,
+    /// It was so already.
+    Same,
+    /// Keys are left, or would be, of which none is an admin's.
+    NoAdmin,
+    /// There are as many as may be.
+    TooMany,
+}
+
 /// The result of a revocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revoked {
@@ -269,6 +284,58 @@ impl ApiKeys {
             Swapped::Conflict(_) => Err(raced()),
             Swapped::Unknown => Err(unknown("made")),
         }
+    }
+
+    /// Sets a key as it was made elsewhere. A key that was revoked works again.
+    ///
+    /// # Errors
+    /// When it was not set, or it is not known whether it was; repeating it is safe.
+    pub async fn restore(&self, id: KeyId, key: &ApiKey) -> Result<Restored, Fault> {
+        let name = named(id)?;
+        let mut there = self.store.record(&name, Freshness::Quorum).await?;
+        for _ in 0..CALLBACK_RACES_MAX {
+            let old = there.as_ref().filter(|record| !record.is_removed());
+            let old = old.and_then(read);
+            if old.as_deref() == Some(key) {
+                // Its writer may have died before it told the other nodes.
+                announce::announce(&*self.store, &self.time, &name).await?;
+                return Ok(Restored::Same);
+            }
+            if let Some(refused) = self.has_no_place(id, key, old.is_none()).await? {
+                return Ok(refused);
+            }
+            let change = Change::put(
+                name.clone(),
+                there.as_ref(),
+                encode_api_key(key),
+                None,
+                self.mark(),
+            );
+            let change = change.map_err(|refused| unsuitable(&refused))?;
+            there = match self.put(&change).await? {
+                Swapped::Applied if old.is_none() => return Ok(Restored::Created),
+                Swapped::Applied => return Ok(Restored::Replaced),
+                Swapped::Unknown => return Err(unknown("set")),
+                Swapped::Conflict(there) => there,
+            };
+        }
+        Err(raced())
+    }
+
+    /// Returns why a key cannot be set, if it cannot.
+    async fn has_no_place(
+        &self,
+        id: KeyId,
+        key: &ApiKey,
+        is_new: bool,
+    ) -> Result<Option<Restored>, Fault> {
+        let (all, now) = (self.all().await?, self.time.now());
+        let is_admin = |key: &ApiKey| key.role == Role::Admin && !key.has_expired(now);
+        let others = all.iter().filter(|(other, _)| *other != id);
+        if !is_admin(key) && !others.into_iter().any(|(_, key)| is_admin(key)) {
+            return Ok(Some(Restored::NoAdmin));
+        }
+        Ok((is_new && all.len() >= API_KEYS_MAX).then_some(Restored::TooMany))
     }
 
     /// Revokes a key.

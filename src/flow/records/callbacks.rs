@@ -45,6 +45,20 @@ pub struct GateChange {
     pub who: String,
 }
 
+impl GateChange {
+    /// Returns the gate as it is from `now` on.
+    fn gate(&self, now: Millis) -> Gate {
+        Gate {
+            collection: self.collection.clone(),
+            state: self.state,
+            reason: self.reason.clone(),
+            since: now,
+            until: self.until,
+            who: self.who.clone(),
+        }
+    }
+}
+
 /// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Changed {
@@ -306,34 +320,8 @@ impl Callbacks {
     pub async fn set_gate(&self, name: &str, change: &GateChange) -> Result<Changed, Fault> {
         self.change(name, |old| {
             let now = self.ctx.now();
-            let gate = Gate {
-                collection: change.collection.clone(),
-                state: change.state,
-                reason: change.reason.clone(),
-                since: now,
-                until: change.until,
-                who: change.who.clone(),
-            };
-            let there = old
-                .gates
-                .iter()
-                .find(|one| one.collection == gate.collection);
-            let is_same = match there {
-                None => gate.state == GateState::Open,
-                Some(there) if gate.state == GateState::Open => {
-                    there.state_at(now) == GateState::Open
-                }
-                Some(there) => {
-                    let (since, who) = (there.since, there.who.clone());
-                    *there
-                        == (Gate {
-                            since,
-                            who,
-                            ..gate.clone()
-                        })
-                }
-            };
-            if is_same {
+            let gate = change.gate(now);
+            if old.has_gate(&gate) {
                 return Decided::Answer(Changed::Same(old));
             }
             if old == Callback::default() && !self.has_room() {
@@ -345,6 +333,43 @@ impl Callbacks {
             } else {
                 Decided::Answer(Changed::TooManyGates)
             }
+        })
+        .await
+    }
+
+    /// Sets a callback as it was elsewhere: its configuration, where there is one, and its gates, where they are given. Gates
+    /// that are not among those are opened.
+    ///
+    /// # Errors
+    /// As [`Callbacks::configure`].
+    pub async fn restore(
+        &self,
+        name: &str,
+        policy: Option<Policy>,
+        gates: Option<&[GateChange]>,
+    ) -> Result<Changed, Fault> {
+        self.change(name, |old| {
+            let mut new = old.clone();
+            new.policy = policy.clone().or(new.policy);
+            if let Some(gates) = gates {
+                let now = self.ctx.now();
+                let gates = gates.iter().map(|gate| gate.gate(now)).collect();
+                if !new.set_gates(gates, now, GATES_MAX) {
+                    return Decided::Answer(Changed::TooManyGates);
+                }
+            }
+            if new == old {
+                return Decided::Answer(Changed::Same(old));
+            }
+            let is_new = old == Callback::default();
+            if is_new && !self.has_room() {
+                return Decided::Answer(Changed::TooMany);
+            }
+            Decided::Write(if is_new {
+                Changed::Created(new)
+            } else {
+                Changed::Replaced(new)
+            })
         })
         .await
     }

@@ -153,6 +153,8 @@ pub(in crate::http) const RULES: &[Rule] = &[
     rule("POST", "/v1/api-keys", "createApiKey", Administer, Whole, AUDITED),
     rule("GET", "/v1/api-keys", "listApiKeys", Administer, Whole, READS),
     rule("DELETE", "/v1/api-keys/{id}", "revokeApiKey", Administer, Whole, AUDITED),
+    rule("POST", "/v1/configuration:export", "exportConfiguration", Administer, Whole, AUDITED),
+    rule("POST", "/v1/configuration:import", "importConfiguration", Administer, Whole, AUDITED),
     rule("POST", "/v1/backup", "createBackup", Administer, Whole, AUDITED),
     rule("GET", "/v1/audit", "listAudit", Administer, Whole, READS),
 ];

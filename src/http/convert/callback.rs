@@ -274,7 +274,7 @@ pub(in crate::http) fn callback_response(
     }
 }
 
-fn configuration(policy: &Policy) -> CallbackConfiguration {
+pub(super) fn configuration(policy: &Policy) -> CallbackConfiguration {
     let readable = |duration: Option<Duration>| duration.map(DurationText::readable);
     CallbackConfiguration {
         description: some_text(&policy.description),
@@ -332,7 +332,7 @@ fn gate_response(gate: &gate::Gate) -> GateResponse {
     }
 }
 
-const fn gate_state(state: gate::GateState) -> GateState {
+pub(super) const fn gate_state(state: gate::GateState) -> GateState {
     match state {
         gate::GateState::Open => GateState::Open,
         gate::GateState::Paused => GateState::Paused,

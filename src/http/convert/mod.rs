@@ -9,6 +9,7 @@ pub(in crate::http) mod api_key;
 pub mod asked;
 pub(in crate::http) mod callback;
 pub(in crate::http) mod chain;
+pub(in crate::http) mod configuration;
 mod content;
 pub mod dead_letter_token;
 mod family;

@@ -313,7 +313,7 @@ fn not_found(name: &str) -> Error {
 }
 
 /// Returns the problem of a change that was not made.
-fn refused(name: &str, changed: &Changed) -> Error {
+pub(super) fn refused(name: &str, changed: &Changed) -> Error {
     match changed {
         Changed::Mismatch(callback) => {
             let detail = callback.policy.as_ref().map_or_else(

@@ -20,8 +20,8 @@ use utoipa::{
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use super::{
-    api_keys, backup, by_key, callbacks, dead_letters, health, ids, jobs, list, metrics, poll,
-    schedule_preview, schedule_transfer, schedules, stats, tasks, trees, worker,
+    api_keys, backup, by_key, callbacks, configuration, dead_letters, health, ids, jobs, list,
+    metrics, poll, schedule_preview, schedule_transfer, schedules, stats, tasks, trees, worker,
 };
 use crate::http::{
     Api,
@@ -64,6 +64,8 @@ use crate::http::{
         callbacks::set,
         callbacks::remove,
         callbacks::set_gate,
+        configuration::export,
+        configuration::import,
         api_keys::create,
         api_keys::list,
         api_keys::revoke,

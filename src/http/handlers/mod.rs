@@ -5,6 +5,7 @@ pub(in crate::http) mod backup;
 pub(in crate::http) mod batch;
 pub(in crate::http) mod by_key;
 pub(in crate::http) mod callbacks;
+pub(in crate::http) mod configuration;
 pub(in crate::http) mod dead_letters;
 pub mod docs;
 pub mod health;

@@ -1,0 +1,260 @@
+//! The configuration handlers hand out for administrators what is configured, with all that is needed to configure another
+//! service so, and configure a service so.
+//!
+//! An export has the secrets of callbacks and the hashes of API keys. It is audited as a change is. Schedules have an export of
+//! their own, as there may be a million of them. An import that ends early has set some of its items; sent again, it changes
+//! nothing about those.
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::header,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use futures_util::{StreamExt as _, stream};
+use serde::Deserialize;
+
+use super::callbacks;
+use crate::{
+    api::{
+        configuration::{
+            ConfigurationItem, ExportConfigurationRequest, ExportConfigurationResponse,
+            ImportConfigurationRequest, ImportConfigurationResponse, ImportConfigurationResult,
+            NamedApiKey, NamedCallback,
+        },
+        problem::Problem,
+        schedule::ImportOutcome,
+    },
+    flow::records::{api_keys::Restored, callbacks::Changed},
+    http::{
+        Api, answer, body,
+        convert::{
+            callback::{callback_name, policy},
+            configuration::{below, gates, key, named_callback, named_key},
+            json,
+        },
+        error::{Code, Error},
+        headers,
+    },
+    limits::{API_KEYS_MAX, BATCH_REQUEST_BYTES_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
+    model::access::{KeyId, Role},
+    queue::message::TOPIC_PREFIX,
+};
+
+/// Callbacks of an import that are set at once: each is a conditional write.
+const IMPORTS_IN_FLIGHT: usize = 8;
+
+pub(in crate::http) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/configuration:export", post(export))
+        .route("/v1/configuration:import", post(import))
+}
+
+/// The place where a page begins.
+#[derive(Debug, PartialEq, Eq)]
+enum Begin {
+    /// Behind a callback; none is the first.
+    Callback(Option<String>),
+    /// Behind a key; none is the first.
+    Key(Option<KeyId>),
+}
+
+impl Begin {
+    fn read(token: Option<&str>) -> Option<Self> {
+        match token {
+            None | Some("") => Some(Self::Callback(None)),
+            Some("k") => Some(Self::Key(None)),
+            Some(token) => match token.split_at_checked(1)? {
+                ("k", id) => Some(Self::Key(Some(KeyId::read(id)?))),
+                ("c", name) => {
+                    let name = URL_SAFE_NO_PAD.decode(name).ok()?;
+                    let name = crate::http::convert::name(String::from_utf8(name).ok()?).ok()?;
+                    Some(Self::Callback(Some(name)))
+                }
+                _ => None,
+            },
+        }
+    }
+}
+
+/// Hands out callbacks with their gates and secrets, then API keys without their texts: what an import takes. Schedules are
+/// exported by `GET /v1/schedules:export`.
+#[utoipa::path(post, path = "/v1/configuration:export", tag = "access", operation_id = "exportConfiguration",
+    request_body = ExportConfigurationRequest,
+    responses(
+        (status = 200, description = "A page: `items` is what an import takes", body = ExportConfigurationResponse),
+        (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn export(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    headers::refuse_if_match(request.headers())?;
+    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
+    let asked = json::read::<ExportConfigurationRequest>(&text)?;
+    let from = Begin::read(asked.page_token.as_deref()).ok_or_else(|| {
+        let detail = "is not a token of this service: send `next_page_token` as it was";
+        Error::field(Code::InvalidRequest, "/page_token", detail)
+    })?;
+    let (items, next_page_token) = match from {
+        Begin::Callback(after) => callbacks_page(&api, after.as_deref()).await?,
+        Begin::Key(after) => keys_page(&api, after).await?,
+    };
+    let page = answer::json(&ExportConfigurationResponse {
+        items,
+        next_page_token,
+    });
+    Ok(([(header::CACHE_CONTROL, "no-store")], page).into_response())
+}
+
+async fn callbacks_page(
+    api: &Api,
+    after: Option<&str>,
+) -> Result<(Vec<ConfigurationItem>, Option<String>), Error> {
+    let page = api.service.callbacks().list(after, RECORDS_PAGE_MAX).await;
+    let ((page, next), now) = (page?, api.options.time.now());
+    let known = page.iter().filter(|(_, callback)| callback.is_known(now));
+    let items = known.map(|(name, callback)| {
+        ConfigurationItem::Callback(Box::new(named_callback(name, callback, now)))
+    });
+    let token = next.map(|name| format!("c{}", URL_SAFE_NO_PAD.encode(name)));
+    Ok((
+        items.collect(),
+        Some(token.unwrap_or_else(|| "k".to_owned())),
+    ))
+}
+
+async fn keys_page(
+    api: &Api,
+    after: Option<KeyId>,
+) -> Result<(Vec<ConfigurationItem>, Option<String>), Error> {
+    let (page, next) = api.service.api_keys().list(after, RECORDS_PAGE_MAX).await?;
+    let items = page.iter();
+    let items = items.map(|(id, key)| ConfigurationItem::ApiKey(named_key(*id, key)));
+    Ok((items.collect(), next.map(|id| format!("k{id}"))))
+}
+
+/// Sets callbacks and API keys as they were elsewhere. A callback is set as a whole, with its gates. Keys are set behind the
+/// callbacks, those of admins first: from the first one on every call needs a key. A key that was revoked here works again.
+#[utoipa::path(post, path = "/v1/configuration:import", tag = "access", operation_id = "importConfiguration",
+    request_body = ImportConfigurationRequest,
+    responses(
+        (status = 200, description = "A result for each, in order", body = ImportConfigurationResponse),
+        (status = "default", description = "None was set", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn import(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<Response, Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Call<'a> {
+        #[serde(borrow)]
+        items: json::Items<'a>,
+    }
+
+    headers::refuse_if_match(request.headers())?;
+    headers::refuse_idempotency_key(request.headers())?;
+    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
+    let call: Call<'_> = json::read(&text)?;
+    let items: Vec<Result<ConfigurationItem, Error>> =
+        call.items.0.into_iter().map(json::read_item).collect();
+    drop(text);
+    let mut keys = Vec::new();
+    let mut others = Vec::new();
+    let mut results = vec![ImportConfigurationResult::default(); items.len()];
+    for ((index, item), result) in items.into_iter().enumerate().zip(&mut results) {
+        match item {
+            Err(error) => *result = Err(error).into(),
+            Ok(ConfigurationItem::Callback(callback)) => others.push((index, *callback)),
+            Ok(ConfigurationItem::ApiKey(key)) => keys.push((index, key)),
+        }
+    }
+    let set = stream::iter(others)
+        .map(async |(index, named)| (index, callback(&api, named).await))
+        .buffer_unordered(IMPORTS_IN_FLIGHT);
+    let mut set: Vec<(usize, Result<ImportOutcome, Error>)> = set.collect().await;
+    keys.sort_by_key(|(_, key)| key.role.name() != Role::Admin.name());
+    for (index, named) in keys {
+        set.push((index, api_key(&api, named).await));
+    }
+    for (index, outcome) in set {
+        if let Some(result) = results.get_mut(index) {
+            *result = outcome.into();
+        }
+    }
+    Ok(answer::json(&ImportConfigurationResponse { results }))
+}
+
+/// Sets a callback.
+async fn callback(api: &Api, named: NamedCallback) -> Result<ImportOutcome, Error> {
+    let at = below("/callback");
+    let name = callback_name(named.name).map_err(&at)?;
+    let own_topics = api.service.queue_name(TOPIC_PREFIX);
+    let set = named.configuration.as_ref();
+    let set = set.map(|set| policy(set, api.options.has_kafka, &own_topics));
+    let policy = set.transpose().map_err(below("/callback/configuration"))?;
+    let gates = named.gates.map(|set| gates(set, api.options.time.now()));
+    let gates = gates.transpose().map_err(&at)?;
+    let callbacks = api.service.callbacks();
+    match callbacks.restore(&name, policy, gates.as_deref()).await? {
+        Changed::Created(_) => Ok(ImportOutcome::Created),
+        Changed::Replaced(_) => Ok(ImportOutcome::Replaced),
+        Changed::Same(_) => Ok(ImportOutcome::Unchanged),
+        other => Err(callbacks::refused(&name, &other)),
+    }
+}
+
+/// Sets a key.
+async fn api_key(api: &Api, named: NamedApiKey) -> Result<ImportOutcome, Error> {
+    let (id, key) = key(named).map_err(below("/api_key"))?;
+    let restored = api.service.api_keys().restore(id, &key).await?;
+    let outcome = match restored {
+        Restored::Created => ImportOutcome::Created,
+        Restored::Replaced => ImportOutcome::Replaced,
+        Restored::Same => return Ok(ImportOutcome::Unchanged),
+        Restored::NoAdmin => {
+            return Err(Error::new(
+                Code::AdminKeyNeeded,
+                "there would be keys, and none of an admin that has not expired: set one of an admin first",
+            ));
+        }
+        Restored::TooMany => {
+            let detail = format!("there are {API_KEYS_MAX} keys already: revoke some");
+            return Err(Error::new(Code::TooManyApiKeys, detail));
+        }
+    };
+    tracing::info!(key = %id, name = key.name, role = key.role.name(), "an API key was set by an import");
+    Ok(outcome)
+}
+
+impl From<Result<ImportOutcome, Error>> for ImportConfigurationResult {
+    fn from(result: Result<ImportOutcome, Error>) -> Self {
+        let (outcome, error) = match result {
+            Ok(outcome) => (Some(outcome), None),
+            Err(error) => (None, Some(error.problem())),
+        };
+        Self { outcome, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_says_where_a_page_begins() {
+        assert_eq!(Begin::read(None), Some(Begin::Callback(None)));
+        assert_eq!(Begin::read(Some("")), Some(Begin::Callback(None)));
+        assert_eq!(Begin::read(Some("k")), Some(Begin::Key(None)));
+        let id = KeyId(0x1234);
+        let token = format!("k{id}");
+        assert_eq!(Begin::read(Some(&token)), Some(Begin::Key(Some(id))));
+        let token = format!("c{}", URL_SAFE_NO_PAD.encode("mail"));
+        let mail = Begin::Callback(Some("mail".to_owned()));
+        assert_eq!(Begin::read(Some(&token)), Some(mail));
+        for foreign in ["x", "é", "k12", "c", "c!", "cLi4"] {
+            assert_eq!(Begin::read(Some(foreign)), None, "{foreign}");
+        }
+    }
+}

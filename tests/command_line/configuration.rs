@@ -1,0 +1,75 @@
+//! The commands that export and import the configuration carry it from one node in this process to another.
+
+use super::{Site, err, json_lines, out, run};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configuration_is_exported_and_imported_elsewhere() {
+    let (site, other) = (Site::start().await, Site::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.jsonl");
+    let file = file.to_str().unwrap();
+    let command = async |site: &Site, words: &[&str]| {
+        let done = run(&site.url, words, "").await;
+        assert_eq!(done.status.code(), Some(0), "{words:?}: {}", err(&done));
+        (out(&done), err(&done))
+    };
+    let set = ["callback", "set", "send_email", "--max-attempts", "8"];
+    let secret = ["--http-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
+    command(&site, &[&set[..], &secret].concat()).await;
+    command(
+        &site,
+        &["callback", "pause", "send_email", "--reason", "no mail"],
+    )
+    .await;
+    let task = r#"{"callback": "report", "payload": {"a": 1}}"#;
+    let every = [
+        "schedule", "set", "nightly", "--every", "1h", "--task", task,
+    ];
+    command(&site, &every).await;
+
+    let (_, told) = command(&site, &["cluster", "export", file]).await;
+    assert_eq!(told, "exported: 1 callback, 1 schedule, 0 API keys\n");
+    let mode =
+        std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600, "it has secrets");
+    let taken = run(&site.url, &["cluster", "export", file], "").await;
+    assert_eq!(taken.status.code(), Some(2), "{}", err(&taken));
+    let lines = json_lines(&std::fs::read_to_string(file).unwrap());
+    assert_eq!(
+        lines[0]["callback"]["configuration"]["http"]["secrets"][0],
+        secret[1]
+    );
+
+    let (told, _) = command(&other, &["cluster", "import", file]).await;
+    assert_eq!(told, "set: 1 callback, 1 schedule, 0 API keys\n");
+    let (again, _) = command(&other, &["cluster", "import", file]).await;
+    assert_eq!(
+        again,
+        "set: 0 callbacks, 0 schedules, 0 API keys; 2 were so already\n"
+    );
+    let (there, _) = command(&other, &["cluster", "export"]).await;
+    assert_eq!(json_lines(&there), lines);
+
+    let bad = format!(
+        "{there}\n{{\"callback\":{{\"name\":\"send_email\",\"configuration\":{{\"max_attempts\":0}}}}}}\n"
+    );
+    let refused = run(&other.url, &["cluster", "import", "-"], &*bad).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
+    assert!(
+        err(&refused).contains("callback send_email: /callback/configuration/max_attempts")
+            && err(&refused).contains("1 were refused"),
+        "{}",
+        err(&refused)
+    );
+    // A line that cannot be read keeps a file from being set at all.
+    std::fs::write(
+        file,
+        "{\"callback\":{\"name\":\"new\",\"configuration\":{}}}\n{\"gate\":1}\n",
+    )
+    .unwrap();
+    let refused = run(&other.url, &["cluster", "import", file], "").await;
+    assert_eq!(refused.status.code(), Some(2), "{}", err(&refused));
+    assert!(err(&refused).contains("line 2: "), "{}", err(&refused));
+    let absent = run(&other.url, &["callback", "get", "new"], "").await;
+    assert_eq!(absent.status.code(), Some(3));
+}
