@@ -62,7 +62,7 @@ pub(super) struct FileArgs {
 pub(super) struct CreateArgs {
     #[command(flatten)]
     of: FileArgs,
-    /// Bytes a second, such as 20MiB; without it 8MiB, and a quarter of one core.
+    /// Bytes a second, such as 20MiB; without it at most 8MiB, and a quarter of one core.
     #[arg(long, value_name = "BYTES", value_parser = rate)]
     rate: Option<u64>,
     /// An earlier copy in the same folder: only what differs from it is written. The new file rests on that one, so keep both.

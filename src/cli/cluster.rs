@@ -13,7 +13,7 @@ use crate::client::ClusterResponse;
 
 const EXAMPLES: &str = "Examples:
   tickwheel cluster export shop.jsonl
-  tickwheel cluster import shop.jsonl --server http://new:7411
+  tickwheel cluster import shop.jsonl --server http://new:7420
 
 The file has callbacks with their gates, schedules and API keys. It holds the secrets of callbacks and the payloads of schedules:
 keep it as safe as the service. It does not hold the texts of API keys, which nobody keeps; their holders go on using them.

@@ -5,8 +5,8 @@
 //! needs a key from the first one on. An import that breaks off is repeated: it leaves alone what is as it is to be.
 
 use std::{
-    fs::{File, OpenOptions},
-    io::{self, BufRead, BufReader, BufWriter, Write},
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, BufWriter, Seek as _, Write},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
@@ -48,6 +48,8 @@ enum Line {
     Callback(Box<NamedCallback>),
     Schedule(Box<NamedSchedule>),
     ApiKey(NamedApiKey),
+    /// The last line: a file without it may have been cut off.
+    End {},
 }
 
 /// Counts of things.
@@ -64,6 +66,7 @@ impl Counts {
             Line::Callback(_) => self.callbacks += 1,
             Line::Schedule(_) => self.schedules += 1,
             Line::ApiKey(_) => self.keys += 1,
+            Line::End {} => {}
         }
     }
 
@@ -82,34 +85,37 @@ pub(super) async fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
     let counts = match &args.file {
         None => write(&client, &mut io::stdout().lock()).await?,
-        Some(path) => {
-            let cannot = |error: io::Error| {
-                Failure::usage(format!("cannot write {}: {error}", path.display()))
-            };
-            let file = OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(path);
-            let mut out = BufWriter::new(file.map_err(cannot)?);
-            let written = write(&client, &mut out).await;
-            let synced = out.into_inner().map_err(|error| error.into_error());
-            match (written, synced.and_then(|file| file.sync_all())) {
-                (Ok(counts), Ok(())) => counts,
-                (Ok(_), Err(error)) => return Err(remove(path, cannot(error))),
-                (Err(failure), _) => return Err(remove(path, failure)),
-            }
-        }
+        Some(path) => create(&client, path).await?,
     };
     writeln!(io::stderr(), "exported: {}", counts.told())?;
     Ok(Exit::Ok)
 }
 
-/// A part of a configuration must not be taken for the whole.
-fn remove(path: &Path, failure: Failure) -> Failure {
-    // If it stays, it is still refused as a file that exists already.
-    drop(std::fs::remove_file(path));
-    failure
+/// Writes into a file of another name, and gives it its name last: a file of that name is whole. Nothing is overwritten.
+async fn create(client: &Client, path: &Path) -> Result<Counts, Failure> {
+    let cannot =
+        |error: io::Error| Failure::usage(format!("cannot write {}: {error}", path.display()));
+    if path.exists() {
+        return Err(cannot(io::ErrorKind::AlreadyExists.into()));
+    }
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let fill = async || {
+        let mut open = OpenOptions::new();
+        let file = open.write(true).create(true).truncate(true).mode(0o600);
+        let mut out = BufWriter::new(file.open(&part).map_err(cannot)?);
+        let counts = write(client, &mut out).await?;
+        let file = out.into_inner().map_err(|error| cannot(error.into_error()));
+        file?.sync_all().map_err(cannot)?;
+        // Fails where another one has come meanwhile.
+        fs::hard_link(&part, path).map_err(cannot)?;
+        Ok(counts)
+    };
+    let filled = fill().await;
+    // The outcome matters more than a rest.
+    fs::remove_file(&part).unwrap_or_default();
+    filled
 }
 
 async fn write(client: &Client, out: &mut impl Write) -> Result<Counts, Failure> {
@@ -137,11 +143,13 @@ async fn write(client: &Client, out: &mut impl Write) -> Result<Counts, Failure>
     for key in keys {
         put(&Line::ApiKey(key))?;
     }
+    put(&Line::End {})?;
     out.flush()?;
     Ok(counts)
 }
 
-/// Sets what a file says. Every line of a file is read before the first is set; standard input is read once.
+/// Sets the things of a file. Every line of a file is read before the first is set. A pipe can be read once only: there the keys wait for
+/// its end.
 pub(super) async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
     let mut import = Import::new(&client);
@@ -150,11 +158,16 @@ pub(super) async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     } else {
         let cannot =
             |error| Failure::usage(format!("cannot read {}: {error}", args.file.display()));
-        let open = || File::open(&args.file).map(BufReader::new).map_err(cannot);
-        for line in lines(open()?) {
-            line?;
+        let mut file = File::open(&args.file).map_err(cannot)?;
+        if file.metadata().map_err(cannot)?.is_file() {
+            let mut last = None;
+            for line in lines(BufReader::new(&file)) {
+                last = Some(line?);
+            }
+            whole(last.as_ref())?;
+            file.rewind().map_err(cannot)?;
         }
-        import.all(open()?).await?;
+        import.all(BufReader::new(file)).await?;
     }
     let told = import.told();
     if import.refused > 0 {
@@ -164,18 +177,39 @@ pub(super) async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// Checks the last line.
+fn whole(last: Option<&Line>) -> Result<(), Failure> {
+    match last {
+        Some(Line::End {}) => Ok(()),
+        _ => Err(Failure::usage(
+            "the export was cut off: its last line is not {\"end\":{}}; export it again, or add that line if a person wrote it",
+        )),
+    }
+}
+
 /// Reads the lines of a file.
 fn lines(text: impl BufRead) -> impl Iterator<Item = Result<Line, Failure>> {
     let lines = text.lines().enumerate();
     lines.filter_map(|(index, line)| {
-        let wrong =
-            |error: &dyn std::fmt::Display| Failure::usage(format!("line {}: {error}", index + 1));
+        let wrong = |error: &str| Failure::usage(format!("line {}: {error}", index + 1));
         match line {
             Ok(line) if line.trim().is_empty() => None,
-            Ok(line) => Some(serde_json::from_str(&line).map_err(|error| wrong(&error))),
-            Err(error) => Some(Err(wrong(&error))),
+            Ok(line) => {
+                let read = serde_json::from_str(&line);
+                Some(read.map_err(|error| wrong(&without_values(&error.to_string()))))
+            }
+            Err(error) => Some(Err(wrong(&error.to_string()))),
         }
     })
+}
+
+/// Leaves the values out of an error about JSON, which stand in quotation marks: one may be a secret.
+fn without_values(error: &str) -> String {
+    let parts: Vec<&str> = error.split('"').collect();
+    match parts.as_slice() {
+        [before, _, .., after] => format!("{before}\"...\"{after}"),
+        _ => error.to_owned(),
+    }
 }
 
 /// An import under way.
@@ -199,8 +233,10 @@ impl<'a> Import<'a> {
     /// Sets everything in order, but keys last and together.
     async fn all(&mut self, text: impl BufRead) -> Result<(), Failure> {
         let (mut callbacks, mut schedules, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut end = None;
         for line in lines(text) {
             match line? {
+                line @ Line::End {} => end = Some(line),
                 Line::Callback(callback) => callbacks.push(ConfigurationItem::Callback(callback)),
                 Line::Schedule(schedule) => schedules.push(*schedule),
                 Line::ApiKey(key) => keys.push(ConfigurationItem::ApiKey(key)),
@@ -218,6 +254,7 @@ impl<'a> Import<'a> {
         }
         self.items(callbacks).await?;
         self.schedules(schedules).await?;
+        whole(end.as_ref())?;
         self.items(keys).await
     }
 
@@ -237,7 +274,7 @@ impl<'a> Import<'a> {
                 ),
             };
             let error = result.error.map(|error| error.detail);
-            self.note(&name, &line, result.outcome, error)?;
+            self.note(&name, &line, result.outcome, error);
         }
         Ok(())
     }
@@ -255,7 +292,7 @@ impl<'a> Import<'a> {
                 &Line::Schedule(Box::new(schedule)),
                 result.outcome,
                 error,
-            )?;
+            );
         }
         Ok(())
     }
@@ -266,16 +303,20 @@ impl<'a> Import<'a> {
         line: &Line,
         outcome: Option<ImportOutcome>,
         error: Option<String>,
-    ) -> io::Result<()> {
+    ) {
         match outcome {
             Some(ImportOutcome::Unchanged) => self.unchanged += 1,
             Some(_) => self.set.note(line),
             None => {
                 self.refused += 1;
-                writeln!(io::stderr(), "{name}: {}", error.unwrap_or_default())?;
+                // A reader of errors that has gone must not end the import.
+                drop(writeln!(
+                    io::stderr(),
+                    "{name}: {}",
+                    error.unwrap_or_default()
+                ));
             }
         }
-        Ok(())
     }
 
     fn told(&self) -> String {
@@ -309,5 +350,15 @@ mod tests {
             .unwrap()
             .unwrap_err();
         assert!(unknown.text.contains("`api_key`"), "{}", unknown.text);
+    }
+
+    #[test]
+    fn an_error_shows_no_secret() {
+        let line =
+            r#"{"callback":{"name":"a","configuration":{"http":{"secrets":"whsec_AA\"BB"}}}}"#;
+        let failure = lines(line.as_bytes()).next().unwrap().unwrap_err();
+        assert!(!failure.text.contains("whsec"), "{}", failure.text);
+        assert!(failure.text.contains("a sequence"), "{}", failure.text);
+        assert_eq!(without_values("plain"), "plain");
     }
 }

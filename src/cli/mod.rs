@@ -113,7 +113,7 @@ enum Command {
     /// Configure callbacks, and pause them.
     #[command(subcommand, after_help = EXIT_CODES)]
     Callback(callback::Command),
-    /// Look at the nodes and the wheels of the service.
+    /// Look at the nodes and the wheels of the service, and carry its configuration to another one.
     #[command(subcommand, after_help = EXIT_CODES)]
     Cluster(cluster::Command),
     /// Watch what the service does: its tasks, its lateness, and callbacks whose tasks wait.

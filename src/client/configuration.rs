@@ -1,12 +1,17 @@
 //! The configuration calls let programs of administrators carry callbacks, gates and API keys from one service to another.
 
+use std::time::Duration;
+
 use reqwest::Method;
 
-use super::{Client, Error, json};
+use super::{Client, Error, json, transport::Call};
 use crate::api::configuration::{
     ConfigurationItem, ExportConfigurationRequest, ExportConfigurationResponse,
     ImportConfigurationRequest, ImportConfigurationResponse, ImportConfigurationResult,
 };
+
+/// How long a server may take for an import: keys are set one after the other, with two conditional writes each.
+const IMPORT_LIMIT: Duration = Duration::from_secs(120);
 
 const EXPORT: &str = "/v1/configuration:export";
 
@@ -29,8 +34,17 @@ impl ConfigurationPages {
         };
         let page_token = (!token.is_empty()).then_some(token);
         let body = Some(json(&ExportConfigurationRequest { page_token })?);
-        let page = self.client.call(Method::POST, EXPORT, body, true);
-        let page: ExportConfigurationResponse = page.await?;
+        let call = self.client.plain(Method::POST, EXPORT, body, true);
+        let (server, page) = self.client.transport.send(call).await?;
+        let page: ExportConfigurationResponse =
+            serde_json::from_slice(&page).map_err(|error| Error::Unexpected {
+                server: server.to_owned(),
+                // The page has secrets, so neither it nor the error is quoted.
+                reason: format!(
+                    "the export cannot be read at byte {}: a newer version may have written it",
+                    error.column()
+                ),
+            })?;
         self.next = page.next_page_token;
         Ok(Some(page.items))
     }
@@ -58,8 +72,11 @@ impl Client {
     ) -> Result<Vec<ImportConfigurationResult>, Error> {
         let body = Some(json(&ImportConfigurationRequest { items })?);
         let path = "/v1/configuration:import";
-        let answer = self.call(Method::POST, path, body, true);
-        let answer: ImportConfigurationResponse = answer.await?;
+        let call = Call {
+            limit: self.limit.max(IMPORT_LIMIT),
+            ..self.plain(Method::POST, path, body, true)
+        };
+        let answer: ImportConfigurationResponse = self.transport.call(call).await?;
         Ok(answer.results)
     }
 }

@@ -78,7 +78,7 @@ pub enum Action {
     LeaveToLook,
     /// The same, and one more look is put, which comes soon and does not take the task for published.
     LookSoon,
-    /// The same, and it is tried again from memory until that look comes.
+    /// The same, and it is tried again from memory for some seconds, until that look comes at most.
     LookSoonAndRetry,
     /// Its entry is put into a later slot, with its start kept.
     FurtherOn,

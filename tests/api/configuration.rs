@@ -10,6 +10,7 @@ use super::{
     keys_and_roles::{closed, code},
 };
 
+const SECOND: Duration = Duration::from_secs(1);
 const EXPORT: &str = "/v1/configuration:export";
 const IMPORT: &str = "/v1/configuration:import";
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -181,10 +182,10 @@ async fn a_bad_item_fails_only_itself_and_says_where() {
         json!({"callback": item})
     };
     let items = [
-        callback(json!({"configuration": {"max_attempts": 0}})),
+        callback(json!({"name": "c1", "configuration": {"max_attempts": 0}})),
         callback(json!({"name": "a b"})),
-        callback(json!({"gates": [{"gate": "paused", "until": "soon"}]})),
-        callback(json!({"gates": [{"gate": "open", "who": "x".repeat(129)}]})),
+        callback(json!({"name": "c2", "gates": [{"gate": "paused", "until": "soon"}]})),
+        callback(json!({"name": "c3", "gates": [{"gate": "open", "who": "x".repeat(129)}]})),
         callback(json!({"configuration": {"dead_letter_topik": "x"}})),
         json!({"gate": {}}),
         json!({"api_key": {"id": "x", "name": "n", "role": "admin", "create_time": "2026-01-01T00:00:00Z", "secret_sha256": ""}}),
@@ -201,6 +202,11 @@ async fn a_bad_item_fails_only_itself_and_says_where() {
     assert_eq!(results[6..], ["/api_key/id", "created"], "{results:?}");
     let read = site.get("/v1/callbacks/good").await.ok();
     assert_eq!(read["description"], "set");
+    let twice = [callback(json!({})), callback(json!({"gates": []}))];
+    assert_eq!(
+        import(&site, "", &twice).await,
+        ["unchanged", "/callback/name"]
+    );
     let refused = site.post(EXPORT, r#"{"page_token": "x"}"#).await;
     assert_eq!(refused.problem().errors[0].pointer, "/page_token");
 }
@@ -242,4 +248,44 @@ async fn keys_are_never_left_without_an_admin() {
     // Only an admin may ask.
     let refused = site.post_by(&worker, EXPORT, json!({})).await;
     assert_eq!(refused.status, 403);
+}
+
+/// An admin's key that has expired is carried, too, in whatever order the keys come.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_has_expired_is_carried_beside_one_that_holds() {
+    let (site, admin) = closed().await;
+    let soon = tickwheel::api::text::InstantText::from(site.world.time.now().after(2 * SECOND));
+    for number in 0..6 {
+        let wish = json!({"name": format!("old {number}"), "role": "admin", "expire_time": soon.0});
+        site.key(&admin, wish).await;
+    }
+    site.world.pass(3 * SECOND).await;
+    let items = export(&site, &admin).await;
+    let open = ready().await;
+    assert_eq!(import(&open, "", &items).await, ["created"; 7]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_that_ends_with_a_host_goes_on() {
+    let site = ready().await;
+    let gate = json!({"gate": "paused"}).to_string();
+    let mut names: Vec<String> = (0..99).map(|n| format!("a{n:02}")).collect();
+    names.extend(["http:api.example:8080", "z"].map(str::to_owned));
+    for name in &names {
+        let path = format!("/v1/callbacks/{name}/gate");
+        site.post(&path, gate.clone()).await.ok();
+    }
+    let body = |token: &Value| json!({"page_token": token}).to_string();
+    let first = site.post(EXPORT, "{}").await.ok();
+    assert_eq!(first["items"].as_array().unwrap().len(), 100);
+    let second = site
+        .post(EXPORT, body(&first["next_page_token"]))
+        .await
+        .ok();
+    assert_eq!(second["items"][0]["callback"]["name"], "z");
+    let listed = site.get("/v1/callbacks?page_size=100").await.ok();
+    let token = listed["next_page_token"].as_str().unwrap();
+    let path = format!("/v1/callbacks?page_token={token}");
+    let rest = site.get(&path).await.ok();
+    assert_eq!(rest["callbacks"][0]["name"], "z");
 }

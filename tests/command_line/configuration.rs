@@ -49,14 +49,15 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     );
     let (there, _) = command(&other, &["cluster", "export"]).await;
     assert_eq!(json_lines(&there), lines);
+    assert_eq!(lines.last().unwrap(), &serde_json::json!({"end": {}}));
 
     let bad = format!(
-        "{there}\n{{\"callback\":{{\"name\":\"send_email\",\"configuration\":{{\"max_attempts\":0}}}}}}\n"
+        "{there}\n{{\"callback\":{{\"name\":\"other\",\"configuration\":{{\"max_attempts\":0}}}}}}\n"
     );
     let refused = run(&other.url, &["cluster", "import", "-"], &*bad).await;
     assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
     assert!(
-        err(&refused).contains("callback send_email: /callback/configuration/max_attempts")
+        err(&refused).contains("callback other: /callback/configuration/max_attempts")
             && err(&refused).contains("1 were refused"),
         "{}",
         err(&refused)
@@ -72,4 +73,29 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     assert!(err(&refused).contains("line 2: "), "{}", err(&refused));
     let absent = run(&other.url, &["callback", "get", "new"], "").await;
     assert_eq!(absent.status.code(), Some(3));
+    // A file that was cut off sets nothing, and a pipe that was sets no keys.
+    std::fs::write(
+        file,
+        "{\"callback\":{\"name\":\"new\",\"configuration\":{}}}\n",
+    )
+    .unwrap();
+    let refused = run(&other.url, &["cluster", "import", file], "").await;
+    assert!(err(&refused).contains("cut off"), "{}", err(&refused));
+    let absent = run(&other.url, &["callback", "get", "new"], "").await;
+    assert_eq!(absent.status.code(), Some(3));
+    let key = r#"{"api_key":{"id":"00000000000000ab","name":"root","role":"admin","create_time":"2026-01-01T00:00:00Z",
+        "secret_sha256":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="}}"#;
+    let key = key.replace("\n        ", "");
+    let refused = run(&other.url, &["cluster", "import", "-"], &*key).await;
+    assert!(err(&refused).contains("cut off"), "{}", err(&refused));
+    command(&other, &["callback", "list"]).await;
+    // A file that can be read once only, as a shell makes it of a command.
+    let fifo = folder.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let (writes, text) = (fifo.clone(), format!("{there}\n"));
+    let writer = std::thread::spawn(move || std::fs::write(writes, text).unwrap());
+    let (again, _) = command(&other, &["cluster", "import", fifo.to_str().unwrap()]).await;
+    assert!(again.ends_with("2 were so already\n"), "{again}");
+    writer.join().unwrap();
 }

@@ -191,7 +191,7 @@ impl Near {
     }
 
     /// Takes tasks that their looks could not publish, as far as there is room, each with the time of the look that stands for
-    /// it. They are tried until then, or for [`UNCONFIRMED_PATIENCE`], and are dropped behind it.
+    /// it. They are tried until then, for [`UNCONFIRMED_PATIENCE`] at most, and dropped after that.
     pub(super) fn try_until_looks(&self, tasks: Vec<(Sending, Millis)>) {
         if tasks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
             return;
@@ -312,7 +312,7 @@ impl Near {
                     };
                     marks.extend(task.backup.map(mark));
                 }
-                Err(unsent @ Unsent::Gated(_)) => gated.push((task, unsent)),
+                Err(unsent @ Unsent::Gated(_)) => gated.push((task, looked, unsent)),
                 Err(unsent) => left.extend(self.again(task, looked, &unsent)),
             }
         }
@@ -326,17 +326,17 @@ impl Near {
 
     /// Holds tasks behind gates that are not open, as the policy says. One whose row cannot be written is tried again as if it
     /// could not be told whether its gate is open. Returns looks to put.
-    async fn hold_gated(&self, gated: Vec<(NearTask, Unsent)>) -> Vec<Entry> {
+    async fn hold_gated(&self, gated: Vec<(NearTask, Option<Looked>, Unsent)>) -> Vec<Entry> {
         let sendings = gated
             .iter()
-            .map(|(task, unsent)| (task.sending.clone(), unsent.clone()));
+            .map(|(task, _, unsent)| (task.sending.clone(), unsent.clone()));
         let held = self.sender.hold(sendings.collect()).await;
         let failed = gated
             .into_iter()
             .zip(held)
             .filter(|(_, held)| held.is_err());
         failed
-            .filter_map(|((task, _), _)| self.again(task, None, &Unsent::GateUnknown))
+            .filter_map(|((task, looked, _), _)| self.again(task, looked, &Unsent::GateUnknown))
             .collect()
     }
 

@@ -2,7 +2,9 @@
 //!
 //! The successor of a look is durable before this stage gets its task, and it says that the task was published. When
 //! the publication fails, another look is put, which does not say so. It comes half a step later at the earliest, so
-//! the task is also tried from memory until then. When the look cannot be put, the task is left to the successor.
+//! the task is also tried from memory for some seconds, as far as there is room for such tasks. When the look cannot be put,
+//! the task is left to the successor. A look that comes behind a try that went out may publish the task once more: the claim
+//! of the copy is refused.
 
 use std::sync::Arc;
 

@@ -66,11 +66,11 @@ pub enum Created {
 pub enum Restored {
     /// There was no such key; now there is.
     Created,
-    /// It is so now.
+    /// There was another one, which is replaced.
     Replaced,
     /// It was so already.
     Same,
-    /// Keys are left, or would be, of which none is an admin's.
+    /// No key of an admin that has not expired would be left.
     NoAdmin,
     /// There are as many as may be.
     TooMany,
@@ -218,6 +218,31 @@ impl ApiKeys {
         Ok((keys.collect(), next))
     }
 
+    /// Lists keys as [`ApiKeys::list`] does, and leaves none out.
+    ///
+    /// # Errors
+    /// When the store is away, or a key cannot be read.
+    pub async fn list_whole(
+        &self,
+        after: Option<KeyId>,
+        max: usize,
+    ) -> Result<(Vec<(KeyId, ApiKey)>, Option<KeyId>), Fault> {
+        let (records, next) = self.page(after.map(named).transpose()?, max).await?;
+        let whole = |record: &Record| {
+            let name = record.name.key();
+            let key = KeyId::read(name).zip(read(record));
+            let (id, key) = key.ok_or_else(|| Fault::Unavailable {
+                reason: format!(
+                    "the key {name} cannot be read: a later version may have written it"
+                ),
+                retry_after: RACED_RETRY_AFTER,
+            })?;
+            Ok((id, ApiKey::clone(&key)))
+        };
+        let keys: Result<_, Fault> = records.iter().map(whole).collect();
+        Ok((keys?, next.and_then(|name| KeyId::read(name.key()))))
+    }
+
     async fn page(
         &self,
         after: Option<Name>,
@@ -286,56 +311,48 @@ impl ApiKeys {
         }
     }
 
-    /// Sets a key as it was made elsewhere. A key that was revoked works again.
+    /// Sets a key as it was made elsewhere. A key that was revoked works again. The caller has `all` keys, read lately, which are
+    /// brought up to date.
     ///
     /// # Errors
     /// When it was not set, or it is not known whether it was; repeating it is safe.
-    pub async fn restore(&self, id: KeyId, key: &ApiKey) -> Result<Restored, Fault> {
+    pub async fn restore(
+        &self,
+        all: &mut Vec<(KeyId, ApiKey)>,
+        id: KeyId,
+        key: &ApiKey,
+    ) -> Result<Restored, Fault> {
         let name = named(id)?;
         let mut there = self.store.record(&name, Freshness::Quorum).await?;
         for _ in 0..CALLBACK_RACES_MAX {
             let old = there.as_ref().filter(|record| !record.is_removed());
-            let old = old.and_then(read);
+            let (is_new, old) = (old.is_none(), old.and_then(read));
             if old.as_deref() == Some(key) {
                 // Its writer may have died before it told the other nodes.
                 announce::announce(&*self.store, &self.time, &name).await?;
                 return Ok(Restored::Same);
             }
-            if let Some(refused) = self.has_no_place(id, key, old.is_none()).await? {
+            if let Some(refused) = has_no_place(all, id, key, self.time.now()) {
                 return Ok(refused);
             }
-            let change = Change::put(
-                name.clone(),
-                there.as_ref(),
-                encode_api_key(key),
-                None,
-                self.mark(),
-            );
+            let (replaced, value) = (there.as_ref(), encode_api_key(key));
+            let change = Change::put(name.clone(), replaced, value, None, self.mark());
             let change = change.map_err(|refused| unsuitable(&refused))?;
             there = match self.put(&change).await? {
-                Swapped::Applied if old.is_none() => return Ok(Restored::Created),
-                Swapped::Applied => return Ok(Restored::Replaced),
+                Swapped::Applied => {
+                    all.retain(|(other, _)| *other != id);
+                    all.push((id, key.clone()));
+                    return Ok(if is_new {
+                        Restored::Created
+                    } else {
+                        Restored::Replaced
+                    });
+                }
                 Swapped::Unknown => return Err(unknown("set")),
                 Swapped::Conflict(there) => there,
             };
         }
         Err(raced())
-    }
-
-    /// Returns why a key cannot be set, if it cannot.
-    async fn has_no_place(
-        &self,
-        id: KeyId,
-        key: &ApiKey,
-        is_new: bool,
-    ) -> Result<Option<Restored>, Fault> {
-        let (all, now) = (self.all().await?, self.time.now());
-        let is_admin = |key: &ApiKey| key.role == Role::Admin && !key.has_expired(now);
-        let others = all.iter().filter(|(other, _)| *other != id);
-        if !is_admin(key) && !others.into_iter().any(|(_, key)| is_admin(key)) {
-            return Ok(Some(Restored::NoAdmin));
-        }
-        Ok((is_new && all.len() >= API_KEYS_MAX).then_some(Restored::TooMany))
     }
 
     /// Revokes a key.
@@ -400,6 +417,17 @@ impl ApiKeys {
             stamp: self.time.stamp(),
         }
     }
+}
+
+/// Returns why a key cannot be set among these, if it cannot.
+fn has_no_place(all: &[(KeyId, ApiKey)], id: KeyId, key: &ApiKey, now: Millis) -> Option<Restored> {
+    let is_admin = |key: &ApiKey| key.role == Role::Admin && !key.has_expired(now);
+    let mut others = all.iter().filter(|(other, _)| *other != id);
+    if !is_admin(key) && !others.any(|(_, key)| is_admin(key)) {
+        return Some(Restored::NoAdmin);
+    }
+    let is_there = all.iter().any(|(other, _)| *other == id);
+    (!is_there && all.len() >= API_KEYS_MAX).then_some(Restored::TooMany)
 }
 
 /// Returns the hash of a key's secret, which is all that is kept of it.

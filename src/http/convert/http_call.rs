@@ -164,11 +164,19 @@ fn headers(
         wrong.add(format!("{at}/headers"), detail);
         return Vec::new();
     }
-    let read = headers.iter().filter_map(|(name, value)| {
+    let mut read: Vec<(String, String)> = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
         let pointer = format!("{at}/headers/{}", super::json::escape(name));
-        wrong.take(&pointer, header(name, value))
-    });
-    read.collect()
+        let Some((name, value)) = wrong.take(&pointer, header(name, value)) else {
+            continue;
+        };
+        if read.iter().any(|(other, _)| *other == name) {
+            wrong.add(pointer, "is given twice: names of headers ignore case");
+        } else {
+            read.push((name, value));
+        }
+    }
+    read
 }
 
 fn header(name: &str, value: &str) -> Result<(String, String), String> {

@@ -28,7 +28,7 @@ use crate::{
         access::Caller,
         answer, body,
         convert::{
-            Violations,
+            Violations, any_callback,
             callback::{callback_name, callback_response, gate_change, policy},
             json, unknown,
         },
@@ -269,7 +269,7 @@ fn behind(token: &str) -> Result<String, String> {
     }
     let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| foreign())?;
     let name = String::from_utf8(bytes).map_err(|_| foreign())?;
-    crate::http::convert::name(name).map_err(|_| foreign())
+    any_callback(name).map_err(|_| foreign())
 }
 
 fn activity(seen: Activity) -> CallbackActivity {

@@ -5,6 +5,8 @@
 //! their own, as there may be a million of them. An import that ends early has set some of its items; sent again, it changes
 //! nothing about those.
 
+use std::collections::BTreeSet;
+
 use axum::{
     Router,
     extract::{Request, State},
@@ -29,8 +31,11 @@ use crate::{
     },
     flow::records::{api_keys::Restored, callbacks::Changed},
     http::{
-        Api, answer, body,
+        Api,
+        access::Caller,
+        answer, body,
         convert::{
+            any_callback,
             callback::{callback_name, policy},
             configuration::{below, gates, key, named_callback, named_key},
             json,
@@ -39,7 +44,7 @@ use crate::{
         headers,
     },
     limits::{API_KEYS_MAX, BATCH_REQUEST_BYTES_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
-    model::access::{KeyId, Role},
+    model::access::{ApiKey, KeyId, Role},
     queue::message::TOPIC_PREFIX,
 };
 
@@ -70,7 +75,7 @@ impl Begin {
                 ("k", id) => Some(Self::Key(Some(KeyId::read(id)?))),
                 ("c", name) => {
                     let name = URL_SAFE_NO_PAD.decode(name).ok()?;
-                    let name = crate::http::convert::name(String::from_utf8(name).ok()?).ok()?;
+                    let name = any_callback(String::from_utf8(name).ok()?).ok()?;
                     Some(Self::Callback(Some(name)))
                 }
                 _ => None,
@@ -129,7 +134,8 @@ async fn keys_page(
     api: &Api,
     after: Option<KeyId>,
 ) -> Result<(Vec<ConfigurationItem>, Option<String>), Error> {
-    let (page, next) = api.service.api_keys().list(after, RECORDS_PAGE_MAX).await?;
+    let keys = api.service.api_keys();
+    let (page, next) = keys.list_whole(after, RECORDS_PAGE_MAX).await?;
     let items = page.iter();
     let items = items.map(|(id, key)| ConfigurationItem::ApiKey(named_key(*id, key)));
     Ok((items.collect(), next.map(|id| format!("k{id}"))))
@@ -155,29 +161,34 @@ pub(in crate::http) async fn import(
 
     headers::refuse_if_match(request.headers())?;
     headers::refuse_idempotency_key(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
     let items: Vec<Result<ConfigurationItem, Error>> =
         call.items.0.into_iter().map(json::read_item).collect();
     drop(text);
-    let mut keys = Vec::new();
-    let mut others = Vec::new();
+    let (mut keys, mut others, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
     let mut results = vec![ImportConfigurationResult::default(); items.len()];
     for ((index, item), result) in items.into_iter().enumerate().zip(&mut results) {
         match item {
             Err(error) => *result = Err(error).into(),
-            Ok(ConfigurationItem::Callback(callback)) => others.push((index, *callback)),
+            Ok(ConfigurationItem::Callback(callback)) if names.contains(&callback.name) => {
+                let detail = "is named by an item before: name each callback once";
+                *result = Err(Error::field(Code::InvalidRequest, "/callback/name", detail)).into();
+            }
+            Ok(ConfigurationItem::Callback(callback)) => {
+                names.insert(callback.name.clone());
+                others.push((index, *callback));
+            }
             Ok(ConfigurationItem::ApiKey(key)) => keys.push((index, key)),
         }
     }
+    let who = caller.name();
     let set = stream::iter(others)
-        .map(async |(index, named)| (index, callback(&api, named).await))
+        .map(async |(index, named)| (index, callback(&api, named, who).await))
         .buffer_unordered(IMPORTS_IN_FLIGHT);
     let mut set: Vec<(usize, Result<ImportOutcome, Error>)> = set.collect().await;
-    keys.sort_by_key(|(_, key)| key.role.name() != Role::Admin.name());
-    for (index, named) in keys {
-        set.push((index, api_key(&api, named).await));
-    }
+    set.extend(api_keys(&api, keys, who).await?);
     for (index, outcome) in set {
         if let Some(result) = results.get_mut(index) {
             *result = outcome.into();
@@ -187,7 +198,7 @@ pub(in crate::http) async fn import(
 }
 
 /// Sets a callback.
-async fn callback(api: &Api, named: NamedCallback) -> Result<ImportOutcome, Error> {
+async fn callback(api: &Api, named: NamedCallback, who: &str) -> Result<ImportOutcome, Error> {
     let at = below("/callback");
     let name = callback_name(named.name).map_err(&at)?;
     let own_topics = api.service.queue_name(TOPIC_PREFIX);
@@ -197,18 +208,56 @@ async fn callback(api: &Api, named: NamedCallback) -> Result<ImportOutcome, Erro
     let gates = named.gates.map(|set| gates(set, api.options.time.now()));
     let gates = gates.transpose().map_err(&at)?;
     let callbacks = api.service.callbacks();
-    match callbacks.restore(&name, policy, gates.as_deref()).await? {
-        Changed::Created(_) => Ok(ImportOutcome::Created),
-        Changed::Replaced(_) => Ok(ImportOutcome::Replaced),
-        Changed::Same(_) => Ok(ImportOutcome::Unchanged),
-        other => Err(callbacks::refused(&name, &other)),
+    let changed = callbacks.restore(&name, policy, gates.as_deref()).await?;
+    let outcome = match changed {
+        Changed::Created(_) => ImportOutcome::Created,
+        Changed::Replaced(_) => ImportOutcome::Replaced,
+        Changed::Same(_) => return Ok(ImportOutcome::Unchanged),
+        other => return Err(callbacks::refused(&name, &other)),
+    };
+    // The audit has the call alone.
+    tracing::info!(callback = name, who, "a callback was set by an import");
+    Ok(outcome)
+}
+
+/// Sets keys, those of admins that have not expired first, because there must be one before any other.
+async fn api_keys(
+    api: &Api,
+    named: Vec<(usize, NamedApiKey)>,
+    who: &str,
+) -> Result<Vec<(usize, Result<ImportOutcome, Error>)>, Error> {
+    if named.is_empty() {
+        return Ok(Vec::new());
     }
+    let now = api.options.time.now();
+    let read = named
+        .into_iter()
+        .map(|(index, named)| (index, key(named).map_err(below("/api_key"))));
+    let mut keys: Vec<(usize, Result<(KeyId, ApiKey), Error>)> = read.collect();
+    keys.sort_by_key(|(_, read)| {
+        let key = read.as_ref().ok().map(|(_, key)| key);
+        key.is_none_or(|key| key.role != Role::Admin || key.has_expired(now))
+    });
+    let mut all = api.service.api_keys().all().await?;
+    let mut outcomes = Vec::with_capacity(keys.len());
+    for (index, read) in keys {
+        let outcome = match read {
+            Ok((id, key)) => api_key(api, &mut all, (id, &key), who).await,
+            Err(error) => Err(error),
+        };
+        outcomes.push((index, outcome));
+    }
+    Ok(outcomes)
 }
 
 /// Sets a key.
-async fn api_key(api: &Api, named: NamedApiKey) -> Result<ImportOutcome, Error> {
-    let (id, key) = key(named).map_err(below("/api_key"))?;
-    let restored = api.service.api_keys().restore(id, &key).await?;
+async fn api_key(
+    api: &Api,
+    all: &mut Vec<(KeyId, ApiKey)>,
+    (id, key): (KeyId, &ApiKey),
+    who: &str,
+) -> Result<ImportOutcome, Error> {
+    let restored = api.service.api_keys().restore(all, id, key).await?;
     let outcome = match restored {
         Restored::Created => ImportOutcome::Created,
         Restored::Replaced => ImportOutcome::Replaced,
@@ -216,7 +265,7 @@ async fn api_key(api: &Api, named: NamedApiKey) -> Result<ImportOutcome, Error> 
         Restored::NoAdmin => {
             return Err(Error::new(
                 Code::AdminKeyNeeded,
-                "there would be keys, and none of an admin that has not expired: set one of an admin first",
+                "no key of an admin that has not expired would be left: set one of an admin first",
             ));
         }
         Restored::TooMany => {
@@ -224,7 +273,8 @@ async fn api_key(api: &Api, named: NamedApiKey) -> Result<ImportOutcome, Error> 
             return Err(Error::new(Code::TooManyApiKeys, detail));
         }
     };
-    tracing::info!(key = %id, name = key.name, role = key.role.name(), "an API key was set by an import");
+    let (name, role) = (&key.name, key.role.name());
+    tracing::info!(key = %id, name, role, who, "an API key was set by an import");
     Ok(outcome)
 }
 
@@ -253,6 +303,9 @@ mod tests {
         let token = format!("c{}", URL_SAFE_NO_PAD.encode("mail"));
         let mail = Begin::Callback(Some("mail".to_owned()));
         assert_eq!(Begin::read(Some(&token)), Some(mail));
+        let token = format!("c{}", URL_SAFE_NO_PAD.encode("http:a.example:80"));
+        let host = Begin::Callback(Some("http:a.example:80".to_owned()));
+        assert_eq!(Begin::read(Some(&token)), Some(host));
         for foreign in ["x", "é", "k12", "c", "c!", "cLi4"] {
             assert_eq!(Begin::read(Some(foreign)), None, "{foreign}");
         }
