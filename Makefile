@@ -84,9 +84,9 @@ fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)
 
-fault: ## three nodes on three servers of each kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
+fault: ## three nodes on three servers of each kind, work of every kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
 	$(STACK) fetch
-	$(CARGO) test --workspace --test drill -- --all --minutes 5 $(FAULT)
+	$(CARGO) test --workspace --test drill -- --all --kinds --minutes 5 $(FAULT)
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 	$(CARGO) deny check $(DENIED)

@@ -148,8 +148,8 @@ async fn write(client: &Client, out: &mut impl Write) -> Result<Counts, Failure>
     Ok(counts)
 }
 
-/// Sets the things of a file. Every line of a file is read before the first is set. A pipe can be read once only: there the keys wait for
-/// its end.
+/// Sets the things of a file. Every line of a file is read before the first is set. A pipe can be read once only: there the
+/// keys wait for its end.
 pub(super) async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
     let mut import = Import::new(&client);

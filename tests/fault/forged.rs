@@ -270,6 +270,18 @@ fn two_live_runs_are_found() {
     breaks(&["I4"], &goes_on(FAULT + 12_500, "dropped"));
     // A change that it makes then must be refused, however soon the run is over.
     breaks(&["I4"], &goes_on(FAULT + 10_001, "done"));
+    // A clock that is ahead ends a lease early; the worker has to drop its run.
+    let by_clock = |how| {
+        let runs = [
+            ("worker-1", 1, FAULT, FAULT + 1200, how),
+            ("worker-2", 2, FAULT + 1000, FAULT + 1010, "done"),
+        ];
+        let offset = |ms: i64, t: i64| json!({"what": "offset", "who": "node-1", "ms": ms, "t": t});
+        let clock = [offset(30_000, FAULT + 400), offset(0, HEALED)];
+        [&task(1, FAULT, &runs).0[..], &clock].concat()
+    };
+    breaks(&[], &by_clock("dropped"));
+    breaks(&["I4"], &by_clock("done"));
     // The pause of another worker, or a later one, is no excuse.
     let mut lines = task(1, FAULT, &overlap).0;
     lines.push(process("worker-3", "pause", FAULT + 5));

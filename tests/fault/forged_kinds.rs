@@ -163,6 +163,16 @@ fn a_sequence_out_of_order_is_found() {
         [both(50_999), vec![offset(ms, 45_000), offset(0, 60_000)]].concat()
     };
     breaks(&[], &ahead(30_000));
+    // The task runs when the right clocks have come to its start, long after the clock was set right.
+    let led = |from: i64, until: i64| {
+        let mut first = ordered(1, 52_000, (81_500, 81_510));
+        set(&mut first, "told", "t", &json!(52_000));
+        let offset = |ms: i64, t: i64| json!({"what": "offset", "who": "node-1", "ms": ms, "t": t});
+        let clock = vec![offset(30_000, from), offset(0, until)];
+        [first, ordered(2, 80_900, (81_000, 81_010)), clock].concat()
+    };
+    breaks(&[], &led(45_000, 60_000));
+    breaks(&["I15"], &led(20_000, 35_000));
     breaks(&["I15"], &ahead(-30_000));
 }
 

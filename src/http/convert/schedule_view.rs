@@ -79,8 +79,8 @@ pub(in crate::http) fn schedule_response(
     }
 }
 
-/// Returns what sets a schedule as it is: its settings, and whether it is paused. One that has ended would begin anew elsewhere, so
-/// it is paused there.
+/// Returns what sets a schedule as it is: its settings, and whether it is paused. One that has ended would begin anew
+/// elsewhere, so it is paused there.
 pub(in crate::http) fn settings(schedule: &Schedule) -> ScheduleRequest {
     ScheduleRequest {
         paused: !schedule.is_live(),

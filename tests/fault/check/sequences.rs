@@ -83,7 +83,7 @@ fn starts(piece: &Piece, task: &Task) -> i64 {
 
 /// No turn is given before the start of its task, by any clock, nor before the one that had it has ended.
 fn turn_at_least(history: &History, task: &Task, run: &Run, members: &[Member<'_>]) -> i64 {
-    let due = run.due - history.ahead_ms(run.begin);
+    let due = run.due - history.led_ms(run.begin);
     let others = members.iter().filter(|(_, other)| other.id != task.id);
     let ended = others.filter_map(|(_, other)| other.settled());
     let ended = ended.filter(|at| *at <= run.begin).max();
