@@ -8,7 +8,7 @@ use super::pieces::{Piece, Pieces};
 
 /// For this long after a fault has healed its effects may still appear: sessions end, groups
 /// rebalance, leases end.
-const AFTERMATH_MS: i64 = 15_000;
+pub(super) const AFTERMATH_MS: i64 = 15_000;
 
 /// Slots are read this far ahead of their time; a fault in that span can reach a task that is not due yet.
 pub(super) const AHEAD_MS: i64 = 2_000;
@@ -111,7 +111,7 @@ pub(crate) struct History {
     /// The loads beside the usual one, with the times from which they were there.
     pub(crate) loads: Vec<(i64, String)>,
     /// The errors of clocks in milliseconds, and the times from which they held.
-    offsets: Vec<(i64, String, i64)>,
+    pub(super) offsets: Vec<(i64, String, i64)>,
     /// The start of the load without a fault.
     pub(crate) calm: Option<i64>,
     pub(crate) over: i64,
@@ -173,31 +173,6 @@ impl History {
     pub(crate) fn faults_within(&self, from: i64, to: i64) -> impl Iterator<Item = &Fault> {
         let touches = move |fault: &&Fault| fault.from <= to && from <= fault.healed + AFTERMATH_MS;
         self.faults.iter().filter(touches)
-    }
-
-    /// How far ahead any clock was at most, at a moment and in the time of aftermath before it.
-    pub(crate) fn ahead_ms(&self, at: i64) -> i64 {
-        // A task may have been taken early and run a little later.
-        self.ahead_within(at, |_| AFTERMATH_MS)
-    }
-
-    /// How far ahead the clock may have been by which a task came to its turn that runs at a moment: it runs when the right
-    /// clocks have come to its start, so later by as much.
-    pub(crate) fn led_ms(&self, at: i64) -> i64 {
-        self.ahead_within(at, |ms| AFTERMATH_MS + ms.max(0))
-    }
-
-    fn ahead_within(&self, at: i64, aftermath: impl Fn(i64) -> i64) -> i64 {
-        let within = |from: i64, to: i64, ms: i64| from <= at && at - aftermath(ms) <= to;
-        let ahead = self.offsets.iter().map(|(from, who, ms)| {
-            let next = self
-                .offsets
-                .iter()
-                .find(|(t, other, _)| other == who && t > from);
-            let to = next.map_or(i64::MAX, |(t, ..)| *t);
-            if within(*from, to, *ms) { *ms } else { 0 }
-        });
-        ahead.max().unwrap_or(0).max(0)
     }
 
     /// The end of a fault's row, which is the beginning of the next one.

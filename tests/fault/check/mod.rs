@@ -27,6 +27,7 @@
 //! | I20 a job that has completed leaves no task of its filter to begin | [`rests`] |
 
 mod behind;
+mod clocks;
 mod ends;
 mod gates;
 pub(crate) mod history;
