@@ -99,6 +99,8 @@ pub(in crate::flow) struct Stage {
 struct Progress {
     /// The next second whose rows are to be read.
     second: i64,
+    /// Rows that were passed over, or not read yet, may tell of looks: all schedules are to be read instead.
+    owes_sweep: bool,
     swept: Option<Millis>,
     looks: JoinSet<String>,
     busy: BTreeSet<String>,
@@ -123,6 +125,7 @@ impl Stage {
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         let mut at = Progress {
             second: second_of(self.ctx.now()),
+            owes_sweep: true,
             swept: None,
             looks: JoinSet::new(),
             busy: BTreeSet::new(),
@@ -148,14 +151,16 @@ impl Stage {
     /// Reads rows, and begins looks; returns how long there is nothing to do.
     async fn step(&self, at: &mut Progress) -> Result<Duration, Fault> {
         let now = self.ctx.now();
-        let first = at.swept.is_none();
         let lags = now.since(Millis(at.second.saturating_mul(1000))) > WAKES_LAG_MAX;
         if lags {
             at.second = second_of(now);
+            // The sweep may fail, and this second lags no more then.
+            at.owes_sweep = true;
         }
         let is_turn = at.swept.is_some_and(|swept| now.since(swept) > SWEEP_EVERY);
-        if first || lags || (is_turn && self.is_mine("")) {
-            self.sweep(first || lags).await?;
+        if at.owes_sweep || (is_turn && self.is_mine("")) {
+            self.sweep(at.owes_sweep).await?;
+            at.owes_sweep = false;
             at.swept = Some(now);
             self.driver.forget_old();
         }
