@@ -148,8 +148,9 @@ impl Driver {
 
     fn remember(&self, name: &str, schedule: &Schedule) {
         let now = self.ctx.now();
+        let up_to = schedule.decided_to_run();
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
-        entered.insert(name.to_owned(), (schedule.incarnation, schedule.seq, now));
+        entered.insert(name.to_owned(), (schedule.incarnation, up_to, now));
     }
 
     /// Tells whether this node has entered the runs up to a number itself.

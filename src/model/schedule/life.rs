@@ -314,6 +314,13 @@ impl Schedule {
         self.ahead.iter().copied().partition(is_void)
     }
 
+    /// Returns the number up to which all runs start or were skipped. A run that waits for another has a greater one.
+    #[must_use]
+    pub fn decided_to_run(&self) -> u64 {
+        self.waiting
+            .map_or(self.seq, |run| run.seq.saturating_sub(1))
+    }
+
     /// Tells whether its limit is reached.
     #[must_use]
     pub fn is_used_up(&self) -> bool {
