@@ -199,17 +199,26 @@ impl RunTasks {
 
     async fn withdraw_one(&self, name: &str, schedule: &Schedule, run: Run) -> Result<Seen, Fault> {
         let id = run.id;
-        if !schedule.spec.task.target.is_tracked() {
-            return self.withdraw_record(id).await;
-        }
-        let spec = self.make(name, &schedule.spec, (id, run.time)).await?.spec;
+        let (row, spec) = if schedule.spec.task.target.is_tracked() {
+            let made = self.make(name, &schedule.spec, (id, run.time)).await?;
+            (None, made.spec)
+        } else {
+            // The target is that of a change. A task with attempts that was decided on before it goes on if it has begun.
+            let row = self.mover.row(id).await?;
+            let Some(row) = row.filter(|row| row.detail.spec.target.is_tracked()) else {
+                return self.withdraw_record(id).await;
+            };
+            let spec = Arc::clone(&row.detail.spec);
+            (Some(row), spec)
+        };
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             if row.is_some_and(|row| row.state != State::New || row.attempt > 0) {
                 return Err(Refusal::Running);
             }
             state::next(id, row, &spec, Event::Cancel, now, nonce)
         };
-        Ok(match self.mover.apply(id, None, false, decide).await? {
+        let is_read = row.is_some();
+        Ok(match self.mover.apply(id, row, is_read, decide).await? {
             Moved::To(row) => {
                 self.canceller.replaced(*row, true).await;
                 Seen::Withdrawn
