@@ -315,7 +315,9 @@ impl Advance<'_> {
     /// Makes the run of a time.
     fn take(&mut self, time: Millis, following: Option<Millis>) -> Run {
         let (name, seq) = (self.around.namer.name, self.new.seq + 1);
-        let start = run::start(name, seq, time, following, self.new.spec.jitter);
+        let spec = &self.new.spec;
+        let rest = spec.end.map_or(spec.jitter, |end| time.until(end));
+        let start = run::start(name, seq, time, following, spec.jitter.min(rest));
         let run = self.around.namer.run(self.new.generation, seq, time, start);
         self.new.seq = seq;
         self.new.used += 1;

@@ -190,6 +190,20 @@ fn a_change_gives_back_what_it_withdrew() {
     assert_eq!(life.at.state, State::Ended);
 }
 
+#[test]
+fn no_jitter_takes_a_run_behind_the_end() {
+    let end = Some(BEGIN.after(SECOND * 45));
+    let jitter = MINUTE * 60;
+    let mut life = Life::new(ScheduleSpec {
+        end,
+        jitter,
+        ..spec(SECOND * 20)
+    });
+    life.look();
+    let starts = life.at.ahead.iter().map(|run| run.id.first_start());
+    assert_eq!((life.seqs(), starts.max() <= end), (vec![1, 2], true));
+}
+
 /// The times of the runs in sight, in seconds from the begin.
 fn seconds(life: &Life) -> Vec<u64> {
     let times = life.at.ahead.iter();
