@@ -156,7 +156,8 @@ impl Advance<'_> {
 
     /// Drops the runs that need no more care; returns one of this generation that failed.
     fn prune(&mut self) -> Option<Run> {
-        let (strict, live) = (self.new.spec.is_strict(), self.new.state == State::Live);
+        let strict = self.new.spec.is_strict();
+        let is_there = self.new.state != State::Deleted;
         let (mut failed, mut begun) = (None, Vec::new());
         let mut kept = Vec::with_capacity(self.new.ahead.len());
         for run in std::mem::take(&mut self.new.ahead) {
@@ -172,8 +173,8 @@ impl Advance<'_> {
                     false
                 }
                 Seen::Ended { .. } => false,
-                // It goes on, and the next run has to know of it.
-                Seen::Active => strict && live,
+                // It goes on, and the next run has to know of it, even behind a pause or an end.
+                Seen::Active => strict && is_there,
                 // It cannot start any more: its row would tell nothing of a run before.
                 Seen::Unstarted => self.around.now < run.time.after(WINDOW_MAX),
             };

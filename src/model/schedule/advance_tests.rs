@@ -348,6 +348,35 @@ fn a_run_is_skipped_while_the_one_before_goes_on() {
     assert_eq!(life.at.used, 2, "a run that was skipped does not count");
 }
 
+/// Neither a pause hides it from the next run, nor settings for a schedule that has ended.
+#[test]
+fn a_run_that_goes_on_over_a_change_is_seen_until_the_schedule_is_deleted() {
+    let mut spec = spec(MINUTE);
+    spec.overlap = Overlap::Skip;
+    for limit in [None, Some(1)] {
+        spec.limit = limit;
+        let mut life = Life::new(spec.clone());
+        life.look();
+        life.see(1, Seen::Active);
+        life.look_at(MINUTE + SECOND);
+        let pause = Pause::default();
+        life.at = life.at.paused(pause, mark(life.now)).unwrap_or(life.at);
+        life.look();
+        assert_ne!(life.at.state, State::Live);
+        spec.limit = None;
+        let mark = mark(life.now);
+        let put = || life.at.with_spec(spec.clone(), life.at.step, mark);
+        let changed = life.at.resumed(mark).unwrap_or_else(put);
+        let next = plan_of(&changed).next(life.now);
+        life.at = changed.going_on(next, "a".to_owned());
+        life.look_at(MINUTE * 2);
+        assert_eq!((life.seqs(), &life.skipped), (vec![1], &vec![2]));
+        life.at = life.at.deleted(mark);
+        life.look();
+        assert_eq!(life.seqs(), [0; 0]);
+    }
+}
+
 #[test]
 fn one_run_waits_for_the_end_of_another() {
     let mut life = Life::new(ScheduleSpec {
