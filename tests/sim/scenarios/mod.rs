@@ -46,6 +46,7 @@ mod replaced;
 mod restarts;
 mod retries;
 mod schedules;
+mod schedules_go_on;
 mod sick_topics;
 mod slots;
 mod trees;

@@ -28,9 +28,9 @@ use crate::world::{Simulated, World, callback, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
-const NAME: &str = "ping";
+pub(super) const NAME: &str = "ping";
 
-fn spec(world: &World) -> ScheduleSpec {
+pub(super) fn spec(world: &World) -> ScheduleSpec {
     ScheduleSpec {
         crons: Vec::new(),
         every: Some(20 * SECOND),
@@ -81,11 +81,11 @@ async fn changed(
     panic!("both nodes failed");
 }
 
-async fn put(service: &Service, spec: ScheduleSpec) -> Changed {
+pub(super) async fn put(service: &Service, spec: ScheduleSpec) -> Changed {
     put_as(service, spec, 1).await
 }
 
-async fn put_as(service: &Service, spec: ScheduleSpec, id: u128) -> Changed {
+pub(super) async fn put_as(service: &Service, spec: ScheduleSpec, id: u128) -> Changed {
     loop {
         let put = service
             .schedules()
@@ -98,7 +98,7 @@ async fn put_as(service: &Service, spec: ScheduleSpec, id: u128) -> Changed {
     }
 }
 
-async fn pause(service: &Service) -> Changed {
+pub(super) async fn pause(service: &Service) -> Changed {
     let order = Order::Pause {
         reason: String::new(),
         who: String::new(),
