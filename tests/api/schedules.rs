@@ -324,6 +324,25 @@ async fn a_trigger_starts_a_run_now_once_for_each_key() {
     worker.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_key_of_a_request_that_comes_with_other_settings_is_refused() {
+    let site = site().await;
+    let put = |hours: &str| {
+        let request = Request::builder()
+            .method(Method::PUT)
+            .uri("/v1/schedules/keyed")
+            .header("content-type", "application/json")
+            .header("idempotency-key", "k1");
+        request.body(Body::from(every(hours).to_string())).unwrap()
+    };
+    assert_eq!(site.send(put("1h")).await.status, 201);
+    assert_eq!(site.send(put("1h")).await.status, 200);
+    let other = site.send(put("2h")).await;
+    assert_eq!(other.status, 422, "{:?}", other.body);
+    let read = site.get("/v1/schedules/keyed").await.ok();
+    assert_eq!(read["every"], "1h");
+}
+
 /// Runs are decided on before their times. The last of a limited schedule are no reason to call it ended.
 #[tokio::test(start_paused = true)]
 async fn a_schedule_goes_on_until_its_last_run_and_can_be_paused_until_then() {

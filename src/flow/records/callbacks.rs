@@ -292,11 +292,11 @@ impl Callbacks {
             if !holds(old.policy.as_ref()) {
                 return Decided::Answer(Changed::Mismatch(old));
             }
-            if old.policy.is_none() {
-                return Decided::Answer(Changed::Absent);
-            }
             if !old.is_open(now) {
                 return Decided::Answer(Changed::NotOpen(old));
+            }
+            if old.policy.is_none() {
+                return Decided::Answer(Changed::Absent);
             }
             let gates = old.gates.into_iter();
             let left = Callback {

@@ -216,6 +216,7 @@ impl Desk {
             .await?;
         Ok(match changed {
             // It was changed by the same request, and not to this.
+            Changed::Now(there) if there.schedule.spec != spec => Changed::OtherRequest,
             Changed::Same(there) if there.spec != spec => Changed::OtherRequest,
             changed => changed,
         })
