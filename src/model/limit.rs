@@ -208,7 +208,7 @@ pub struct Given {
 /// A node that was given fewer tokens than it asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// When it was given some last.
+    /// When it was given some last; if it was given none since it was noted, when it was noted.
     pub served: Millis,
     /// Until when the others leave it a part.
     pub until: Millis,
@@ -282,8 +282,8 @@ impl Pool {
         let kept = waiting_kept(rate);
         self.waiting
             .retain(|_, one| one.until > at && one.until <= at.after(2 * kept));
-        let served = |one: Option<&Waiting>| one.map_or(Millis(0), |one| one.served);
-        let mine = (served(self.waiting.get(&me)), me);
+        // A node that is not noted may have been served just now: it has no turn before those that wait already.
+        let mine = (self.waiting.get(&me).map_or(at, |one| one.served), me);
         let others = self.waiting.iter().filter(|(node, _)| **node != me);
         let (mut count, mut first) = (0, true);
         for (node, one) in others {
@@ -307,7 +307,7 @@ impl Pool {
         let is_noted = before.is_some_and(|one| one.until > at.after(kept / 2));
         let has_room = before.is_some() || self.waiting.len() < NODES_MAX;
         if has_room && (given > 0 || !is_noted) {
-            let served = before.map_or(Millis(0), |one| one.served);
+            let served = before.map_or(at, |one| one.served);
             let one = Waiting {
                 served: if given > 0 { at } else { served },
                 until: at.after(kept),

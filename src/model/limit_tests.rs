@@ -80,16 +80,21 @@ fn a_changed_rate_and_a_clock_that_goes_back_cost_one_empty_bucket() {
 
 /// Two busy nodes, one with a clock behind: what each was given in two minutes.
 fn beside(rate: Rate, skew: Duration) -> [u32; 2] {
+    wanting(rate, skew, [1000; 2], 120_000)
+}
+
+/// The same for nodes that ask for so many tokens each time, for so many milliseconds.
+fn wanting(rate: Rate, skew: Duration, wants: [u32; 2], span: u64) -> [u32; 2] {
     let (mut pool, mut got) = (Pool::default(), [0; 2]);
     let mut next = [0_u64, 77];
-    for millis in 0..120_000_u64 {
+    for millis in 0..span {
         for index in 0..2 {
             if millis < next[index] {
                 continue;
             }
             let ahead = if index == 1 { skew } else { Duration::ZERO };
             let now = NOW.after(Duration::from_millis(millis) + ahead);
-            let given = pool.draw(rate, node(index as u128), now, 1000);
+            let given = pool.draw(rate, node(index as u128), now, wants[index]);
             got[index] += given;
             let again = pool.next(rate, now).max(Duration::from_millis(200));
             next[index] = millis + u64::try_from(again.as_millis()).unwrap() + millis % 37;
@@ -116,6 +121,22 @@ fn a_node_whose_clock_is_behind_has_its_part_of_a_rate() {
             let span = u32::try_from(120 + skew / 1000 + 1).unwrap();
             let most = rate.in_time(Duration::from_secs(span.into())) + rate.burst();
             assert!(sum <= most, "{rate:?} {skew} ms: {got:?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_asks_for_single_tokens_leaves_others_their_part() {
+    for (rate, span) in [(rate(1.0, 1), 600_000), (rate(0.05, 1), 6_000_000)] {
+        for wants in [[1, 10], [10, 1], [1, 1], [10, 10]] {
+            for skew in [0, 300, 1000] {
+                let got = wanting(rate, Duration::from_millis(skew), wants, span);
+                let sum: u32 = got.iter().sum();
+                assert!(
+                    got.iter().all(|one| *one >= sum / 3) && sum >= 270,
+                    "{rate:?} {wants:?} {skew} ms: {got:?}"
+                );
+            }
         }
     }
 }
