@@ -5,7 +5,7 @@
 //! is there.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use uuid::Uuid;
 
 use super::{
     changers::Changers,
+    desk::is_drawn,
     estimate,
     records::{Jobs, Written},
     search::Search,
@@ -26,7 +27,10 @@ use crate::{
     flaw::{self, Flaw},
     flow::{api::Fault, context::Context, dead_letters::desk},
     limits::{JOB_TURN, JOBS_LOOK_EVERY},
-    model::job::{Counts, Job, JobState, Place, Step, Tally},
+    model::{
+        job::{Counts, Job, JobState, Place, Step, Tally},
+        time::Millis,
+    },
 };
 
 /// The runner. Cheap to clone.
@@ -38,8 +42,8 @@ pub(in crate::flow) struct Runner {
     letters: desk::Desk,
     work: Work,
     wake: Arc<Notify>,
-    /// Jobs that have ended: they never change.
-    ended: Arc<Mutex<BTreeSet<Uuid>>>,
+    /// Jobs that have ended, and until when they cannot change.
+    ended: Arc<Mutex<BTreeMap<Uuid, Millis>>>,
 }
 
 impl Runner {
@@ -79,8 +83,10 @@ impl Runner {
         let ids: BTreeSet<Uuid> = self.jobs.ids().await?.into_iter().collect();
         let open: Vec<Uuid> = {
             let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-            ended.retain(|id| ids.contains(id));
-            ids.difference(&ended).copied().collect()
+            let now = self.ctx.now();
+            ended.retain(|id, until| ids.contains(id) && now < *until);
+            let is_open = |id: &&Uuid| !ended.contains_key(*id);
+            ids.iter().filter(is_open).copied().collect()
         };
         let turns = open.iter().map(|id| async move {
             let turn = self.turn(*id, stop).await;
@@ -107,7 +113,7 @@ impl Runner {
                 Step::Rest => {
                     if job.state.has_ended() {
                         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-                        ended.insert(id);
+                        ended.insert(id, unchanged_until(id, &job));
                     }
                     return Ok(JOBS_LOOK_EVERY);
                 }
@@ -177,6 +183,13 @@ impl Runner {
         };
         self.jobs.write(id, skipped).await.map(drop)
     }
+}
+
+/// Returns until when a job that has ended cannot change. An id that is computed from a key may name another job once its record
+/// is gone. An id that was drawn never does.
+fn unchanged_until(id: Uuid, job: &Job) -> Millis {
+    let expires = job.expires().filter(|_| !is_drawn(id));
+    expires.unwrap_or(Millis::MAX)
 }
 
 /// Counts what a page has changed, and logs the end of the job.

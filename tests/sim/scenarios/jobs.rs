@@ -17,7 +17,7 @@ use tickwheel::{
     },
     model::{
         ids::TaskId,
-        job::{Job, JobFilter, JobKind, JobState},
+        job::{Job, JobFilter, JobKind, JobState, KEPT},
         state::Outcome,
     },
     store::faulty::{Call, Fate},
@@ -247,6 +247,31 @@ fn a_delete_of_ended_tasks_survives_its_leader_at_some_writes() {
         let result = crashed_by(JobKind::Delete, true, nth, || Fate::StopBefore);
         assert_eq!(result, Ok(()), "{nth}");
     }
+}
+
+/// A key that comes again when the job of its first request is forgotten names a new job, which runs, too.
+#[tokio::test(start_paused = true)]
+async fn a_job_whose_key_comes_again_after_days_is_led() {
+    let world = World::new(2, 1000);
+    let node = world.node(1);
+    world.pass(SECOND * 3).await;
+    let service = node.service();
+    let first = registered(&world, [&service, &service], &job(&world, JobKind::Cancel)).await;
+    let end = ended(&world, &service, first, SECOND * 60).await;
+    assert_eq!(end.state, JobState::Completed);
+    world.pass(SECOND * 3).await;
+    // One machine has one clock.
+    let days_ms = i64::try_from((KEPT + AHEAD).as_millis()).unwrap();
+    world.time.set_wall_error_ms(days_ms);
+    node.time.set_wall_error_ms(days_ms);
+    let again = Job {
+        request: Some(2),
+        ..job(&world, JobKind::Cancel)
+    };
+    let second = registered(&world, [&service, &service], &again).await;
+    assert_eq!(second, first);
+    let end = ended(&world, &service, second, SECOND * 60).await;
+    assert_eq!(end.state, JobState::Completed);
 }
 
 /// The scenarios above see a page that counts as done before its tasks are changed.
