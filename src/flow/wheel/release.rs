@@ -35,7 +35,10 @@ use crate::{
         undelivered::{self, Action, Stage},
     },
     schema::decode_held,
-    store::index::{IndexRange, IndexRemoval, IndexRow, Partition, Place},
+    store::{
+        Error,
+        index::{IndexRange, IndexRemoval, IndexRow, Partition, Place},
+    },
     time_source::Moment,
 };
 
@@ -66,6 +69,8 @@ struct Known {
     dropped: Option<Moment>,
     /// Where the reading goes on.
     behind: Option<Bytes>,
+    /// Rows stayed in a page that was read before: the gate is read again from its first row.
+    stayed: bool,
 }
 
 /// All gates, as of a change of the copy of the configuration.
@@ -80,6 +85,8 @@ struct Progress {
 enum Page {
     /// There are more rows.
     More,
+    /// There are more rows, and some of this page stayed.
+    MoreBehind,
     /// It was the last one.
     Last,
     /// Something was away: to be tried again after a pause.
@@ -161,15 +168,18 @@ impl Releaser {
             }
         };
         match page {
-            Page::More => {
+            Page::More | Page::MoreBehind => {
                 known.behind = next;
+                known.stayed |= page == Page::MoreBehind;
                 return true;
             }
+            // From the first row on, after a pause.
+            Page::Last if known.stayed => known.stayed = false,
             Page::Last => {
                 known.done = Some(opened(&known.gate, now));
                 known.dropped = Some(self.ctx.time.moment());
             }
-            Page::Again => {}
+            Page::Again => known.stayed = false,
         }
         false
     }
@@ -191,7 +201,7 @@ impl Releaser {
             rows_max: RELEASE_ROWS_MAX,
         };
         let read = self.ctx.store.index_range(&range).await?;
-        let (due, mut gone) = self.sort_out(read.rows).await?;
+        let (due, mut gone, away) = self.sort_out(read.rows).await?;
         let drops = gate.state_at(self.ctx.now()) == GateState::Dropping;
         let all = due.len();
         let went = if drops {
@@ -199,12 +209,12 @@ impl Releaser {
         } else {
             self.send(due, &gate.collection).await
         };
-        let (stopped, gone_any) = (went.len() < all, !went.is_empty());
+        let (stopped, gone_any) = (away || went.len() < all, !went.is_empty());
         gone.extend(went);
         self.remove(&partition, gone).await;
         // Rows that stay must not keep those behind them: they are read again from the first one on.
         let page = match (&read.next, stopped) {
-            (Some(_), true) if gone_any => Page::More,
+            (Some(_), true) if gone_any => Page::MoreBehind,
             (_, true) => Page::Again,
             (Some(_), false) => Page::More,
             (None, false) => Page::Last,
@@ -212,9 +222,13 @@ impl Releaser {
         Ok((page, read.next))
     }
 
-    /// Tells those rows that say nothing any more from those whose tasks are due.
-    async fn sort_out(&self, rows: Vec<IndexRow>) -> Result<(Vec<Due>, Vec<IndexRow>), Fault> {
-        let (mut held, mut gone) = (Vec::new(), Vec::new());
+    /// Tells those rows that say nothing any more from those whose tasks are due. Also tells whether some of these cannot be
+    /// read now.
+    async fn sort_out(
+        &self,
+        rows: Vec<IndexRow>,
+    ) -> Result<(Vec<Due>, Vec<IndexRow>, bool), Fault> {
+        let (mut held, mut gone, mut away) = (Vec::new(), Vec::new(), false);
         for row in rows {
             match decode_held(&row.sort, row.value.clone()) {
                 Ok((one, spec)) => held.push((row, one, spec)),
@@ -229,7 +243,13 @@ impl Releaser {
         let mut due = Vec::new();
         for ((row, one, spec), task) in held.into_iter().zip(tasks) {
             // Its look sets a row aside that cannot be understood; one that is away is read the next time.
-            let Ok(task) = task else { continue };
+            let task = match task {
+                Ok(task) => task,
+                Err(error) => {
+                    away |= matches!(error, Error::Unavailable { .. });
+                    continue;
+                }
+            };
             let start = match release(&one, task.as_ref(), self.ctx.now()) {
                 Release::Due { start } => start,
                 Release::Wait => continue,
@@ -258,7 +278,7 @@ impl Releaser {
                 None => gone.push(row),
             }
         }
-        Ok((due, gone))
+        Ok((due, gone, away))
     }
 
     /// Publishes tasks. Returns the rows that are not needed any more.
@@ -384,6 +404,7 @@ impl Progress {
                     done: None,
                     dropped: None,
                     behind: None,
+                    stayed: false,
                 },
             }
         });

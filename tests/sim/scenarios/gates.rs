@@ -14,7 +14,15 @@ use tickwheel::{
         records::callbacks::GateChange,
         service::Service,
     },
-    model::{gate::GateState, ids::TaskId, state::DROPPED, time::Millis, wheel::WheelNumber},
+    limits::RELEASE_ROWS_MAX,
+    model::{
+        gate::{GateState, LATE_ROWS},
+        ids::TaskId,
+        state::DROPPED,
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    queue::memory::Fault,
     store::faulty::Fate,
 };
 
@@ -344,4 +352,30 @@ async fn a_claim_whose_write_takes_long_begins_nothing_behind_a_gate_that_was_cl
     assert_eq!(task.unwrap().attempt, 2, "the first was given back");
     all_succeed(&world, &node.service(), &ids).await;
     worker.abort();
+}
+
+/// Publications of the first page that fail once, behind the time for late rows, do not wait for the looks of their tasks.
+#[tokio::test(start_paused = true)]
+async fn rows_that_stay_in_an_earlier_page_are_released_soon() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    world.pass(5 * SECOND).await;
+    set(&node.service(), "", GateState::Paused).await;
+    world.pass(IN_FORCE).await;
+    let count = RELEASE_ROWS_MAX * 2 + 10;
+    let ids = registered(&node.service(), vec![callback(world.time.now()); count]).await;
+    world.pass(5 * SECOND).await;
+    world.queue.faults().plan(1_000_000, Fault::UnconfirmedLost);
+    set(&node.service(), "", GateState::Open).await;
+    world.pass(LATE_ROWS + 2 * SECOND).await;
+    let published = || {
+        ids.iter()
+            .filter(|id| !crate::world::published(&world, **id).is_empty())
+    };
+    assert_eq!(published().count(), 0);
+    world.queue.faults().clear();
+    world.queue.faults().plan(5, Fault::UnconfirmedLost);
+    world.pass(3 * SECOND).await;
+    assert_eq!(published().count(), count);
+    world.check();
 }
