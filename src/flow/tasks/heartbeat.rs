@@ -23,16 +23,20 @@ impl Settler {
     /// Records signs of life; one answer per attempt, in order. Those of attempts that are not alive leave nothing behind.
     pub async fn heartbeat(&self, requests: Vec<HeartbeatRequest>) -> Vec<HeartbeatAnswer> {
         let at = self.ctx.now();
-        let lost = self.lost(&requests).await;
-        let kept: Vec<&HeartbeatRequest> = requests
+        let known: Vec<bool> = requests
             .iter()
+            .map(|request| self.claimed.has(request.id, request.attempt))
+            .collect();
+        let lost = self.lost(&requests, &known).await;
+        let kept: Vec<(&HeartbeatRequest, bool)> = requests
+            .iter()
+            .zip(known)
             .zip(&lost)
-            .filter(|(_, lost)| matches!(lost, Ok(None)))
-            .map(|(request, _)| request)
+            .filter_map(|(request, lost)| matches!(lost, Ok(None)).then_some(request))
             .collect();
         let beats: Vec<Heartbeat> = kept
             .iter()
-            .map(|request| Heartbeat {
+            .map(|(request, _)| Heartbeat {
                 id: request.id,
                 attempt: request.attempt,
                 at,
@@ -47,27 +51,11 @@ impl Settler {
             let kept = limits::HEARTBEAT_KEPT_MIN;
             self.ctx.store.put_heartbeats(&beats, kept).await
         };
-        let ids: Vec<TaskId> = kept.iter().map(|request| request.id).collect();
+        let ids: Vec<TaskId> = kept.iter().map(|(request, _)| request.id).collect();
         let rows = self.mover.rows_each(&ids).await;
         let written = self.keep_longer(beats, &rows, written).await;
-        let recorded = kept.iter().enumerate().map(|(index, request)| {
-            if let Some(Err(error)) = written.get(index) {
-                return HeartbeatAnswer::Fault(error.clone().into());
-            }
-            let row = match rows.get(index) {
-                Some(Ok(row)) => row.as_ref(),
-                Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
-                None => None,
-            };
-            let answer = answer(request, row, at);
-            if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
-                (row, &answer)
-            {
-                self.deadlines.watch(row, Some(at));
-            }
-            answer
-        });
-        let mut recorded = recorded.collect::<Vec<_>>().into_iter();
+        let recorded = self.recorded(&kept, &rows, &written, at);
+        let mut recorded = recorded.into_iter();
         let answers = lost.into_iter().map(|lost| match lost {
             Ok(None) => recorded
                 .next()
@@ -78,22 +66,54 @@ impl Settler {
         answers.inspect(count).collect()
     }
 
+    /// Answers attempts whose signs of life were recorded, and watches those that live. Each comes with whether it had been
+    /// claimed through this node when its sign of life came.
+    fn recorded(
+        &self,
+        kept: &[(&HeartbeatRequest, bool)],
+        rows: &[Result<Option<TaskRow>, store::Error>],
+        written: &[Result<(), store::Error>],
+        at: Millis,
+    ) -> Vec<HeartbeatAnswer> {
+        let recorded = kept.iter().enumerate().map(|(index, (request, known))| {
+            if let Some(Err(error)) = written.get(index) {
+                return HeartbeatAnswer::Fault(error.clone().into());
+            }
+            let row = match rows.get(index) {
+                Some(Ok(row)) => row.as_ref(),
+                Some(Err(error)) => return HeartbeatAnswer::Fault(error.clone().into()),
+                None => None,
+            };
+            let answer = answer(request, row, at);
+            // A report that came since the row was read may have ended its watch: nothing would end another one.
+            let reported = *known && !self.claimed.has(request.id, request.attempt);
+            if let (Some(row), HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested) =
+                (row, &answer)
+                && !reported
+            {
+                self.deadlines.watch(row, Some(at));
+            }
+            answer
+        });
+        recorded.collect()
+    }
+
     /// Tells which attempts do not live, and why. Attempts claimed through this node are not looked up: a read
     /// for each sign of life would double its cost for a rare event. Other attempts in a request may be made up.
-    async fn lost(&self, requests: &[HeartbeatRequest]) -> Vec<Result<Option<LostReason>, Fault>> {
-        let known: Vec<bool> = requests
-            .iter()
-            .map(|request| self.claimed.has(request.id, request.attempt))
-            .collect();
+    async fn lost(
+        &self,
+        requests: &[HeartbeatRequest],
+        known: &[bool],
+    ) -> Vec<Result<Option<LostReason>, Fault>> {
         let unknown: Vec<TaskId> = requests
             .iter()
-            .zip(&known)
+            .zip(known)
             .filter(|(_, known)| !**known)
             .map(|(request, _)| request.id)
             .collect();
         let mut rows = self.mover.rows_each(&unknown).await.into_iter();
         let judged = requests.iter().zip(known).map(|(request, known)| {
-            if known {
+            if *known {
                 return Ok(None);
             }
             let row = rows.next().unwrap_or(Ok(None))?;

@@ -10,7 +10,9 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{ClaimAnswer, ClaimRequest, NewTask, SettleRequest},
+        api::{
+            ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleRequest,
+        },
         poll::PollRequest,
         service::Service,
     },
@@ -27,6 +29,7 @@ use tickwheel::{
         Consumer as _,
         message::{self, TaskMessage},
     },
+    store::faulty::{Call, Fate},
     time_source::TimeSource,
 };
 use tokio::task::JoinHandle;
@@ -425,4 +428,59 @@ async fn short_attempts_of_claiming_workers_use_most_of_their_places() {
     each_once(&work, &ids);
     assert!(most_at_once(&work) <= 10);
     worker.abort();
+}
+
+/// A heartbeat learns late that its attempt runs, when the attempt has been reported: it does not keep the place.
+#[tokio::test(start_paused = true)]
+async fn a_heartbeat_that_crosses_a_report_keeps_no_place() {
+    let world = World::new(4, 1000);
+    let fate = Arc::new(Mutex::new(Fate::Go));
+    let hook = {
+        let fate = Arc::clone(&fate);
+        move |_: usize, call: Call| match call.operation {
+            "tasks_each" => *fate.lock().unwrap(),
+            _ => Fate::Go,
+        }
+    };
+    let node = world.node_with(1, Arc::new(hook));
+    world.pass(5 * SECOND).await;
+    let service = node.service();
+    limit(&service, None, Some(1)).await;
+    world.pass(2 * SECOND).await;
+    register(&service, vec![task("work", world.time.now()); 2]).await;
+    let polled = async || {
+        let polled = service.poll(PollRequest {
+            worker: "worker".to_owned(),
+            callbacks: vec!["work".to_owned()],
+            max: 1,
+            wait: 5 * SECOND,
+            version: None,
+        });
+        polled.await.unwrap().accept()
+    };
+    let first = polled().await;
+    let (id, attempt) = (first[0].id, first[0].attempt);
+    *fate.lock().unwrap() = Fate::AnswerLate(2 * SECOND);
+    let beat = HeartbeatRequest {
+        id,
+        attempt,
+        progress: None,
+    };
+    let beat = service.heartbeat("worker", vec![beat]);
+    let report = async {
+        world.pass(SECOND).await;
+        // No look at the row tells that the attempt has ended.
+        *fate.lock().unwrap() = Fate::Fail;
+        let report = SettleRequest {
+            id,
+            attempt,
+            outcome: Outcome::Succeeded { result: None },
+            answered: None,
+        };
+        service.settle("worker", vec![report]).await;
+        world.pass(2 * SECOND).await;
+    };
+    let (beaten, ()) = tokio::join!(beat, report);
+    assert!(matches!(beaten[0], HeartbeatAnswer::Ok), "{beaten:?}");
+    assert_eq!(polled().await.len(), 1, "the place is free");
 }
