@@ -194,15 +194,29 @@ impl Limiter {
         // The question of another may have brought enough for this one.
         let mut permit = self.one(callback, limits);
         if permit.is_none() {
-            self.ask(&claims.callback).await;
+            let asked = self.ask_apart(turn, claims).await;
             permit = self.one(callback, limits);
+            drop(asked);
         }
-        drop(turn);
-        drop(claims);
         match permit {
             Some(permit) => Entered::May(Some(permit)),
             None => Entered::Later(self.later(callback, limits)),
         }
+    }
+
+    /// Asks for a claim, to the end also where the caller is cancelled: what was drawn would be lost. Returns its turn, none
+    /// if the asking panicked.
+    async fn ask_apart(
+        &self,
+        turn: tokio::sync::OwnedMutexGuard<()>,
+        claims: Claiming,
+    ) -> Option<(tokio::sync::OwnedMutexGuard<()>, Claiming)> {
+        let this = self.clone();
+        let asked = tokio::spawn(async move {
+            this.ask(&claims.callback).await;
+            (turn, claims)
+        });
+        asked.await.ok()
     }
 
     /// Asks for what feeds need until `stop`.
