@@ -124,16 +124,18 @@ fn told(row: &TaskRow, end: End, to: Destination) -> Payload {
     }
 }
 
-/// Returns the tasks that check another one.
+/// Returns the tasks that check another one. How a check went can be read as long as its task, unless that has died and is kept
+/// longer for that reason.
 pub(in crate::flow) fn check_tasks(task: TaskId, spec: &Spec) -> impl Iterator<Item = Holder> {
     let checks = spec.actions.iter().flat_map(|actions| &actions.checks);
+    let retention = spec.retention.max(RETENTION);
     checks.enumerate().map(move |(place, check)| {
         let payload = Payload::Check {
             task: task.uuid(),
             place,
         };
         let id = check_id(task, check, place);
-        internal_task(id, CALLBACK, RETENTION, write(&payload))
+        internal_task(id, CALLBACK, retention, write(&payload))
     })
 }
 
@@ -269,8 +271,10 @@ impl<'a> Facts<'a> {
 mod tests {
     use super::*;
     use crate::model::{
+        action::{Actions, Check, CheckTime},
         fixtures,
         http_call::{HttpCall, Method},
+        notify::EndStates,
     };
 
     const FAULTED: TreeEnd = TreeEnd {
@@ -336,6 +340,31 @@ mod tests {
         );
         assert_eq!(read[3], Work::Check { task, place: 1 });
         assert!(super::read(b"{}").is_err());
+    }
+
+    #[test]
+    fn a_check_is_kept_as_long_as_its_task() {
+        let check = Check {
+            at: CheckTime::At(Millis(7)),
+            states: EndStates::ALL,
+            then: None,
+            otherwise: None,
+        };
+        let actions = Actions {
+            checks: vec![check],
+            ..Actions::default()
+        };
+        for (retention, kept) in [(RETENTION / 2, RETENTION), (RETENTION * 60, RETENTION * 60)] {
+            let spec = Spec {
+                actions: Some(Box::new(actions.clone())),
+                retention,
+                ..fixtures::spec()
+            };
+            let kept_for: Vec<_> = check_tasks(fixtures::id(), &spec)
+                .map(|task| task.spec.retention)
+                .collect();
+            assert_eq!(kept_for, [kept]);
+        }
     }
 
     /// Nodes of a version before wrote this, without `attempt`.
