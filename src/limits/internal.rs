@@ -15,6 +15,11 @@ pub const OUTBOX_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long the end of a task is tried to be told. After three days, which span a weekend, nobody is told any more.
 pub const NOTIFY_TRIED_FOR: Duration = Duration::from_secs(72 * 3600);
 
+/// How long behind an end it may be told, or told again. A repetition finds internal tasks and follow-ups by their rows, which
+/// live for seven days at least ([`crate::model::state::TERMINAL_TTL_MIN`]): a day less leaves room for clocks that differ. No
+/// wheel lags by more, so the looks behind an end come in time.
+pub const END_TOLD_WITHIN: Duration = Duration::from_secs(6 * 24 * 3600);
+
 /// Internal tasks of one callback that a node with the role `executor` runs at once. A delivery waits for two syncs of the
 /// store and for its receiver, so many are under way at some thousands a second. Each may hold a content, so it bounds
 /// bytes, too: 128 MB for each of the four callbacks.

@@ -81,8 +81,15 @@ pub const WAITING: u8 = BUCKETS;
 /// How long after it was written the row of a child may be without an entry: then the check of its parent completes the add.
 pub const ADD_OPEN: Duration = Duration::from_secs(60);
 
-/// How long after the end of its own run the looks of a parent repeat the end steps of that run.
-pub const RUN_STEPS_REPEATED: Duration = Duration::from_secs(3600);
+/// How long after the end of its own run the looks of a parent repeat the end steps of that run, at least.
+const RUN_STEPS_REPEATED: Duration = Duration::from_secs(3600);
+
+/// Returns how long after the end of its own run the looks of a parent repeat the end steps of that run: one look at least is
+/// due by then.
+#[must_use]
+pub fn run_steps_repeated(parent: TaskId) -> Duration {
+    RUN_STEPS_REPEATED.max(parent.look_step().duration() * 2)
+}
 
 /// The state of the record of a parent. A record that is not there is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

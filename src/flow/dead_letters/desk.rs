@@ -147,7 +147,7 @@ impl Desk {
     /// Removes a letter whose death is over, and repeats what may have been left undone with it.
     async fn remove(&self, id: TaskId, letter: &Found, row: Option<&TaskRow>) {
         let removed = match row {
-            Some(row) if row.state.is_terminal() => finish::steps(&self.ctx, row).await,
+            Some(row) if row.state.is_terminal() => finish::steps_again(&self.ctx, row).await,
             Some(_) | None => Ok(()),
         };
         let removed = match removed {

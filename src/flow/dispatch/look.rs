@@ -162,7 +162,8 @@ impl Looker {
             }
             // The steps of its own run are repeated for a while, and its tree is checked.
             (Decision::LookAgain { .. }, Some(row)) if row.waits_for_children() => {
-                Some(finish::steps(&self.ctx, &row).await)
+                let due = look.key.due;
+                Some(Box::pin(finish::run_steps(&self.ctx, &row, due)).await)
             }
             (Decision::EndSteps, None)
             | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => None,

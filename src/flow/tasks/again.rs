@@ -19,7 +19,7 @@ use crate::{
         dispatch::Dispatch,
         ids::TaskId,
         kin::Again,
-        state::{self, Event, TERMINAL_TTL_MIN, TaskRow},
+        state::{self, Event, TaskRow},
         task::Spec,
         time::Millis,
     },
@@ -133,17 +133,15 @@ impl Changer {
         finish::undo(&self.ctx, id, spec).await
     }
 
-    /// Has the last ends of a task told before its row forgets them. Those of a task of a tree that are days old were told, and
-    /// nobody may remember that.
+    /// Has the last ends of a task told before its row forgets them. Those that are days old were told, and nobody may remember
+    /// that.
     async fn tell(&self, row: &TaskRow) -> Result<(), Fault> {
-        let now = self.ctx.now();
-        let is_fresh = |at: Millis| now.since(at) < TERMINAL_TTL_MIN / 2;
-        let is_plain = row.detail.spec.kin.is_none();
-        if is_plain || row.detail.end_time.is_none_or(is_fresh) {
+        if finish::may_be_told(&self.ctx, row.detail.end_time) {
             ends::tell(&self.ctx, row).await?;
             follow_ups::join(&self.ctx, row).await?;
         }
-        if row.detail.tree.is_some_and(|tree| is_fresh(tree.at)) {
+        let tree = row.detail.tree.map(|tree| tree.at);
+        if tree.is_some() && finish::may_be_told(&self.ctx, tree) {
             ends::tell_tree(&self.ctx, row).await?;
         }
         Ok(())

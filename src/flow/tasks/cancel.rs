@@ -262,7 +262,7 @@ impl Canceller {
             Moved::Refused(_, Some(row)) if row.state.is_terminal() => row,
             Moved::Refused(..) => return Ok(()),
         };
-        finish::steps(&self.ctx, &row).await?;
+        finish::steps_again(&self.ctx, &row).await?;
         self.keep_looking(&row).await
     }
 
@@ -327,7 +327,7 @@ impl Canceller {
                 let outcome = why_not(&refusal);
                 if let (CancelOutcome::AlreadyCancelled, Some(row)) = (outcome, &row) {
                     // The cancel before may have died in between, and the next look may be far.
-                    finish::steps(&self.ctx, row).await?;
+                    finish::steps_again(&self.ctx, row).await?;
                 }
                 let view = row.map_or_else(
                     || unwritten_view(id, &spec, id.first_start()),

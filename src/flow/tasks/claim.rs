@@ -253,7 +253,7 @@ impl Claimer {
             return Ok(());
         };
         if row.state.is_terminal() {
-            finish::steps(&self.ctx, &row).await
+            finish::steps_again(&self.ctx, &row).await
         } else if ordering::is_over(&row, request.generation) {
             let task = (request.id, request.generation);
             self.turns.give_back(&sequence, task).await

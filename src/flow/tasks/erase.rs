@@ -89,7 +89,7 @@ impl Eraser {
         }
         if row.detail.spec.end_is_awaited() {
             // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
-            finish::steps(&self.ctx, &row).await?;
+            finish::steps_again(&self.ctx, &row).await?;
         }
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {

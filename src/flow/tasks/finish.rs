@@ -7,6 +7,10 @@
 //! terminal does them again before it drops. A crash between the last transition and these steps is therefore
 //! repaired by the look. A slow node may do the steps after a redrive. The looks of a task that may have been
 //! redriven therefore undo them again, days before the content would end.
+//!
+//! A repetition tells an end no second time, as it finds what was registered for it. That is forgotten after days
+//! ([`END_TOLD_WITHIN`]), and a caller that comes later does the other steps alone. Only the look of a plain task, which is
+//! dropped then, tells an end however old it is: the look of a task that was cancelled long before its start may be the first.
 
 use std::{sync::Arc, time::Duration};
 
@@ -22,14 +26,18 @@ use crate::{
         joins::ended as joins_ended,
         ordering::leave,
     },
+    limits::END_TOLD_WITHIN,
     model::{
         dead_letter, family,
         ids::TaskId,
         restart,
         state::{TERMINAL_TTL_MIN, TaskRow},
         task::Spec,
+        time::Millis,
     },
 };
+
+const _: () = assert!(END_TOLD_WITHIN.as_secs() < TERMINAL_TTL_MIN.as_secs());
 
 /// Does the end steps of a terminal task: its sequence goes on, a content that is kept apart gets an end of life, a dead
 /// task a letter, and an end that somebody wants to know a task that tells it. The tasks that follow it are registered. The
@@ -38,8 +46,22 @@ use crate::{
 /// # Errors
 /// When the store is away; the look comes back to it.
 pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    steps_telling(ctx, row, true).await
+}
+
+/// Does the end steps of a terminal task for a caller that may come long behind its end. An end that is days old is not told
+/// again.
+///
+/// # Errors
+/// As of [`steps`].
+pub(in crate::flow) async fn steps_again(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    let tells = may_be_told(ctx, row.detail.end_time);
+    steps_telling(ctx, row, tells).await
+}
+
+async fn steps_telling(ctx: &Context, row: &TaskRow, tells: bool) -> Result<(), Fault> {
     if row.waits_for_children() {
-        return Box::pin(run_steps(ctx, row)).await;
+        return Box::pin(run_steps(ctx, row, ctx.now())).await;
     }
     if row.detail.spec.ordering_key.is_some() {
         // Apart, so that the step of other tasks is as small as it can be.
@@ -66,15 +88,27 @@ pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), F
     if row.detail.spec.kin.is_some() {
         return Box::pin(kin_steps(ctx, row)).await;
     }
-    dead_letter_topic::file(ctx, row).await?;
-    ends::tell(ctx, row).await?;
+    if tells {
+        dead_letter_topic::file(ctx, row).await?;
+        ends::tell(ctx, row).await?;
+    }
     joins_ended::step(ctx, row).await
 }
 
-/// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. They are
-/// not repeated for ever: that would tell the end of the run again, once nobody remembers that it was told.
-async fn run_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    if is_fresh(ctx, row, family::RUN_STEPS_REPEATED) {
+/// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. `due` is
+/// now, or when the look was due that asks for them: the first looks behind the end repeat them, also where they come days late.
+/// They are not repeated for ever: that would tell the end of the run again, once nobody remembers that it was told.
+///
+/// # Errors
+/// As of [`steps`].
+pub(in crate::flow) async fn run_steps(
+    ctx: &Context,
+    row: &TaskRow,
+    due: Millis,
+) -> Result<(), Fault> {
+    let end = row.detail.end_time;
+    let repeated = family::run_steps_repeated(row.id);
+    if may_be_told(ctx, end) && end.is_none_or(|end| due.since(end) < repeated) {
         leave::ended(ctx, row).await?;
         filing::file(ctx, row).await?;
         dead_letter_topic::file(ctx, row).await?;
@@ -86,13 +120,11 @@ async fn run_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
 
 /// Does what only the end of a task of a tree asks for.
 async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    // The internal task that tells the end of a run that is older may be forgotten.
-    if is_fresh(ctx, row, TERMINAL_TTL_MIN / 2) {
+    if may_be_told(ctx, row.detail.end_time) {
         dead_letter_topic::file(ctx, row).await?;
         ends::tell(ctx, row).await?;
     }
-    let tree = row.detail.tree.map(|tree| tree.at);
-    if tree.is_some_and(|end| ctx.now().since(end) < TERMINAL_TTL_MIN / 2) {
+    if row.detail.tree.is_some() && may_be_told(ctx, row.detail.tree.map(|tree| tree.at)) {
         ends::tell_tree(ctx, row).await?;
     }
     follow_ups::join(ctx, row).await?;
@@ -100,10 +132,9 @@ async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
     joins_ended::step(ctx, row).await
 }
 
-/// Tells whether the own run of a task has ended within this time.
-fn is_fresh(ctx: &Context, row: &TaskRow, within: Duration) -> bool {
-    let end = row.detail.end_time;
-    end.is_none_or(|end| ctx.now().since(end) < within)
+/// Tells whether an end of this time may be told: a repetition still finds what was registered when it was told before.
+pub(super) fn may_be_told(ctx: &Context, end: Option<Millis>) -> bool {
+    end.is_none_or(|end| ctx.now().since(end) < END_TOLD_WITHIN)
 }
 
 /// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.

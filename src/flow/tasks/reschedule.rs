@@ -260,7 +260,7 @@ impl Changer {
             .take_back(id, spec, dispatch.generation, start)
             .await;
         if let (Ok(false) | Err(_), Some(row)) = (&taken, row)
-            && let Err(fault) = finish::steps(&self.ctx, row).await
+            && let Err(fault) = finish::steps_again(&self.ctx, row).await
         {
             tracing::debug!(task = %id, %fault, "the content of a task that stays dead has no end");
         }

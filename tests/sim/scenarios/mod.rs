@@ -49,6 +49,7 @@ mod schedules;
 mod schedules_go_on;
 mod sick_topics;
 mod slots;
+mod told_once;
 mod trees;
 mod unreadable;
 mod unsent;
