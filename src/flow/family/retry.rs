@@ -176,7 +176,8 @@ impl Retrier {
             }
             let page = rows::page(&self.ctx, parent, &at, CHILDREN_PAGE).await?;
             let is_wanted = |row: &ChildRow| match row {
-                ChildRow::Added { spec, opened, .. } => opened.round > 0 || spec.is_parent(),
+                // It may have got its first child since: its own row says so.
+                ChildRow::Added { .. } => true,
                 ChildRow::Ended { outcome, .. } => {
                     outcome.faulted || runs && outcome.state == State::Cancelled
                 }
@@ -210,11 +211,14 @@ impl Retrier {
                 }
                 continue;
             };
-            let opened = match child {
-                ChildRow::Added { opened, .. } => opened,
-                ChildRow::Ended { .. } => Opened::default(),
+            let (is_open, opened) = match child {
+                ChildRow::Added { opened, .. } => (true, opened),
+                ChildRow::Ended { .. } => (false, Opened::default()),
             };
             let is_parent = row.detail.spec.is_parent();
+            if is_open && opened.round == 0 && !is_parent {
+                continue;
+            }
             let waits = runs && again::can_wait(&row);
             if is_parent {
                 walk.open.push_back(id);

@@ -56,6 +56,16 @@ pub struct TreeCancelled {
     pub complete: bool,
 }
 
+impl TreeCancelled {
+    fn note(&mut self, outcome: CancelOutcome) {
+        match outcome {
+            CancelOutcome::Cancelled => self.cancelled += 1,
+            CancelOutcome::CancelRequested => self.requested += 1,
+            _ => {}
+        }
+    }
+}
+
 /// The forester. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Forester {
@@ -161,21 +171,23 @@ impl Forester {
                     return Ok(Some(done));
                 }
                 let page = rows::page(&self.ctx, parent, &at, CHILDREN_PAGE.min(left)).await?;
-                let mut ids = Vec::new();
+                let (mut ids, mut parents) = (Vec::new(), Vec::new());
                 for (child, row) in page.rows {
                     if let ChildRow::Added { spec, .. } = row {
                         ids.push(child);
-                        if spec.is_parent() {
-                            open.push_back(child);
-                        }
+                        parents.push(spec.is_parent());
                     }
                 }
                 left -= ids.len().min(left);
-                for answer in self.canceller.cancel(&ids).await {
-                    match answer? {
-                        Some((CancelOutcome::Cancelled, _)) => done.cancelled += 1,
-                        Some((CancelOutcome::CancelRequested, _)) => done.requested += 1,
-                        Some(_) | None => {}
+                let answers = self.canceller.cancel(&ids).await;
+                for ((child, mut is_parent), answer) in ids.into_iter().zip(parents).zip(answers) {
+                    if let Some((outcome, view)) = answer? {
+                        done.note(outcome);
+                        // It may have got its first child after the row above it was written.
+                        is_parent |= view.spec.is_parent();
+                    }
+                    if is_parent {
+                        open.push_back(child);
                     }
                 }
                 from = page.next;
