@@ -58,7 +58,7 @@ pub(crate) fn render(text: &mut String) {
         let written = [
             family::opened_written(round, false),
             family::opened_written(round, true),
-            family::ended_written(round, 5),
+            family::ended_written(round),
             family::let_go_written(round, 5),
         ];
         writeln!(text, "ended child {ended:?} {written:?}").unwrap();

@@ -154,7 +154,7 @@ impl Node {
         let service = &self.service;
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
         let opener = Opener::new(ctx(), mover.clone(), changer.clone());
-        let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller);
+        let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller, opener.clone());
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
         let (moved, found) = (mover.clone(), finder.clone());
         let checker = Checker::new(ctx(), moved, found, changer, canceller);

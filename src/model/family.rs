@@ -14,8 +14,8 @@
 //! bucket is written before the own run of the parent is looked at, and read after that run has ended. So one of the two sees
 //! the other.
 //!
-//! A row has two sides. An add writes it at a fixed early time, the end of its child at the present one. So the end stays,
-//! whichever arrives last.
+//! A row has two sides. An add writes it at a fixed early time, the end of its child at a fixed later one. So the end stays,
+//! whichever arrives last. The add of a later round of the tree is a little later than the refusal of one before.
 //!
 //! The failed part of a tree may run again ([`super::again`]). Each task has rounds, beginning with 0, and the round of a parent
 //! is that of its tree. The row of a child is opened for its next round first, at a time that the round gives and no clock ever
@@ -35,11 +35,27 @@ use super::{
 
 pub use super::kin::{Again, Kin, Rounds, TreeEnd};
 
-/// The write time of a row by an add, in microseconds: every end is later.
+/// The write time of a row by an add to a tree that was never opened again, in microseconds: every end is later.
 pub const ADDED_WRITTEN: i64 = 1;
+
+/// The write time of the end of a child in round 0: behind all adds and refusals, and before all clocks.
+const ENDED_WRITTEN: i64 = 1 << 40;
 
 /// The write times of the rows of later rounds begin here: no clock gets there.
 const AGAIN_WRITTEN: i64 = 1 << 62;
+
+/// Returns the write time of a row by an add to a tree in this round. A child that was refused in a round before may be added then:
+/// a removal is final against all writes that are as old.
+#[must_use]
+pub const fn added_written(round: u32) -> i64 {
+    ADDED_WRITTEN + 2 * round as i64
+}
+
+/// Returns the time at which the row of a child is removed whose add to a tree was refused in this round.
+#[must_use]
+pub const fn refused_written(round: u32) -> i64 {
+    added_written(round) + 1
+}
 
 /// Returns the write time of a row that is opened for a round, in which the own run of the child runs again or not. Round 0 is
 /// that of the add.
@@ -52,17 +68,19 @@ pub const fn opened_written(round: u32, run: bool) -> i64 {
     }
 }
 
-/// Returns the write time of the end of a child in a round; `stamp` is the present one.
+/// Returns the write time of the end of a child in a round. The looks of the child write it again at any time, and what gives the
+/// row an end of life is later.
 #[must_use]
-pub const fn ended_written(round: u32, stamp: i64) -> i64 {
+pub const fn ended_written(round: u32) -> i64 {
     if round == 0 {
-        stamp
+        ENDED_WRITTEN
     } else {
         opened_written(round, true) + 1
     }
 }
 
-/// Returns the write time of what gives the row of an ended child an end of life; `stamp` is the present one.
+/// Returns the write time of what gives the row of an ended child an end of life; `stamp` is the present one. An earlier version
+/// has written ends of round 0 at the times of the clock.
 #[must_use]
 pub const fn let_go_written(round: u32, stamp: i64) -> i64 {
     if round == 0 {
@@ -422,10 +440,20 @@ mod tests {
         for round in [0, 1, 2, u32::MAX - 1, u32::MAX] {
             let opened = opened_written(round, false);
             assert!(opened > before && opened <= opened_written(round, true));
-            let ended = ended_written(round, stamp);
+            let ended = ended_written(round);
             assert!(ended > opened_written(round, true));
             before = let_go_written(round, stamp);
-            assert!(before >= ended);
+            assert!(before > ended);
+        }
+    }
+
+    #[test]
+    fn each_round_of_a_tree_adds_behind_the_refusals_before_and_before_all_ends() {
+        let mut before = 0;
+        for round in [0, 1, 2, u32::MAX - 1, u32::MAX] {
+            let (added, refused) = (added_written(round), refused_written(round));
+            assert!(before < added && added < refused && refused < ended_written(0));
+            before = refused;
         }
     }
 

@@ -173,3 +173,72 @@ async fn a_task_that_waits_for_others_and_a_replaced_one() {
     assert_eq!((problem.status, &*problem.code), (409, "tree_ended"));
     assert!(problem.detail.contains("replaced"), "{problem:?}");
 }
+
+async fn act(site: &Site, task: &Value, what: &str, body: Value) -> Value {
+    let path = format!("/v1/tasks/{}/{what}", task["id"].as_str().unwrap());
+    site.post(&path, body.to_string()).await.ok()
+}
+
+/// The rows of children above such a parent say that it is none.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_reaches_below_children_that_became_parents_later() {
+    let far = |parent: &Value| json!({"callback": "work", "parent": parent["id"], "delay": "1h"});
+    for is_cancelled in [false, true] {
+        let site = site().await;
+        let root = json!({"callback": "work", "delay": "1h", "children": []});
+        let root = register(&site, root).await;
+        let child = register(&site, far(&root)).await;
+        let leaf = register(&site, far(&child)).await;
+        if is_cancelled {
+            act(&site, &child, "cancel", json!({})).await;
+        }
+        let done = act(&site, &root, "cancel", json!({"tree": true})).await;
+        assert_eq!(
+            (&done["cancelled"], &done["complete"]),
+            (&json!(2 - u64::from(is_cancelled)), &json!(true)),
+            "{done}"
+        );
+        assert_eq!(read(&site, &leaf).await["state"], "cancelled");
+        site.world.pass(5 * SECOND).await;
+        assert_eq!(read(&site, &root).await["tree_state"], "completed");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_reaches_below_open_children_that_became_parents_later() {
+    let site = site().await;
+    let root = json!({"callback": "work", "children": [{"callback": "work", "payload": "bad"}]});
+    let root = register(&site, root).await;
+    site.world.pass(SECOND).await;
+    while work(&site).await > 0 {}
+    assert_eq!(read(&site, &root).await["tree_state"], "faulted");
+    let done = act(&site, &root, "retry-failed", json!({})).await;
+    assert_eq!(done["retried"], 1, "{done}");
+    let child = json!({"callback": "work", "parent": root["id"], "delay": "1h"});
+    let child = register(&site, child).await;
+    let leaf = register(&site, below(&child, "bad")).await;
+    while work(&site).await > 0 {}
+    assert_eq!(read(&site, &leaf).await["state"], "failed");
+    let done = act(&site, &root, "retry-failed", json!({})).await;
+    assert_eq!(done["retried"], 2, "{done}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_gets_its_first_child_while_it_runs_again() {
+    let site = site().await;
+    let root = json!({"callback": "work", "children": [{"callback": "work", "payload": "bad"}]});
+    let root = register(&site, root).await;
+    site.world.pass(SECOND).await;
+    while work(&site).await > 0 {}
+    act(&site, &root, "retry-failed", json!({})).await;
+    let runs = claimed(&site).await;
+    assert_eq!(runs.len(), 1, "{runs:?}");
+    register(&site, below(&runs[0], "x")).await;
+    settle(&site, &runs).await;
+    while work(&site).await > 0 {}
+    site.world.pass(5 * SECOND).await;
+    assert_eq!(read(&site, &runs[0]).await["tree_state"], "faulted");
+    assert_eq!(read(&site, &root).await["tree_state"], "faulted");
+    let done = act(&site, &root, "retry-failed", json!({})).await;
+    assert_eq!(done["retried"], 1, "{done}");
+}

@@ -3,7 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickwheel::limits::TREE_RETRIES_MAX;
+use tickwheel::{
+    limits::TREE_RETRIES_MAX,
+    model::{client_id, family::BUCKETS, ids::TaskId},
+    schema::children_partition,
+    store::{
+        IndexStore,
+        index::{IndexKind, IndexRange, Partition},
+    },
+};
 
 use super::{
     Site,
@@ -350,4 +358,97 @@ async fn a_key_that_is_limited_to_callbacks_retries_no_tree() {
     }
     let answer = site.post_by(&root, &path, json!({})).await;
     assert_eq!(code(&answer), (409, "tree_not_ended".to_owned()));
+}
+
+/// A tree whose root and leaf have failed.
+async fn failed(site: &Site) -> Value {
+    site.world.pass(5 * SECOND).await;
+    let leaf = json!({"callback": "work", "payload": "bad"});
+    let body = json!({"callback": "work", "payload": "bad", "children": [leaf]});
+    let root = register(site, body).await;
+    site.world.pass(SECOND).await;
+    assert_eq!(work_all(site, true).await, 2);
+    root
+}
+
+/// A removal is final against all earlier writes of a row, so the child needs a later one.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_was_refused_is_added_once_the_tree_goes_on() {
+    for (waits, rounds) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let site = Site::new();
+        let root = failed(&site).await;
+        let start = site.world.time.now().after(600 * SECOND);
+        let id = client_id::make(start, 60 * SECOND, 1, 77);
+        let at = tickwheel::model::time::rfc3339(id.first_start());
+        let mut child = json!({
+            "callback": "work", "id": id.to_string(), "start_time": at, "parent": root["id"],
+        });
+        if waits {
+            child["after_parent"] = json!(true);
+        }
+        for round in 1..=rounds {
+            let refused = site.post("/v1/tasks", child.to_string()).await;
+            assert_eq!(refused.problem().code, "tree_ended");
+            retry(&site, &root, json!({})).await.ok();
+            if round < rounds {
+                assert_eq!(work_all(&site, true).await, 2);
+            }
+        }
+        let added = register(&site, child).await;
+        let nodes = tree(&site, &root).await;
+        assert!(
+            nodes.iter().any(|node| node["id"] == added["id"]),
+            "{nodes:?}"
+        );
+        assert_eq!(work_all(&site, false).await, 2);
+        let open = read(&site, &root).await;
+        assert_eq!(open["tree_state"], "waiting_for_children", "{open}");
+        assert_eq!(read(&site, &added).await["state"], "scheduled");
+        site.world.pass(600 * SECOND).await;
+        assert_eq!(work_all(&site, false).await, 1);
+        assert_eq!(read(&site, &root).await["tree_state"], "completed");
+    }
+}
+
+async fn rows(site: &Site, parent: &Value) -> usize {
+    let parent: TaskId = parent["id"].as_str().unwrap().parse().unwrap();
+    let mut rows = 0;
+    for bucket in 0..BUCKETS {
+        let name = children_partition(parent, bucket);
+        let range = IndexRange {
+            partition: Partition::new(IndexKind::Child, name).unwrap(),
+            after: None,
+            rows_max: 9,
+        };
+        rows += site
+            .world
+            .store
+            .index_range(&range)
+            .await
+            .unwrap()
+            .rows
+            .len();
+    }
+    rows
+}
+
+/// The look at a child repeats its end steps when the rows of its tree have an end of life already.
+#[tokio::test(start_paused = true)]
+async fn the_rows_of_a_tree_that_has_ended_go() {
+    let day = Duration::from_secs(24 * 3600);
+    let site = Site::slow();
+    site.world.pass(600 * SECOND).await;
+    let body = json!({"callback": "work", "children": [{"callback": "work"}]});
+    let root = register(&site, body).await;
+    let mut ran = 0;
+    while ran < 2 {
+        ran += work(&site, false).await;
+        site.world.pass(20 * SECOND).await;
+    }
+    assert_eq!(read(&site, &root).await["tree_state"], "completed");
+    assert_eq!(rows(&site, &root).await, 1);
+    site.world.pass(2 * day).await;
+    assert_eq!(rows(&site, &root).await, 1);
+    site.world.pass(16 * day).await;
+    assert_eq!(rows(&site, &root).await, 0);
 }

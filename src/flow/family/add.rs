@@ -12,13 +12,17 @@ use std::{
 
 use bytes::Bytes;
 
-use super::{adopt::Adopter, rows};
+use super::{
+    adopt::{Adopter, Parent},
+    rows,
+};
 use crate::{
     flow::{
         api::Fault,
         context::Context,
         tasks::transition::{Moved, Mover},
     },
+    limits::FAMILY_RACES_MAX,
     model::{
         family::{self, ADDED_WRITTEN, Add, Refusal},
         ids::TaskId,
@@ -27,7 +31,7 @@ use crate::{
         task::Spec,
     },
     schema::{ChildRow, encode_added},
-    store::{Freshness, index::IndexRemoval},
+    store::Freshness,
 };
 
 /// How old the start of a child is whose row is read before it is entered: its own row may be gone, and it must not run again.
@@ -124,51 +128,31 @@ impl Admission {
         children: &[(TaskId, &Spec)],
         outside: &mut HashMap<TaskId, Outside>,
     ) -> Result<(), Fault> {
-        let has_ended = self.adopter.parent(parent).await?;
-        let mut rows = Vec::with_capacity(children.len());
+        let known = self.adopter.parent(parent).await?;
+        let mut added = Vec::with_capacity(children.len());
         for (id, spec) in children {
             match self.row(spec) {
-                Ok(row) => rows.push((parent, *id, row, ADDED_WRITTEN)),
+                Ok(row) => added.push((*id, row, spec.is_after_parent())),
                 Err(fault) => drop(outside.insert(*id, Outside::Refused(fault))),
             }
         }
-        let ids: Vec<TaskId> = rows.iter().map(|(_, id, ..)| *id).collect();
-        let waits: Vec<TaskId> = children
-            .iter()
-            .filter(|(_, spec)| spec.is_after_parent())
-            .map(|(id, _)| *id)
-            .collect();
-        let waiting = rows.iter().filter(|(_, id, ..)| waits.contains(id));
-        let waiting: Vec<_> = waiting.cloned().collect();
-        rows::put(&self.ctx, rows).await?;
-        // Behind the rows of children: a releaser that sees one of these, and then an open tree, knows that it cannot end.
-        rows::put_waiting(&self.ctx, waiting).await?;
-        let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
-        let there = rows::reopened(&self.ctx, parent, there).await?;
-        // Its record may be gone before its row.
-        let is_over = match there.round {
-            0 => has_ended || family::add(there.tree) == Add::Over,
-            // The row may not have followed: then nothing may run below it yet.
-            round => {
-                family::add(there.tree) == Add::Over || !self.has_followed(parent, round).await?
-            }
-        };
+        let (round, is_over) = self.put(parent, known, &added).await?;
         let old = self.ctx.now().before(REPEATED_AFTER);
-        for id in ids {
+        for (id, _, waits) in &added {
             if !is_over && id.first_start() >= old {
                 continue;
             }
-            let row = rows::child(&self.ctx, parent, id).await?;
+            let row = rows::child(&self.ctx, parent, *id).await?;
             if matches!(row, Some(ChildRow::Ended { .. })) {
-                outside.insert(id, Outside::Was);
+                outside.insert(*id, Outside::Was);
             } else if is_over {
                 // Before the answer: the tree may be opened again, and a refused child must not be found there then.
-                self.take_back(parent, id, waits.contains(&id)).await?;
+                rows::take_back(&self.ctx, parent, *id, (round, *waits)).await?;
                 let refused = Fault::Family(Refusal::Ended(parent));
-                outside.insert(id, Outside::Refused(refused));
+                outside.insert(*id, Outside::Refused(refused));
             }
         }
-        if !waits.is_empty() && !is_over {
+        if !is_over && added.iter().any(|(_, _, waits)| *waits) {
             // Behind their rows: the own run may have ended before these were there.
             let row = self.mover.row(parent).await?;
             if row.is_some_and(|row| row.state.is_terminal()) {
@@ -176,6 +160,40 @@ impl Admission {
             }
         }
         Ok(())
+    }
+
+    /// Writes the rows of children that are added, each with whether it waits for its parent. Returns the round in which they were
+    /// written, which the row of the parent has begun, and whether the tree has ended. A refusal of a round before removes a row
+    /// for good against all adds of that round.
+    async fn put(
+        &self,
+        parent: TaskId,
+        mut known: Parent,
+        added: &[(TaskId, Bytes, bool)],
+    ) -> Result<(u32, bool), Fault> {
+        for _ in 0..FAMILY_RACES_MAX {
+            let written = family::added_written(known.round);
+            let row = |(id, row, _): &(TaskId, Bytes, bool)| (parent, *id, row.clone(), written);
+            rows::put(&self.ctx, added.iter().map(row).collect()).await?;
+            // Behind the rows of children: a releaser that sees one of these, and then an open tree, knows that it cannot end.
+            let waiting = added.iter().filter(|(_, _, waits)| *waits);
+            rows::put_waiting(&self.ctx, waiting.map(row).collect()).await?;
+            let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+            let there = rows::reopened(&self.ctx, parent, there).await?;
+            if there.round <= known.round {
+                // Its record may be gone before its row.
+                let is_over = known.has_ended || family::add(there.tree) == Add::Over;
+                return Ok((known.round, is_over));
+            }
+            let row = self.mover.row(parent).await?;
+            let now = Parent::of(row.as_ref());
+            if now.round <= known.round {
+                // The row has not followed the record: nothing may run below it yet.
+                return Ok((known.round, true));
+            }
+            known = now;
+        }
+        Err(rows::raced(parent))
     }
 
     /// Writes the row of a task that waits for the own run of its parent. One that was released before stays so.
@@ -193,26 +211,13 @@ impl Admission {
         }
     }
 
-    /// Removes the row of a child that was refused. The end of one that was added after all is later.
+    /// Removes the rows of a child that will never be registered, below a parent that was about to be.
     pub(in crate::flow) async fn take_back(
         &self,
         parent: TaskId,
         child: TaskId,
         waits: bool,
     ) -> Result<(), Fault> {
-        if waits {
-            rows::remove_waiting(&self.ctx, parent, &[(child, 0)]).await?;
-        }
-        let place = rows::place(parent, child)?;
-        let written = ADDED_WRITTEN + 1;
-        let removal = [IndexRemoval { place, written }];
-        let removed = self.ctx.store.remove_index(&removal).await;
-        removed.into_iter().try_for_each(|result| Ok(result?))
-    }
-
-    /// Tells whether the row of a parent, whose record says that its tree goes on in this round, says so, too.
-    async fn has_followed(&self, parent: TaskId, round: u32) -> Result<bool, Fault> {
-        let row = self.mover.row(parent).await?;
-        Ok(row.is_some_and(|row| row.detail.rounds.round >= round && row.detail.tree.is_none()))
+        rows::take_back(&self.ctx, parent, child, (0, waits)).await
     }
 }

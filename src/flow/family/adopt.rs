@@ -32,6 +32,25 @@ use crate::{
     },
 };
 
+/// The words of the row of a parent about its tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Parent {
+    /// The round of its tree.
+    pub(super) round: u32,
+    /// Its tree has ended in that round.
+    pub(super) has_ended: bool,
+}
+
+impl Parent {
+    /// Returns what a row says; none is a task to which nothing has happened.
+    pub(super) fn of(row: Option<&TaskRow>) -> Self {
+        row.map_or_else(Self::default, |row| Self {
+            round: row.detail.rounds.round,
+            has_ended: row.detail.tree.is_some(),
+        })
+    }
+}
+
 /// The adopter. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Adopter {
@@ -63,11 +82,11 @@ impl Adopter {
         }
     }
 
-    /// Sees to it that a task may have children, and tells whether its tree has ended as far as its row knows.
+    /// Sees to it that a task may have children, and tells what its row says about its tree.
     ///
     /// # Errors
     /// It is not known, cannot have any, or has ended; or the store is away. Repeating it is safe.
-    pub(super) async fn parent(&self, parent: TaskId) -> Result<bool, Fault> {
+    pub(super) async fn parent(&self, parent: TaskId) -> Result<Parent, Fault> {
         let row = self.mover.row(parent).await?;
         let spec = match &row {
             Some(row) if row.detail.erased => return refused(Refusal::NoParent(parent)),
@@ -81,7 +100,7 @@ impl Adopter {
             return refused(Refusal::NeverEnds(parent));
         }
         if spec.is_parent() {
-            return Ok(row.is_some_and(|row| row.detail.tree.is_some()));
+            return Ok(Parent::of(row.as_ref()));
         }
         self.adopt(parent, row, &spec).await
     }
@@ -91,7 +110,7 @@ impl Adopter {
         parent: TaskId,
         row: Option<TaskRow>,
         spec: &Arc<Spec>,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Parent, Fault> {
         // A node that does not compare the name of a write would make it a task without children again.
         if levels::least(&self.ctx).await? < Level::NAMED_ROWS {
             return Err(Fault::Upgrading { field: "parent" });
@@ -103,10 +122,10 @@ impl Adopter {
             state::next(parent, row, spec, Event::Adopt, now, nonce)
         };
         match self.mover.apply(parent, row, false, decide).await? {
-            Moved::To(_) => Ok(false),
+            Moved::To(row) => Ok(Parent::of(Some(&row))),
             // Another add was first.
             Moved::Refused(_, Some(row)) if row.detail.spec.is_parent() => {
-                Ok(row.detail.tree.is_some())
+                Ok(Parent::of(Some(&row)))
             }
             Moved::Refused(_, Some(row)) if row.state.is_terminal() => {
                 refused(Refusal::Ended(parent))
@@ -132,6 +151,6 @@ impl Adopter {
     }
 }
 
-const fn refused(refusal: Refusal) -> Result<bool, Fault> {
+const fn refused(refusal: Refusal) -> Result<Parent, Fault> {
     Err(Fault::Family(refusal))
 }

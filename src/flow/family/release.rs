@@ -5,9 +5,12 @@
 
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
-use super::rows::{self, Cursor};
+use super::{
+    reopen::Opener,
+    rows::{self, Cursor},
+};
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -33,6 +36,7 @@ pub(in crate::flow) struct Releaser {
     mover: Mover,
     changer: Changer,
     canceller: Canceller,
+    opener: Opener,
 }
 
 impl Releaser {
@@ -43,12 +47,14 @@ impl Releaser {
         mover: Mover,
         changer: Changer,
         canceller: Canceller,
+        opener: Opener,
     ) -> Self {
         Self {
             ctx,
             mover,
             changer,
             canceller,
+            opener,
         }
     }
 
@@ -88,8 +94,7 @@ impl Releaser {
                 }
             }
             for some in waiting.chunks(RELEASES_IN_FLIGHT_MAX) {
-                let releases = some.iter().map(|(id, spec)| self.one(&parent, *id, spec));
-                try_join_all(releases).await?;
+                self.some(&parent, some).await?;
             }
             rows::remove_waiting(&self.ctx, parent.id, &seen).await?;
         }
@@ -114,21 +119,51 @@ impl Releaser {
         Ok(family::add(there.tree) == family::Add::Over)
     }
 
-    /// Releases one child of this parent, whose own run has ended.
+    /// Releases children of this parent, whose own run has ended.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
-    pub(super) async fn one(
+    pub(super) async fn some(
         &self,
         parent: &TaskRow,
-        id: TaskId,
-        spec: &Arc<Spec>,
+        children: &[(TaskId, Arc<Spec>)],
     ) -> Result<(), Fault> {
+        let releases = children
+            .iter()
+            .map(|(id, spec)| self.one(parent, *id, spec));
+        // All of them come to their ends: what was cancelled is seen to behind.
+        let released = join_all(releases).await;
+        if parent.state != State::Succeeded {
+            self.let_wait(parent.id, children).await?;
+        }
+        released.into_iter().collect()
+    }
+
+    async fn one(&self, parent: &TaskRow, id: TaskId, spec: &Arc<Spec>) -> Result<(), Fault> {
         if parent.state != State::Succeeded {
             return Box::pin(self.canceller.parent_failed(id, spec)).await;
         }
         let end = parent.detail.end_time.unwrap_or_else(|| self.ctx.now());
         let start = id.first_start().max(end);
         Box::pin(self.changer.release(id, spec, start)).await
+    }
+
+    /// Lets children wait again that were cancelled with a run of their parent, if it runs once more or has succeeded by now: they
+    /// may have waited for that run. A node that dies in between leaves them cancelled; a retry lets them wait then.
+    async fn let_wait(
+        &self,
+        parent: TaskId,
+        children: &[(TaskId, Arc<Spec>)],
+    ) -> Result<(), Fault> {
+        let Some(row) = self.mover.row(parent).await? else {
+            return Ok(());
+        };
+        if row.state.is_terminal() && row.state != State::Succeeded {
+            return Ok(());
+        }
+        for (id, _) in children {
+            Box::pin(self.opener.again(*id, true)).await?;
+        }
+        Ok(())
     }
 }

@@ -88,6 +88,10 @@ impl Opener {
         loop {
             let read = rows::read(&self.ctx, at, Freshness::Serial).await?;
             let row = self.mover.row(at).await?;
+            if let Some(row) = row.as_ref().filter(|row| rows::lacks_record(&read, row)) {
+                rows::begin(&self.ctx, at, &read, row.detail.rounds.round).await?;
+                return Ok(None);
+            }
             let standing = again::standing(read.tree, read.round, row.as_ref().map(Seen::of));
             let round = match (standing, &row) {
                 (Standing::Open, _) => break,

@@ -9,6 +9,7 @@ use crate::{
         family::{self, Outcome, Tree},
         ids::TaskId,
         record::{Change, Kind, Mark, Name, Record},
+        row::TaskRow,
         task::Spec,
         time::Millis,
     },
@@ -82,6 +83,24 @@ pub(super) async fn write(
     expires: Option<Millis>,
 ) -> Result<Written, Fault> {
     write_round(ctx, parent, before, (tree, before.round), expires).await
+}
+
+/// Tells whether the record of a parent is still to be written in the round of its row: it got its first child when it ran again,
+/// and a record that is not there is of round 0.
+pub(super) const fn lacks_record(read: &Read, row: &TaskRow) -> bool {
+    read.record.is_none() && row.detail.rounds.round > 0 && row.detail.tree.is_none()
+}
+
+/// Reads the record of a parent whose tree goes on by its row. It is written if it is still to be.
+pub(super) async fn read_of(ctx: &Context, row: &TaskRow) -> Result<Read, Fault> {
+    let there = read(ctx, row.id, Freshness::Serial).await?;
+    if !lacks_record(&there, row) {
+        return Ok(there);
+    }
+    match begin(ctx, row.id, &there, row.detail.rounds.round).await? {
+        Written::Done(now) => Ok(now),
+        Written::Lost => read(ctx, row.id, Freshness::Serial).await,
+    }
 }
 
 /// Opens a tree in a later round.
@@ -181,13 +200,31 @@ pub(super) async fn remove_waiting(
     parent: TaskId,
     children: &[(TaskId, u32)],
 ) -> Result<(), Fault> {
-    let stamp = ctx.time.stamp();
     let mut removals = Vec::with_capacity(children.len());
     for (child, round) in children {
         let place = waiting_place(parent, *child)?;
-        let written = family::ended_written(*round, stamp);
+        let written = family::ended_written(*round);
         removals.push(IndexRemoval { place, written });
     }
+    remove(ctx, removals).await
+}
+
+/// Removes the rows of a child whose add to a tree in this round was refused. The end of one that was added after all is later.
+pub(super) async fn take_back(
+    ctx: &Context,
+    parent: TaskId,
+    child: TaskId,
+    (round, waits): (u32, bool),
+) -> Result<(), Fault> {
+    let written = family::refused_written(round);
+    let waiting = waits.then(|| waiting_place(parent, child)).transpose()?;
+    for place in waiting.into_iter().chain([place(parent, child)?]) {
+        remove(ctx, vec![IndexRemoval { place, written }]).await?;
+    }
+    Ok(())
+}
+
+async fn remove(ctx: &Context, removals: Vec<IndexRemoval>) -> Result<(), Fault> {
     if removals.is_empty() {
         return Ok(());
     }
@@ -207,7 +244,7 @@ pub(super) async fn put_outcome(
     child: TaskId,
     (outcome, round): (&Outcome, u32),
 ) -> Result<(), Fault> {
-    let written = family::ended_written(round, ctx.time.stamp());
+    let written = family::ended_written(round);
     let row = (parent, child, encode_outcome(outcome, round), written);
     put(ctx, vec![row]).await
 }

@@ -170,7 +170,7 @@ impl Tender {
         // A poke by a child may come before the end steps of the own run.
         follow_ups::join(&self.ctx, &row).await?;
         self.releaser.all(&row).await?;
-        let mut there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
+        let mut there = rows::read_of(&self.ctx, &row).await?;
         for _ in 0..FAMILY_RACES_MAX {
             if there.round != row.detail.rounds.round {
                 return self.other_round(parent, there.tree).await;
@@ -326,7 +326,10 @@ impl Tender {
     /// Releases a child that waits for the own run of its parent, if that does not go on again.
     async fn release(&self, parent: TaskId, child: TaskId, spec: &Arc<Spec>) -> Result<(), Fault> {
         match self.releaser.over(parent).await? {
-            Some(above) => self.releaser.one(&above, child, spec).await,
+            Some(above) => {
+                let children = [(child, Arc::clone(spec))];
+                self.releaser.some(&above, &children).await
+            }
             None => Ok(()),
         }
     }

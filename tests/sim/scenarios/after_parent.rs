@@ -265,3 +265,65 @@ async fn a_child_that_waits_is_cancelled_and_not_moved() {
     assert!(top.tree.is_some_and(|tree| !tree.faulted), "{top:?}");
     worker.abort();
 }
+
+/// Cancels with the first run of a parent its child, by a write that takes long. Meanwhile another node ends the tree, and its
+/// failed part runs again: the late write finds a child that waits for the next run.
+#[test]
+fn a_child_is_not_cancelled_with_a_run_that_came_before_the_one_it_waits_for() {
+    alone(async {
+        let world = World::new(1, 1000);
+        let (armed, swaps) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicUsize::new(0)),
+        );
+        let (arms, counts) = (Arc::clone(&armed), Arc::clone(&swaps));
+        // The first write is the end of the run.
+        let fates = move |_, call: Call| {
+            let counted = arms.load(SeqCst) && call.operation == "swap_tasks";
+            if counted && counts.fetch_add(1, SeqCst) == 1 {
+                Fate::Delay(SECOND * 5)
+            } else {
+                Fate::Go
+            }
+        };
+        let (slow, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+        world.pass(SECOND * 3).await;
+        let service = other.service();
+        let parent = root(&service, world.time.now().after(SECOND)).await;
+        let waits = child(&service, parent, world.time.now()).await;
+        let behaviour: Behaviour = Arc::new(move |id, attempt| {
+            let outcome = if id == parent && attempt == 1 {
+                let error = "no".to_owned();
+                Outcome::Failed { error }
+            } else {
+                Outcome::Succeeded { result: None }
+            };
+            let takes = if attempt == 1 { SECOND } else { SECOND * 8 };
+            (takes, Some(outcome))
+        });
+        let worker = world.polling_worker(slow.service(), |_| None, behaviour);
+        world.pass(SECOND * 3 / 2).await;
+        armed.store(true, SeqCst);
+        world.pass(SECOND).await;
+        assert_eq!(
+            swaps.load(SeqCst),
+            2,
+            "the end of the run, and that of the child"
+        );
+        assert_eq!(read(&service, waits).await.state, VisibleState::Waiting);
+        // Another child has the parent checked here.
+        child(&service, parent, world.time.now()).await;
+        world.pass(SECOND).await;
+        assert_eq!(read(&service, waits).await.state, VisibleState::Cancelled);
+        let done = service.retries().retry(parent, None).await.unwrap();
+        assert_eq!(done.unwrap().unwrap().retried, 3);
+        assert_eq!(read(&service, waits).await.state, VisibleState::Waiting);
+        world.pass(SECOND * 60).await;
+        worker.abort();
+        world.check();
+        let view = read(&service, waits).await;
+        assert_eq!(view.state, VisibleState::Succeeded, "{view:?}");
+        let top = read(&service, parent).await;
+        assert!(top.tree.is_some_and(|tree| !tree.faulted), "{top:?}");
+    });
+}
