@@ -217,6 +217,16 @@ impl Contents {
         })
     }
 
+    /// Marks of records whose content goes with their tick. A node whose clock is ahead by an hour writes its backup so far
+    /// ahead, so the content of a record that has gone out stays for so long.
+    pub(crate) fn keeping(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.entries.iter().filter_map(|(_, entry)| entry.as_ref());
+        entries.filter(|entry| {
+            let is_mark = matches!(entry.kind, Kind::Done { .. });
+            is_mark && !entry.spec.target.is_tracked() && self.bodies.contains(&entry.key.id)
+        })
+    }
+
     /// Entries that would act, in ticks that are erased.
     pub(crate) fn behind_erased(&self) -> impl Iterator<Item = (WheelNumber, Key)> {
         let clock = |wheel| self.clocks.iter().find(|(number, _)| *number == wheel);

@@ -5,6 +5,7 @@ use tickwheel::{
         clock::ClockRow,
         entry::{Entry, Key},
         ids::TaskId,
+        record::Record,
         state::TaskRow,
         wheel::WheelNumber,
     },
@@ -33,6 +34,12 @@ impl Replicas {
             Some((key, entry.clone().ok()))
         });
         live.collect()
+    }
+
+    /// Returns every record that has a value.
+    pub(crate) fn record_rows(&self) -> Vec<Record> {
+        let cluster = self.lock();
+        live(&cluster, cluster.tables.records.values())
     }
 
     /// Returns every task row that has been decided and has not expired.
