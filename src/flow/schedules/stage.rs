@@ -25,11 +25,15 @@ use crate::{
         WAKE_AHEAD_MIN, WAKE_ASKED_AGAIN, WAKE_ASKS_MAX, WAKES_LAG_MAX, WAKES_READ_AHEAD,
     },
     model::{
+        ids::NodeId,
         schedule::{hash, life::Schedule},
         time::Millis,
         wheel::WheelNumber,
     },
 };
+
+/// The rows of a second are read each second.
+const REST_MAX: Duration = Duration::from_secs(1);
 
 /// A look that is held until its time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,8 +186,9 @@ impl Stage {
             .next(&at.busy)
             .filter(|_| at.busy.len() < SCHEDULE_LOOKS_IN_FLIGHT_MAX);
         let until = next_look.map_or(next_read, |look| look.min(next_read));
-        // A look of a schedule that is being looked at waits for the end of that.
-        Ok(now.until(until).max(Duration::from_millis(1)))
+        // A look of a schedule that is being looked at waits for the end of that. A clock that was set back may be set right at any
+        // time, so no rest is longer than one to the next second.
+        Ok(now.until(until).clamp(Duration::from_millis(1), REST_MAX))
     }
 
     /// Begins the looks whose time has come.
@@ -236,27 +241,32 @@ impl Stage {
         }
     }
 
-    /// Holds a look of another node until it is known whether that node lives.
+    /// Holds a look of another node until it is known whether that node lives. While no node is ready, as when the queue is away,
+    /// there is none to ask for, and the look is held on.
     fn ask_again(&self, held: Held) {
         if held.asked < WAKE_ASKS_MAX {
             let at = self.ctx.now().after(WAKE_ASKED_AGAIN);
+            let asks = self.preferred(&held.wake.name).is_some();
             self.agenda.hold([Held {
                 wake: Wake { at, ..held.wake },
                 own: false,
-                asked: held.asked + 1,
+                asked: held.asked + u8::from(asks),
             }]);
         }
     }
 
     /// Tells whether this node should look at a schedule.
     fn is_mine(&self, name: &str) -> bool {
+        self.preferred(name) == Some(self.ctx.me)
+    }
+
+    /// Returns the node that should look at a schedule, if any is ready.
+    fn preferred(&self, name: &str) -> Option<NodeId> {
         // Wheels are numbers of twelve bits here: any number of them is given to nodes in the same way.
         let bits = u16::try_from(hash(&[name.as_bytes()]) & 0xfff).unwrap_or(0);
-        let preferred = self
-            .members
+        self.members
             .view()
-            .preferred(WheelNumber::from_low_bits(bits));
-        preferred == Some(self.ctx.me)
+            .preferred(WheelNumber::from_low_bits(bits))
     }
 
     /// Reads all schedules, and has those looked at that should have been.

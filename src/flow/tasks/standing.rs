@@ -14,13 +14,16 @@ use crate::{
         api::{Fault, TaskView, View},
         context::Context,
         entries::watermarks::Hands,
+        ordering::place,
         query::find::{Finder, Subject, unwritten_view, view_of_row},
     },
     model::{
+        dispatch::Dispatch,
         entry::{DoneReason, Entry, Kind},
         ids::TaskId,
         look::Grid,
         row::State,
+        task::Spec,
         time::Tick,
     },
 };
@@ -78,6 +81,7 @@ impl Standing {
             if !stands {
                 return Ok(None);
             }
+            self.keep_place(id, &spec).await?;
         }
         if let Some(view) = self.finder.get(id, View::Basic).await? {
             return Ok(Some(view));
@@ -88,6 +92,18 @@ impl Standing {
             Some(row) => view_of_row(row, None, now),
             None => unwritten_view(id, &spec, id.first_start()),
         }))
+    }
+
+    /// Makes the place of a task in its sequence sure. The request that wrote its entry may have died, or lost the store, before
+    /// that, and whoever asks again is told that the task stands.
+    async fn keep_place(&self, id: TaskId, spec: &Spec) -> Result<(), Fault> {
+        // One that waits for others gets its place when it is released.
+        if spec.awaits() {
+            return Ok(());
+        }
+        let dispatch = Dispatch::first(id, id.first_start());
+        let place = place::announce_one(&self.ctx, spec, dispatch).await?;
+        place::confirm_one(&self.ctx, place).await
     }
 
     /// Tells whether nothing more has to be done for an entry that was read before this call.

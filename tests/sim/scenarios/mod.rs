@@ -47,6 +47,7 @@ mod restarts;
 mod retries;
 mod schedules;
 mod schedules_go_on;
+mod schedules_held;
 mod sick_topics;
 mod slots;
 mod told_once;

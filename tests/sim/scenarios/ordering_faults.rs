@@ -14,7 +14,7 @@ use tickwheel::{
         api::VisibleState,
         tasks::asked::{Answer, AskedTask},
     },
-    model::{ids::TaskId, key::OnConflict, time::Millis},
+    model::{client_id, ids::TaskId, key::OnConflict, time::Millis},
     store::faulty::{Call, Fate},
 };
 
@@ -285,5 +285,46 @@ async fn a_registration_that_dies_keeps_the_others_waiting_for_seconds() {
         published(&world, id).len() <= 3,
         "it is not sent again and again"
     );
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_registration_keeps_the_place_that_the_first_could_not_make_sure() {
+    let world = World::new(1, 64);
+    let armed = Arc::new(AtomicUsize::new(0));
+    let fates = {
+        let armed = Arc::clone(&armed);
+        move |_, call: Call| match (call.operation, armed.load(SeqCst)) {
+            ("swap_record", 1) => Fate::Fail,
+            _ => Fate::Go,
+        }
+    };
+    let asked = world.node_with(1, Arc::new(fates));
+    let other = world.node(2);
+    let worker = world.worker(other.service(), succeeds(5 * SECOND));
+    world.pass(5 * SECOND).await;
+    let now = world.time.now();
+    let holder = one(&other.service(), ordered(now, "a")).await;
+    let behind = one(&other.service(), ordered(now.after(2 * SECOND), "a")).await;
+    world.pass(SECOND).await;
+    assert_eq!(executions(&world, &[holder]).len(), 1, "it has the turn");
+    // In front of both: the turn has to be told.
+    let id = client_id::make(now.before(5 * SECOND), 10 * SECOND, 1, 99);
+    let task = AskedTask {
+        task: ordered(id.first_start(), "a"),
+        id: Some(id),
+        request: None,
+        on_conflict: OnConflict::Ignore,
+    };
+    armed.store(1, SeqCst);
+    let first = asked.service().register_asked(vec![task.clone()]).await;
+    assert!(matches!(first[..], [Err(_)]), "{first:?}");
+    armed.store(0, SeqCst);
+    let again = asked.service().register_asked(vec![task]).await;
+    assert!(matches!(again[..], [Ok(Answer::Existing(_))]), "{again:?}");
+    world.pass(40 * SECOND).await;
+    let ids = [holder, id, behind];
+    all_succeed(&world, &other.service(), &ids).await;
+    assert_eq!(one_at_a_time(&world, &ids), ids);
     worker.abort();
 }
